@@ -83,8 +83,8 @@ LDFLAGS_asan := $(SANITIZE) -no-pie
 LDFLAGS_cov := --coverage
 LDFLAGS_fuzz := $(SANITIZE)
 
-# Third-party headers are not ours to warn about. Where the distribution keeps some in a folder of
-# their own, fetch.sh wrote that down; it is read by the shell, after fetch.sh has run.
+# Third-party headers are not ours to warn about. If the distribution keeps some in their own folder,
+# fetch.sh has recorded its name; the shell reads it, after fetch.sh has run.
 DEPS_CFLAGS := -isystem $(DEPS)/include $$(cat $(DEPS)/cflags)
 
 # --- Rooms ---------------------------------------------------------------------------------------
@@ -127,8 +127,8 @@ archives = $(foreach r,$(filter $(ROOMS_PRESENT),$(LINKS_$(2))),build/$(1)/lib$(
 	build/$(1)/libembed.a
 # What a test build's archive of the room has in addition.
 TEST_PARTS_mcp := tests/e2e/mcp_conformance/fixture.c
-# Tests that need more than their room: those of the search search catalogs, one of them with an app
-# that was imported; one of the store parses the JSON of an export.
+# Tests that need more than their room: tests of search use catalogs, one of which has an imported
+# app; a test of the store parses the JSON of an export.
 TESTS_AS_api := mcp
 TESTS_AS_search := openapi
 TESTS_AS_store := connect
@@ -163,7 +163,7 @@ $(foreach r,$(ROOMS),$(eval UNIT_$(r) := $(wildcard tests/unit/$(r)/test_*.c)))
 UNIT_SUPPORT := $(wildcard tests/unit/support/*.c)
 INTEGRATION_C := $(wildcard tests/integration/test_*.c)
 INTEGRATION_SUPPORT := $(wildcard tests/integration/support/*.c)
-# Run on a cluster, by the test in the same folder that starts one.
+# These run on a cluster, which the test in the same folder starts.
 CITUS_C := $(wildcard tests/citus/test_*.c)
 # Any other executable file in the folder is a test too; what is not executable is a helper.
 INTEGRATION_SCRIPTS := $(sort $(shell find tests/integration -maxdepth 1 -type f -perm -u+x \
@@ -282,7 +282,7 @@ build/gen/web/style.css: src/web/assets/style.css
 build/gen/web/%.gz: build/gen/web/%
 	$(Q)gzip -9nc $< >$@
 
-# A program of the build, for every variant; of the embedded data it links only the parts.
+# A build tool, for every variant; the parts are the only embedded data that it links.
 build/release/catalog-pack: $(PACK_MAIN:%.c=build/release/%.o) \
 		$(foreach r,$(LINKS_catalog),build/release/lib$(r).a) build/release/build/gen/embed_parts.o build/list/ldflags-release
 	$(call link,release,catalog)
@@ -348,7 +348,7 @@ $(if $(CITUS_C),$(CITUS_C:%.c=build/$(1)/%): build/$(1)/%: build/$(1)/%.o \
 		build/$(1)/libunitsupport.a $(call archives,$(1),store) build/list/ldflags-$(1)
 	$$(call link,$(1),store,-lcmocka))
 
-# The seam's objects come before the archives, whose members of the same functions stay out.
+# The seam's objects come before the archives, so members with the same functions are not linked.
 $(if $(SEAM_TESTS),$(SEAM_TESTS:%.c=build/$(1)/%): build/$(1)/%: build/$(1)/%.o \
 		$(SEAM_C:%.c=build/$(1)/%.o) $(call archives,$(1),flow) build/list/ldflags-$(1) \
 		build/list/sources-seam
@@ -392,7 +392,7 @@ $(foreach v,$(VARIANTS),$(eval $(call VARIANT_RULES,$(v))))
 $(foreach v,$(VARIANTS),$(foreach r,$(ROOMS),$(eval $(call ROOM_RULES,$(v),$(r)))))
 $(foreach f,$(FUZZ_C),$(eval $(call FUZZ_RULES,$(f),$(call fuzz_room,$(f)))))
 $(foreach f,$(ANSWER_C),$(eval $(call ANSWER_RULES,$(f),$(call fuzz_room,$(f:.c=)))))
-# The bytes come in through the assembler, which writes no dependency file.
+# The assembler reads the bytes; it writes no dependency file.
 $(foreach v,$(VARIANTS),$(foreach e,$(EMBEDS),$(eval \
 	build/$(v)/build/gen/embed_$(e).o: $(EMBED_$(e)))))
 
@@ -647,7 +647,7 @@ cov-unit: $(CONTAIN) $(call unit_programs,cov)
 
 TIDY_C := $(filter-out tests/%,$(filter %.c,$(C_FILES)))
 
-# What the slow checks look at: with LINT=changed only files that differ from origin/main (or HEAD, where there is
+# The files that the slow checks read: with LINT=changed only files that differ from origin/main (or HEAD, where there is
 # none), and the sources of such headers; tests/lint/changed.sh.
 LINT := $(or $(LINT),$(if $(filter lint,$(MAKECMDGOALS)),changed,all))
 LINT_FILES := $(if $(filter changed,$(LINT)),$(if $(filter lint lint-%,$(MAKECMDGOALS)),$(shell tests/lint/changed.sh)))

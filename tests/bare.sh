@@ -44,7 +44,7 @@ outside()
     trap 'exit 143' TERM HUP
     folder=$(TMPDIR=${TMPDIR:-/var/tmp} mktemp -d -t sluice-bare-XXXXXX)
     mkdir -p build/bare
-    # Ctrl-C reaches only this process: the other is in a session of its own.
+    # Ctrl-C reaches only this process: the inner one runs in its own session.
     TMPDIR=$folder setsid unshare --mount --pid --fork --kill-child --mount-proc "$0" --inside "$@" </dev/null &
     inner=$!
     wait "$inner" || status=$?
@@ -99,14 +99,14 @@ says_what_to_install()
     in_debian dpkg-query -W | cmp - "$work/packages"
 }
 
-# The README's lines of shell, or of JSON: $1, within its three requests.
+# Prints the README's blocks of sh or json ($1) in the section with its three requests.
 of_readme()
 {
     awk -v fence="\`\`\`$1" '/^## /{ inside = $0 == "## Three requests" } inside && $0 == fence { code = 1; next }
         /^```/ { code = 0 } inside && code' README.md
 }
 
-# $1: a file with the answers, $2: a file with those of the README, which are shortened.
+# $1: a file with the answers, $2: a file with the README's answers, which are shortened.
 answered_as_shown()
 {
     perl -MJSON::PP -e '
@@ -122,7 +122,7 @@ answered_as_shown()
         holds($answers, $shown, "")' "$1" "$2"
 }
 
-# Processes in the Debian.
+# Prints the programs of the processes that run in the Debian.
 running()
 {
     local at
@@ -136,7 +136,7 @@ is_serving()
     (: </dev/tcp/127.0.0.1/8080) 2>/dev/null
 }
 
-# It is ready once it listens, which `sluice dev` does last.
+# The server is ready once it listens, which `sluice dev` does last.
 start_run()
 {
     local end=$((SECONDS + READY_S_MAX))

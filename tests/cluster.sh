@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# Makes PostgreSQL's data folder that tests copy: tests/cluster.sh FOLDER
+# Makes the PostgreSQL data folder that tests copy: tests/cluster.sh FOLDER
 #
-# It is made with initdb, and has the database sluice, migrated with SLUICE_BIN. Without it, making
-# one took more processor time than most of the tests that needed one. postgres and sluice are
-# superusers, so that unit tests and end-to-end tests can share it. No process is left when this
-# ends.
+# It is made with initdb, and has the database sluice, migrated with SLUICE_BIN. Running initdb for
+# each test took more processor time than most of these tests. postgres and sluice are superusers,
+# so that unit tests and end-to-end tests can share it. No process is left when this ends.
 set -eu
 
 folder=${1:?usage: tests/cluster.sh FOLDER}

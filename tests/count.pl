@@ -4,7 +4,8 @@
 use strict;
 use warnings;
 
-# Comments are removed, and strings stay: a quote or a slash inside the other one ends nothing.
+# Removes comments and keeps strings. A quote inside a comment, or a slash inside a string, has no
+# meaning.
 my $string = qr/"(?:[^"\\]|\\.)*"|'(?:[^'\\\n]|\\.)*'/s;
 my %comment = (
     c => qr{/\*.*?\*/|//(?:[^\n\\]|\\.)*}s,
@@ -21,7 +22,7 @@ $comment{ROOMS} = $comment{sh};
 $comment{txt} = $comment{pl} = $comment{py} = $comment{sh};
 my %has_strings = map { $_ => 1 } qw(c h css sql);
 
-# $1: its kind, $2: its text.
+# $1: the file's kind, $2: its text.
 sub code_lines
 {
     my ($kind, $text) = @_;

@@ -15,16 +15,16 @@ count_commit()
         exit 1
     }
     tree=$(mktemp -d)
-    # shellcheck disable=SC2064 # the name of now
+    # shellcheck disable=SC2064 # expands now
     trap "rm -rf '$tree'" EXIT
     git archive "$1" src bench sql | tar -x -C "$tree"
-    # shellcheck disable=SC2046 # paths of ours hold no spaces
+    # shellcheck disable=SC2046 # our paths contain no spaces
     perl tests/count.pl "$tree" $(git ls-tree -r --name-only "$1" src bench sql)
 }
 
 if [ -n "${1:-}" ]; then
     count_commit "$1"
 else
-    # shellcheck disable=SC2046 # paths of ours hold no spaces
+    # shellcheck disable=SC2046 # our paths contain no spaces
     perl tests/count.pl . $(all_files | grep -E '^(src|bench|sql)/')
 fi

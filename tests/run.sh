@@ -52,12 +52,12 @@ run_one()
     cat "$log.report"
 }
 
-# These count: a test that reads the requests that a provider got, or counts rows, statements or
+# Matches tests that count: they read the requests that a provider got, or count rows, statements or
 # bytes.
 COUNTING='ledger|count\(\*\)|_seconds_count|byteLength|bytesOf'
 
 # Whether a program of this kind and name may be run again: a busy machine may explain its failure.
-# It explains no wrong count, and no failure of a test that needs no other program.
+# It does not explain a wrong count, or the failure of a test that needs no other program.
 may_run_again()
 {
     case $1 in
@@ -84,7 +84,7 @@ check_names_alone()
     done
 }
 
-# $1 how many at a time, $2 results, $3 yes: the tests that measure time, which are the kind cost
+# $1: how many at a time, $2: results, $3: yes: the tests that measure time, which are the kind cost
 # and the e2e tests of names_alone; no: the rest.
 run_some()
 {
@@ -99,12 +99,12 @@ run_some()
 }
 
 # Prints the name of a new folder: in memory if there is plenty of it and programs can be run from
-# there. On a disk's file system, making the thousand files of a PostgreSQL took more processor time
-# than initdb.
+# there. On a disk, creating PostgreSQL's thousand files took more processor time than initdb
+# itself.
 make_folder()
 {
     local memory=/dev/shm left free folder
-    # of runs that were killed, whose process ids are in the names
+    # removes the folders of killed runs, whose names contain the process id
     for left in "$memory"/sluice-test-*; do
         folder=${left##*/sluice-test-}
         [ ! -d "$left" ] || kill -0 "${folder%%-*}" 2>/dev/null || rm -rf "$left" 2>/dev/null || true
@@ -139,7 +139,7 @@ main()
     local results
     check_names_alone
     results=$(make_folder)
-    # shellcheck disable=SC2064 # the name of now
+    # shellcheck disable=SC2064 # expands now
     trap "rm -rf '$results'" EXIT
     trap 'exit 130' INT TERM
     # Other users need to enter it: PostgreSQL's, and those that tests run a program as.

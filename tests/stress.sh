@@ -2,8 +2,9 @@
 # Runs tests on a busy machine: tests/stress.sh [NAME...]
 #
 # Runs those programs of `make test` that have one of NAME in their names (all by default), with as
-# many busy loops as there are processors, TIMES (1) times, whatever the results. Nothing is run a
-# second time: each red run is a fault of the program or of its test. Exits with 1 if a run was red.
+# many busy loops as there are processors, TIMES (1) times, whatever their results are. Nothing is
+# run a second time: each red run is a fault of the program or of its test. Exits with 1 if a run
+# was red.
 set -eu
 cd "$(dirname "$0")/.."
 

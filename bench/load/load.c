@@ -24,7 +24,7 @@ struct connection {
     const struct scenario *scenario;
     size_t scenario_index, step;
     uint64_t due_ns;  /* when the operation started, or was scheduled to start */
-    uint64_t rest_ns; /* until then */
+    uint64_t rest_ns; /* the connection rests until then */
     uint64_t unique;
     struct scenario_value values[SCENARIO_VALUES_MAX];
 };
@@ -36,10 +36,10 @@ struct load {
     struct connection *connections;
     struct list idle, resting; /* resting: ordered by time */
     struct buf request;
-    struct arena arena; /* the current reply's */
+    struct arena arena; /* memory for the current reply */
     unsigned weight_sum;
     uint64_t uniques, random;
-    struct histogram second; /* the running second */
+    struct histogram second; /* latencies of the current second */
     struct timer starting, ending, ticking, rested;
     double cpu_s; /* CPU time used before measuring started */
     /* open loop */

@@ -36,8 +36,8 @@ enum { LOAD_DUE_MAX = 1 << 20 };
 struct load_plan {
     const struct load_options *options;
     const struct peer_target *target;
-    unsigned process;          /* its number */
-    uint64_t connections;      /* its share */
+    unsigned process;          /* number of this process */
+    uint64_t connections;      /* connections of this process */
     uint64_t connection_first; /* the number of its first connection */
     uint64_t start_ns, end_ns; /* when measuring starts and ends, CLOCK_MONOTONIC */
 };

@@ -37,12 +37,12 @@ struct call {
     struct provider *provider;
     const struct provider_request *http;
     struct provider_reply *reply;
-    struct arena *arena; /* http's */
+    struct arena *arena; /* arena of the HTTP exchange */
     const struct route *route;
     const struct json *body; /* an object, empty if there was no body */
     slice id, id2;           /* from the path */
     struct record *record;   /* the record with that id, if the route gives its kind */
-    struct json object;      /* the record's, to be changed */
+    struct json object;      /* object of the record, to be changed */
     struct json ids;         /* the ids of all mails that the request is about */
     const char *app;         /* for the ledger */
 };

@@ -32,7 +32,7 @@ enum gmail_kind {
     GMAIL_NONE
 };
 
-/* Their lists' keys. */
+/* The keys of their lists. */
 extern const char *const gmail_kind_names[];
 
 /* The fields that a search can name. Each text is prepared: lower case, every run of other bytes
@@ -60,10 +60,10 @@ struct gmail {
     struct provider *provider;
     struct arena arena;
     const struct json *data;
-    struct schema *requests;        /* of {route: body} */
+    struct schema *requests;        /* schema of {route: body} */
     struct shapes shapes, parts;    /* parts: those of the first mails, in order */
     struct store store;             /* order: mails, the newest first */
-    struct list kinds[GMAIL_KINDS]; /* order of the others */
+    struct list kinds[GMAIL_KINDS]; /* order of the records of other kinds */
     uint64_t history_id;
     int64_t last_ms; /* time of the newest mail: a new mail is never older */
     unsigned numbers[GMAIL_KINDS];
@@ -83,7 +83,7 @@ struct gmail_new {
     slice raw, draft_id;
     int64_t time_ms;
     struct record *thread; /* NULL: found by References, otherwise a new thread */
-    struct json labels;    /* ids */
+    struct json labels;    /* ids of the labels */
     bool is_made;
 };
 /* NULL: see err (ERR_SYNTAX if the mail cannot be parsed). */

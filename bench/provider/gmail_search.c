@@ -19,7 +19,7 @@ struct search {
     const struct gmail_mail *mail;
     slice rest;
     int64_t now_ms;
-    bool wants_hidden; /* it asks for the trash or spam itself */
+    bool wants_hidden; /* the text itself asks for the trash or spam */
 };
 
 /* The word before a colon, and how the value after it is parsed. number: a field, or a sign. */

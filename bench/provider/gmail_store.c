@@ -187,7 +187,7 @@ static struct record *find_parent(const struct gmail *gmail, const struct mime_p
     return NULL;
 }
 
-/* Into mail->more and mail->json. */
+/* Reads the mail into mail->more and mail->json. */
 static int read_mail(struct gmail *gmail, struct record *mail, const struct gmail_new *new,
                      struct err *err)
 {
@@ -218,7 +218,7 @@ static int read_mail(struct gmail *gmail, struct record *mail, const struct gmai
     return arena->is_exhausted ? err_set(err, ERR_NOMEM, "out of memory") : OK;
 }
 
-/* Below its thread and in order of time. */
+/* Enters the mail below its thread and in order of time. */
 static void enter(struct gmail *gmail, struct record *mail, const struct gmail_new *new)
 {
     struct record *answered = new->thread ? NULL : find_parent(gmail, &gmail_mail(mail)->payload);

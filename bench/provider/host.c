@@ -229,7 +229,7 @@ static struct provider_request read_request(struct http_exchange *exchange)
     if (request.method == HTTP_METHOD_HEAD)
         request.method = HTTP_METHOD_GET;
     if (request.segment_count && !request.segments[request.segment_count - 1].len)
-        request.segment_count--; /* a slash at the end */
+        request.segment_count--; /* the path ends with a slash */
     return request;
 }
 

@@ -1,6 +1,6 @@
 /*
- * The provider as an HTTP server: that of src/http, with TLS over its connections, and with replies
- * that are late, in pieces, cut off or missing.
+ * The provider as an HTTP server: the server of src/http, with TLS over its connections, and with
+ * replies that are late, in pieces, cut off or missing.
  */
 #ifndef PROVIDER_HOST_H
 #define PROVIDER_HOST_H
@@ -11,7 +11,7 @@
 #include "provider/tls_server.h"
 
 enum {
-    HOST_CONNECTIONS_MAX = 20000, /* and as many replies that wait */
+    HOST_CONNECTIONS_MAX = 20000, /* also the maximum of replies that wait */
     HOST_WRITE_BYTES_MAX = PROVIDER_REPLY_BYTES_MAX + 1024 * 1024,
 };
 

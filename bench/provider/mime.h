@@ -31,8 +31,8 @@ struct mime_part {
  * ERR_LIMIT, ERR_NOMEM. */
 int mime_read_head(struct arena *arena, slice *text, struct mime_part *out,
                    struct err *err) MUST_CHECK;
-/* The whole mail; an attachment's id is prefix and the part's. ERR_SYNTAX, too: a multipart without
- * a boundary. */
+/* Parses the whole mail. An attachment's id is `prefix` and the id of its part. ERR_SYNTAX also if
+ * a multipart has no boundary. */
 int mime_parse(struct arena *arena, slice raw, slice prefix, struct mime_part *out,
                struct err *err) MUST_CHECK;
 /* First header of that name, whatever its case; "" when absent. */

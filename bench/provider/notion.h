@@ -33,10 +33,10 @@ struct notion {
     struct arena arena;
     const struct json *data; /* notion.json */
     struct shapes shapes;
-    struct schema *requests; /* of {route: body} */
+    struct schema *requests; /* schema of {route: body} */
     struct store store;      /* order: pages, databases, data sources, the last edited first */
     const struct json *seed; /* the entry that is being carried out; NULL: requests of the API */
-    uint32_t seed_ids;       /* used of its ids */
+    uint32_t seed_ids;       /* number of the entry's ids that are used */
 };
 
 /* ---- the entry, errors, replies (notion_api.c) ---- */
@@ -51,8 +51,8 @@ bool notion_error_plain(struct call *call, unsigned status);
 bool notion_invalid(struct call *call, const char *fmt, ...) PRINTF_LIKE(2, 3);
 bool notion_not_found(struct call *call, const char *what, slice id);
 
-/* The record as a reply shows it. Of a page, it has the properties that filter_properties in the
- * query names, or all. */
+/* The record as a reply shows it. A page has the properties that filter_properties in the query
+ * names, or all. */
 struct json notion_show(struct call *call, const struct record *record);
 /* Shows pages and databases as child_page and child_database. */
 struct json notion_show_block(struct call *call, const struct record *record);
@@ -80,7 +80,7 @@ void notion_edit(struct call *call, struct record *record, struct json *object);
 bool notion_save(struct call *call);
 bool notion_is_gone(const struct record *record); /* the record, or one that contains it, is
                                                    * archived */
-/* Answers where the record or one above it is archived, and stays so. */
+/* false: the record or one above it is archived and stays so; the request has been answered. */
 bool notion_is_editable(struct call *call, const struct record *record);
 /* Adds blocks to parent, before a sibling, or at the end if it is NULL. */
 void notion_blocks_add(struct call *call, struct record *parent, struct list *before,
@@ -90,8 +90,8 @@ extern const size_t notion_route_count;
 
 /* ---- texts, schemas and values (notion_value.c) ---- */
 
-/* A value that a client sent in its full form, by the shape of its type; as it is, where there is
- * none. */
+/* Converts a value that a client sent to its full form, by the shape of its type. A value whose
+ * type has no shape is unchanged. */
 struct json notion_value(struct call *call, const char *type, const struct json *input);
 /* The plain text of the title, of a block or a comment. */
 slice notion_label(struct arena *arena, const struct json *object);

@@ -45,7 +45,7 @@ static slice take_code(slice *rest)
     return slice_of(start, (size_t)(end - start));
 }
 
-/* The content of a line's block; *type is a paragraph before. */
+/* The content of a line's block; on entry *type is a paragraph. */
 static struct json read_line(struct arena *arena, slice line, slice *rest, slice *type)
 {
     struct json content = json_object();

@@ -27,7 +27,7 @@ enum {
 struct item {
     struct exec *exec;
     slice problem;         /* SLICE_NONE: exec was started */
-    unsigned status;       /* the problem's */
+    unsigned status;       /* HTTP status of the problem */
     int64_t retry_after_s; /* 0: not in the answer */
 };
 
@@ -230,7 +230,7 @@ static enum op_result begin_batch(struct api_request *request)
                                list->count, BATCH_ITEMS_MAX);
     if (http_request_header(request->serve.exchange, SLICE("Idempotency-Key")).ptr)
         return api_reply_error(request, 400,
-                               "The header Idempotency-Key does not say which execution it is for. "
+                               "The header Idempotency-Key cannot apply to a batch. "
                                "Give each execution an idempotency_key.");
     return awaits_rate(request, list->count) ? api_wait(request, begin_batch)
                                              : start_all(request, list);

@@ -22,7 +22,7 @@
 enum { LINK_MS = 15 * 60 * 1000, REPLY_BYTES_MAX = 4 * 1024, LISTED_MAX = 20 };
 
 struct linking {
-    const struct catalog_integration *app; /* until the first wait */
+    const struct catalog_integration *app; /* valid until the first wait */
     int64_t wanted_id;                     /* the named connection; 0: none */
     struct connect_session *session;       /* the session of in.link */
     slice url;
@@ -44,8 +44,8 @@ static bool is_return_url(slice text)
            url_parse(text, &url, NULL) == OK && (url.is_https || is_loopback(&url));
 }
 
-/* The token is the account, so that the row is found by its key, and 256 random bits; the hash
- * covers all of it. */
+/* The token consists of the account's id, so that the row is found by its key, and 256 random bits;
+ * the hash covers the whole token. */
 static bool draw_link_token(struct api_request *request, struct linking *linking)
 {
     struct connect_session *session = linking->session;
@@ -146,13 +146,13 @@ static enum op_result refuse_choice(struct api_request *request, const struct co
     struct buf text;
     buf_init(&text, REPLY_BYTES_MAX * 4);
     for (size_t i = 0; i < count && i < LISTED_MAX; i++)
-        buf_printf(&text, "%s%lld \"%.*s\"", i ? ", " : "", (long long)rows[i].id,
-                   SLICE_ARG(rows[i].label));
+        buf_printf(&text, "%s%lld", i ? ", " : "", (long long)rows[i].id);
     enum op_result result =
         api_reply_error(request, 409,
                         "There are several connections to this integration and no default. Choose "
-                        "the one to reconnect with connection_id: %.*s",
-                        SLICE_ARG(buf_slice(&text)));
+                        "the one to reconnect with connection_id: %.*s%s. GET /api/connections "
+                        "shows their labels.",
+                        SLICE_ARG(buf_slice(&text)), count > LISTED_MAX ? ", ..." : "");
     buf_deinit(&text);
     return result;
 }

@@ -12,7 +12,7 @@ struct get {
     struct uuid id;
     struct connect_watch watch;
     struct serve_stream stream;
-    bool is_notified; /* of a change since the last load began */
+    bool is_notified; /* a change was notified after the last load began */
 };
 
 static void on_change(struct connect_watch *watch)
@@ -73,7 +73,7 @@ static enum op_result load(struct api_request *request)
     return api_wait(request, on_link_state);
 }
 
-/* Sleeps until a change, the end of the wait or that of the link. */
+/* Sleeps until a change, the end of the wait or the expiry of the link. */
 static enum op_result on_link_state(struct api_request *request)
 {
     struct get *get = request->state;

@@ -1,7 +1,7 @@
 /*
- * GET /api/connections and GET /api/connections/{id} (read scope), PATCH and DELETE of the latter
- * (admin scope): the account's connections, without their credentials. Apps are connected in the
- * dashboard, through POST /api/connect/sessions (connect_session.c).
+ * GET /api/connections and GET /api/connections/{id} (read scope), PATCH and DELETE
+ * /api/connections/{id} (admin scope): the account's connections, without their credentials. Apps
+ * are connected in the dashboard, through POST /api/connect/sessions (connect_session.c).
  */
 #include "api/listing.h"
 #include "connect/command.h"
@@ -129,7 +129,7 @@ struct changing {
     struct connect_command first, second; /* an op that has just ended cannot be started again */
     struct connect_command *command;
     struct connect_command_request in;
-    bool is_default_wanted; /* until its command has begun */
+    bool is_default_wanted; /* false once the command for it has begun */
 };
 
 /* NULL: answered. */

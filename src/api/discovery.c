@@ -8,7 +8,7 @@
 enum {
     PAGE_SIZE_DEFAULT = 20,
     PAGE_SIZE_MAX = 100,
-    FOUND_ITEMS_DEFAULT = 20, /* for a search */
+    FOUND_ITEMS_DEFAULT = 20, /* items of a search without `limit` */
     FOUND_ITEMS_MAX = 100,
     LIST_BYTES_MAX = 16 * 1024 * 1024,
 };

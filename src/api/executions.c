@@ -180,7 +180,7 @@ static enum op_result reply_fit(struct api_request *request, int status, bool is
         return reply_unknown(request);
     if (status == ERR_NOTFOUND) /* the execution exists, but the pointer does not lead to a value */
         return api_reply_error(
-            request, 404, "The output of this execution has nothing at \"%.*s\"",
+            request, 404, "The output of this execution has no value at \"%.*s\"",
             SLICE_ARG(json_excerpt(get->wanted.pointer, &request->serve.op.arena)));
     if (status != OK)
         return status == ERR_NOMEM ? api_reply_no_memory(request)

@@ -106,7 +106,7 @@ static enum op_result check_update(struct api_request *request, struct stream_st
     if (!view)
         return start_stream_load(request, state);
     state->wait.is_notified = false;
-    bool is_newer = view->rev > state->wait.watch.rev; /* than a load under way */
+    bool is_newer = view->rev > state->wait.watch.rev; /* newer than the load under way */
     enum op_result result = is_newer ? send_or_wait(request, state, view)
                                      : wait_for_change(request, state);
     flow_view_unref(view);

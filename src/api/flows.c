@@ -258,7 +258,7 @@ static enum op_result begin_start(struct api_request *request)
     return api_start_read(request, &in) ? api_start(request, &in) : OP_DONE;
 }
 
-#define NO_DRY_RUN "GET /api/flows/templates/{key}, which shows the steps; a start has no dry run"
+#define NO_DRY_RUN "GET /api/flows/templates/{key}, which shows the steps (a start has no dry run)"
 
 const struct api_names api_start_members = {
     .own = {"flowTemplate", "input", "triggerType", "idempotency_key"},

@@ -67,7 +67,8 @@ bool api_flow_wait_load(struct api_request *request, struct api_flow_wait *wait)
 struct get {
     struct api_flow_wait wait;
     struct flow_view *view; /* the newest known view: a reference */
-    int64_t first_rev; /* the first view's; the request waits for a change of it; 0: no view yet */
+    /* revision of the first view: the request waits for a later one; 0: no view yet */
+    int64_t first_rev;
     enum { UNTIL_CHANGE, UNTIL_SETTLED, UNTIL_ENDED } until;
 };
 
@@ -209,7 +210,7 @@ static enum op_result finish_flow_get(struct api_request *request)
         return api_reply_key_refused(request);
     }
     const struct flow_load *load = get->wait.load;
-    if (!load) /* it slept */
+    if (!load) /* the op slept */
         return take_update(get) ? answer_or_wait(request, get) : start_view_load(request, get);
     int status = load->status;
     flow_view_unref(get->view);

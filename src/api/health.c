@@ -46,7 +46,7 @@ static enum op_result begin_ready(struct api_request *request)
     struct pg_pool *pool = request->api->config.pool;
     if (http_server_is_draining(request->serve.exchange->server))
         return reply_not_ready(request, "this server is draining");
-    if (!pg_pool_is_ready(pool)) /* its reason goes to the log, not to anonymous clients */
+    if (!pg_pool_is_ready(pool)) /* the reason is logged, but not shown to anonymous clients */
         return reply_not_ready(request, "the database cannot be reached");
     /* the pool's connections may be open although the database does not answer, so this sends a
      * statement */
@@ -62,7 +62,7 @@ const struct api_endpoint api_readyz = {.begin = begin_ready};
 
 static struct metric turn_cpu_max =
     METRIC_INIT("sluice_loop_turn_cpu_seconds_max",
-                "Longest turn of the loop so far in thread CPU time.", METRIC_GAUGE);
+                "Longest turn of the event loop so far, in thread CPU time.", METRIC_GAUGE);
 static struct metric client_connections =
     METRIC_INIT("sluice_provider_connections", "Outbound connections by state.", METRIC_GAUGE);
 static struct metric database_pending = METRIC_INIT(

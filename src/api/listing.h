@@ -35,11 +35,11 @@ struct listing_kind {
 /* Reads the arguments, loads the pages and answers. */
 enum op_result listing_begin(struct api_request *request, const struct listing_kind *kind);
 
-/* For lists with an answer of their own: reads these arguments and `limit`. false: answered with
+/* For lists with their own form of answer: reads these arguments and `limit`. false: answered with
  * 400. */
 bool listing_read(struct api_request *request, struct serve_list *list,
                   const struct serve_filter *filters, size_t limit_default) MUST_CHECK;
-/* Its 400. */
+/* Answers with 400: the value of this argument is invalid. */
 enum op_result listing_refuse(struct api_request *request, const struct serve_filter *filter,
                               slice value);
 

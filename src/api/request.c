@@ -414,9 +414,10 @@ _Static_assert(offsetof(struct api, serve) == 0, "serve_on_head takes it as its 
 
 static struct metric requests_total = METRIC_INIT(
     "sluice_http_requests_total", "Requests by route, method and status.", METRIC_COUNTER);
-static struct metric request_seconds = METRIC_INIT(
-    "sluice_http_request_seconds",
-    "From the first byte of a request to the last of its reply, by route.", METRIC_HISTOGRAM);
+static struct metric request_seconds =
+    METRIC_INIT("sluice_http_request_seconds",
+                "Time from the first byte of a request to the last byte of its reply, by route.",
+                METRIC_HISTOGRAM);
 
 /* Also called for requests that the server refused before on_head; their route is "(none)". A
  * 503 is logged as a warning: the process or its database is overloaded. */

@@ -50,7 +50,7 @@ struct api_endpoint {
 };
 
 struct api_request {
-    struct serve_request serve; /* first */
+    struct serve_request serve; /* must be the first member */
     struct api *api;
     const struct api_endpoint *endpoint;
     const struct api_envelope *envelope; /* wraps the later reply; or NULL */
@@ -58,13 +58,13 @@ struct api_request {
     /* An object whose members replace the query parameters (api_delegate); NULL: those of the
      * query */
     const struct json *arguments;
-    struct err body_err; /* why it was not acceptable */
+    struct err body_err; /* why the body was refused */
     struct op_job parsing;
     size_t parse_bytes; /* bytes of memory that the parse of the body waits for; 0: none */
     struct pg_query query;
-    void *state;          /* the endpoint's, in the op's arena */
-    api_step *then;       /* after the wait */
-    api_step *then_keyed; /* after the wait and the check of api_wait_keyed */
+    void *state;          /* state of the endpoint, in the op's arena */
+    api_step *then;       /* runs after the wait */
+    api_step *then_keyed; /* runs after the wait and the check of api_wait_keyed */
     /* Called if the client disconnects while the endpoint waits. NULL: the op is cancelled. */
     void (*on_gone)(struct api_request *request);
     /* Called with each view of a flow while its reply waits; NULL: not wanted (mcp: progress) */
@@ -77,7 +77,7 @@ struct api_request {
 };
 
 struct api {
-    struct serve serve; /* first */
+    struct serve serve; /* must be the first member */
     struct api_config config;
     struct http_route *routes;                /* all routes of the router */
     const struct http_server *metrics_server; /* NULL: every server answers /metrics */
@@ -187,7 +187,8 @@ slice api_key_join(struct api_request *request, slice *key) MUST_CHECK;
 /* trace.c. The trace that the request is part of, by its headers, or a new one with random ids;
  * call it only once. In the op's arena; NULL: none. */
 const struct trace_context *api_trace(struct api_request *request);
-/* The same for a batch, whose span is the parent of its executions; and the end of that span. */
+/* api_trace_batch does the same for a batch, whose span is the parent of its executions;
+ * api_trace_batch_end ends that span. */
 const struct trace_context *api_trace_batch(struct api_request *request);
 void api_trace_batch_end(const struct api_request *request, const struct trace_context *trace,
                          size_t count);
@@ -197,8 +198,8 @@ extern const struct api_names api_execution_members, api_execution_query;
  * wanted is filled in, from the request's memory; else the fault (400). */
 slice api_execution_read(struct api_request *request, const struct api_names *names,
                          const struct json *body, struct exec_request *wanted) MUST_CHECK;
-/* Reads the body of POST /api/flows/start from request->body; then the start itself. false: the
- * body is invalid, and the request was answered. */
+/* api_start_read reads the body of POST /api/flows/start from request->body; api_start then starts
+ * the flow. false: the body is invalid, and the request was answered. */
 extern const struct api_names api_start_members;
 bool api_start_read(struct api_request *request, struct flow_request *in) MUST_CHECK;
 enum op_result api_start(struct api_request *request, const struct flow_request *in);

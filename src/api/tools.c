@@ -18,7 +18,7 @@ struct tool {
     struct exec *exec; /* NULL until it starts */
     slice name, integration_id;
     struct json arguments;
-    slice pointer;                              /* their place in the body */
+    slice pointer;                              /* JSON Pointer to the arguments in the body */
     struct call_file files[CALL_FILES_MAX + 1]; /* one more than allowed, so that
                                                  * call_files_check refuses it */
     size_t file_count;

@@ -313,8 +313,8 @@ static bool text_grow(struct arena_text *text, size_t len)
     /* Doubles the size, so growing copies each byte at most about twice. */
     size_t cap = text->cap * 2 > text->len + len ? text->cap * 2 : text->len + len;
     cap = cap < TEXT_ROOM_MIN ? TEXT_ROOM_MIN : cap;
-    /* The old size is that of the block, not of its used part: from it the arena sees whether
-     * this is its newest block, which can grow in place. */
+    /* The old size is the size of the whole block, not of its used part: it shows the arena whether
+     * this is the newest block, which can grow in place. */
     char *ptr = arena_realloc(text->arena, text->ptr, text->cap, cap);
     if (!ptr) {
         text->status = ERR_NOMEM;

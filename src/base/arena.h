@@ -15,7 +15,8 @@
 
 enum {
     ARENA_CHUNK_MIN = 1024,
-    ARENA_CHUNK_MAX = 1024 * 1024, /* over MEM_MAPPED_BYTES_MIN: it is unmapped when freed */
+    /* over MEM_MAPPED_BYTES_MIN, so such chunks are unmapped when freed */
+    ARENA_CHUNK_MAX = 1024 * 1024,
 };
 
 struct arena_chunk;
@@ -56,7 +57,7 @@ char *arena_alloc_text(struct arena *arena, size_t size) MUST_CHECK;
 /* Grows the newest block in place if possible, else copies. ptr may be NULL. */
 void *arena_realloc(struct arena *arena, void *ptr, size_t old_size, size_t size) MUST_CHECK;
 
-/* Copies the slice; a NUL that len does not count follows. {NULL,0}: over the limit. */
+/* Copies the slice and appends a NUL that len does not count. {NULL,0}: over the limit. */
 slice arena_dup(struct arena *arena, slice text);
 /* Moves the buffer's text into the arena and frees the buffer. SLICE_NONE if the buffer has
  * failed or the arena's limit is reached. */

@@ -60,7 +60,8 @@ static bool is_within_share(const struct budget *budget, const struct budget_acc
     return share_allows(used / UNIT, taken / UNIT, budget->size / UNIT, budget->share / UNIT);
 }
 
-/* Ends the overdraft if the use fits within the limits now; with is_over in any case. */
+/* Ends the overdraft if the use now fits within the limits; if is_over is set, ends it in any
+ * case. */
 static void end_overdraft(struct budget_use *use, bool is_over)
 {
     struct budget *budget = use->budget;

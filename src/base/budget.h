@@ -29,7 +29,8 @@
 #define BUDGET_STEP_BYTES \
     ((size_t)16 * 1024) /* charged in advance in steps, so that small work is cheap */
 #define BUDGET_SMALL_BYTES ((size_t)64 * 1024) /* always granted while its account uses little */
-#define BUDGET_FREE_BYTES  ((size_t)4 * 1024 * 1024) /* "little" for an account */
+/* an account that uses less than this uses "little" */
+#define BUDGET_FREE_BYTES ((size_t)4 * 1024 * 1024)
 
 struct budget {
     size_t size, share;
@@ -68,10 +69,10 @@ int budget_use_begin(struct budget_use *use, struct budget *budget,
 void budget_use_end(struct budget_use *use);
 /* false: the share or the whole would be exceeded; nothing was taken. Any thread. */
 bool budget_use_take(struct budget_use *use, size_t bytes) MUST_CHECK;
-/* For work that holds memory already and needs more: if all such work waited for memory that
- * other work holds, none of it would ever end. One use of an account at a time may exceed the
- * account's share, and one use of all accounts the whole, until it ends or fits. false: another
- * use does so now. Called on the loop's thread. */
+/* For work that holds memory already and needs more: if all such work waited for memory that other
+ * work holds, none of it would ever end. One use of an account at a time may exceed the account's
+ * share, and one use of all accounts the whole, until it ends or fits. false: another use is doing
+ * so. Called on the loop's thread. */
 bool budget_use_overdraw(struct budget_use *use, size_t bytes) MUST_CHECK;
 /* Returns what was taken but not allocated. Called on the loop's thread. */
 void budget_use_settle(struct budget_use *use);

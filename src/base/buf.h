@@ -17,7 +17,7 @@ struct buf {
     size_t len, cap;
     size_t bytes_max;
     bool is_failed; /* over the maximum, or out of memory; contents are then incomplete */
-    bool is_over;   /* with is_failed: over the maximum */
+    bool is_over;   /* if is_failed: the cause was the maximum */
 };
 
 /* Allocates nothing yet. */

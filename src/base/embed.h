@@ -16,19 +16,21 @@ extern const struct embed_file embed_sql[];
 extern const size_t embed_sql_count;
 extern const struct embed_file embed_integrations[];
 extern const size_t embed_integrations_count;
-extern const struct embed_file embed_parts[]; /* that manifests refer to: "google.json" */
+extern const struct embed_file embed_parts[]; /* shared by manifests: "google.json" */
 extern const size_t embed_parts_count;
-extern const struct embed_file embed_catalog[]; /* one: their pack (catalog/pack.h) */
+/* a single file: the pack of all manifests (catalog/pack.h) */
+extern const struct embed_file embed_catalog[];
 extern const size_t embed_catalog_count;
 extern const struct embed_file embed_templates[];
 extern const size_t embed_templates_count;
 extern const struct embed_file embed_web[];
 extern const size_t embed_web_count;
-extern const struct embed_file embed_markup[]; /* one: the compiled pages (web/markup.h) */
+/* a single file: the compiled pages (web/markup.h) */
+extern const struct embed_file embed_markup[];
 extern const size_t embed_markup_count;
-extern const struct embed_file embed_scenarios[]; /* sluice-bench's */
+extern const struct embed_file embed_scenarios[]; /* for sluice-bench */
 extern const size_t embed_scenarios_count;
-extern const struct embed_file embed_provider[]; /* sluice-provider's */
+extern const struct embed_file embed_provider[]; /* for sluice-provider */
 extern const size_t embed_provider_count;
 extern const struct embed_file embed_openapi[];
 extern const size_t embed_openapi_count;

@@ -26,7 +26,7 @@ enum {
 #define UUID_B_MAX        ((UINT64_C(1) << 62) - 1)
 
 static unsigned char entropy[ENTROPY_PAGE];
-static size_t entropy_left; /* at the end of the page */
+static size_t entropy_left; /* unused bytes at the end of the page */
 
 void random_kernel(void *out, size_t len)
 {

@@ -16,7 +16,7 @@ size_t ip_parse(slice text, uint8_t out[16]);
 /* An address, or a network given by its prefix. */
 struct ip_network {
     uint8_t bytes[16];
-    uint8_t len, bits; /* len: 4 or 16; bits: of the prefix, all bits for an address */
+    uint8_t len, bits; /* len: 4 or 16; bits: length of the prefix, for an address 8 * len */
 };
 
 /* Accepts "10.1.0.0/16", "fd00::/8", or an address. ERR_SYNTAX with a sentence, also if bits

@@ -16,7 +16,8 @@ enum {
 
 /* The first member of each entry. */
 struct keyed {
-    struct list ring;    /* used by the owner: for example, the entries whose turn it is */
+    /* for the owner: for example, a list of the entries that wait for a turn */
+    struct list ring;
     struct list waiting; /* the owner's nodes, oldest first */
     size_t key_len;
     char key[KEYED_KEY_MAX];
@@ -24,7 +25,7 @@ struct keyed {
 
 struct keyed_table {
     struct map map;     /* struct keyed, by key */
-    struct list spares; /* by ring */
+    struct list spares; /* struct keyed, linked by `ring` */
     size_t spare_count, size;
 };
 

@@ -17,7 +17,7 @@ enum { END_LEN = 32 };
 
 struct level_style {
     const char *name;   /* in JSON */
-    const char *text;   /* on a terminal, 5 wide */
+    const char *text;   /* on a terminal, 5 columns wide */
     const char *colour; /* SGR */
 };
 
@@ -61,8 +61,8 @@ static bool is_bare(slice value)
     return value.len > 0;
 }
 
-/* Appends the first character of rest, escaped as in a string; returns its length, 0: not a
- * character. */
+/* Appends the first character of rest, which has len bytes, escaped as in a string. len is 0 if
+ * rest does not begin with a well-formed character. */
 static void put_char(struct log_text *text, slice rest, size_t len)
 {
     char escape[8];

@@ -13,7 +13,7 @@ struct log_text {
 };
 
 struct log_style {
-    bool is_text;     /* else JSON */
+    bool is_text;     /* false: JSON */
     bool is_coloured; /* text only */
 };
 

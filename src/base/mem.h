@@ -48,8 +48,8 @@ void mem_fail_at(uint64_t n, uint64_t count);
  * this stays 0. */
 uint64_t mem_fail_hits(void);
 
-/* For memory that does not come from the heap but is counted and can fail like it
- * (base/secret.c). block_begin says whether the allocation may continue. */
+/* For memory that does not come from the heap but is counted and can fail like it (base/secret.c).
+ * mem_block_begin says whether the allocation may continue. */
 bool mem_block_begin(void) MUST_CHECK;
 void mem_block_end(void);
 

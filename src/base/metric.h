@@ -49,7 +49,7 @@ struct metric_series *metric_series(struct metric *metric, slice labels);
 /* Appends name="value", with a comma in front when out is not empty; escapes the value. For
  * values that are not constants. */
 void metric_label(struct buf *out, const char *name, slice value);
-/* value >= 0, because counters only go up. Not for histograms; neither is metric_set. */
+/* value >= 0, because counters only go up. Neither metric_add nor metric_set is for histograms. */
 void metric_add(struct metric_series *series, double value);
 void metric_set(struct metric_series *series, double value);
 /* Value of a counter or gauge; number of observations of a histogram. */

@@ -25,7 +25,7 @@ enum {
 
 /* The header of a slab, at the start of its own pages. */
 struct slab {
-    struct list link; /* in slabs_with_room[class], else by itself */
+    struct list link; /* in slabs_with_room[class]; in no list if the slab is full */
     size_t bytes;     /* size of the mapping */
     size_t slot_bytes;
     struct list *class; /* NULL: a mapping for one large secret */
@@ -45,7 +45,7 @@ struct secret {
             uint32_t len;
         };
     };
-    char bytes[]; /* and a NUL */
+    char bytes[]; /* followed by a NUL */
 };
 
 static pthread_mutex_t pool_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -12,7 +12,7 @@ struct secret;
 
 enum { SECRET_BYTES_MAX = 256 * 1024 };
 
-/* Copies; a NUL that the length does not count follows. NULL: out of memory, or over
+/* Copies the bytes and appends a NUL that the length does not count. NULL: out of memory, or over
  * SECRET_BYTES_MAX. Any thread. */
 struct secret *secret_new(slice bytes) MUST_CHECK;
 /* Like secret_new, with `len` zero bytes that the caller fills through *room before it passes

@@ -13,8 +13,8 @@ bool slice_eq_nocase_bytes(const char *a, const char *b, size_t len)
     return true;
 }
 
-/* Eight bytes at a time, by carries: a borrow may cross into the next byte, but only from a byte
- * that ends the run anyway. */
+/* Tests eight bytes at a time by subtraction: a borrow may cross into the next byte, but only from
+ * a byte that ends the run anyway. */
 size_t slice_printable(slice s, char first)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);

@@ -29,8 +29,9 @@ struct suggest_name {
 };
 
 struct suggest {
-    slice best;     /* out: the nearest name; SLICE_NONE if none is near enough */
-    unsigned limit; /* out: the number of edits to `best`; only a nearer name replaces it */
+    slice best; /* out: the nearest name; SLICE_NONE if none is near enough */
+    /* out: the number of edits to `best`; only a name with fewer edits replaces `best` */
+    unsigned limit;
     /* private */
     struct suggest_name typed;
     unsigned cells_left;

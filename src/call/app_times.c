@@ -7,8 +7,8 @@
 #include "base/mem.h"
 
 struct app_times {
-    struct metric_series *whole, *calls, *phases[EXEC_PHASES]; /* NULL until one is counted */
-    slice id;                                                  /* after the struct */
+    struct metric_series *whole, *calls, *phases[EXEC_PHASES]; /* NULL until the first is counted */
+    slice id;                                                  /* stored after the struct */
 };
 
 static struct metric execution_seconds = METRIC_INIT(

@@ -21,7 +21,7 @@ enum exec_phase { EXEC_IN_GATE, EXEC_IN_LIMITS, EXEC_AT_PROVIDER, EXEC_IN_RECORD
 struct app_times;
 
 struct app_times_table {
-    struct map by_id;                        /* integration_id -> struct app_times */
+    struct map by_id;                        /* struct app_times, by integration_id */
     struct app_times *hints[EXEC_APP_HINTS]; /* by position in the catalog; may belong to another
                                               * app */
     struct app_times *other;

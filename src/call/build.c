@@ -302,8 +302,8 @@ static int refuse_credential(struct build *b, const struct json *credential)
     expr_template_each_expr(b->auth->send_value, on_lack_expr, &lack);
     if (lack.member.len == 0)
         return err_set(b->err, ERR_CRYPTO,
-                       "the connection's credential is not of the kind that \"send\" in the app's "
-                       "manifest needs");
+                       "\"send\" in the app's manifest needs another kind of credential than the "
+                       "connection has");
     return err_set(b->err, ERR_CRYPTO,
                    "the connection has no \"%.*s\", which \"send\" in the app's manifest needs",
                    SLICE_ARG(slice_first_utf8(lack.member, 40)));
@@ -448,7 +448,7 @@ static int build_url(struct build *b, const struct json *credential)
     b->out->url = arena_dup(b->arena, buf_slice(&url));
     if (result == OK && (!buf_is_ok(&url) || !b->out->url.ptr))
         result = err_set(b->err, ERR_NOMEM, "out of memory");
-    if (result == OK) /* as it was encoded */
+    if (result == OK) /* masked in its encoded form */
         secret_mask_add(&b->out->secrets, slice_first(slice_from(b->out->url, b->out->secret_at),
                                                       b->out->secret_len));
     buf_deinit(&url);
@@ -466,8 +466,7 @@ static int put_others(struct build *b, struct json *object)
     if (!other)
         return OK;
     if (object->type != JSON_OBJECT)
-        return err_set(b->err, ERR_INVALID,
-                       "the body cannot take further members, because it is %s",
+        return err_set(b->err, ERR_INVALID, "members cannot be added to the body, because it is %s",
                        json_type_name(object));
     for (uint32_t i = 0; i < object->count; i++)
         json_object_set(b->arena, &copy, json_str(&object->as.members[i].key),
@@ -667,7 +666,7 @@ static int body_file(struct build *b)
                      ? request->content_type
                      : call_file_type(file);
     if (http_header_get(b->out->headers, b->out->header_count, SLICE("Content-Type")).ptr)
-        return OK; /* the vendor accepts no other: the request's headers have it */
+        return OK; /* the only type that the vendor accepts is among the request's headers */
     return add_header(b, SLICE("Content-Type"), type);
 }
 

@@ -16,7 +16,7 @@ struct call_progress {
     unsigned at;                                   /* index of the current request; 0: the first */
     struct json replies[CATALOG_REQUESTS_MAX - 1]; /* replies to earlier requests: {status, headers,
                                                     * body} */
-    slice former_url;                              /* the previous request's */
+    slice former_url;                              /* URL of the previous request */
     /* What earlier requests did, and what was not done after them; empty: nothing lasting. */
     slice done, not_done;
 };

@@ -17,7 +17,7 @@ enum call_enrolled {
     CALL_ENROLLED,
     CALL_ENROL_REFUSED,          /* refused by the app, or cannot be sent */
     CALL_ENROL_OUTAGE,           /* not tested: the failure does not concern the credential */
-    CALL_ENROL_OTHER_IDENTITY,   /* another user than the one that may be connected */
+    CALL_ENROL_OTHER_IDENTITY,   /* the user is not the one that may be connected */
     CALL_ENROL_UNKNOWN_IDENTITY, /* the user could not be determined */
     CALL_ENROL_GONE,             /* the connection to reconnect */
     CALL_ENROL_FULL,             /* the account has reached its limit of connections */
@@ -48,7 +48,7 @@ struct call_enrol {
     struct http_client *http;
     struct catalog *catalog;
     const struct catalog_integration *app;
-    int find_status; /* result of its lookup */
+    int find_status; /* result of the lookup of `app` */
     struct call_enrol_request in;
     struct connection former; /* reconnect only */
     struct call_probe probe;

@@ -39,7 +39,7 @@ static bool is_printable(slice text)
     return true;
 }
 
-/* One fault more. */
+/* Adds a fault to the list. */
 static void add_file_fault(struct buf *out, const char *fmt, ...) PRINTF_LIKE(2, 3);
 static void add_file_fault(struct buf *out, const char *fmt, ...)
 {
@@ -73,7 +73,7 @@ static void check_file(const struct call_file *file, size_t index, size_t bytes_
         (slice_find_char(file->content_type, '/') < 1 || !http_is_field_value(file->content_type)))
         add_file_fault(out, "/files/%zu/contentType: must be a media type", index);
     if (size > bytes_max)
-        add_file_fault(out, "/files/%zu: has %zu bytes and may have at most %zu", index, size,
+        add_file_fault(out, "/files/%zu: has %zu bytes, but at most %zu are allowed", index, size,
                        bytes_max);
 }
 
@@ -92,12 +92,12 @@ static void check_files(const struct catalog_action *action, const struct call_f
         count_max = 1;
     if (count == 0 && is_whole_body &&
         catalog_request_at(action, taken->at)->body_kind == BODY_NONE)
-        add_file_fault(out, "%.*s sends a file, and the request has none",
+        add_file_fault(out, "%.*s needs a file, but the request has none",
                        SLICE_ARG(action->title));
     else if (count > 0 && taken->travel == FILES_NONE)
         add_file_fault(out, "%.*s takes no files", SLICE_ARG(action->title));
     else if (count > count_max)
-        add_file_fault(out, "%.*s takes at most %zu file%s, and the request has more",
+        add_file_fault(out, "%.*s takes at most %zu file%s, but the request has more",
                        SLICE_ARG(action->title), count_max, count_max == 1 ? "" : "s");
     else
         for (size_t i = 0; i < count; i++)
@@ -114,7 +114,7 @@ slice call_files_check(const struct catalog_action *action, const struct call_fi
         return SLICE_NONE;
     slice faults = arena_dup(arena, buf_slice(&text));
     buf_deinit(&text);
-    return faults.len > 0 ? faults : SLICE("the files cannot be taken");
+    return faults.len > 0 ? faults : SLICE("the files cannot be accepted");
 }
 
 /* Most agents whose call fails here have sent a path: the hint shows the right form. */
@@ -126,7 +126,7 @@ slice call_files_hint(const struct catalog_action *action, bool is_data_lacking)
         return SLICE("Correct the files, then send the same request again.");
     return SLICE(
         "A path or a link is not enough. Read the file, encode its bytes as standard base64 with "
-        "padding, and send the same request again with the upload in it: \"files\": [{\"name\": "
+        "padding, and send the same request again with the file in it: \"files\": [{\"name\": "
         "\"report.pdf\", \"contentType\": \"application/pdf\", \"data\": \"<base64>\"}].");
 }
 

@@ -18,7 +18,7 @@ struct call_file {
     slice field, name, content_type; /* SLICE_NONE if not given */
     slice data;                      /* standard base64 with padding; SLICE_NONE: none */
     slice bytes;                     /* decoded; set by the execution */
-    uint8_t hash[32];                /* of data; likewise */
+    uint8_t hash[32];                /* hash of `data`; set by the execution */
 };
 
 /* The file's type; application/octet-stream if none was given. */

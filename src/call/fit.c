@@ -29,7 +29,7 @@ struct fit {
     const struct call_fit *wanted;
     struct arena arena; /* intermediate forms of the summary */
     struct buf out;
-    struct buf pointer; /* to the value being written */
+    struct buf pointer; /* JSON Pointer to the value being written */
     struct cut cuts[CALL_FIT_CUTS_MAX];
     size_t cut_count;
     unsigned depth;
@@ -173,7 +173,7 @@ static void cut_object(struct fit *f, slice object, size_t room)
         if (!json_scan_next(&scan, &key, &value))
             break;
         if (most < key.len + 2 + FIT_SHARE_MIN && most < sizes[kept])
-            break; /* its name alone fills the share */
+            break; /* the member's name alone fills the share */
         if (kept > 0)
             buf_append_char(&f->out, ',');
         write_member(f, key, value, most - key.len - 2);

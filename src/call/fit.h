@@ -9,8 +9,9 @@
  *
  * so that a program cannot take a part for the whole, and a model sees what there is and how to
  * read the rest. `kept` and `of` count an array's items, an object's members or a string's bytes; a
- * number that does not fit is null, 0 of 1. Sizes are those of the JSON text. If there was no
- * memory for any of it, the cut is that of the whole, 0 of 1, and max_output_bytes is 0.
+ * number that does not fit becomes null, with kept 0 and of 1. Sizes are those of the JSON text. If
+ * there was no memory for any part of the output, the only cut is that of the whole, with kept 0
+ * and of 1, and max_output_bytes is 0.
  */
 #ifndef CALL_FIT_H
 #define CALL_FIT_H

@@ -3,8 +3,8 @@
  */
 #include "call/outcome.h"
 
-/* Whether the same request could succeed. The latter two apply only if there is no second effect
- * and no key is bound, SERVER_FAULT only to a provider's 5xx. */
+/* Whether the same request could succeed. RETRY_REPEATABLE and RETRY_SERVER_FAULT apply only if
+ * there is no second effect and no key is bound, RETRY_SERVER_FAULT only to a provider's 5xx. */
 enum retry { RETRY_NEVER, RETRY_ALWAYS, RETRY_REPEATABLE, RETRY_SERVER_FAULT };
 
 struct fact {
@@ -107,7 +107,7 @@ slice exec_outcome_error_code(const struct exec_outcome *outcome)
                                        : slice_cstr(fact_of(outcome->reason)->error_code);
 }
 
-/* If sent again unchanged it could end differently, without a second effect. */
+/* Whether the request, sent again unchanged, could end differently and without a second effect. */
 bool exec_outcome_is_retryable(const struct exec_outcome *outcome)
 {
     if (outcome->is_replayed) /* the key is bound: the answer would be the same */
@@ -137,7 +137,7 @@ static bool has_retry_time(const struct exec_outcome *outcome)
     case EXEC_NOT_IN_SCOPE:
         return false;
     case EXEC_CIRCUIT_OPEN:
-    case EXEC_PROVIDER_ERROR: /* a 503 with an end */
+    case EXEC_PROVIDER_ERROR: /* a 503 that says when it ends */
         return outcome->retry_after_ms >= 0;
     default:
         return outcome->retry_after_ms >= 0 &&

@@ -30,7 +30,7 @@ enum exec_reason {
     EXEC_OWN_RATE_LIMIT,
     EXEC_CIRCUIT_OPEN,
     EXEC_ADDRESS_REFUSED,
-    EXEC_OPERATION_GONE, /* the manifest says that the provider has removed it */
+    EXEC_OPERATION_GONE, /* the manifest says that the provider has removed the operation */
     EXEC_KEY_MISMATCH,   /* the idempotency key was used for another request */
     /* failed: it was tried */
     EXEC_PROVIDER_FORBIDDEN,
@@ -104,7 +104,7 @@ struct exec_outcome {
     slice message, hint; /* hint may be empty */
     enum exec_advice advice;
     int64_t reconnect_id;   /* the used connection, if it is not the default one; else 0 */
-    bool is_hint_given;     /* by the manifest */
+    bool is_hint_given;     /* the manifest has given the hint */
     slice error_code;       /* set by a manifest's rule; overrides the table's; usually empty */
     int64_t retry_after_ms; /* -1: unknown */
     int64_t quota_remaining, quota_reset_ms; /* the reply's information on later calls; -1: none */
@@ -122,11 +122,11 @@ struct exec_outcome {
     bool is_left_out;      /* a replay whose summary did not fit in the reply: fetch it by its id */
     bool is_dry_run;       /* with EXEC_SUCCEEDED: it could have run; the summary is the request */
     int64_t connection_id; /* the connection of a dry run, or of an app that has several; else 0 */
-    slice connection_label; /* likewise */
+    slice connection_label; /* the label of that connection */
     /* The same request may be sent again: nothing was done, so no key is bound to this outcome,
      * or the request belongs to a flow, which repeats it with the same provider key. */
     bool is_repeatable;
-    struct exec_times times; /* set at its end */
+    struct exec_times times; /* set at the end of the run */
 };
 
 /* error_code of src/api/README.md "Executions": a manifest's own code, or the reason's;

@@ -46,7 +46,7 @@ struct call_probe {
     struct http_client *http;
     struct catalog *catalog;
     const struct catalog_integration *integration;
-    int find_status; /* result of its lookup */
+    int find_status; /* result of the lookup of `integration` */
     const struct catalog_auth *auth;
     struct call_probe_request in;
     const struct json *credential;

@@ -25,7 +25,7 @@ enum {
 struct reply {
     const struct catalog_action *action;
     const struct catalog_reply *wanted;
-    struct call_progress *progress; /* NULL: of the only request */
+    struct call_progress *progress; /* NULL: the action has only one request */
     unsigned at;
     bool acts; /* the request may have acted */
     const struct catalog_auth *auth;
@@ -578,7 +578,7 @@ static void keep_reply(struct reply *r)
     progress->done = eval_text(r, "done", then->done);
     progress->not_done = eval_text(r, "not_done", then->not_done);
     if (progress->done.len == 0)
-        progress->done = SLICE("A part of it was done");
+        progress->done = SLICE("Part of it was done");
     if (progress->not_done.len == 0)
         progress->not_done = SLICE("the rest was not");
 }

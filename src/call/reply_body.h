@@ -11,7 +11,7 @@
 /* Facts found while the value was made. */
 struct reply_body {
     bool is_json;
-    enum json_type type; /* of JSON */
+    enum json_type type; /* type of the JSON value */
 };
 
 /* The body as `wanted` demands, in the arena: parsed if it is JSON (but not for REPLY_TEXT and

@@ -27,7 +27,7 @@ static const struct status_words *status_words(unsigned status)
          NOTHING "Do not send it again. List or search again to see what exists now."},
         {412, "says that this was changed in the meantime",
          NOTHING "Read it again, then send the change for its current version."},
-        {413, "does not take a request of that size",
+        {413, "does not accept a request of that size",
          NOTHING "Send less: a smaller file, a shorter text, or fewer items at a time."},
         {0, "reported an error", check_ids},
     };
@@ -77,15 +77,15 @@ static slice unknown_hint(unsigned status)
     if (status >= 300)
         return SLICE("The outcome is unknown: a redirect can answer a write that was carried out, "
                      "and it is not followed. Check before sending it again.");
-    return SLICE("The outcome is unknown: the app reported an error with a status of success, so "
-                 "the write may or may not have happened. Check before sending it again.");
+    return SLICE(
+        "The outcome is unknown: the app reported an error in a reply with a success status, so "
+        "the write may or may not have happened. Check before sending it again.");
 }
 
 static slice error_hint(unsigned status, bool is_write)
 {
     if (status >= 500 && !is_write)
-        return SLICE(
-            "Nothing was changed. The provider has a problem of its own. Try again later.");
+        return SLICE("Nothing was changed. The provider has a problem. Try again later.");
     if (status >= 500 || status < 300) /* the app's own refusal */
         return SLICE("Nothing was done. Correct what the message says, then try again.");
     return slice_cstr(status_words(status)->hint);
@@ -103,8 +103,8 @@ slice reply_hint(enum exec_reason reason, enum exec_effect effect, unsigned stat
         return SLICE("Nothing was done. Reconnect the app with the permissions that the action's "
                      "scopes name, or use an account that may do this.");
     case EXEC_PROVIDER_RATE_LIMITED:
-        return SLICE("Nothing was done. Wait as long as Retry-After says (a minute where there is "
-                     "none), then send the same request again.");
+        return SLICE("Nothing was done. Wait as long as Retry-After says (a minute if it is "
+                     "absent), then send the same request again.");
     case EXEC_PROVIDER_INVALID:
         return SLICE("Nothing was done. Correct the input as the message says, then try again.");
     case EXEC_PROVIDER_UNSUPPORTED:
@@ -131,9 +131,9 @@ const char *reply_call_words(enum exec_reason reason, enum http_call_result resu
     case EXEC_TIMED_OUT:
         return "did not answer in time";
     case EXEC_REPLY_TOO_LARGE:
-        return "sent a reply that is larger than this server takes";
+        return "sent a reply that is larger than this server accepts";
     case EXEC_OWN_RATE_LIMIT:
-        return "has too many calls from this server under way";
+        return "has too many calls from this server in progress";
     case EXEC_UNREACHABLE:
         return "could not be reached";
     case EXEC_REPLY_UNREADABLE:
@@ -171,7 +171,8 @@ slice reply_call_hint(enum exec_reason reason, enum http_call_result result,
     if (reason == EXEC_REPLY_UNREADABLE)
         return SLICE(
             "Nothing was changed. A proxy or a login page may have answered in the app's place. "
-            "Try again later, or ask the operator of this server to check what answers there.");
+            "Try again later, or ask the operator of this server to check what answers at that "
+            "address.");
     if (result == HTTP_CALL_PROTOCOL)
         return SLICE("Nothing was changed. The server at the app's address does not speak HTTP. "
                      "Ask the operator of this server to check that address.");

@@ -9,7 +9,7 @@
 #include "call/outcome.h"
 #include "http/client.h"
 
-/* Follows the app's name: "found the request invalid". Constant text, like all of these. */
+/* Follows the app's name: "found the request invalid". All texts of this file are constant. */
 const char *reply_status_words(enum exec_reason reason, unsigned status);
 /* The hint for a reply with that status; SLICE_NONE: none. */
 slice reply_hint(enum exec_reason reason, enum exec_effect effect, unsigned status, bool is_write);

@@ -71,7 +71,7 @@ static int check_host(slice text, slice former_url, const struct json *hosts, st
     struct url url, former;
     bool is_known = false;
     if (url_parse(text, &url, NULL) != OK || url_parse(former_url, &former, NULL) != OK)
-        return err_set(err, ERR_INVALID, "the reply before it names no URL to call");
+        return err_set(err, ERR_INVALID, "the previous reply contains no URL to call");
     if (slice_eq(url_origin(&url, room), url_origin(&former, former_room)))
         return OK;
     for (uint32_t i = 0; hosts && i < hosts->count; i++)

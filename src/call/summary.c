@@ -9,7 +9,7 @@ enum {
     SUMMARY_BYTES_MAX = 64 * 1024 * 1024,
     SUMMARY_FRAME_BYTES = 1000, /* room for everything but the output, so that the buffer usually
                                  * need not grow */
-    HINT_BYTES_MAX = 8192,      /* of a hint to which the next line is added */
+    HINT_BYTES_MAX = 8192,      /* of a hint with the line that is added to it */
 };
 
 #define LINK_HINT                                                                       \
@@ -25,7 +25,7 @@ static void put_display(struct json_writer *w, const struct exec_outcome *outcom
     json_close(w, '}');
 }
 
-/* Writes the members of an object that is open. */
+/* Writes members into the open object. */
 static void put_action(struct json_writer *w, const struct exec_outcome *outcome)
 {
     bool is_again = exec_outcome_next(outcome) == EXEC_NEXT_RECONNECT;

@@ -135,11 +135,11 @@ enum catalog_rule_outcome {
 
 /* Maps a reply to an error: the first rule whose `when` is true applies. */
 struct catalog_error_rule {
-    uint32_t source_index; /* in the manifest's array */
-    bool is_of_part;       /* whose name is there */
+    uint32_t source_index; /* index in the manifest's array */
+    bool is_of_part;       /* the rule is from a part, whose name is at source_index */
     const struct expr *when;
     bool on_success;
-    bool missing_scopes; /* a new grant solves it */
+    bool missing_scopes; /* the grant lacks scopes: connecting the app again helps */
     enum catalog_rule_outcome outcome;
     slice error_code;                           /* empty: the status decides */
     const struct expr_template *message, *hint; /* NULL: sluice's own text */
@@ -151,15 +151,15 @@ struct catalog_error_rules {
 };
 
 /* The form of arrays and objects in a query or a form. An array is a repeated name (objects are
- * refused), name[]=, or name[0]=; with the latter two an object is name[key]=. In the last form
- * an array repeats the name, and an object is name[key]=. */
+ * refused), name[]=, or name[0]=; in these last two forms an object is name[key]=. With
+ * NESTING_DEEP an array repeats the name, and an object is name[key]=. */
 enum catalog_nesting { NESTING_REPEAT, NESTING_BRACKETS, NESTING_INDICES, NESTING_DEEP };
 
 enum catalog_body_kind { BODY_NONE, BODY_JSON, BODY_FORM, BODY_MULTIPART, BODY_RAW };
 
 struct catalog_request {
     slice method;
-    const struct expr_template *base_url; /* NULL: the integration's */
+    const struct expr_template *base_url; /* NULL: that of the integration */
     bool is_host_given; /* base_url's host is, or contains, a value of the connection */
     const struct expr_template *path;
     /* From an earlier reply, instead of base_url and path: an absolute URL, or a path on the
@@ -199,9 +199,9 @@ enum catalog_reply_kind { REPLY_KIND_ANY, REPLY_KIND_OBJECT, REPLY_KIND_ARRAY };
 /* How to recognize the action's own 2xx reply. */
 struct catalog_reply {
     enum catalog_reply_body body;
-    enum catalog_reply_kind kind; /* of JSON */
-    bool is_kind_known;           /* given, or derived */
-    /* members that it always has: expressions, and their texts for messages */
+    enum catalog_reply_kind kind; /* kind of the JSON value */
+    bool is_kind_known;           /* set in the manifest, or derived */
+    /* members that the reply always has: expressions, and their texts for messages */
     const struct expr **required;
     slice *required_texts;
     size_t required_count;
@@ -225,7 +225,7 @@ struct catalog_files {
     slice field;
     unsigned count_max;
     size_t bytes_max;
-    unsigned at; /* index of the action's request that has them; 0: its first or only one */
+    unsigned at; /* index of the request that sends the files; 0: the first or only one */
 };
 
 /* A request after the action's first: its templates see the earlier replies. */
@@ -236,8 +236,8 @@ struct catalog_then {
     /* What earlier requests have done, and what this request would have done: the beginning and
      * the end of a sentence. NULL: earlier requests only read, so nothing lasting was done. */
     const struct expr_template *done, *not_done;
-    bool is_done_said;  /* required for a write: texts, or false */
-    bool is_idempotent; /* it may be repeated automatically after a lost reply */
+    bool is_done_said;  /* the manifest has `done`: texts, or false; required for a write */
+    bool is_idempotent; /* the request may be repeated automatically after a lost reply */
 };
 
 /* The user of a connection: read from the reply to `request`, to the test request, or from the
@@ -246,7 +246,7 @@ struct catalog_identity {
     enum { IDENTITY_NONE, IDENTITY_REQUEST, IDENTITY_TEST, IDENTITY_ID_TOKEN } from;
     struct catalog_request request;
     const struct expr *email, *subject,
-        *label;                /* each may be NULL, but email and subject not both */
+        *label;                /* each may be NULL, but not both email and subject */
     const struct expr *output; /* an object of all three */
     const struct json
         *scopes; /* requested in addition; not counted as missing for an action; NULL: none */
@@ -261,7 +261,7 @@ struct catalog_action {
     slice action_id, tool_name, title, description;
     enum catalog_level level;
     bool requires_confirmation;
-    bool is_open;                 /* all of it is set */
+    bool is_open;                 /* all members are set, not only the head */
     slice item_json, detail_json; /* rendered once: the item and the detail of the discovery
                                    * endpoints */
     slice scope_words;            /* the scopes below, separated by spaces */
@@ -279,7 +279,7 @@ struct catalog_action {
     struct catalog_pairs recipients; /* the recipients of a call (recipient.h) */
     slice gone;                      /* why the provider removed it; empty: it still exists */
     const struct json *scopes, *tags, *examples, *preconditions; /* arrays or NULL */
-    const struct json *input_schema, *output_schema;             /* the latter may be NULL */
+    const struct json *input_schema, *output_schema;             /* output_schema may be NULL */
     const struct schema *schema;
     unsigned deadline_ms; /* 0: the server's default */
     /* The 4xx statuses that prove that nothing was done, an array of integers; NULL: the
@@ -305,7 +305,7 @@ struct catalog_integration {
     slice capabilities_json;        /* array of action ids */
     struct catalog_action *actions; /* sorted by action_id; NULL until one is needed */
     size_t action_count;
-    size_t position;     /* in the catalog's integrations */
+    size_t position;     /* index in the catalog's integrations */
     size_t action_first; /* position of its actions in the pack */
     size_t search_first; /* its position in the search index; its actions follow */
     slice source;        /* its JSON without `actions`, in the pack */
@@ -323,10 +323,10 @@ struct catalog_integration {
     size_t auth_count;
     struct catalog_identity identity;
     const struct json *scope_words; /* object: scope -> what it allows, for people; NULL: none */
-    bool follows_redirects;         /* on their own origin */
+    bool follows_redirects;         /* follows redirects within an origin */
     struct catalog_limits limits;
     struct catalog_error_rules errors;
-    const struct json *not_done_statuses; /* like an action's; NULL: the default statuses
+    const struct json *not_done_statuses; /* as for an action; NULL: the default statuses
                                            * (call/effect.h) */
 };
 
@@ -367,7 +367,7 @@ struct catalog *catalog_load(const struct catalog_source *sources, size_t count,
                              struct catalog_report *report) MUST_CHECK;
 /* Loads the built-in manifests, then every *.json of `dir` (NULL for none), sorted by name. */
 struct catalog *catalog_load_all(const char *dir, struct catalog_report *report) MUST_CHECK;
-/* Reads one file into the arena; its path is its name. false: see the report. */
+/* Reads one file into the arena; its path is used as its name. false: see the report. */
 bool catalog_read_file(slice path, struct arena *arena, size_t bytes_max,
                        struct catalog_source *out, struct catalog_report *report) MUST_CHECK;
 /* Reads the *.json files of a folder into items, sorted by name; returns their number. Names and
@@ -471,7 +471,7 @@ slice catalog_scope_words(const struct catalog_integration *integration, slice s
 
 /* The members of a stored credential, by type of auth. */
 struct catalog_credential {
-    const char *advice;              /* which of them `send` should use */
+    const char *advice;              /* which of the members `send` should use */
     const char *required, *optional; /* its members, separated by blanks */
     const char *form;                /* the members in words: "username and password" */
 };
@@ -482,7 +482,7 @@ bool catalog_credential_has(enum catalog_auth_kind kind, slice member);
 /* A text of a line or two: the description if it is short, else its first sentences. It is a
  * part of the description, not a copy. */
 slice catalog_summary(slice description);
-/* What the action was proven with, as a sentence for people; made in the arena. */
+/* How the action was proven, as a sentence for people; made in the arena. */
 slice catalog_proof(const struct catalog_action *action, struct arena *arena);
 
 #endif

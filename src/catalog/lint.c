@@ -20,12 +20,12 @@ enum {
     ROOT_CONNECTION = 2,
     ROOT_FILES = 4,
     ROOT_CREDENTIAL = 8,
-    ROOT_HEADERS = 16, /* and the app's name: known with a reply, besides status and body */
+    ROOT_HEADERS = 16, /* headers, and the app's name: known once there is a reply */
     ROOT_OUTPUT = 32,
     ROOT_CLAIMS = 64,
     ROOT_FIRST = 128, /* the replies to earlier requests of the same run */
     ROOT_SECOND = 256,
-    ROOT_ANSWER = 512, /* status, body */
+    ROOT_ANSWER = 512, /* status and body */
     ROOT_REPLY = ROOT_ANSWER | ROOT_HEADERS,
     RECIPIENT_NAME_MAX = 30,
 };
@@ -183,7 +183,7 @@ static void check_body(struct lint *lint, const struct catalog_request *request,
         return;
     case BODY_JSON:
         check_template(lint, "request/body/json", allowed, request->body);
-        check_quotes(lint, "request/body/json", request->body, "/query"); /* GraphQL's */
+        check_quotes(lint, "request/body/json", request->body, "/query"); /* a GraphQL query */
         return;
     case BODY_RAW:
         check_template(lint, "request/body/raw", allowed, request->body);
@@ -243,11 +243,11 @@ static void check_identity(struct lint *lint, const struct catalog_integration *
         check_request(lint, request, 0);
         if (request->instead_count > 0)
             reader_error(&lint->reader, "request/instead",
-                         "cannot be used here: there is no input to choose by");
+                         "cannot be used here, because there is no input");
         if (!slice_eq_cstr(request->method, "GET") && !slice_eq_cstr(request->method, "POST"))
-            reader_error(
-                &lint->reader, "request/method",
-                "must be GET, or POST if the vendor reads with it: it is sent at every connect");
+            reader_error(&lint->reader, "request/method",
+                         "must be GET, or POST if the vendor uses POST to read: the request is "
+                         "sent at every connect");
     }
     lint->reader.path = NULL;
 }
@@ -282,7 +282,7 @@ static void check_scope_words(struct lint *lint, const struct catalog_integratio
         if (!json_has_text(asked[0], scope) && !json_has_text(asked[1], scope) &&
             !is_of_action(integration, scope))
             reader_error(&lint->reader, "scope_words",
-                         "the scope \"%.*s\" is not asked for by auth (oauth2) or identity, and no "
+                         "the scope \"%.*s\" is not requested by auth (oauth2) or identity, and no "
                          "action needs it",
                          SLICE_ARG(scope));
     }
@@ -400,7 +400,7 @@ static void check_schemas(struct lint *lint, const struct catalog_action *action
     const struct json *more = JSON_GET(schema, "additionalProperties");
     if (action->request.takes_others && json_is(more, JSON_BOOL) && !more->as.boolean)
         reader_error(&lint->reader, "request/body/others",
-                     "has no meaning: input_schema takes no other inputs");
+                     "has no effect: input_schema allows no other inputs");
     for (size_t i = 0; i < action->pages.count; i++)
         if (schema_lacks(schema, action->pages.items[i].input))
             reader_error(&lint->reader, "response/pagination",
@@ -455,12 +455,13 @@ static void check_done(struct lint *lint, const struct catalog_action *action, u
     for (unsigned i = 0; i < at; i++)
         is_done = is_done || action->then[i].done;
     if (action->level != LEVEL_READ && !then->is_done_said)
-        reader_error(&lint->reader, NULL,
-                     "member \"done\" is missing: what the requests before this one have done, for "
-                     "the error of a run in which this one fails (\"The file was uploaded\", with "
-                     "\"not_done\": \"it was not posted\"), or false if they do nothing permanent");
+        reader_error(
+            &lint->reader, NULL,
+            "member \"done\" is missing: it says what the requests before this one have done, for "
+            "the error message if this one fails (\"The file was uploaded\", with "
+            "\"not_done\": \"it was not posted\"), or false if they do nothing permanent");
     else if (action->level == LEVEL_READ && then->done)
-        reader_error(&lint->reader, "done", "has no meaning in a read, which does nothing");
+        reader_error(&lint->reader, "done", "has no effect in a read, which changes nothing");
     else if (is_done && !then->done)
         reader_error(&lint->reader, "done", "is false, but an earlier request has done something");
 }
@@ -502,7 +503,7 @@ static void check_then(struct lint *lint, const struct catalog_action *action)
         reader_error(&lint->reader,
                      action->idempotency_header.len > 0 ? "idempotency_header"
                                                         : "idempotency_member",
-                     "is for an action with one request: a key cannot cover several");
+                     "is only for an action with one request: a key cannot cover several");
     if (action->pages.count > 0)
         reader_error(&lint->reader, "then", "and \"pagination\" cannot be combined");
 }
@@ -518,8 +519,8 @@ static void check_undo(struct lint *lint, const struct catalog_action *action)
                    app->actions[i].level != LEVEL_READ;
     if (!is_known || action->level == LEVEL_READ)
         reader_error(&lint->reader, "undo",
-                     "is for an action that writes: \"never\", or the action_id of an action that "
-                     "reverses it");
+                     "is only for an action that writes: \"never\", or the action_id of the action "
+                     "that reverses it");
 }
 
 /* The recipients must be known before the call. */

@@ -61,8 +61,8 @@ static void report_hidden(const struct reader *r, const struct order_lint *lint)
 {
     if (!lint->may_match)
         reader_warning(r, NULL,
-                       "matches none of the replies that it is tried for: those whose status is "
-                       "not 2xx and, with \"on_success\": true, those whose status is 2xx");
+                       "matches no reply: rules apply to replies whose status is not 2xx and, with "
+                       "\"on_success\": true, to those whose status is 2xx");
     else if (lint->is_by_several)
         reader_warning(r, NULL,
                        "is never reached: the rules before it match everything that it matches");
@@ -85,9 +85,8 @@ void manifest_lint_order(const struct reader *parent, const struct catalog_error
         struct reader_path path = {&list, SLICE_NONE, rules->items[i].source_index};
         struct reader r = *parent;
         struct err slip; /* a slip is the actual fault, and is reported with its position */
-        if (rules->items[i].is_of_part || /* the app's own rules before it are special cases of
-                                           * it */
-            expr_find_slip(rules->items[i].when, &slip) ||
+        /* rules that the app has before a part are special cases of the part's rules */
+        if (rules->items[i].is_of_part || expr_find_slip(rules->items[i].when, &slip) ||
             is_reached_between(&lint, i, 400, STATUS_MAX) ||
             is_reached_between(&lint, i, STATUS_MIN, 299) ||
             (!lint.may_match && is_reached_between(&lint, i, 300, 399)))

@@ -34,7 +34,7 @@ void manifest_lint_header(const struct reader *r, const char *member, slice name
     slice excerpt = slice_first_utf8(name, 80);
     if (!manifest_is_header_name(name))
         reader_error(r, member,
-                     "\"%.*s\" is not a header's name: write only letters, digits, - and _",
+                     "\"%.*s\" is not a valid header name: write only letters, digits, - and _",
                      SLICE_ARG(excerpt));
     else if (manifest_is_own_header(name))
         reader_error(r, member, "sluice writes the header \"%.*s\" itself: leave it out",
@@ -55,7 +55,7 @@ static const struct catalog_credential credentials[] = {
          .required = "",
          .optional = "client_id client_secret access_token expires_at expires_in",
          .form = "client_id and client_secret, or access_token and optionally expires_at, or "
-                 "nothing where `sluice oauth-clients` has one for the app"},
+                 "nothing if `sluice oauth-clients` has a client for the app"},
     [AUTH_API_KEY] = {"${credential.api_key}", "api_key", "", "api_key"},
     [AUTH_BEARER] = {"${credential.token}", "token", "", "token"},
     [AUTH_BASIC] = {"${credential.username} and ${credential.password}", "username password", "",
@@ -79,7 +79,7 @@ bool catalog_credential_has(enum catalog_auth_kind kind, slice member)
 struct credential_use {
     enum catalog_auth_kind kind;
     slice unknown; /* a member that the type does not have */
-    bool is_known; /* reads another existing member, or the whole */
+    bool is_known; /* reads another existing member, or the whole credential */
 };
 
 static bool on_credential_path(void *user, const slice *names, size_t count)
@@ -115,10 +115,10 @@ static bool on_send_expr(void *user, const struct expr *expr, slice where)
                      catalog_auth_name(lint->kind), SLICE_ARG(name),
                      credentials[lint->kind].advice);
     else
-        reader_warning(lint->reader, lint->member,
-                       "a credential of type %s has no \"%.*s\", which is null here; write %s",
-                       catalog_auth_name(lint->kind), SLICE_ARG(name),
-                       credentials[lint->kind].advice);
+        reader_warning(
+            lint->reader, lint->member,
+            "a credential of type %s has no \"%.*s\", so the expression is null here; write %s",
+            catalog_auth_name(lint->kind), SLICE_ARG(name), credentials[lint->kind].advice);
     return true;
 }
 

@@ -100,7 +100,7 @@ static struct catalog_integration *read_source(struct arena *arena,
 {
     struct err err;
     if (source->text.len > CATALOG_MANIFEST_BYTES_MAX) {
-        catalog_report_add(report, false, source->name, SLICE_NONE, "is over %d bytes",
+        catalog_report_add(report, false, source->name, SLICE_NONE, "is larger than %d bytes",
                            CATALOG_MANIFEST_BYTES_MAX);
         return NULL;
     }
@@ -193,8 +193,8 @@ int catalog_pack(const struct catalog_source *sources, size_t count, struct buf 
     if (count <= CATALOG_INTEGRATIONS_MAX)
         result = pack_sources(sources, count, &arena, out, report);
     else
-        catalog_report_add(report, false, SLICE("catalog"), SLICE_NONE, "has over %d manifests",
-                           CATALOG_INTEGRATIONS_MAX);
+        catalog_report_add(report, false, SLICE("catalog"), SLICE_NONE,
+                           "has more than %d manifests", CATALOG_INTEGRATIONS_MAX);
     if (result == ERR_NOMEM)
         catalog_report_add(report, false, SLICE("catalog"), SLICE_NONE, "out of memory");
     arena_deinit(&arena);
@@ -241,8 +241,8 @@ bool catalog_read_file(slice path, struct arena *arena, size_t bytes_max,
     if (is_read)
         *out = (struct catalog_source){path, slice_of(text, (size_t)size)};
     else
-        catalog_report_add(report, false, path, SLICE_NONE, "cannot be read, or is over %zu bytes",
-                           bytes_max);
+        catalog_report_add(report, false, path, SLICE_NONE,
+                           "cannot be read, or is larger than %zu bytes", bytes_max);
     (void)fclose(file);
     return is_read;
 }

@@ -159,8 +159,7 @@ static const struct json *read_scope_words(struct reader *r, const char *name)
     for (uint32_t i = 0; object && is_good && i < object->count; i++)
         is_good = json_str(&object->as.members[i].value).len > 0;
     if (!is_good)
-        reader_error(r, name,
-                     "must be an object that says for each scope what it is for, in words");
+        reader_error(r, name, "must be an object that says in words what each scope is for");
     return is_good ? object : NULL;
 }
 
@@ -168,7 +167,7 @@ static void read_optional_scopes(struct reader *r, struct catalog_auth *auth)
 {
     auth->optional_scopes = read_scope_words(r, "optional_scopes");
     if (auth->optional_scopes && auth->kind != AUTH_OAUTH2)
-        reader_error(r, "optional_scopes", "are asked for only where auth is oauth2");
+        reader_error(r, "optional_scopes", "can be requested only if auth is oauth2");
 }
 
 /* By default the error code of RFC 6749 5.2, and the error texts of several vendors. */
@@ -182,7 +181,7 @@ static void read_gone(struct reader *r, struct catalog_auth *auth)
                                         "'invalid_refresh_token', 'token_revoked'], body.error)"),
                                   NULL);
     else if (!is_oauth && auth->gone)
-        reader_error(r, "gone", "is about the token endpoint's replies, which only OAuth has");
+        reader_error(r, "gone", "describes the token endpoint's replies, which only OAuth has");
 }
 
 static void read_auth_oauth(struct reader *r, struct catalog_auth *auth)
@@ -191,7 +190,7 @@ static void read_auth_oauth(struct reader *r, struct catalog_auth *auth)
     static const char *const token_bodies[] = {"form", "json", NULL};
     auth->authorize_url = reader_text(r, "authorize_url");
     auth->token_url = reader_text(r, "token_url");
-    (void)reader_text(r, "revoke_url"); /* in older manifests; without effect */
+    (void)reader_text(r, "revoke_url"); /* older manifests have it; it has no effect */
     auth->scopes = reader_texts(r, "scopes");
     read_optional_scopes(r, auth);
     auth->scope_separator = reader_text(r, "scope_separator");
@@ -346,8 +345,8 @@ void manifest_check_dots(const struct reader *r, const char *name, slice text)
     slice whole = buf_slice(&plain);
     if (path_has_dot_segment(slice_split(&whole, '?')))
         reader_error(r, name,
-                     "has \".\" or \"..\" as a part of its path, which makes it another path: "
-                     "write that one");
+                     "has \".\" or \"..\" as a part of its path, which changes the path: write the "
+                     "resulting path");
     buf_deinit(&plain);
 }
 
@@ -411,10 +410,11 @@ static slice read_icon(struct reader *r, const char *name)
         is_path = ascii_is_digit(path.ptr[i]) ||
                   slice_find_char(SLICE("MmLlHhVvCcSsQqTtAaZz .,-"), path.ptr[i]) >= 0;
     if (!is_path || path.len > ICON_BYTES_MAX)
-        reader_error(r, name,
-                     "must be the path of an SVG on a grid of 16, as in its attribute d: commands "
-                     "and numbers, M first, at most %d characters",
-                     ICON_BYTES_MAX);
+        reader_error(
+            r, name,
+            "must be the path of an SVG on a 16 by 16 grid, as in the attribute d: commands "
+            "and numbers, M first, at most %d characters",
+            ICON_BYTES_MAX);
     return path;
 }
 

@@ -347,7 +347,8 @@ static bool has_part(const struct json *parts, slice name)
     return false;
 }
 
-/* sluice writes the member, so each possible body must have members, but not this one. */
+/* sluice writes the member itself, so each possible body must be of a kind that has members, and
+ * must not have this one already. */
 static void check_key_body(const struct reader *r, const struct json *body, slice member)
 {
     const struct json *json = JSON_GET(body, "json");
@@ -355,7 +356,7 @@ static void check_key_body(const struct reader *r, const struct json *body, slic
     if (!is_object && !JSON_GET(body, "form") && !JSON_GET(body, "multipart"))
         reader_error(
             r, "idempotency_member",
-            "needs a body of json (an object), form or multipart, which the request does not have");
+            "needs a body of json (an object), form or multipart, but the request has none");
     else if ((json && has_member(json, member)) || json_get(JSON_GET(body, "form"), member) ||
              has_part(JSON_GET(body, "multipart"), member))
         reader_error(r, "idempotency_member",

@@ -55,14 +55,13 @@ static void read_error_rule(struct reader *parent, struct reader_path *path,
         reader_error(&r, "error_code", "\"%.*s\" is not an error_code that a reply can have",
                      SLICE_ARG(rule->error_code));
     if (rule->missing_scopes && !slice_eq_cstr(rule->error_code, "forbidden"))
-        reader_error(&r, "missing_scopes", "goes with the error_code \"forbidden\" only");
+        reader_error(&r, "missing_scopes", "is allowed only with the error_code \"forbidden\"");
     if (rule->outcome > RULE_NOT_DONE && rule->error_code.len > 0 &&
         slice_has_word(SLICE("unauthorized reauth_required rate_limited"), rule->error_code))
-        reader_error(
-            &r, "outcome",
-            "\"not_done\" alone goes with the error_code \"%.*s\", after which callers send "
-            "the same again",
-            SLICE_ARG(rule->error_code));
+        reader_error(&r, "outcome",
+                     "must be \"not_done\" with the error_code \"%.*s\", after which callers send "
+                     "the same request again",
+                     SLICE_ARG(rule->error_code));
     if (rule->when)
         rules->count++;
 }
@@ -254,7 +253,7 @@ void manifest_read_limits(struct reader *parent, struct catalog_limits *limits)
         read_quota(&r, limits);
         reader_finish(&r);
         if (limits->burst > 0 && limits->rate_per_s <= 0)
-            reader_error(&r, "burst", "has no meaning without \"rate_per_s\"");
+            reader_error(&r, "burst", "has no effect without \"rate_per_s\"");
     }
     /* Outside the block above: an integration without "limits" has the default rule, too. */
     if (limits->rate_rule_count == 0)

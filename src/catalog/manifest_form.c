@@ -34,7 +34,7 @@ static void read_short(struct reader *r, const char *name, size_t bytes_max, sli
 {
     slice given = reader_text(r, name);
     if (given.len > bytes_max)
-        reader_error(r, name, "has %zu bytes, and at most %zu are shown", given.len, bytes_max);
+        reader_error(r, name, "has %zu bytes, but at most %zu are shown", given.len, bytes_max);
     else if (given.len > 0)
         *text = given;
 }
@@ -65,7 +65,7 @@ void manifest_read_form(struct reader *parent, struct catalog_auth *auth)
     for (size_t i = 0; i < auth->field_count; i++)
         read_field(&r, &auth->fields[i]);
     if (auth->field_count == 0)
-        reader_error(&r, NULL, "auth of type %s has no form: nothing is typed",
+        reader_error(&r, NULL, "auth of type %s has no form: the person types nothing",
                      catalog_auth_name(auth->kind));
     else
         reader_finish(&r);

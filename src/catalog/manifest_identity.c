@@ -52,14 +52,14 @@ static void read_source(struct reader *r, const struct catalog_integration *inte
     if (is_token && (!auth || (!json_has_text(auth->scopes, SLICE("openid")) &&
                                !json_has_text(identity->scopes, SLICE("openid")))))
         reader_error(r, "from",
-                     "there is an ID token only where auth is oauth2 and the scope openid is asked "
-                     "for: name it in \"scopes\"");
+                     "there is an ID token only if auth is oauth2 and requests the scope openid: "
+                     "add openid to \"scopes\"");
     for (size_t i = 0; identity->from == IDENTITY_TEST && i < integration->auth_count; i++)
         if (integration->auths[i].test_path.len == 0)
             reader_error(r, NULL,
                          "needs a \"request\": auth has no \"test\" whose reply it could read");
     if (identity->scopes && !auth)
-        reader_error(r, "scopes", "are asked for only where auth is oauth2");
+        reader_error(r, "scopes", "can be requested only if auth is oauth2");
 }
 
 /* One expression for all three members, so that a reply is evaluated once. */

@@ -68,7 +68,7 @@ static void check_page_members(struct page_reader *p)
     for (size_t i = 0; i < ARRAY_LEN(members); i++) {
         bool is_there = json_get(p->r->object, slice_cstr(members[i].name)) != NULL;
         if (is_there && !(members[i].allowed & kind))
-            reader_error(p->r, members[i].name, "has no meaning where pages are of kind \"%s\"",
+            reader_error(p->r, members[i].name, "has no effect on pages of kind \"%s\"",
                          kind_names[p->kind]);
         if (!is_there && (members[i].needed & kind))
             reader_error(p->r, NULL, "pages of kind \"%s\" need \"%s\"", kind_names[p->kind],
@@ -80,7 +80,8 @@ static void check_page_members(struct page_reader *p)
                      "pages of kind \"page\" need a way to recognize the last one: \"more\", "
                      "\"total\" or \"items\" (and \"size\")");
     if (p->size.len > 0 && !is_by_size)
-        reader_error(p->r, "size", "is compared with the number of \"items\", which is missing");
+        reader_error(p->r, "size",
+                     "is compared with the number of \"items\", but \"items\" is missing");
 }
 
 /* Whether the input accepts only a number. A URL's parameter is text and must be converted;
@@ -221,7 +222,7 @@ static void read_inputs(struct page_reader *p)
                          ? " or \"take\", one of the two"
                          : "");
     if (p->tail.len > 0 && input.len == 0)
-        reader_error(p->r, "tail", "needs \"input\": the segment is its value");
+        reader_error(p->r, "tail", "needs \"input\": the value of the segment");
     /* One more than the maximum: `input` next to a full `take` is an error, but both are stored
      * before the manifest is refused. */
     p->action->pages.items =

@@ -14,7 +14,7 @@ static void read_done(struct reader *r, struct catalog_then *then)
     then->is_done_said = done != NULL;
     if (json_is(done, JSON_BOOL) && !done->as.boolean) {
         if (reader_member(r, "not_done"))
-            reader_error(r, "not_done", "has no meaning where \"done\" is false");
+            reader_error(r, "not_done", "has no effect if \"done\" is false");
         return;
     }
     /* Read before the checks, so that it counts as known if "done" is missing or wrong. */
@@ -26,9 +26,10 @@ static void read_done(struct reader *r, struct catalog_then *then)
                      "must be text, such as \"The file was uploaded\", or false if the requests "
                      "before this one do nothing that lasts");
     else if (!then->not_done)
-        reader_error(r, NULL,
-                     "member \"not_done\" is missing: what did not happen then, such as \"it was "
-                     "not posted\"");
+        reader_error(
+            r, NULL,
+            "member \"not_done\" is missing: it says what did not happen, such as \"it was "
+            "not posted\"");
     else
         then->done = reader_template(r, "done");
 }

@@ -133,7 +133,7 @@ void catalog_unref(struct catalog *catalog)
     ASSERT(catalog->refs > 0);
     if (--catalog->refs > 0)
         return;
-    search_index_close(catalog->search); /* NULL where catalog_open failed half-way */
+    search_index_close(catalog->search); /* NULL if catalog_open failed half-way */
     arena_deinit(&catalog->arena);
     mem_free(catalog->owned);
     mem_free(catalog);
@@ -281,7 +281,7 @@ static int by_action_id(const void *id, const void *action)
     return slice_cmp(*(const slice *)id, ((const struct catalog_action *)action)->action_id);
 }
 
-/* A head. */
+/* Finds a head by its action id. */
 static struct catalog_action *find_by_id(const struct catalog_integration *integration, slice id)
 {
     ASSERT(integration->actions ||

@@ -53,7 +53,7 @@ struct pack_action {
 struct pack_header {
     char magic[8], etag[24];
     struct {
-        uint32_t at, count; /* bytes from the header's first; items */
+        uint32_t at, count; /* at: offset from the start of the header; count: number of items */
     } tables[PACK_TABLES];
 };
 

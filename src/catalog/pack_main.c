@@ -1,5 +1,5 @@
 /*
- * A program of the build: checks manifests and writes their pack, which is compiled into sluice.
+ * A build tool: checks manifests and writes their pack, which is compiled into sluice.
  *
  * catalog-pack FILE.json... >catalog.pack
  *

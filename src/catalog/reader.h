@@ -11,7 +11,7 @@
 /* A position in the manifest; a chain on the C stack, rendered only for a message. */
 struct reader_path {
     const struct reader_path *parent;
-    slice name;      /* empty: of an item only */
+    slice name;      /* empty: the position is only an item of an array */
     ptrdiff_t index; /* >= 0: index of an item of the array `name` */
 };
 
@@ -19,9 +19,9 @@ struct reader_path {
  * reports the others. */
 struct reader {
     struct catalog_report *report;
-    struct arena *arena; /* the catalog's */
+    struct arena *arena; /* the arena of the catalog */
     slice source;
-    slice about; /* the beginning of every message: an action's id; or empty */
+    slice about; /* the beginning of every message: the id of an action; may be empty */
     const struct json *object;
     struct reader_path *path;
     struct reader_path entered; /* the path after reader_enter */

@@ -307,7 +307,7 @@ static void say(struct arena_text *text, const struct json *schema, unsigned dep
     }
 }
 
-/* One sentence a keyword. */
+/* Writes one sentence for each keyword. */
 static void say_rule(struct arena_text *text, enum keyword keyword, const struct json *value)
 {
     int64_t count = 0;

@@ -21,8 +21,8 @@ struct catalog_tool {
 
 /* Starts with an action's input_schema, which outlives the tool. */
 void catalog_tool_begin(struct catalog_tool *tool, const struct json *input_schema);
-/* Writes a schema inside it: references replaced by their targets, arrays with typed items,
- * texts truncated. */
+/* Writes a schema that is part of the input_schema: references replaced by their targets, arrays
+ * with typed items, texts truncated. */
 void catalog_tool_put_schema(struct catalog_tool *tool, struct json_writer *w,
                              const struct json *schema);
 /* The description, with the schema's requirements beyond its properties as sentences: at most

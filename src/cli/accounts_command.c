@@ -183,7 +183,8 @@ static int read_mark(struct session *session, slice text, slice *mark)
     }
     *mark = text.len > 0 ? text : SLICE_NONE;
     return is_ok ? OK
-                 : err_set(&session->err, ERR_INVALID, "a mark is one or two letters or digits");
+                 : err_set(&session->err, ERR_INVALID,
+                           "the mark must be one or two letters or digits");
 }
 
 /* A name in the list, or #rrggbb, which is stored in lower case. Empty text resets the colour to
@@ -205,7 +206,7 @@ static int read_colour(struct session *session, slice text, slice *colour)
     if (text.len == 0 || colour->ptr)
         return OK;
     return err_set(&session->err, ERR_INVALID,
-                   "a colour is #rrggbb, or teal, blue, violet, red, amber, green or grey");
+                   "the colour must be #rrggbb, or teal, blue, violet, red, amber, green or grey");
 }
 
 static int set_account(struct session *session, struct command_call *call)
@@ -260,7 +261,8 @@ static const struct command_verb verbs[] = {
      COMMAND_OPTIONS(set_options)},
     {"disable", "ACCOUNT", "Refuse all keys of an account from now on. Nothing is deleted.",
      disable_account, COMMAND_JSON},
-    {"enable", "ACCOUNT", "Accept its keys again.", enable_account, COMMAND_JSON},
+    {"enable", "ACCOUNT", "Accept the keys of a disabled account again.", enable_account,
+     COMMAND_JSON},
     {"export", "ACCOUNT",
      "Print everything that is stored for an account, one line of JSON per row, without "
      "credentials.",

@@ -354,7 +354,7 @@ static int show_action(struct session *session, const struct catalog_action *act
     (void)printf("\nlevel: %s%s%s\n", catalog_level_name(action->level),
                  action->requires_confirmation ? ", needs \"confirm\": true" : "",
                  action->is_idempotent ? ", may be repeated" : "");
-    show_line("taken back by: ", action->undo);
+    show_line("undone by: ", action->undo);
     show_strings("needs one of the scopes:", action->scopes);
     show_line("documentation: ", action->docs_url);
     show_line("", catalog_proof(action, &session->arena));

@@ -10,7 +10,7 @@
 #include "connect/save.h"
 #include "vault/command.h"
 
-/* For all of them: session's database is open; err has the reason if the result is not OK. */
+/* For all functions: session's database is open; err has the reason if the result is not OK. */
 
 /* Sets `by`. other may be NULL; it gets the account that already has the name (ERR_INVALID). */
 int change_vault(struct session *session, struct vault_command_request *request,

@@ -22,15 +22,16 @@ struct command_call {
     const struct command_verb *verb;
     struct config *config;
     struct config_args args; /* args.values belong to verb->options */
-    int argc;                /* positional ones */
+    int argc;                /* number of positional arguments */
     char **argv;
     char *const *line; /* the whole command line, starting with the program */
 };
 
 struct command_verb {
-    const char *name; /* NULL: the command is its own verb */
+    const char *name; /* NULL: the only verb of a command without verbs */
     const char
-        *synopsis;       /* its arguments, which are counted: "ACCOUNT [ID]", "FILE..."; "": none */
+        /* the arguments, whose number is checked: "ACCOUNT [ID]", "FILE..."; "": none */
+        *synopsis;
     const char *summary; /* one sentence */
     /* One of body and run is set: a session's body (session_run), or a function that returns an
      * exit code and prints its own errors with command_fail. */
@@ -66,8 +67,8 @@ int command_main(const struct command *const *commands, size_t count, int argc, 
  * (asserted). */
 slice command_option(const struct command_call *call, const char *name);
 bool command_has(const struct command_call *call, const char *name);
-/* Both print "sluice accounts create: sentence" to stderr. command_fail returns EXIT_FAILED;
- * command_misuse is for wrong use, points to --help and returns EXIT_USAGE. */
+/* Both functions print "sluice accounts create: sentence" to stderr. command_fail returns
+ * EXIT_FAILED; command_misuse is for wrong use, points to --help and returns EXIT_USAGE. */
 int command_fail(const struct command_call *call, const char *fmt, ...) PRINTF_LIKE(2, 3);
 int command_misuse(const struct command_call *call, const char *fmt, ...) PRINTF_LIKE(2, 3);
 

@@ -228,7 +228,7 @@ static int authorize(struct session *session, struct command_call *call)
      * registered one. */
     if (!request.redirect_uri.ptr)
         return err_set(&session->err, ERR_INVALID,
-                       "--redirect-uri is missing: the one that is registered with the app");
+                       "--redirect-uri is missing: give the URI that is registered with the app");
     if (former.ptr && (!slice_to_i64(former, &request.connection_id) || request.connection_id <= 0))
         return err_set(&session->err, ERR_INVALID,
                        "--reconnect must be the number of a connection");
@@ -266,7 +266,7 @@ static const struct config_option authorize_options[] = {
     {"label", "TEXT", "distinguishes connections of one app; the app's name by default"},
     {"params", "JSON", "what the integration needs besides the grant"},
     {"optional-scopes", "LIST", "the app's optional scopes to request, separated by spaces"},
-    {"reconnect", "CONNECTION", "give this one a new grant instead of adding another"},
+    {"reconnect", "CONNECTION", "give this connection a new grant instead of adding another"},
     {"any-identity", NULL, "allow the connection to act as another login from now on"},
 };
 
@@ -280,7 +280,7 @@ static const struct command_verb verbs[] = {
      authorize, COMMAND_OPTIONS(authorize_options), .needs = "redirect-uri"},
     {"list", "ACCOUNT", "List the connections of an account.", list_connections, COMMAND_JSON},
     {"default", "ACCOUNT CONNECTION",
-     "Make it the default: the connection of calls that name none.", set_default_connection,
+     "Make this connection the default one for calls that name none.", set_default_connection,
      COMMAND_NO_OPTIONS},
     {"remove", "ACCOUNT CONNECTION",
      "Delete a connection and its credential. The app is not notified.", remove_connection,

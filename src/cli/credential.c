@@ -117,7 +117,7 @@ int credential_read(const char *path, const char *what, struct buf *out, struct 
     if (room && ferror(file))
         result = err_set(err, ERR_IO, "cannot read %s: %s", path, strerror(errno));
     else if (len > bytes_max)
-        result = err_set(err, ERR_LIMIT, "%s has at most %zu bytes", what, bytes_max);
+        result = err_set(err, ERR_LIMIT, "%s must have at most %zu bytes", what, bytes_max);
     else if (room && len == 0)
         result = err_set(err, ERR_SYNTAX, "%s is empty; it should hold %s",
                          is_stdin ? "stdin" : path, what);

@@ -74,7 +74,8 @@ static void add_app(struct reach *reach, slice id)
     const struct catalog_integration *app = catalog_find_integration(session->catalog, id, NULL);
     if (!app) {
         doctor_say(reach->doctor, DOCTOR_FAIL, "app",
-                   "Calls of its connections are answered integration_not_found. Put its manifest "
+                   "Calls through its connections are answered with integration_not_found. Put its "
+                   "manifest "
                    "back (catalog), or check the name.",
                    "there is no app \"%.*s\"", SLICE_ARG(id));
         return;

@@ -21,8 +21,8 @@ struct engine {
     bool has_out;
 };
 
-/* session: the database is open; for calls of apps, the ring and the catalog, too. Servers are
- * notified of changes. engine_close must follow, even after an error. */
+/* session: the database is open; if has_apps, so are the ring and the catalog. Servers are notified
+ * of changes. engine_close must follow, even after an error. */
 int engine_open(struct engine *engine, struct session *session, bool has_apps) MUST_CHECK;
 /* Turns the loop until all its ops have ended. */
 void engine_close(struct engine *engine);

@@ -24,7 +24,7 @@ struct explanation {
 static slice span(struct explanation *e, int64_t us)
 {
     int64_t seconds = (us < 0 ? -us : us) / SECOND_US;
-    /* A unit is used from two of it on: 90 minutes are "90 min", not "1 h". */
+    /* A unit is used only from 2 upwards: 90 minutes are "90 min", not "1 h". */
     struct arena *arena = &e->session->arena;
     if (seconds < 120)
         return arena_printf(arena, "%lld s", (long long)seconds);

@@ -70,7 +70,7 @@ static int run_migrate(struct command_call *call)
                                     "postgresql://user@localhost/sluice");
     if (shards_text.ptr &&
         (!is_citus || !slice_to_u64(shards_text, CITUS_SHARDS_MAX, &shards) || shards == 0))
-        return command_misuse(call, "--shards is a number from 1 to %d, and goes with --citus",
+        return command_misuse(call, "--shards must be a number from 1 to %d, and needs --citus",
                               CITUS_SHARDS_MAX);
     if (command_has(call, "check"))
         return check(call, url.ptr);
@@ -84,7 +84,8 @@ static const struct config_option options[] = {
     {"citus", NULL,
      "distribute the tables by account over the nodes of the Citus cluster whose coordinator this "
      "database is on; for servers with --database-batch sharded"},
-    {"shards", "N", "of each table that is distributed now; left out: citus.shard_count, 32"},
+    {"shards", "N",
+     "number of shards of each table that is distributed now; citus.shard_count (32) by default"},
 };
 
 static const struct command_verb verbs[] = {

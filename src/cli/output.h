@@ -51,7 +51,7 @@ int output_json_end(struct output_json *json, FILE *out, struct err *err) MUST_C
 /* How rows of one kind are printed: as a table, or as a JSON array. */
 struct output_list {
     size_t row_size;
-    const char *headings, *none; /* as above */
+    const char *headings, *none; /* as for output_table_begin and output_table_print */
     void (*put_cells)(struct output_table *table, const void *row);
     void (*put_json)(struct output_json *json, const void *row);
 };

@@ -101,8 +101,8 @@ static void warn_of_few_files(const struct config *config)
                   LOG_INT("connections", config->connections_max));
 }
 
-/* Each worker has its own port for metrics: the first that of the setting, the others the
- * following ports. */
+/* Each worker has its own port for metrics: the first worker has the port of the setting, the
+ * others have the ports after it. */
 static int set_metrics_port(const struct worker *worker, struct config *config, struct err *err)
 {
     slice address = config->metrics_listen, port_text;

@@ -22,13 +22,13 @@ enum {
 struct top {
     struct command_call *call;
     struct samples now, before;
-    double seconds; /* between the two */
+    double seconds; /* time between the two samples */
     struct buf out; /* one screen, written at once */
 };
 
 /* ---- queries ---- */
 
-/* Each worker has its own port: that of metrics-listen or one of those after it. */
+/* Each worker has its own port: the port of metrics-listen or one of the ports after it. */
 static int ask_all(struct top *top, struct samples *samples, struct err *err)
 {
     const struct config *config = top->call->config;
@@ -120,7 +120,7 @@ static void put_work(struct top *top)
 static void put_process(struct top *top)
 {
     struct buf *out = &top->out;
-    double cut_off = 0; /* processes */
+    double cut_off = 0; /* number of processes without a database */
     for (size_t i = 0; i < top->now.count; i++)
         if (slice_eq_cstr(top->now.items[i].name, "sluice_database_ready"))
             cut_off += top->now.items[i].value > 0 ? 0 : 1;
@@ -139,7 +139,7 @@ static void put_process(struct top *top)
 
 struct app {
     slice name;
-    double calls, slow; /* per second; p95 */
+    double calls, slow; /* calls per second; p95 of the duration */
 };
 
 static int compare_apps(const void *left, const void *right)
@@ -348,9 +348,10 @@ const struct command top_command = {
     .summary = "show what the running server does",
     .help =
         "It sends GET /metrics to metrics-listen (of all workers) or to the first listener, with "
-        "the settings of `serve`. Rates and times are those between two requests. For waiting "
-        "flows they are how many continued and how late, and for the loop the processor time of a "
-        "turn. A run is an execution, including the time that its limits and the database took.",
+        "the settings of `serve`. Rates and times cover the interval between two requests. For "
+        "waiting flows, the screen shows how many continued and how late. For the loop, it shows "
+        "the processor time of a turn. A run is an execution, including the time that its limits "
+        "and the database took.",
     .scopes = CONFIG_SERVE,
     COMMAND_VERBS(verbs),
 };

@@ -64,7 +64,7 @@ struct config_item {
     const char *name;
     enum config_kind kind;
     unsigned scopes;
-    size_t offset; /* in struct config */
+    size_t offset; /* offset in struct config */
     const char *default_text;
     uint64_t min, max; /* limits of a count, ms or bytes */
     const char *value_name, *help;
@@ -108,7 +108,7 @@ int config_read(struct config *config, struct config_args *args, struct err *err
 int config_file_read(struct config *config, const char *path, struct err *err) MUST_CHECK;
 /* Sets a setting by name, as a flag would; for tests and dev. A list is replaced. */
 int config_set(struct config *config, slice name, slice value, struct err *err) MUST_CHECK;
-/* As config_set, but adds values to a list (CONFIG_TEXTS) that it does not have yet. */
+/* As config_set, but adds values that a list (CONFIG_TEXTS) does not have yet. */
 int config_add(struct config *config, slice name, slice value, struct err *err) MUST_CHECK;
 /* "90d", "30s", "500ms"; a bare number is in seconds. false: the text does not have this form. */
 bool config_parse_ms(slice text, uint64_t *ms) MUST_CHECK;

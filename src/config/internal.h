@@ -8,8 +8,8 @@
 
 /* NULL if there is none. */
 const struct config_item *config_item_find(slice name);
-/* is_first: the first value of this source; it empties a list, whose values come from another
- * source. */
+/* is_first: this is the first value from its source; a list loses its values from other sources
+ * first. */
 int config_item_set(struct config *config, const struct config_item *item, slice value,
                     bool is_first, struct err *err) MUST_CHECK;
 

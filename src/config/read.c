@@ -102,7 +102,7 @@ int config_file_read(struct config *config, const char *path, struct err *err)
                          strerror(errno));
     /* The buffer is full, so there may be more. */
     else if (len == CONFIG_FILE_BYTES_MAX)
-        result = err_set(err, ERR_LIMIT, "the configuration file %s is over %d bytes", path,
+        result = err_set(err, ERR_LIMIT, "the configuration file %s is larger than %d bytes", path,
                          CONFIG_FILE_BYTES_MAX - 1);
     else
         result = lines_read(config, &(struct source_file){path, (info.st_mode & S_IRWXO) != 0},

@@ -21,27 +21,28 @@
       "serve /metrics only on this address, for any Host, instead of on the main listeners; " \
       "with --workers, the first worker has this port, the second the next") \
     X(public_url, "public-url", TEXT, CONFIG_SERVERS, "", 0, 0, "URL", \
-      "how browsers reach the dashboard, for example https://sluice.example.com: OAuth " \
-      "redirects return to URL/connect/callback, and pages are refused if Host is another " \
-      "name (addresses and localhost are accepted). Default: the first listener's address") \
+      "the URL at which browsers reach the dashboard, for example " \
+      "https://sluice.example.com: OAuth redirects return to URL/connect/callback, and " \
+      "pages are refused if Host has another name (addresses and localhost are accepted). " \
+      "Default: the first listener's address") \
     X(trusted_proxy, "trusted-proxy", TEXTS, CONFIG_SERVERS, "", 0, 0, "ADDRESS", \
-      "address or network of a proxy, or unix: its X-Forwarded-For has the client's address " \
-      "for the audit trail; may be repeated") \
+      "address or network of a proxy, or unix; the audit trail takes the client's address " \
+      "from the proxy's X-Forwarded-For; may be repeated") \
     X(mcp_origin, "mcp-origin", TEXTS, CONFIG_SERVERS, "", 0, 0, "ORIGIN", \
       "an origin whose pages may call /mcp from a browser, besides public-url's; may be " \
       "repeated") \
     X(unattended_writes, "unattended-writes", TEXT, CONFIG_SERVERS, "allow", 0, 0, "MODE", \
       "allow or refuse a write over /mcp that no person can be asked to confirm, since the " \
-      "client shows no forms; `sluice keys create` has it for a single key") \
+      "client shows no forms; `sluice keys create` sets it for a single key") \
     X(home_domains, "home-domains", TEXTS, CONFIG_SERVERS, "", 0, 0, "DOMAIN", \
       "a domain of your organisation, with its subdomains: an approval marks calls that reach " \
       "addresses elsewhere; may be repeated. Default: no call is marked") \
     X(port, "port", COUNT, CONFIG_DEV, "8080", 0, 65535, "N", \
       "port on 127.0.0.1; 0 takes a free port") \
     X(data_dir, "data", TEXT, CONFIG_DEV | CONFIG_DATABASE, "", 0, 0, "DIR", \
-      "the folder of `sluice dev` (there .sluice by default) with its private PostgreSQL, keys " \
-      "and emulated provider; other commands use the database and the master key of the `sluice " \
-      "dev` that runs on it") \
+      "the folder of `sluice dev` (there .sluice by default) with its private PostgreSQL, " \
+      "keys and emulated provider; other commands use the database and the master key of " \
+      "the `sluice dev` that runs on it") \
     X(ready_file, "ready-file", TEXT, CONFIG_SERVERS, "", 0, 0, "FILE", \
       "a JSON file that is written once the server answers requests") \
     X(database_url, "database-url", SECRET, CONFIG_SERVE | CONFIG_DATABASE, "", 0, 0, "URL", \
@@ -68,7 +69,8 @@
       "a file with the master key; several lines for rotation: the first one seals, all can " \
       "open") \
     X(catalog_dir, "catalog", TEXT, CONFIG_SERVERS | CONFIG_CATALOG, "", 0, 0, "DIR", \
-      "a folder of more manifests (*.json); one with the id of a built-in one replaces it") \
+      "a folder of more manifests (*.json); one with the id of a built-in manifest " \
+      "replaces it") \
     X(ca_file, "ca-file", TEXT, CONFIG_SERVERS | CONFIG_OUTBOUND, "", 0, 0, "FILE", \
       "trust roots (PEM) for outbound TLS instead of the system's") \
     X(https_proxy, "https-proxy", SECRET, CONFIG_SERVERS | CONFIG_OUTBOUND, "", 0, 0, "URL", \
@@ -79,55 +81,58 @@
     X(allow_host, "allow-host", TEXTS, CONFIG_SERVERS | CONFIG_OUTBOUND, "", 0, 0, "HOST", \
       "host, host:port or CIDR that may resolve to a private address") \
     X(outbound_connections_max, "outbound-connections", COUNT, CONFIG_SERVERS, "1024", 1, 65535, "N", \
-      "calls to apps at a time; further ones wait, and accounts take turns") \
+      "maximum number of calls to apps at a time; further ones wait, and accounts take turns") \
     X(origin_connections_max, "origin-connections", COUNT, CONFIG_SERVERS, "128", 1, 65535, "N", \
-      "the same, to one origin; further ones wait, and accounts take turns") \
+      "maximum number of calls to one origin at a time; further ones wait, and accounts " \
+      "take turns") \
     X(account_connections_max, "account-connections", COUNT, CONFIG_SERVERS, "0", 0, 65535, "N", \
       "the share of outbound-connections that one account may use while no other uses any; it " \
       "shrinks as others do, so that some stay free. 0: seven eighths") \
     X(account_origin_connections_max, "account-origin-connections", COUNT, CONFIG_SERVERS, "0", 0, 65535, "N", \
-      "the same share of origin-connections. 0: seven eighths") \
+      "the share of origin-connections that one account may use, like " \
+      "account-connections. 0: seven eighths") \
     X(memory_work, "memory-work", BYTES, CONFIG_SERVERS, "512m", 64 * MIB, 1024 * 1024 * MIB, "BYTES", \
       "memory that running requests, replies and flows may take; further ones wait for two " \
       "seconds and are then answered 503") \
     X(account_memory, "account-memory", BYTES, CONFIG_SERVERS, "0", 0, 1024 * 1024 * MIB, "BYTES", \
-      "the share of memory-work that one account may take while no other takes any; it shrinks " \
-      "as others do. 0: a quarter") \
+      "the share of memory-work that one account may take while no other takes any; it " \
+      "shrinks as others do. 0: a quarter") \
     X(execution_timeout_ms, "execution-timeout", MS, CONFIG_SERVERS, "30s", 100, HOUR, "TIME", \
-      "deadline of an execution if the manifest names none") \
+      "deadline of an execution if its manifest sets none") \
     X(executions_max, "executions", COUNT, CONFIG_SERVERS, "20000", 1, 1000000, "N", \
-      "executions in flight before further ones are answered 503") \
+      "maximum number of executions in flight; further ones are answered 503") \
     X(account_executions_max, "account-executions", COUNT, CONFIG_SERVERS, "0", 0, 1000000, "N", \
       "the share of executions that one account may have in flight, like " \
       "account-connections. 0: seven eighths") \
     X(connection_limits, "connection-limits", TEXT, CONFIG_SERVERS, "auto", 0, 0, "MODE", \
-      "limit the calls of a connection to what manifests and providers allow: on, off, or auto " \
-      "(off in `sluice dev`, whose emulated provider has no limits)") \
+      "limit the calls of a connection to what manifests and providers allow: on, off, or " \
+      "auto (off in `sluice dev`, whose emulated provider has no limits)") \
     X(limit_wait_ms, "limit-wait", MS, CONFIG_SERVERS, "5s", 0, HOUR, "TIME", \
       "longest wait of an execution for its connection's limits; after that it is blocked, " \
       "rate_limited") \
     X(circuit_volume, "circuit-volume", COUNT, CONFIG_SERVERS, "20", 0, 1000000, "N", \
-      "executions of an account within 10 s, half of them failed, that open its circuit for an " \
-      "app's origin; 0: never") \
+      "number of executions of an account within 10 s, half of them failed, that opens " \
+      "its circuit for an app's origin; 0: never") \
     X(circuit_accounts, "circuit-accounts", COUNT, CONFIG_SERVERS, "3", 1, 1000000, "N", \
-      "accounts that must fail within 10 s, at least half of those that called, to open the " \
-      "circuit for all accounts") \
+      "number of accounts that must fail within 10 s, at least half of those that called, " \
+      "to open the circuit for all accounts") \
     X(circuit_open_ms, "circuit-open", MS, CONFIG_SERVERS, "5s", 10, HOUR, "TIME", \
       "how long a circuit stays open the first time; doubles up to a minute while probes fail") \
     X(account_rate, "account-rate", COUNT, CONFIG_SERVERS, "0", 0, 1000000, "N", \
-      "requests a second that an account may make; further ones are answered 429. 0: any number") \
+      "requests per second that an account may make; further ones are answered 429. 0: " \
+      "any number") \
     X(account_burst, "account-burst", COUNT, CONFIG_SERVERS, "0", 0, 1000000, "N", \
       "a burst: requests accepted at once within account-rate; 0: two seconds' worth") \
     X(flows_max, "flows", COUNT, CONFIG_SERVERS, "2000", 1, 1000000, "N", \
-      "flows that run at a time in this process; further flows that are due wait") \
+      "maximum number of flows that run at a time in this process; other due flows wait") \
     X(file_bytes_max, "file-bytes", BYTES, CONFIG_SERVERS, "5m", KIB, 64 * MIB, "BYTES", \
       "largest file of a call, decoded; the tool endpoint takes bodies of ten such files in " \
       "base64") \
     X(provider_response_bytes_max, "provider-response-bytes", BYTES, CONFIG_SERVERS, "8m", KIB, 256 * MIB, "BYTES", \
-      "largest reply of a provider") \
+      "size limit of a reply from a provider") \
     X(output_bytes, "output-bytes", BYTES, CONFIG_SERVERS, "0", 0, 256 * MIB, "BYTES", \
-      "bytes of an output in an answer if the request has no max_output_bytes; the record has " \
-      "all of it. 0: all, and what a request asks for") \
+      "bytes of an output in a reply if the request has no max_output_bytes; the record " \
+      "has the whole output. 0: no limit but that of the request") \
     X(output_bytes_max, "output-bytes-max", BYTES, CONFIG_SERVERS, "16m", KIB, 256 * MIB, "BYTES", \
       "upper limit of max_output_bytes in a request, if output-bytes is not 0") \
     X(token_timeout_ms, "token-timeout", MS, CONFIG_SERVERS | CONFIG_OUTBOUND, "10s", 100, 5 * MINUTE, "TIME", \
@@ -142,13 +147,14 @@
       "executions kept per account within execution-days; the oldest beyond that are removed, " \
       "once they are older than idempotency-ttl. 0: any number") \
     X(account_kept_audit, "account-kept-audit", COUNT, CONFIG_SERVERS, "10000000", 0, 1000000000, "N", \
-      "audit events kept per account within audit-days; the oldest beyond that are removed. 0: " \
-      "any number") \
+      "audit events kept per account within audit-days; the oldest beyond that are " \
+      "removed. 0: any number") \
     X(account_kept_connections, "account-kept-connections", COUNT, CONFIG_SERVERS | CONFIG_OUTBOUND, "10000", 0, 10000000, "N", \
-      "connections that an account may have; a further one is refused, a new grant for an " \
-      "existing one is not. 0: any number") \
+      "maximum number of connections of an account; a further one is refused, but an " \
+      "existing one can be reconnected. 0: any number") \
     X(connections_max, "connections", COUNT, CONFIG_SERVERS, "20000", 1, 1000000, "N", \
-      "client connections at a time; further ones are answered 503 and closed") \
+      "maximum number of client connections at a time; further ones are answered 503 and " \
+      "closed") \
     X(address_connections_max, "address-connections", COUNT, CONFIG_SERVERS, "0", 0, 1000000, "N", \
       "the share of connections that one client address may have (of IPv6, one /64); further " \
       "ones are answered 503 and closed. Those of trusted-proxy and Unix sockets are not " \
@@ -172,8 +178,8 @@
       "where spans are sent over OTLP/HTTP, for example http://127.0.0.1:4318; a URL " \
       "without a path gets /v1/traces. Default: no spans") \
     X(trace_headers_file, "trace-headers-file", TEXT, CONFIG_SERVERS, "", 0, 0, "FILE", \
-      "headers of these requests, one per line (Authorization: Bearer ...); must not be " \
-      "readable by others") \
+      "a file with the headers of requests to trace-endpoint, one per line " \
+      "(Authorization: Bearer ...); must not be readable by others") \
     X(trace_sample, "trace-sample", TEXT, CONFIG_SERVERS, "1", 0, 0, "RATIO", \
       "the share of traces to record, for example 0.05, chosen by the trace's id; a request " \
       "whose traceparent is not sampled is not recorded") \

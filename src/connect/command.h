@@ -27,7 +27,7 @@ enum connect_command_kind {
 struct connect_command_request {
     enum connect_command_kind kind;
     struct audit_by by;
-    struct connection_change connection; /* without by, as the others */
+    struct connection_change connection; /* `by` is not used here, nor in client and link */
     slice label; /* for CONNECT_RENAME: 1 to CONNECTION_LABEL_MAX characters on one line */
     int64_t rev; /* for CONNECT_IDENTIFY: the revision of the credential that was used */
     struct connection_identity identity;
@@ -42,8 +42,8 @@ struct connect_command {
      * ERR_INVALID: at each attempt another connection became the default at the same moment;
      * else the database's status, ERR_CLOSED if the change may have been made */
     int status;
-    slice integration_id;        /* that of the connection, if OK; in the op's arena */
-    struct connect_session link; /* the session that was taken, if OK */
+    slice integration_id;        /* if OK: the app of the connection; in the op's arena */
+    struct connect_session link; /* if OK: the session that was taken */
     /* private */
     struct connect_service *service;
     struct connect_command_request in;

@@ -26,7 +26,7 @@ enum {
 struct entry {
     struct cache_entry cached;
     int status;
-    struct connect_set *set; /* with OK */
+    struct connect_set *set; /* set if status is OK */
 };
 
 struct load {
@@ -287,7 +287,7 @@ bool connect_find(struct connect_service *service, struct connect_lookup *lookup
     return false;
 }
 
-/* account_id NULL: of all accounts. */
+/* Calls the watches of the account; account_id NULL: of all accounts. */
 static void call_watches(struct connect_service *service, const struct uuid *account_id)
 {
     LIST_EACH(&service->watches, struct connect_watch, watch, link)

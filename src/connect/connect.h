@@ -97,7 +97,7 @@ void connect_forget(struct connect_service *service, struct uuid account_id, sli
 /* Call it after this process has changed one of its rows (the commit is durable): drops the
  * cached sets, and notifies the other processes. */
 void connect_changed(struct connect_service *service, struct uuid account_id, slice integration_id);
-/* Another process has changed something of this account; the second is for all accounts. */
+/* Call them when another process has changed something: of this account, or of any account. */
 void connect_forget_account(struct connect_service *service, struct uuid account_id);
 void connect_forget_all(struct connect_service *service);
 

@@ -28,8 +28,9 @@ enum {
 enum oauth_outcome {
     OAUTH_DONE,
     OAUTH_UNSUPPORTED, /* no such integration, or its auth is not oauth2 */
-    OAUTH_NO_CLIENT,   /* the operator did not configure one for the app, or its secret cannot be
-                        * opened */
+    /* the operator did not configure a client for the app, or the client's secret cannot be
+     * opened */
+    OAUTH_NO_CLIENT,
     OAUTH_CONNECTION_UNKNOWN, /* the account has no such connection to the app */
     OAUTH_FULL,               /* the account has reached its limit of connections */
     OAUTH_STATE_UNKNOWN,      /* not begun by this session, already finished, or too old */
@@ -70,7 +71,7 @@ struct oauth_begin {
     struct oauth_begin_request in;
     struct catalog *catalog;
     const struct catalog_integration *integration;
-    const struct catalog_auth *auth; /* its OAuth */
+    const struct catalog_auth *auth; /* OAuth of the integration */
     slice authorize_url, token_url;  /* with the params inserted */
     struct oauth_client_lookup lookup;
     struct pg_query query;
@@ -97,9 +98,9 @@ struct oauth_finish {
     slice integration_id;  /* known once the state was loaded */
     int64_t connection_id; /* the connection to reconnect; 0: make a new one */
     bool may_change_identity;
-    slice label, params;           /* as in the request that began it; SLICE_NONE: not given */
-    struct secret *credential;     /* of the connection, with OAUTH_DONE: a reference for the
-                                    * caller */
+    slice label, params; /* as in the request that began it; SLICE_NONE: not given */
+    /* if OAUTH_DONE: that of the connection, a reference for the caller */
+    struct secret *credential;
     slice id_token;                /* SLICE_NONE: none */
     int64_t expires_at;            /* when the access token expires; 0: unknown, or never */
     slice scopes;                  /* granted; SLICE_NONE: unknown */
@@ -111,7 +112,7 @@ struct oauth_finish {
     struct oauth_finish_request in;
     struct catalog *catalog;
     const struct catalog_integration *integration;
-    const struct catalog_auth *auth; /* its OAuth */
+    const struct catalog_auth *auth; /* OAuth of the integration */
     const struct json *asked;        /* stored by begin */
     struct oauth_client_lookup lookup;
     struct pg_query query;

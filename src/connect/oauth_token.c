@@ -386,7 +386,7 @@ static void read_object(struct oauth_reply *reply, const struct catalog_auth *au
     if (!is_refusal || !catalog_grant_is_gone(auth, status, object, arena))
         return;
     reply->verdict = OAUTH_GONE;
-    if (!is_error || json_str(error).len == 0) { /* in the server's own words */
+    if (!is_error || json_str(error).len == 0) { /* the server did not send an error code */
         reply->error = SLICE("invalid_grant");
         reply->message = SLICE("its authorization server says that the grant has ended");
     }

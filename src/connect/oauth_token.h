@@ -26,7 +26,7 @@ struct oauth_ask {
     slice client_id, client_secret;     /* secret empty: a public client */
     slice code, redirect_uri, verifier; /* OAUTH_GRANT_CODE; verifier empty: no PKCE */
     slice refresh_token;                /* OAUTH_GRANT_REFRESH */
-    slice token_url;                    /* empty: the manifest's */
+    slice token_url;                    /* empty: that of the manifest */
 };
 
 /* The data that http_call borrows, and the secrets in it, in each form in which the reply may
@@ -37,7 +37,7 @@ struct oauth_request {
     struct buf body, authorization;
     slice body_part;
     struct buf secret_texts;
-    struct secret_mask secrets; /* in secret_texts and authorization */
+    struct secret_mask secrets; /* point into secret_texts and authorization */
 };
 
 /* A manifest's URL with the connection's params (an object; NULL: none) inserted; the text

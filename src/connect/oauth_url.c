@@ -9,8 +9,8 @@
 
 static const char OPENING[] = "${connection.params.";
 
-/* Characters of a host, a port or a path segment, without those that end one: a customer types
- * the value, and the client's secret is sent to the resulting address. */
+/* Allows only characters that cannot end a host, a port or a path segment, because a customer types
+ * the value and the client's secret is sent to the resulting address. */
 static bool is_address_part(slice value)
 {
     for (size_t i = 0; i < value.len; i++) {
@@ -22,7 +22,7 @@ static bool is_address_part(slice value)
     return value.len > 0;
 }
 
-/* Returns false also for a placeholder of another kind, or one that is not terminated. */
+/* Also returns false for a placeholder of another kind, and for one that is not terminated. */
 static bool fill_placeholders(slice text, const struct json *params, struct buf *out)
 {
     ptrdiff_t at;

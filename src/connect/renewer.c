@@ -421,8 +421,8 @@ static enum op_result step_reloaded(struct op *op)
         is_ours = is_same_grant(renewer, asked_with, renewer->former);
     secret_unref(asked_with);
     if (status != OK && status != ERR_NOTFOUND && renewer->tries++ < STORE_TRIES_MAX)
-        return retry_later(renewer, STEP_STORE); /* which finds again that the old revision no
-                                                  * longer exists */
+        /* the next attempt finds again that the old revision no longer exists */
+        return retry_later(renewer, STEP_STORE);
     if (!is_ours)
         return finish_renewal(renewer, CONNECT_RENEWED, SLICE_NONE);
     return op_jump(op, STEP_STORE);

@@ -191,7 +191,7 @@ static enum op_result step_stored(struct op *op)
     save->is_there = !is_own;
     if (status == OK)
         return op_jump(op, STEP_AUDIT);
-    if (status == ERR_NOTFOUND) { /* changed since */
+    if (status == ERR_NOTFOUND) { /* the row has changed since it was loaded */
         store_connection_get(save->service->config.pool, &save->query, op, save->row.account_id,
                              save->row.id);
         return OP_WAIT;
@@ -265,7 +265,7 @@ static enum op_result step_audit(struct op *op)
     save->result = CONNECT_SAVED;
     save->connection_id = save->row.id;
     save->is_default = save->row.is_default;
-    if (save->is_there) /* the request that made it writes its event */
+    if (save->is_there) /* the request that made the connection writes the event */
         return OP_DONE;
     connect_changed(save->service, save->row.account_id, save->in.integration_id);
     save->event = (struct audit_event){

@@ -17,7 +17,7 @@ enum connect_saved {
     CONNECT_SAVE_GONE,        /* the account no longer has the connection to reconnect */
     CONNECT_SAVE_FULL,        /* the account has reached its limit */
     CONNECT_SAVE_LINK_USED,   /* the link has made a connection already, or has ended */
-    CONNECT_SAVE_TOO_LARGE,   /* the credential */
+    CONNECT_SAVE_TOO_LARGE,   /* the credential is too large */
     CONNECT_SAVE_UNAVAILABLE, /* the database, or memory */
 };
 

@@ -15,7 +15,7 @@
 enum {
     USES_MAX = 20000, /* connections remembered: beyond this a use is counted, but not stored */
     SOON_MS = 1000,
-    SENT_MAX = 1000, /* statements under way; those of a turn share a commit */
+    SENT_MAX = 1000, /* statements under way; statements of one turn share a commit */
     KEY_LEN = 16 + 8,
 };
 
@@ -45,7 +45,7 @@ static void drop(struct connect_service *service, struct use *use)
 
 /* ---- storing ---- */
 
-/* The first use of a list if it is due; during a shutdown the first in any case. */
+/* The first use of the list if it is due; during a shutdown, the first use in any case. */
 static struct use *first_due(const struct connect_service *service, const struct list *list)
 {
     if (list_is_empty(list))

@@ -93,7 +93,8 @@ enum op_result exec_step_answer(struct op *op)
         if (!exec->in.is_recorded_by_caller)
             exec_audit_blocked(exec);
     }
-    out->error_code = arena_dup(&op->arena, out->error_code); /* it was the manifest's */
+    /* a copy: the text may belong to the manifest */
+    out->error_code = arena_dup(&op->arena, out->error_code);
     bool has_summary = !out->is_dry_run && !out->is_left_out && !exec->in.is_recorded_by_caller;
     if (exec->summary_json.len == 0 && has_summary)
         exec->summary_json = exec_summary_render(out, &op->arena);

@@ -127,7 +127,7 @@ enum op_result exec_step_call(struct op *op)
     if (is_retry && breaker_is_open(&exec->gate.pass, now)) /* the last outcome is the result */
         return op_jump(op, EXEC_STEP_NEXT);
     if (!is_first)
-        (void)limits_repeat(&exec->gate.slot); /* the back-off was the wait */
+        (void)limits_repeat(&exec->gate.slot); /* the back-off has already been waited for */
     /* The manifest's total time-out is for one call; the run's deadline is for all calls. */
     uint64_t deadline = exec->deadline_ns;
     if (limits->total_timeout_ms > 0 && limits->total_timeout_ms < left_ms)
@@ -187,8 +187,8 @@ static void report_use(const struct exec *exec)
                      out->reason == EXEC_SUCCEEDED ? SLICE_NONE : out->message);
 }
 
-/* A later request that cannot be repeated on its own, of an action that can be repeated from its
- * first request. */
+/* Whether the current request cannot be repeated on its own, but its action can be repeated from
+ * the first request. */
 static bool repeats_from_first(const struct exec *exec)
 {
     return exec->progress.at > 0 && exec->out.reason != EXEC_UNREACHABLE && !is_repeat_safe(exec) &&

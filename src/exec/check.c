@@ -130,9 +130,9 @@ static void append_unconfirmed(const struct exec *exec, bool is_faulty, struct b
 {
     buf_printf(out, "%.*s is a %s action and %s", SLICE_ARG(exec->action->title),
                catalog_level_name(exec->action->level),
-               exec->in.refusal_hint.ptr ? "needs the yes of a person, for which this client "
-                                           "has no form"
-                                         : "was not confirmed");
+               exec->in.refusal_hint.ptr
+                   ? "needs the consent of a person, but this client cannot show a form"
+                   : "was not confirmed");
     if (is_faulty)
         buf_append(out, SLICE(", and it cannot run as it is: "));
 }

@@ -132,7 +132,8 @@ static enum op_result replay(struct exec *exec)
 static void share_result(const struct exec *holder, struct exec *waiter)
 {
     const struct execution *record = &holder->record.row;
-    bool is_bound = holder->out.reason == EXEC_SUCCEEDED; /* a cancelled run's is CANCELLED */
+    /* the reason of a cancelled run is CANCELLED */
+    bool is_bound = holder->out.reason == EXEC_SUCCEEDED;
     bool is_large = !record->summary.ptr || record->summary.len > STORE_SUMMARY_INLINE_BYTES;
     if (!is_bound || uuid_is_nil(record->id))
         return;

@@ -15,7 +15,7 @@ enum {
 struct ending {
     struct store_later later;
     struct claim claim;
-    struct execution record; /* id nil: it is released */
+    struct execution record; /* id nil: the claim is released */
     enum claim_end end;      /* the end of the record's key: bound or freed */
     unsigned tries;
 };

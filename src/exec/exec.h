@@ -121,11 +121,11 @@ struct exec_request {
      * whose reply it did not get (lost.c); nil: a repetition runs. */
     struct uuid lost_by;
     int64_t key_guards_until;  /* see struct claim; 0: the key has the usual lifetime */
-    uint64_t output_bytes_max; /* call/fit.h; 0: the service's */
-    bool is_resource;          /* likewise */
+    uint64_t output_bytes_max; /* see call/fit.h; 0: the limit of the service */
+    bool is_resource;          /* see call/fit.h */
     size_t *replay_room;       /* bytes for stored summaries in a reply that has several; NULL:
                                 * unlimited. A summary without room is not read: out.is_left_out */
-    unsigned pages_max;        /* exec/page.c; 0, 1: one */
+    unsigned pages_max;        /* pages to read (exec/page.c); 0 or 1: one page */
     /* Called when pages_read pages were read and another page follows; NULL: the caller only
      * waits for the end */
     void (*on_page)(struct op *parent, unsigned pages_read);

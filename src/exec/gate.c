@@ -15,7 +15,7 @@ static slice short_action_id(const struct exec *exec)
                         : catalog_short_id(exec->in.integration_id, exec->in.action_id);
 }
 
-/* The deadline began as the setting's. The caller's time-out for this call overrides the
+/* The deadline was first set from the setting. The caller's time-out for this call overrides the
  * action's own, and no run outlives the caller's deadline. */
 static void set_deadline(struct exec *exec)
 {
@@ -115,7 +115,7 @@ static slice say_no_integration(struct exec *exec)
     return catalog_say_no_integration(exec->catalog, id, &exec->op.arena);
 }
 
-/* The action in recommended_next_action, called as an app's tool. */
+/* Whether the action is the tool of recommended_next_action, called as if it belonged to an app. */
 static bool is_connect_tool(const struct exec *exec)
 {
     slice service = SLICE(EXEC_CONNECT_TOOL), action = service;
@@ -149,6 +149,8 @@ enum op_result exec_stop_unknown(struct exec *exec)
 
 /* ---- connections ---- */
 
+#define SHOWS_LABELS "GET /api/connections?integration_id={integration_id} shows their labels."
+
 void exec_connection_drop(struct exec *exec)
 {
     exec->connection.item = NULL;
@@ -172,7 +174,7 @@ enum op_result exec_step_find_connection(struct op *op)
     return is_known ? OP_NEXT : OP_WAIT;
 }
 
-/* The other live connections, for a hint: ids and labels. */
+/* The ids of the other live connections, for a hint. Their labels are data from outside. */
 static slice list_live(struct exec *exec)
 {
     struct buf text;
@@ -180,8 +182,7 @@ static slice list_live(struct exec *exec)
     for (size_t i = 0; i < exec->connection.lookup.set->count; i++) {
         const struct connect_item *item = &exec->connection.lookup.set->items[i];
         if (item->status == CONNECTION_LIVE && item != exec->connection.item)
-            buf_printf(&text, "%s%lld (%.*s)", text.len ? ", " : "", (long long)item->id,
-                       SLICE_ARG(item->label));
+            buf_printf(&text, "%s%lld", text.len ? ", " : "", (long long)item->id);
     }
     slice list = text.len > 0 ? arena_dup(&exec->op.arena, buf_slice(&text)) : SLICE_NONE;
     buf_deinit(&text);
@@ -195,7 +196,7 @@ static enum op_result stop_unusable(struct exec *exec, slice cause)
     slice others = list_live(exec);
     if (others.len > 0)
         hint = "Reconnect the app and send the same request again, or name another connection: "
-               "POST /api/tools/{tool}/execute with connectionId, one of {detail}.";
+               "POST /api/tools/{tool}/execute with connectionId, one of {detail}. " SHOWS_LABELS;
     else if (exec->in.connection_id != 0)
         hint = "Reconnect the app and send the same request again, or name another connection: "
                "GET /api/connections?integration_id={integration_id} lists them.";
@@ -274,7 +275,7 @@ static enum op_result choose_connection(struct exec *exec)
             exec, EXEC_CONNECTION_AMBIGUOUS,
             "{app} has several connections, and none of them is the default. Nothing was done.",
             "Make one the default, or name one: POST /api/tools/{tool}/execute with "
-            "connectionId, one of {detail}.",
+            "connectionId, one of {detail}. " SHOWS_LABELS,
             list_live(exec));
     case CONNECT_NOT_CONNECTED:
         break;

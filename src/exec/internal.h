@@ -56,7 +56,7 @@ struct exec_pages {
     size_t bytes;
     struct json all;
     struct exec_outcome kept; /* the outcome after the previous page */
-    const struct json *input; /* the current page's; NULL: the first page */
+    const struct json *input; /* input of the current page; NULL: the first page */
     slice stopped;
     bool is_taken, is_ended; /* the last reply was appended; no page follows */
 };
@@ -138,7 +138,7 @@ struct exec {
     uint64_t phase_began_ns;             /* start of the wait for limits, or of the record */
     struct concurrency_account *counted; /* NULL: no slot was free */
     struct budget_use use;               /* its memory, charged to its account */
-    struct list all_link;                /* in the service */
+    struct list all_link;                /* in the service's list `all` */
     /* what it waits for, one at a time */
     struct pg_query query;
     struct op_timer timer;
@@ -152,7 +152,7 @@ struct exec {
     struct call_progress progress; /* only if the action has several requests (sequence.c) */
     struct exec_pages pages;
     struct exec_record record;
-    struct exec_trace *trace; /* trace.c's; NULL: not traced */
+    struct exec_trace *trace; /* belongs to trace.c; NULL: not traced */
 };
 
 enum exec_step {
@@ -295,8 +295,9 @@ void exec_settle(struct exec *exec);
 int exec_preview(struct exec *exec, struct json *later, struct err *err) MUST_CHECK;
 /* dry_run.c: {dry_run, request}, in the op's arena; SLICE_NONE: out of memory. */
 slice exec_render_dry_run(struct exec *exec);
-/* trace.c, all harmless if the run is not traced: the run begins; the current call is about to
- * start, and may get headers; its reply was read; the run has ended. */
+/* trace.c. Called, in this order, when the run begins, when the current call is about to start
+ * (which may add headers), when its reply was read, and when the run has ended. All are harmless if
+ * the run is not traced. */
 void exec_trace_begin(struct exec *exec);
 void exec_trace_call(struct exec *exec);
 void exec_trace_called(struct exec *exec, uint64_t took_ns);

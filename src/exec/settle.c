@@ -45,7 +45,8 @@ void exec_doubt_learn(struct exec *exec)
     static const struct exec_outcome lost = {
         .reason = EXEC_BROKEN_OFF, .message = SLICE_INIT("The connection ended before a reply.")};
     struct exec_attempt *attempt = &exec->attempt;
-    if (finds_it_gone(exec)) /* before this reply can be in doubt */
+    /* checked first: such a reply is a success and leaves no doubt */
+    if (finds_it_gone(exec))
         succeed_as_gone(exec);
     bool is_unknown = exec->out.effect == EXEC_EFFECT_UNKNOWN;
     if (is_unknown || is_first_sending_open(exec)) {

@@ -28,7 +28,7 @@ struct exec_shared_summary {
     slice summary, output;
     size_t refs;         /* readers with memory, including those that wait */
     struct list waiting; /* exec_summary_read.link */
-    slice key;           /* in the table; SLICE_NONE: not in it any more */
+    slice key;           /* the key in the table; SLICE_NONE: no longer in the table */
     bool is_found, is_ready;
 };
 

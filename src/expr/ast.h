@@ -51,7 +51,7 @@ struct expr_node {
     uint32_t count;                 /* number of kids */
     uint32_t at;                    /* offset in the source, for errors */
     struct expr_node *first, *last; /* kids */
-    struct expr_node *next;         /* sibling */
+    struct expr_node *next;         /* next sibling */
     struct expr_node *rhs;          /* the right side of a projection */
     slice key;                      /* children of a HASH only */
     union {

@@ -9,7 +9,7 @@
 
 enum { CONDITION_ARENA_BYTES_MAX = 1024 * 1024 };
 
-/* ---- the same in form ---- */
+/* ---- equal forms ---- */
 
 static bool is_same(const struct expr_node *a, const struct expr_node *b);
 
@@ -180,7 +180,7 @@ static bool find_slip(const struct expr_node *node, bool is_at_root, struct err 
     if (node->kind == EXPR_NODE_COMPARE && (check_sides(kid, kid->next, is_at_root, err) ||
                                             check_sides(kid->next, kid, is_at_root, err)))
         return true;
-    /* Both are applied to items. */
+    /* Kids of both kinds are applied to items. */
     is_at_root = is_at_root && node->kind != EXPR_NODE_FILTER && node->kind != EXPR_NODE_REF;
     for (; kid; kid = kid->next) {
         if (find_slip(kid, is_at_root, err))

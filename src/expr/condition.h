@@ -10,10 +10,10 @@
 enum expr_truth { EXPR_FALSE, EXPR_TRUE, EXPR_EITHER };
 
 /* The result of `expr` as a condition (expr_is_true) if the root has the members of the object
- * `known` and possibly others. denied: another condition that is false for the same root, or
- * NULL; parts of expr that have the same form as it, or as an operand of it if it is an `||`,
- * are false, too. EXPR_EITHER: the result depends on the rest of the root, or is unknown. Out of
- * memory is EXPR_EITHER, too. */
+ * `known` and possibly others. denied: NULL, or another condition that is false for the same root.
+ * A part of expr that has the same form as `denied`, or as an operand of a `denied` that is an
+ * `||`, is then false, too. EXPR_EITHER: the result depends on the rest of the root, or is unknown.
+ * Out of memory is EXPR_EITHER, too. */
 enum expr_truth expr_foresee(const struct expr *expr, const struct json *known,
                              const struct expr *denied);
 

@@ -217,7 +217,7 @@ static int eval_values(struct expr_run *run, const struct expr_node *node,
     return rc;
 }
 
-/* The number of items after each array among them is replaced by its items. */
+/* The number of items once each nested array has been replaced by its items. */
 static size_t flat_count(const struct json *array)
 {
     size_t count = 0;

@@ -15,16 +15,16 @@
  * length map max max_by merge min min_by not_null reverse sort sort_by starts_with sum to_array
  * to_number to_string type values), and these, all pure:
  *
- *   ascii_json(array|object) -> string     as JSON in ASCII alone, which a header may carry: all
- *                                          else, and DEL, as \uXXXX
+ *   ascii_json(array|object) -> string     as JSON in ASCII, fit for a header: DEL and all other
+ *                                          characters are written as \uXXXX
  *   base64(string) -> string               RFC 4648 4, with padding, of the UTF-8 bytes
  *   base64url(string) -> string            RFC 4648 5, without padding
  *   base64url_decode(string) -> string     padding optional; bytes not in UTF-8 become U+FFFD
  *   truncate(string, number max[, string suffix]) -> string
- *                                          at most max code points; what is cut ends in suffix
- *                                          (default U+2026), which counts
+ *                                          at most max code points; a text that was cut ends in
+ *                                          suffix (default U+2026), which counts towards max
  *   counted(array|number|null, string noun[, string plural]) -> string
- *                                          "No folders." (of null, too), "1 folder", "12 folders";
+ *                                          "No folders." (for null, too), "1 folder", "12 folders";
  *                                          an English plural if none is given
  *   unescape_html(string) -> string        HTML's character references are resolved, once:
  *                                          &amp; &lt; &gt; &quot; &apos;, the names of Latin-1 and
@@ -44,19 +44,20 @@
  *   mail_text(object|null part) -> string|null
  *                                          the text that the sender of a mail wrote, from Gmail's
  *                                          `payload`: no attached file or mail; inline texts in
- *                                          order; of alternatives one with words, plain text
- *                                          preferred; HTML by html_text. A part that cannot be
- *                                          decoded has no text
+ *                                          order; of alternatives one that has words, preferably
+ *                                          plain text; HTML is converted by html_text. A part that
+ *                                          cannot be decoded has no text
  *   mail_parts(object|null part) -> array  it and all parts below it, in order
  *   mime_message(object) -> string         an RFC 5322 message, see mime/mime.h
  *   money(number|null amount, string currency) -> string|null
  *                                          an amount in the currency's smallest unit, a whole
  *                                          number, as people write it: money(`2000`, 'usd') is
  *                                          "20.00 USD", money(`500`, 'jpy') is "500 JPY"
- *   quote(string) -> string                the text between double quotes; a backslash goes before
- *                                          each of its own, and before backslashes: as in headers
+ *   quote(string) -> string                the text in double quotes, with a backslash before each
+ *                                          double quote and backslash in it: as in headers
  *                                          (RFC 9110 5.6.4), GraphQL and searches
- *   quote_odata(string) -> string          between single quotes, its own doubled, as in $filter
+ *   quote_odata(string) -> string          the text in single quotes, with each single quote in it
+ *                                          doubled, as in $filter
  *   word_after(string|null text, string marker) -> string|null
  *                                          the word after the text's first marker, up to white
  *                                          space: for a time to retry in an app's message
@@ -70,8 +71,8 @@
  *                                          the first URL of a Link header of that relation
  *                                          (RFC 8288)
  *   header(array|null fields, string name) -> any|null
- *                                          the `value` of the first object whose `name` is this
- *                                          one in any case
+ *                                          the `value` of the first object whose `name` is the
+ *                                          wanted one, without regard to case
  */
 #ifndef EXPR_EXPR_H
 #define EXPR_EXPR_H

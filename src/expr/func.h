@@ -43,7 +43,7 @@ int expr_function_call(struct expr_run *run, const struct expr_node *call,
 /* The node after the & of argument i. */
 const struct expr_node *expr_function_ref(const struct expr_node *call, uint32_t i);
 
-/* Some functions do not need their call. */
+/* Some functions do not use `call`. */
 #define EXPR_FUNCTION(name)                                                  \
     int expr_fn_##name(__attribute__((unused)) struct expr_run *run,         \
                        __attribute__((unused)) const struct expr_node *call, \

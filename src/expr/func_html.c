@@ -141,7 +141,7 @@ struct page {
     bool is_space_due, is_item_due;
     bool is_kept;  /* white space is preserved: inside <pre> */
     slice link;    /* href of the open <a>; SLICE_NONE if it is not a web page's */
-    size_t linked; /* where its text begins */
+    size_t linked; /* where the text of the link begins */
 };
 
 /* What a start tag does; an end tag does the same, except for items. */
@@ -345,8 +345,8 @@ static size_t tag_len(slice text)
         char c = text.ptr[i];
         if (c == quote)
             quote = 0;
-        /* Only after '=': elsewhere in a tag an apostrophe is not a quote, and as one would hide
-         * the rest of the page. */
+        /* Only after '=': elsewhere in a tag an apostrophe is not a quote. If it were read as one,
+         * it would hide the rest of the page. */
         else if (quote == 0 && (c == '"' || c == '\'') && text.ptr[i - 1] == '=')
             quote = c;
         else if (quote == 0 && c == '>')

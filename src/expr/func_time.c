@@ -23,7 +23,7 @@ enum { SECONDS_A_DAY = 86400, US = 1000000 };
 struct civil {
     int64_t seconds; /* since 1970 */
     unsigned month, weekday, hour;
-    int numbers[128]; /* by letter */
+    int numbers[128]; /* indexed by letter */
 };
 
 /* The minimum number of digits of each letter that formats a number. */

@@ -126,7 +126,8 @@ static struct expr_node *deepen_node(struct parser *p, struct expr_node *parent,
 {
     unsigned depth = child->depth + (parent->kind == EXPR_NODE_SEQ ? 0u : 1u);
     if (depth > EXPR_DEPTH_MAX)
-        return parse_fail(p, EXPR_FAULT_LIMIT, child->at, "nested over %d deep", EXPR_DEPTH_MAX);
+        return parse_fail(p, EXPR_FAULT_LIMIT, child->at, "nested more than %d levels deep",
+                          EXPR_DEPTH_MAX);
     if (depth > parent->depth)
         parent->depth = (uint8_t)depth;
     return parent;
@@ -351,7 +352,8 @@ static struct expr_node *project(struct parser *p, struct expr_node *node, int p
         return NULL;
     /* The right side of a projection nests like brackets, so it is counted like them. */
     if (p->depth >= EXPR_DEPTH_MAX)
-        return parse_fail(p, EXPR_FAULT_LIMIT, p->tok.at, "nested over %d deep", EXPR_DEPTH_MAX);
+        return parse_fail(p, EXPR_FAULT_LIMIT, p->tok.at, "nested more than %d levels deep",
+                          EXPR_DEPTH_MAX);
     /* An operator that binds less tightly ends the projection: in a[*].b | c the pipe applies to
      * the whole list. */
     if (token_power(p->tok.kind) < POWER_PROJECTION)
@@ -640,7 +642,8 @@ static struct expr_node *parse_tail(struct parser *p, struct expr_node *left, in
 static struct expr_node *parse_power(struct parser *p, int power)
 {
     if (p->depth >= EXPR_DEPTH_MAX)
-        return parse_fail(p, EXPR_FAULT_LIMIT, p->tok.at, "nested over %d deep", EXPR_DEPTH_MAX);
+        return parse_fail(p, EXPR_FAULT_LIMIT, p->tok.at, "nested more than %d levels deep",
+                          EXPR_DEPTH_MAX);
     p->depth++;
     struct expr_node *node = parse_tail(p, parse_head(p), power);
     p->depth--;

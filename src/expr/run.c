@@ -16,15 +16,15 @@ enum { NO_OFFSET = INT32_MAX };
 void expr_budget_fail(struct expr_budget *budget, enum expr_fault fault, const char *what)
 {
     static const char *const words[] = {
-        [EXPR_FAULT_LIMIT] = "what is made of it would be too large",
+        [EXPR_FAULT_LIMIT] = "its result would be too large",
         [EXPR_FAULT_MEMORY] = "out of memory",
-        [EXPR_FAULT_TYPE] = "a part of it is missing, or of a kind that does not fit there",
+        [EXPR_FAULT_TYPE] = "part of it is missing, or has the wrong type",
     };
     const char *said = strstr(what, "(): ");
     const char *fixed = fault < ARRAY_LEN(words) ? words[fault] : NULL;
     budget->fault = fault;
     if (!fixed)
-        fixed = said ? said + strlen("(): ") : "a part of it has a form that does not fit there";
+        fixed = said ? said + strlen("(): ") : "part of it has the wrong format";
     (void)snprintf(budget->words, sizeof(budget->words), "%s", fixed);
 }
 
@@ -66,8 +66,8 @@ int expr_run_over_bytes(struct expr_run *run)
 
 int expr_run_over_depth(struct expr_run *run)
 {
-    return expr_run_fail(run, EXPR_FAULT_LIMIT, NO_OFFSET, "a value is nested over %d deep",
-                         JSON_DEPTH_MAX);
+    return expr_run_fail(run, EXPR_FAULT_LIMIT, NO_OFFSET,
+                         "a value is nested more than %d levels deep", JSON_DEPTH_MAX);
 }
 
 static size_t bytes_left(const struct expr_run *run)

@@ -115,7 +115,7 @@ static bool sample_kids(struct sampling *s, const struct expr_node *node,
     else if (node->kind == EXPR_NODE_AND)
         *out = value;
     else if (node->kind == EXPR_NODE_OR)
-        *out = NULL; /* one of several */
+        *out = NULL; /* the result is one of several values */
     else
         *made = json_bool(true), *out = made; /* a comparison, a negation */
     return true;

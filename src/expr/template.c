@@ -236,7 +236,8 @@ static struct expr_template *compile_container(struct compiler *c, const struct 
 {
     bool is_array = value->type == JSON_ARRAY, is_same = true;
     if (depth >= EXPR_DEPTH_MAX)
-        return fail_with(c, above, ERR_LIMIT, "limit: a template is nested over 64 deep");
+        return fail_with(c, above, ERR_LIMIT,
+                         "limit: a template is nested more than 64 levels deep");
     struct expr_template *node =
         node_new(c, above, is_array ? EXPR_TEMPLATE_ARRAY : EXPR_TEMPLATE_OBJECT);
     for (uint32_t i = 0; node && i < value->count; i++) {

@@ -13,7 +13,7 @@
 #include "store/node.h"
 
 enum {
-    SCAN_EVERY_MS = 1000, /* plus the lease before it: adopted within 12 s */
+    SCAN_EVERY_MS = 1000, /* a flow is adopted within 12 s, including its owner's lease */
     SCAN_JITTER_MS = 500,
     NOT_YET_MS = 100,           /* until this node's row is written, and while it has no lease */
     LOST_AGE_US = 20 * 1000000, /* older than any statement whose answer may still arrive */
@@ -92,9 +92,9 @@ static enum op_result step_orphans(struct op *op)
     return op->holds > 0 ? op_wait_then(op, ADOPT_FIND_DEAD) : op_jump(op, ADOPT_FIND_DEAD);
 }
 
-/* Runs LOST_AGE_US after has_lost was set, when every statement that can still be answered has
- * been, and every LOST_EVERY_US in any case: a stalled PostgreSQL backend may commit a start or
- * a take at any time after its connection was closed here. */
+/* Runs LOST_AGE_US after has_lost was set, when no statement can still be answered. Also runs every
+ * LOST_EVERY_US, because a stalled PostgreSQL backend may commit a start or a take at any time
+ * after its connection was closed here. */
 static enum op_result step_scan_ours(struct op *op)
 {
     struct flow_adopter *adopter = adopter_of(op);
@@ -121,7 +121,8 @@ static enum op_result step_lost(struct op *op)
     size_t count = 0;
     if (store_flow_scan_result(&adopter->query, &refs, &count) != OK)
         service->has_lost = true;
-    /* Takes all of them, even without room: only this node can run the flows that it owns. */
+    /* Takes all of these flows, even if no slot is free: only this node can run the flows that it
+     * owns. */
     for (size_t i = 0; i < count; i++)
         if (!flow_run_is_known(service, refs[i].id))
             (void)flow_take_start(service, &refs[i], op);

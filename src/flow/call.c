@@ -1,6 +1,7 @@
 /*
- * One call of a tool_call step through the exec engine, which neither claims nor records here: the
- * flow's own rows are intent and result. Also evaluates the call's outcome.
+ * One call of a tool_call step through the exec engine, which makes no claim and stores no
+ * execution here: the flow's own rows are the intent and the result. Also evaluates the call's
+ * outcome.
  */
 #include "base/clock.h"
 #include "call/summary.h"
@@ -11,7 +12,7 @@ enum {
     UNSENT_MAX = 200, /* consecutive unsent calls, a minute or more: then the attempt fails */
     RETRY_MS_MAX = 3600 * 1000,
     NEXT_BYTES_MAX = 4096,
-    /* attempts, if the template does not set them */
+    /* default number of attempts */
     TRIES_PASSING = 10,
     TRIES_SAFE = 3,
 };

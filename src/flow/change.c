@@ -1,16 +1,16 @@
 /*
  * Changes of a call; see change.h.
  *
- * A person decides by the table, so it omits what might be wrong: without a known member of `now`
- * there is no table, and equal texts are not a difference. For a call that sends nulls the number
- * of unchanged properties is uncertain, since a null may clear a property.
+ * A person decides by this table, so it omits anything that might be wrong: if no member of `now`
+ * is known there is no table, and equal texts do not count as a difference. For a call that sends
+ * nulls the number of unchanged properties is uncertain, since a null may clear a property.
  */
 #include "flow/change.h"
 
 enum { VALUE_BYTES_MAX = 1024 * 1024, NAME_BYTES_MAX = 100, BYTES_BEFORE_DIFFERENCE = 60 };
 
 /* The text for people: a string as it is, null and "" as an empty text, everything else as JSON.
- * SLICE_NONE: it is too large. */
+ * SLICE_NONE: the text is too large. */
 static slice text_of(const struct json *value, struct arena *arena)
 {
     if (!value || value->type == JSON_NULL)
@@ -81,7 +81,7 @@ struct comparison {
     struct arena *arena;
     const struct json *now, *then;
     size_t changed, same;
-    bool is_sure; /* applies to unchanged properties */
+    bool is_sure; /* the number of unchanged properties is certain */
 };
 
 static void put_change(struct comparison *c, slice name, slice now, slice then)
@@ -128,7 +128,7 @@ static void put_properties(struct comparison *c)
         json_member_i64(c->w, "same", (int64_t)c->same);
 }
 
-/* Omitted if it is not a text. */
+/* Writes the title, unless it is not a text. */
 static void put_title(struct json_writer *w, const struct flow_change *change,
                       const struct json *root, struct expr_budget *budget, struct arena *arena)
 {

@@ -119,7 +119,8 @@ static enum op_result answer_view(struct flow_command *command, const struct flo
 {
     struct buf text;
     buf_init(&text, VIEW_BYTES_MAX);
-    flow_view_write(&text, whole, tmpl, false);
+    flow_view_write(&text, whole, tmpl,
+                    command->in.scopes & SCOPE_READ ? FLOW_VIEW_WHOLE : FLOW_VIEW_BARE);
     command->view_json = arena_take(answer_arena(command), &text);
     ASSERT(whole->flow.rev > 0);
     command->rev = whole->flow.rev;
@@ -337,7 +338,7 @@ static enum op_result step_send(struct op *op)
 static enum op_result send_again(struct flow_command *command)
 {
     struct op *op = &command->op;
-    command->query.is_unknown = true; /* of ERR_NOMEM, too */
+    command->query.is_unknown = true; /* also after ERR_NOMEM */
     if (loop_now_ns(op->loop) - op->started_ns < SEND_MS_MAX * UINT64_C(1000000)) {
         op_sleep(op, &command->timer, AGAIN_MS, "the database, to learn whether the flow began");
         return op_wait_then(op, COMMAND_SEND);
@@ -423,7 +424,7 @@ static enum op_result step_loaded(struct op *op)
                                  : SLICE_NONE);
     if (status != OK)
         return unavailable(command);
-    flow_template_unref(command->find.tmpl); /* the previous attempt's */
+    flow_template_unref(command->find.tmpl); /* the reference of the previous attempt */
     command->find.tmpl = NULL;
     if (flow_template_find(command->service, &command->find, command->whole.flow.template_version,
                            op))

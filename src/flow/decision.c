@@ -49,7 +49,7 @@ slice flow_decider_of(const struct json *output, const struct json *error, slice
     if (!slice_starts_with(message, slice_cstr(rejected_by)))
         return SLICE_NONE; /* it has expired */
     message = slice_from(message, sizeof(rejected_by) - 1);
-    slice by = slice_split(&message, ' '); /* including the ":" or "." after it */
+    slice by = slice_split(&message, ' '); /* the actor, with the ":" or "." after it */
     *note = message;
     return by.len > 1 ? slice_first(by, by.len - 1) : SLICE_NONE;
 }

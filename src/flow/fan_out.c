@@ -24,7 +24,7 @@ enum item_state { ITEM_TO_DO, ITEM_IN_FLIGHT, ITEM_COMPLETED, ITEM_FAILED };
 
 struct fan_item {
     enum item_state state;
-    bool is_in_doubt; /* an earlier attempt at it may have had an effect */
+    bool is_in_doubt; /* an earlier attempt at the item may have had an effect */
     int64_t tries;    /* since a person resumed it, counted from facts */
     slice output;     /* JSON text, in the run's arena */
     struct flow_error error;
@@ -43,7 +43,7 @@ struct flow_lane {
     struct flow_error error;
     struct flow_item fact;
     size_t item;
-    uint64_t sent_boot_ns; /* the fact */
+    uint64_t sent_boot_ns; /* when the fact's statement was sent */
 };
 
 struct flow_fan {
@@ -225,7 +225,7 @@ static enum op_result fail_unsent(struct flow_lane *lane, struct flow_error erro
     return fail_item(lane);
 }
 
-/* Also called when an item is retried, so a deadline that has passed by then ends it. */
+/* Also called when an item is retried, so a deadline that has passed by then ends the item. */
 static enum op_result step_call(struct op *op)
 {
     struct flow_lane *lane = lane_of(op);
@@ -342,8 +342,8 @@ static const struct op_class lane_class = {
 
 /* ---- facts of the items ---- */
 
-/* The fact is an intent, and the end of its call is unknown. A write that must not be repeated
- * fails if this attempt made it; any other item is in doubt from then on. */
+/* The fact is an intent, and the end of its call is unknown. If the write must not be repeated and
+ * belongs to the current attempt, the item fails. Any other item is in doubt from then on. */
 static void leave_open(struct flow_run *run, struct fan_item *item, int64_t attempt)
 {
     item->is_in_doubt = true;
@@ -519,7 +519,7 @@ static void sum_up(struct flow_run *run, const struct flow_fan *fan, struct flow
         if (!said || weight_of(&item->error) > weight_of(&said->error))
             said = item;
     }
-    ASSERT(said); /* joined because an item failed */
+    ASSERT(said); /* called only after an item has failed */
     *error = said->error;
     error->tries = 0; /* an item's own */
     error->is_final = is_final;

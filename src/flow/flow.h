@@ -62,7 +62,7 @@ struct flow_template_find {
 };
 bool flow_template_find(struct flow_service *service, struct flow_template_find *find,
                         struct uuid version, struct op *op) MUST_CHECK;
-/* Call it in the op's next step, in either case: makes status and tmpl valid. */
+/* Call this in the op's next step in either case: it sets status and tmpl. */
 void flow_template_found(struct flow_service *service, struct flow_template_find *find);
 
 /* ---- commands: one op each, embedded in the caller's ---- */
@@ -77,7 +77,7 @@ enum flow_command_kind {
 
 enum flow_answer {
     FLOW_ANSWER_DONE,
-    FLOW_ANSWER_NOT_FOUND,    /* no such flow of this account */
+    FLOW_ANSWER_NOT_FOUND,    /* the account has no such flow */
     FLOW_ANSWER_NO_TEMPLATE,  /* start */
     FLOW_ANSWER_NOT_IN_SCOPE, /* start: the template writes, the key lacks execute:write */
     FLOW_ANSWER_INVALID,      /* start: the input; message has every violation */
@@ -97,7 +97,7 @@ struct flow_request {
     enum flow_command_kind kind;
     struct uuid account_id;
     struct audit_by by;
-    uint32_t scopes; /* START: of the caller's API key */
+    uint32_t scopes; /* of the caller's API key; without SCOPE_READ the view is a FLOW_VIEW_BARE */
     /* START: the id for the flow, made by uuid_v7 in this deployment and used by no request but a
      * repetition of this one; nil: a new one */
     struct uuid flow_id;
@@ -142,12 +142,12 @@ struct flow_command {
     struct flow_take take;
     struct flow_step decided; /* approval only: its attempt, ended by the decision */
     slice input_json;
-    struct claim claim;         /* START, with a key: the flow's claim of the key */
-    struct claim_outcome found; /* the row of its key */
+    struct claim claim;         /* START, with a key: the claim that binds the key to the flow */
+    struct claim_outcome found; /* the row of that key */
     struct uuid op_token;
     unsigned tries;
     bool is_sent;             /* a change was sent, and its result is unknown */
-    struct uuid was_owned_by; /* CANCEL: before it */
+    struct uuid was_owned_by; /* CANCEL: the owner before the cancel */
     bool was_cancelled;       /* CANCEL: it may have been cancelled before this command */
     bool is_changed;          /* the change is durable; the rest only makes the answer */
 };
@@ -180,11 +180,13 @@ static inline uint32_t flow_start_scope(const struct flow_template *tmpl)
 
 /* ---- views and watches ---- */
 
-/* Append {flow, steps}, or the record alone (src/api/README.md "Flows"); a summary has no
- * input, context or output. Everything is derived from the row, the document and the finished
- * attempts. */
+/* Which documents a view has: all; no input, context or output; or, for a key that may not read,
+ * the same members without what came from an app or from the start's input. */
+enum flow_view_kind { FLOW_VIEW_WHOLE, FLOW_VIEW_SUMMARY, FLOW_VIEW_BARE };
+/* Append {flow, steps}, or the record alone (src/api/README.md "Flows"). Everything is derived from
+ * the row, the document and the finished attempts. */
 void flow_view_write(struct buf *out, const struct flow_whole *whole,
-                     const struct flow_template *tmpl, bool is_summary);
+                     const struct flow_template *tmpl, enum flow_view_kind kind);
 void flow_record_write(struct buf *out, const struct flow_listed *listed,
                        const struct flow_template *tmpl, bool is_summary);
 static inline slice flow_whole_title(const struct flow_whole *whole,

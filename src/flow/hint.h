@@ -8,8 +8,8 @@
 #include "base/arena.h"
 #include "call/outcome.h"
 
-/* The hint for a failed call. effect: includes the doubt from its earlier attempts. The result
- * is in the arena, or constant; SLICE_NONE: out of memory. */
+/* The hint for a failed call. effect: includes the doubt from earlier attempts. The result is in
+ * the arena, or constant; SLICE_NONE: out of memory. */
 slice flow_hint_of(const struct exec_outcome *outcome, enum exec_effect effect,
                    struct arena *arena);
 /* The hint for a write that may or may not have happened. */

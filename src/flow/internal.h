@@ -59,7 +59,7 @@ struct flow_error {
     bool is_passing; /* a temporary refusal: nothing was done, and further retries make sense */
     bool is_final;   /* all attempts have been made, even if is_retryable is set for the caller */
     int64_t retry_after_ms;  /* -1: unknown */
-    enum exec_effect effect; /* the effect, certain or possible, of this attempt and earlier ones */
+    enum exec_effect effect; /* certain or possible, of this and earlier attempts */
     int64_t tries;           /* items only, including this attempt; 0: unknown */
 };
 
@@ -93,15 +93,15 @@ struct flow_progress {
      * Derived from the rows: a failed attempt's error has its outcome, or an intent has no row. */
     bool is_in_doubt;
     unsigned unsent;      /* number of consecutive calls that could not be made */
-    struct exec *exec;    /* under way; NULL: none */
-    struct flow_fan *fan; /* of the current step, also after its attempt has failed */
+    struct exec *exec;    /* the call under way; NULL: none */
+    struct flow_fan *fan; /* the fan-out of the current step, even after its attempt has failed */
 };
 
 /* The transition that is being recorded. */
 struct flow_transition {
     struct flow next;
     struct uuid op_token;
-    struct flow_step finished; /* the attempt that ends with it; attempt 0: none */
+    struct flow_step finished; /* the attempt that ends with this transition; attempt 0: none */
     uint64_t retry_ms;         /* pause before the next attempt; 0: it begins at once */
 };
 
@@ -120,15 +120,15 @@ struct flow_run {
     struct budget_use use; /* accounts for the memory of its arenas and calls */
     struct pg_query query;
     struct op_timer timer;
-    bool is_waking; /* its pause is over, but the first transition has not taken it yet */
+    bool is_waking; /* the pause is over, but the first transition has not taken the flow yet */
     /* loaded, or known from its start */
     struct flow flow;         /* as in the database */
     struct exec_proof proof;  /* when the last statement that proved ownership was sent */
-    struct flow_whole whole;  /* the loaded flow; its record is that of the last view */
+    struct flow_whole whole;  /* the loaded flow, with the record as of the last view */
     const struct json *input; /* whole.input, parsed */
     struct flow_template_find find;
     struct flow_template *tmpl;        /* reference-counted; NULL until it is found */
-    const struct trace_context *trace; /* its start's; NULL: not traced */
+    const struct trace_context *trace; /* the trace context of the flow's start; NULL: not traced */
     struct flow_output outputs[FLOW_STEPS_MAX];
     /* one round of plan, execute, record */
     struct flow_plan plan;
@@ -216,7 +216,8 @@ bool flow_plan_transform(struct flow_run *run, struct json *value);
 /* plan_park.c: plans for waits and approvals. */
 void flow_plan_wait(struct flow_run *run, const struct flow_step_def *step);
 void flow_plan_approval(struct flow_run *run, const struct flow_step_def *step);
-/* The root value of this step's expressions; item NULL: none. NULL: out of memory. */
+/* The root value of this step's expressions; item NULL: the step has no item. Returns NULL if out
+ * of memory. */
 struct json *flow_plan_root(struct flow_run *run, const struct flow_step_def *step,
                             struct arena *arena, const struct json *item, size_t index) MUST_CHECK;
 /* Evaluates one expression or template of the step. false: the plan is now a fault. */
@@ -236,7 +237,7 @@ struct flow_call {
     const struct json *input;
     int64_t connection_id;
     size_t item;      /* SIZE_MAX: no fan-out */
-    bool is_in_doubt; /* an earlier attempt at it may have had an effect */
+    bool is_in_doubt; /* an earlier attempt at the call may have had an effect */
 };
 /* Everything that the exec borrows, except the input, is in parent's arena, like the exec
  * itself. NULL: out of memory. */

@@ -154,7 +154,7 @@ slice flow_load_render_view(struct flow_load *load)
 {
     struct buf text;
     buf_init(&text, FLOW_VIEW_BYTES_MAX);
-    flow_view_write(&text, &load->whole, load->tmpl, false);
+    flow_view_write(&text, &load->whole, load->tmpl, FLOW_VIEW_WHOLE);
     return arena_take(&load->op.arena, &text);
 }
 
@@ -244,8 +244,8 @@ static bool page_is_long(const struct flow_page *page)
     return page->text.len > PAGE_BYTES;
 }
 
-/* If a search for a template's flows has read its maximum in one statement, and found fewer than
- * wanted, it continues after them. */
+/* If a search for a template's flows has read its maximum in one statement and found fewer than
+ * wanted, it continues after the last flow read. */
 static bool may_search_on(const struct flow_page *page)
 {
     return !page->wants_rows && page->next == page->listed && !uuid_is_nil(page->older) &&

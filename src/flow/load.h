@@ -31,7 +31,7 @@ struct flow_load *flow_load_start(struct flow_service *service, struct uuid acco
  * can be made here, only the revision is read from the database. */
 struct flow_load *flow_load_start_view(struct flow_service *service, struct uuid account_id,
                                        struct uuid id, struct op *parent) MUST_CHECK;
-/* The flow will not continue by itself; it may be resumable. */
+/* Whether the flow will not continue by itself. It may be resumable. */
 bool flow_load_has_ended(const struct flow_load *load);
 /* {flow, steps} in the op's arena; SLICE_NONE: too large, or out of memory. Not available after
  * flow_load_start_view. */
@@ -40,9 +40,9 @@ slice flow_load_render_view(struct flow_load *load);
 /* A flow as a row of a list. The slices are in the page's arena. */
 struct flow_row {
     struct uuid id;
-    slice name, title; /* name: the template's; title: the flow's own, or else the template's */
-    slice step_title;  /* the current step's (flow_step_title) */
-    slice asker;       /* SLICE_NONE: not requested, or the page has a need */
+    slice name, title;       /* the template's name; the flow's title, or else that name */
+    slice step_title;        /* the title of the current step (flow_step_title) */
+    slice asker;             /* SLICE_NONE: not requested, or the page has a need */
     size_t step, step_count; /* the number of the current step, counted from 1 */
     enum flow_status status;
     enum flow_waiting waiting_for;
@@ -55,7 +55,7 @@ struct flow_need {
     const struct catalog *catalog;
     slice integration_id;
     int64_t connection_id;
-    bool is_default; /* used by steps that name no connection */
+    bool is_default; /* steps that name no connection use it */
 };
 
 struct flow_page {
@@ -66,9 +66,9 @@ struct flow_page {
     /* out, valid as in flow_load */
     int status;
     struct buf text;       /* [flow record, ...]; flow_page_start_rows fills these instead: */
-    struct flow_row *rows; /* count of them */
+    struct flow_row *rows; /* `count` rows */
     size_t count;
-    size_t examined;   /* number of flows loaded; with a need, `count` of them have it */
+    size_t examined;   /* number of flows loaded; with a need, `count` of these flows have it */
     struct uuid older; /* the `before` to continue from; nil: there are no older flows */
     /* private */
     bool wants_rows;

@@ -20,7 +20,7 @@ bool flow_template_find(struct flow_service *service, struct flow_template_find 
                         struct uuid version, struct op *op)
 {
     struct flow_template *known = find_known(service, version);
-    ASSERT(!find->tmpl); /* it would leak a reference */
+    ASSERT(!find->tmpl); /* otherwise a reference would leak */
     find->version = version;
     find->status = OK;
     find->tmpl = known ? flow_template_ref(known) : NULL;

@@ -191,8 +191,9 @@ static void plan_call(struct flow_run *run, const struct flow_step_def *step)
         flow_plan_fault(run, "input", "it is too large");
 }
 
-/* Items' inputs are not evaluated here but by their lanes, one at a time: a thousand of them would
- * make a long turn. The row records the items, or their number if they are large. */
+/* The inputs of the items are not evaluated here: a thousand inputs would make a long turn. Each
+ * lane evaluates the input of an item before it makes the call. The row records the items, or their
+ * number if they are large. */
 static void plan_fan_out(struct flow_run *run, const struct flow_step_def *step)
 {
     struct arena *arena = flow_run_scratch(run);

@@ -54,8 +54,9 @@ static bool has_doubt(struct flow_run *run, int64_t step)
 }
 
 /* A wait or an approval that is over. flow_plan_make fills in the plan's fields; its kind, times
- * and input come from the stored pause, since evaluating them now would give others. A pause is
- * shortened to the deadline (park_until), so an end at the deadline is the deadline. */
+ * and input come from the stored pause, since evaluating them now would give different values. A
+ * pause is shortened to the deadline (park_until), so a pause that ends at the deadline has been
+ * ended by the deadline. */
 static void plan_woken(struct flow_run *run, size_t at)
 {
     const struct flow *flow = &run->flow;
@@ -144,7 +145,7 @@ bool flow_plan_loaded(struct flow_run *run)
 {
     struct flow_error error = {.code = SLICE("execution_failed"), .retry_after_ms = -1};
     if (run->flow.adoptions >= FLOW_POISON_ADOPTIONS) {
-        error.message = SLICE("The servers that ran this flow died again and again in this step.");
+        error.message = SLICE("The servers that ran this flow died repeatedly in this step.");
         error.hint = SLICE("Resume tries it once more.");
     } else if (!read_documents(run)) {
         error.message = SLICE("The flow's documents cannot be held in memory.");

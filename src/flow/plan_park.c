@@ -224,7 +224,7 @@ static bool write_asked(struct flow_run *run, const struct json *title, const st
 {
     struct buf text;
     struct approval a = {.run = run, .with_changes = with_changes};
-    (void)err_set(&a.err, ERR_LIMIT, "it is too large"); /* other failures set it themselves */
+    (void)err_set(&a.err, ERR_LIMIT, "it is too large"); /* any other failure replaces this error */
     buf_init(&text, FLOW_OUTPUT_BYTES_MAX);
     json_begin(&a.w, &text);
     expr_budget_init(&a.budget);
@@ -256,7 +256,7 @@ static void write_input(struct flow_run *run, const struct json *title, const st
     flow_plan_fault(run, "what there is to approve", err.text);
 }
 
-/* park_until is first: a fault of write_input replaces its kind. */
+/* park_until is called first, because a fault in write_input replaces the kind that it sets. */
 void flow_plan_approval(struct flow_run *run, const struct flow_step_def *step)
 {
     struct json title, summary = json_string(SLICE("")), expires;

@@ -55,7 +55,7 @@ static enum op_result step_begin(struct op *op)
     if (!run->tmpl)
         return OP_NEXT; /* only its row is known */
     if (run->flow.status != FLOW_RUNNING)
-        return OP_DONE; /* its start was everything */
+        return OP_DONE; /* the flow already waits or has completed */
     return op_jump(op, RUN_EXECUTE);
 }
 
@@ -66,7 +66,7 @@ static enum op_result step_load(struct op *op)
     ASSERT(!run->tmpl); /* it is loaded once */
     if (flow_run_is_leaving(run))
         return OP_DONE;
-    run->proof.sent_boot_ns = clock_boot_ns(); /* before the snapshot, so never too recent */
+    run->proof.sent_boot_ns = clock_boot_ns(); /* before the snapshot: it is never too recent */
     store_flow_load(run->service->config.pool, &run->query, op, run->flow.account_id, run->flow.id,
                     true);
     return OP_WAIT;
@@ -274,8 +274,8 @@ static enum op_result step_transform(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
     struct json value;
-    struct flow_error too_large =
-        flow_error_make("validation_error", SLICE("The step's value is over 1 MB."), SLICE_NONE);
+    struct flow_error too_large = flow_error_make(
+        "validation_error", SLICE("The step's value is larger than 1 MB."), SLICE_NONE);
     if (!flow_plan_transform(run, &value))
         return fail_step(run, run->plan.error);
     slice text = json_text_of(&value, flow_run_scratch(run), FLOW_OUTPUT_BYTES_MAX);

@@ -43,7 +43,7 @@ void flow_service_drain(struct flow_service *service)
     service->is_draining = true;
     flow_timers_stop(service->timers);
     flow_adopter_stop(service->adopter);
-    service->adopter = NULL; /* its memory is freed with its op */
+    service->adopter = NULL; /* the memory is freed with the adopter's op */
     LIST_EACH(&service->runs, struct flow_run, run, link) {
         op_sleep_stop(
             run->op.sleep); /* flows that wait for their next attempt are parked at once */

@@ -11,7 +11,7 @@
 
 #include "store/flow.h"
 
-/* The changes of a transition; other columns of the row stay. */
+/* The changes of a transition; the other columns stay unchanged. */
 struct flow_change {
     enum flow_status to;
     struct uuid owner;             /* nil unless to is FLOW_RUNNING */

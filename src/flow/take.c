@@ -1,5 +1,5 @@
 /*
- * Takes over one flow of a dead node. During this it reserves the slot for its possible run.
+ * Takes over one flow of a dead node. Meanwhile it reserves a slot for the run that may follow.
  * Several nodes may try at the same time; if no row is returned, another node was faster, which is
  * not an error.
  */

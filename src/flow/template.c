@@ -182,7 +182,7 @@ static void compile_text(struct flow_template *tmpl, slice name, slice text,
     struct reader r;
     struct err err;
     if (text.len > FLOW_TEMPLATE_BYTES_MAX) {
-        catalog_report_add(report, false, name, SLICE_NONE, "is over %d bytes",
+        catalog_report_add(report, false, name, SLICE_NONE, "is larger than %d bytes",
                            FLOW_TEMPLATE_BYTES_MAX);
         return;
     }

@@ -1,19 +1,21 @@
 /*
- * Flow templates (contrib/templates/README.md describes the format): data, compiled once, never
- * changed, counted. A template's version is the hash of its content; a flow keeps the version that
- * it began with, which is in the database (store/flow.h) for as long as a flow may need it.
+ * Flow templates (contrib/templates/README.md describes the format): data that is compiled once,
+ * never changed, and reference-counted. A template's version is the hash of its content; a flow
+ * keeps the version that it began with, which is in the database (store/flow.h) for as long as a
+ * flow may need it.
  *
  * Placeholders and expressions see, as `$`:
  *   input            the flow's inputs
- *   steps.<key>      the outputs of the completed steps (null of a skipped one)
+ *   steps.<key>      the outputs of the completed steps (null for a skipped step)
  *   item, index      in a fan-out's `input` and `connection`
  *   flow             {id, templateKey, createdAt, triggerType, currentTime} (RFC 3339 texts)
- * currentTime is the time at which the step's attempt began: it is the one thing that is not the
- * same when a step is evaluated again, and a confirmed write may not refer to it (lint).
+ * currentTime is the time at which the step's attempt began: it is the only value that differs when
+ * a step is evaluated again, so a confirmed write may not refer to it (lint).
  *
- * Titles (flow_title, and those of steps that are not approvals) say how flows and steps are called
- * on pages, and change nothing that a flow does: they are not part of the version, nor of the text
- * that is stored. An older version calls its steps as the current template of its key does.
+ * Titles (flow_title, and those of steps that are not approvals) are the names of flows and steps
+ * on pages, and do not change what a flow does: they are part neither of the version nor of the
+ * stored text. For an older version the pages use the step titles of the current template with the
+ * same key.
  */
 #ifndef FLOW_TEMPLATE_H
 #define FLOW_TEMPLATE_H
@@ -52,7 +54,7 @@ struct flow_retry {
 /* What a call changes, for the approval that shows it: `now` is evaluated over {before, item,
  * index}, `then` over the call's input; both give an object of properties. now NULL: none. */
 struct flow_before {
-    size_t step; /* the earlier read; its bit is in `reads` */
+    size_t step; /* the earlier step that reads; its bit is in `reads` */
     const struct expr_template *now, *then;
     const struct expr_template *title; /* names the changed thing, evaluated like `now`; NULL:
                                         * none */

@@ -140,7 +140,7 @@ static bool on_now_path(void *user, const slice *names, size_t count)
     if (count > 0 && slice_eq_cstr(names[0], "before"))
         lint->reads_before = true;
     else if (!is_item)
-        complain(lint, "may name only before (what the step gave), item and index");
+        complain(lint, "may name only before (the step's output), item and index");
     else if (!lint->step->for_each)
         complain(lint, "\"%.*s\" is known only in a step with for_each", SLICE_ARG(names[0]));
     return true;
@@ -216,7 +216,7 @@ static void check_same_when(struct lint *lint)
                      SLICE_ARG(lint->tmpl->steps[step->confirm_step].key));
 }
 
-_Static_assert(FLOW_STEPS_MAX <= 64, "flow_step_def.reads has a bit a step");
+_Static_assert(FLOW_STEPS_MAX <= 64, "flow_step_def.reads has a bit for each step");
 
 void template_lint_step(struct reader *r, struct flow_template *tmpl, size_t index)
 {

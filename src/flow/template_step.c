@@ -108,8 +108,8 @@ static const struct expr_template *read_properties(struct reader *r, const char 
     return tmpl;
 }
 
-/* As with confirmed_by only an earlier step can be named. Reads of the catalog are unknown here
- * (template_tool.c). */
+/* As with confirmed_by, only an earlier step can be named. Whether that step is a read is checked
+ * in template_tool.c. */
 static void read_before(struct reader *parent, const struct flow_template *tmpl,
                         struct flow_step_def *step)
 {

@@ -156,7 +156,7 @@ void flow_timers_arm(struct flow_timers *timers, const struct flow *flow)
     if (timers->is_stopped || ref.wake_at > timers->horizon || !push(timers, &ref))
         return;
     if (timers->heap[0].wake_at == ref.wake_at)
-        set_timer(timers); /* it is now the first */
+        set_timer(timers); /* the flow is now the first in the heap */
 }
 
 /* ---- scanning ---- */

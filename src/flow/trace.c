@@ -63,8 +63,8 @@ void flow_trace_started(const struct flow_run *run, const struct trace_context *
     trace_span_close(tracer);
 }
 
-/* The same on every node: the calls of an interrupted attempt have as parent the span that is
- * exported by the node that ends the attempt. */
+/* The context is the same on every node. So the calls of an interrupted attempt belong to the span
+ * of that attempt, even if another node ends the attempt and exports the span. */
 static struct trace_context attempt_context(const struct trace_context *flow, struct uuid flow_id,
                                             int64_t step, int64_t attempt)
 {

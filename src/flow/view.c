@@ -8,6 +8,8 @@
  */
 #include "flow/flow.h"
 
+enum { ERROR_ARENA_BYTES_MAX = 4 * 1024 * 1024 };
+
 /* The state of one step while it is written. */
 struct step_view {
     const struct flow_step *first, *last; /* its finished attempts; NULL: none */
@@ -40,22 +42,23 @@ static void put_context(struct json_writer *w, const struct flow_template *tmpl,
     json_close(w, '}');
 }
 
-/* steps: for the context. With is_summary neither context nor input is written. */
+/* steps: for the context. */
 static void put_record(struct json_writer *w, const struct flow *flow, slice title, slice input,
                        const struct flow_step *steps, size_t count,
-                       const struct flow_template *tmpl, bool is_summary)
+                       const struct flow_template *tmpl, enum flow_view_kind kind)
 {
+    bool is_bare = kind == FLOW_VIEW_BARE; /* the title has parts of the input */
     json_open(w, '{');
     json_member_uuid(w, "id", flow->id);
     json_member_i64(w, "rev", flow->rev);
     json_member_str(w, "name", tmpl->name);
-    json_member_str(w, "title", title.ptr ? title : tmpl->name);
+    json_member_str(w, "title", title.ptr && !is_bare ? title : tmpl->name);
     json_member_str(w, "templateKey", flow->template_key);
     json_member_str(w, "status", slice_cstr(flow_status_name(flow->status)));
     json_member_str(w, "triggerType", flow->trigger_type);
-    if (!is_summary) {
-        json_member_raw(w, "input", input);
-        put_context(w, tmpl, steps, count);
+    if (kind != FLOW_VIEW_SUMMARY) {
+        json_member_raw(w, "input", is_bare ? SLICE("{}") : input);
+        put_context(w, tmpl, steps, is_bare ? 0 : count);
     }
     json_member_str(w, "currentStep", tmpl->steps[flow_current_index(flow, tmpl)].key);
     json_member_time(w, "createdAt", flow->created_at);
@@ -70,12 +73,12 @@ void flow_record_write(struct buf *out, const struct flow_listed *listed,
     struct json_writer w;
     json_begin(&w, out);
     put_record(&w, &listed->flow, listed->title, listed->input, listed->outputs,
-               listed->output_count, tmpl, is_summary);
+               listed->output_count, tmpl, is_summary ? FLOW_VIEW_SUMMARY : FLOW_VIEW_WHOLE);
 }
 
 /* ---- steps ---- */
 
-/* The last attempt has ended, and no other has begun since. */
+/* Whether the last attempt has ended, and no other attempt has begun since. */
 static bool has_ended(const struct step_view *step, const struct flow *flow)
 {
     return step->last && step->last->attempt >= flow->attempt;
@@ -120,21 +123,43 @@ static bool shows_error(const struct step_view *step, const struct flow *flow)
     return step->last && (strcmp(step->status, "failed") == 0 || waits_for_retry);
 }
 
+/* The code and whether a retry helps, without the texts: an app may have written them. */
+static void put_bare_error(struct json_writer *w, slice text)
+{
+    static const char *const facts[] = {"code", "retryable", "retry_after", "outcome"};
+    struct arena arena;
+    arena_init(&arena, ERROR_ARENA_BYTES_MAX);
+    const struct json *error = json_parse(&arena, text, &json_limits_provider, NULL);
+    json_member_open(w, "error", '{');
+    for (size_t i = 0; i < ARRAY_LEN(facts); i++)
+        if (json_get(error, slice_cstr(facts[i])))
+            json_member(w, facts[i], json_get(error, slice_cstr(facts[i])));
+    json_member_str(w, "message", SLICE("Only a key with the scope read sees the message."));
+    json_close(w, '}');
+    w->out->is_failed = w->out->is_failed || !error;
+    arena_deinit(&arena);
+}
+
 /* A waiting step has no row yet: its input is in the flow's document. After a retry's pause the
  * last attempt's input is shown again. A summary has only the error. */
 static void put_documents(struct json_writer *w, const struct flow_whole *whole,
-                          const struct step_view *step, bool is_summary)
+                          const struct step_view *step, enum flow_view_kind kind)
 {
+    bool is_bare = kind == FLOW_VIEW_BARE;
     bool is_waiting = step->is_current && whole->flow.status == FLOW_WAITING;
     bool is_done = step->last && step->last->is_completed;
     slice input = step->last ? step->last->input : SLICE_NONE;
     if (is_waiting && whole->waiting_input.ptr)
         input = whole->waiting_input;
-    if (!is_summary) {
-        json_member_raw(w, "input", input);
-        json_member_raw(w, "output", is_done ? step->last->output : SLICE_NONE);
+    if (kind != FLOW_VIEW_SUMMARY) {
+        json_member_raw(w, "input", is_bare ? SLICE_NONE : input);
+        json_member_raw(w, "output", is_done && !is_bare ? step->last->output : SLICE_NONE);
     }
-    json_member_raw(w, "error", shows_error(step, &whole->flow) ? step->last->error : SLICE_NONE);
+    slice error = shows_error(step, &whole->flow) ? step->last->error : SLICE_NONE;
+    if (is_bare && error.ptr)
+        put_bare_error(w, error);
+    else
+        json_member_raw(w, "error", error);
 }
 
 /* An attempt without a row began at the last change of the flow's row. */
@@ -172,21 +197,21 @@ static int64_t attempt_count(const struct step_view *step, const struct flow *fl
 
 static void put_step_view(struct json_writer *w, const struct flow_whole *whole,
                           const struct flow_step_def *def, size_t index,
-                          const struct step_view *step, bool is_summary)
+                          const struct step_view *step, enum flow_view_kind kind)
 {
     json_open(w, '{');
     json_member_str(w, "stepKey", def->key);
     json_member_i64(w, "stepIndex", (int64_t)index);
     json_member_str(w, "stepType", slice_cstr(flow_step_type_name(def->type)));
     json_member_str(w, "status", slice_cstr(step->status));
-    put_documents(w, whole, step, is_summary);
+    put_documents(w, whole, step, kind);
     json_member_i64(w, "attemptCount", attempt_count(step, &whole->flow));
     put_times(w, &whole->flow, step);
     json_close(w, '}');
 }
 
 void flow_view_write(struct buf *out, const struct flow_whole *whole,
-                     const struct flow_template *tmpl, bool is_summary)
+                     const struct flow_template *tmpl, enum flow_view_kind kind)
 {
     struct json_writer w;
     size_t at = 0;
@@ -194,7 +219,7 @@ void flow_view_write(struct buf *out, const struct flow_whole *whole,
     json_open(&w, '{');
     json_key(&w, "flow");
     put_record(&w, &whole->flow, whole->title, whole->input, whole->steps, whole->step_count, tmpl,
-               is_summary);
+               kind);
     json_member_open(&w, "steps", '[');
     for (size_t i = 0; i < tmpl->step_count; i++) {
         struct step_view step = {.is_current = i == flow_current_index(&whole->flow, tmpl)};
@@ -204,7 +229,7 @@ void flow_view_write(struct buf *out, const struct flow_whole *whole,
                 step.first = step.last;
         }
         step.status = step_status(&step, &whole->flow, i);
-        put_step_view(&w, whole, &tmpl->steps[i], i, &step, is_summary);
+        put_step_view(&w, whole, &tmpl->steps[i], i, &step, kind);
     }
     json_close(&w, ']');
     json_close(&w, '}');

@@ -31,9 +31,9 @@ struct flow_view *flow_view_new(struct loop *loop, const struct flow_whole *whol
     struct buf text;
     struct flow_view *view = NULL;
     buf_init(&text, FLOW_VIEW_BYTES_MAX);
-    flow_view_write(&text, whole, tmpl, false);
+    flow_view_write(&text, whole, tmpl, FLOW_VIEW_WHOLE);
     size_t len = text.len;
-    flow_view_write(&text, whole, tmpl, true);
+    flow_view_write(&text, whole, tmpl, FLOW_VIEW_SUMMARY);
     if (buf_is_ok(&text))
         view = mem_alloc(sizeof(*view) + text.len);
     if (view) {

@@ -34,7 +34,7 @@ struct flow_view *flow_view_ref(struct flow_view *view);
 /* Accepts NULL. After the last reference the text lives until the bottom of the turn, as the
  * body of a reply must. */
 void flow_view_unref(struct flow_view *view);
-/* The flow will not continue by itself; it may be resumable. */
+/* Whether the flow will not continue by itself. It may be resumable. */
 bool flow_view_has_ended(const struct flow_view *view);
 
 /* NULL: out of memory. */

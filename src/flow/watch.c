@@ -43,7 +43,7 @@ struct flow_watches {
     struct keyed_table by_flow; /* struct watched */
     struct list all;
     struct timer timer;
-    struct rev_poll *poll; /* under way */
+    struct rev_poll *poll; /* the poll under way */
     bool is_stopped;
 };
 
@@ -69,7 +69,7 @@ static slice bytes_of(const struct watch_key *key)
 /* One change of a flow. */
 struct news {
     int64_t rev;
-    bool is_settled;                /* it waits or has ended; or unknown */
+    bool is_settled;                /* the flow waits or has ended, or its state is unknown */
     const struct flow_whole *whole; /* NULL: only the revision is known here */
     const struct flow_template *tmpl;
     struct loop *loop;

@@ -50,8 +50,8 @@ slice address_format_host(const struct sockaddr *address, char out[ADDRESS_TEXT_
 /* Formats the address without port and scope; an IPv4-mapped address becomes its IPv4 address. */
 void address_plain(const struct sockaddr_storage *address, struct sockaddr_storage *out);
 
-/* Whether one of the list's networks or literal addresses is or contains this one; a name only
- * matches AF_UNIX, and must be "unix". For a list of proxies. */
+/* For a list of proxies: whether one of its networks contains this address, or one of its literal
+ * addresses is equal to it. The only allowed name is "unix", which matches AF_UNIX. */
 bool address_policy_holds(const struct address_policy *policy, const struct sockaddr *address);
 /* An address as a proxy writes it: "192.0.2.1", "192.0.2.1:443", "2001:db8::1",
  * "[2001:db8::1]:443"; an IPv4-mapped address (::ffff:192.0.2.1) becomes its IPv4 address. The port

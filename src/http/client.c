@@ -142,7 +142,8 @@ void http_client_free(struct http_client *client)
         return;
     ASSERT(!client->is_freed);
     client->is_freed = true;
-    /* Always the first: ending one call may end or start others, so no iterator survives. */
+    /* Always takes the first call: ending one call may end or start others, so no iterator
+     * survives. */
     while (!list_is_empty(&client->calls))
         call_fail(LIST_ITEM(client->calls.next, struct http_call, all_link), HTTP_CALL_CANCELLED,
                   ERR_CLOSED, "the HTTP client is being closed");

@@ -1,7 +1,7 @@
 /*
- * The outbound HTTP/1.1 client: a keep-alive pool per origin, TLS with resumption, an address check
- * on the very address that is connected to, deadlines and limits on everything. It follows no
- * redirects, keeps no cookies and decompresses nothing.
+ * The outbound HTTP/1.1 client: a keep-alive pool per origin, TLS with resumption, a check of the
+ * actual address that it connects to, deadlines and limits on everything. It follows no redirects,
+ * keeps no cookies and decompresses nothing.
  *
  * A call is embedded in the struct of an op and takes a hold on it; it never completes before
  * http_call_start returns.
@@ -60,10 +60,10 @@ struct http_client_config {
     size_t origins_max;            /* 4096; unused origins are freed; shared like slots */
     unsigned idle_ms; /* an unused connection is closed after this, 30000; or earlier by the peer's
                          Keep-Alive: timeout */
-    unsigned write_reuse_ms; /* calls that are not idempotent use only connections used within this,
-                                10000: less risk that the peer is just closing it */
-    unsigned connect_ms;     /* name, TCP and TLS together, 10000 */
-    unsigned first_byte_ms;  /* from the last byte sent to the first received, 30000 */
+    unsigned write_reuse_ms;   /* a call that is not idempotent uses no connection that was idle for
+                                  longer, 10000: its peer may be closing it */
+    unsigned connect_ms;       /* name, TCP and TLS together, 10000 */
+    unsigned first_byte_ms;    /* from the last byte sent to the first received, 30000 */
     unsigned between_bytes_ms; /* longest silence inside a reply, 15000 */
     size_t response_bytes_max; /* body, 8 MiB */
     bool is_apart;             /* makes no calls to apps, so the metrics of such calls exclude it */
@@ -104,8 +104,8 @@ struct http_client_stats http_client_stats(const struct http_client *client);
 enum http_call_result {
     HTTP_CALL_OK,              /* a complete reply, whatever its status */
     HTTP_CALL_DNS,             /* the name does not exist, or the lookup failed */
-    HTTP_CALL_ADDRESS_REFUSED, /* refused by the address policy, or the name does not exist and
-                                * is_host_given; nothing was connected */
+    HTTP_CALL_ADDRESS_REFUSED, /* refused by the address policy, or is_host_given is set and the
+                                  name does not exist; no connection was made */
     HTTP_CALL_CONNECT,         /* no address accepted the connection */
     HTTP_CALL_PROXY, /* the operator's proxy did not open a tunnel; nothing of the call was sent */
     HTTP_CALL_TLS,   /* handshake or certificate */
@@ -126,7 +126,7 @@ const char *http_call_result_name(enum http_call_result result);
 /* Zero it, fill "in", start. Everything in "in" is borrowed until the call has ended. */
 struct http_call {
     /* in */
-    struct uuid tenant; /* its slots are counted for it; nil is a tenant, too */
+    struct uuid tenant; /* slots are counted for this tenant; nil is a tenant, too */
     slice method;       /* a token: "GET" */
     slice url;          /* absolute; path and query already percent-encoded */
     bool is_host_given; /* a tenant gave the host, and must not learn which internal names exist */
@@ -143,7 +143,8 @@ struct http_call {
      * connection stays in the pool; or with RESET, if a first attempt has sent something. It
      * must not touch the call. */
     bool (*may_send)(const struct http_call *call);
-    uint64_t deadline_ns; /* deadline for all phases together, loop clock; 0: only the others */
+    uint64_t deadline_ns; /* deadline for all phases together, loop clock; 0: only the deadlines of
+                             the phases */
     unsigned connect_ms, first_byte_ms, between_bytes_ms; /* 0: the client's */
     size_t response_bytes_max;                            /* 0: the client's */
 

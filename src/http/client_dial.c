@@ -36,15 +36,15 @@ struct http_dial {
     struct dns_addresses targets; /* the addresses of a proxied origin */
     size_t target_index;
     char target[ADDRESS_TEXT_MAX]; /* the address that the proxy connects to */
-    struct buf proxy_head;         /* its reply */
-    bool is_at_proxy;              /* it waits for the proxy's name, TCP or tunnel */
+    struct buf proxy_head;         /* the proxy's reply */
+    bool is_at_proxy;              /* the dial waits for the proxy's name, TCP or tunnel */
     struct stream *stream;         /* connecting, or handshaking */
-    bool is_held;                  /* for the stream */
-    bool is_open;                  /* its last step succeeded */
-    struct err why;                /* why its last step failed */
+    bool is_held;                  /* the stream holds the op */
+    bool is_open;                  /* the last step of the stream succeeded */
+    struct err why;                /* why the last step of the stream failed */
     enum http_call_result result;
     struct timer attempt;
-    struct tls_context *tls; /* the one at the start */
+    struct tls_context *tls; /* the context at the start of the dial */
     uint64_t step_began_ns;
     char remote[ADDRESS_TEXT_MAX];
 };
@@ -380,8 +380,8 @@ static enum op_result step_connected(struct op *op)
     return dial->origin->is_https ? start_tls(dial) : OP_DONE;
 }
 
-/* The reason why there is no tunnel, for tenant and operator, without the proxy's address and
- * its text. */
+/* Writes the reason why there is no tunnel, for tenant and operator. It contains neither the
+ * proxy's address nor the proxy's own text. */
 static void explain_refusal(struct http_dial *dial, unsigned status)
 {
     if (status == 407)

@@ -25,7 +25,7 @@
 enum {
     CLIENT_SEND_BYTES = 64 * 1024,    /* bytes passed to a stream at once; with a head below
                                        * TLS_FLUSH_BYTES */
-    CLIENT_SENDS_A_TURN = 8,          /* then others get their turn */
+    CLIENT_SENDS_A_TURN = 8,          /* after these, other connections get their turn */
     CLIENT_STREAM_QUEUE = 256 * 1024, /* plain bytes that a stream may queue */
     CLIENT_HEAD_FIRST_PARTS = 63,     /* body parts that are sent with the head: one writev */
 };
@@ -69,7 +69,7 @@ struct http_client {
     size_t refs; /* references: one of the owner, one per connection and dial */
     bool is_freed;
     struct map origins;
-    struct list calls;   /* not ended, by all_link */
+    struct list calls;   /* calls that have not ended, by all_link */
     struct list by_idle; /* idle connections of all origins, least recently used first */
     size_t connection_count, dial_count, idle_count, call_count, waiting_count, active_count;
     struct keyed_table tenants, queues; /* struct http_tenant, http_queue */
@@ -148,7 +148,7 @@ struct http_connection {
     uint64_t idle_since_ns;
     bool is_resumed, is_idle, is_eof;
     char remote[ADDRESS_TEXT_MAX];
-    size_t part_index, part_offset; /* position in the call's body: sent up to here */
+    size_t part_index, part_offset; /* position in the call's body up to which it has been sent */
     struct http_response response;
     struct budget_wait memory; /* the wait for more */
 };

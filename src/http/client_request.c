@@ -57,10 +57,10 @@ int request_check(struct http_call *call)
         return err_set(&call->err, ERR_INVALID, "\"%.*s\" is not a method that can be sent",
                        SLICE_ARG(slice_first(call->method, 40)));
     if (call->header_count > HTTP_CALL_HEADERS_MAX)
-        return err_set(&call->err, ERR_LIMIT, "a request has at most %d headers",
+        return err_set(&call->err, ERR_LIMIT, "the request has more than %d headers",
                        HTTP_CALL_HEADERS_MAX);
     if (call->body_part_count > HTTP_CALL_BODY_PARTS_MAX)
-        return err_set(&call->err, ERR_LIMIT, "a request body has at most %d parts",
+        return err_set(&call->err, ERR_LIMIT, "the request body has more than %d parts",
                        HTTP_CALL_BODY_PARTS_MAX);
     for (size_t i = 0; i < call->header_count; i++) {
         int code = check_header(call, &call->headers[i]);

@@ -100,8 +100,7 @@ static void on_memory(struct budget_wait *wait)
     /* The wait has timed out, or its account is over its share; the reply cannot be finished. */
     if (!wait->is_taken) {
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_NOMEM,
-                  "no memory became free in time for the reply of %.*s",
-                  SLICE_ARG(call->authority));
+                  "timed out waiting for memory for the reply of %.*s", SLICE_ARG(call->authority));
         return;
     }
     call_set_phase(call, (enum call_state)call->state,
@@ -370,7 +369,7 @@ static int on_headers_complete(llhttp_t *parser)
     call->status = parser->status_code;
     response->keep_alive_s = keep_alive_seconds(call);
     if (slice_eq_cstr(call->method, "HEAD"))
-        /* 1 for llhttp: no body (RFC 9110 9.3.2). */
+        /* 1 tells llhttp that there is no body (RFC 9110 9.3.2). */
         return 1; /* no body follows, whatever the head says */
     /* 204 and 304 have no body either (RFC 9112 6.3); llhttp handles that itself. */
     bool has_body = call->status != 204 && call->status != 304;

@@ -215,7 +215,8 @@ static void begin_request(struct http_conn *conn, slice head)
     http_exchange_unref(&exchange->pub);
 }
 
-/* No next request while the client reads slowly, or when other connections must have their turn. */
+/* No next request begins while the client reads slowly, or when other connections must have their
+ * turn. */
 static bool is_blocked(struct http_conn *conn)
 {
     /* The loop counts turns; a new turn starts the count again, without a timer. */

@@ -169,7 +169,7 @@ static bool read_head(struct exchange *exchange, slice head, struct http_problem
         return out_of_memory(problem);
     if (pub->head.expects_other) {
         *problem = (struct http_problem){
-            417, "the only expectation that this server meets is 100-continue"};
+            417, "the only expectation that this server supports is 100-continue"};
         return false;
     }
     return true;

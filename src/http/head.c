@@ -264,7 +264,7 @@ static bool is_target_text(slice text, const char **why)
 {
     for (size_t i = 0; i < text.len; i++) {
         char c = text.ptr[i];
-        if (ascii_is_lower(c)) /* as most are */
+        if (ascii_is_lower(c)) /* most characters are lower-case letters */
             continue;
         *why = "the request target has a character that needs an escape";
         /* A fragment is never sent (RFC 9112 3.2); some parsers read a backslash as a slash. */

@@ -21,8 +21,8 @@
 
 struct http_head_limits {
     uint32_t head_bytes_max; /* maximum of the head with the empty line; above: 431 */
-    uint32_t url_bytes_max;  /* request target, over: 414 */
-    uint32_t headers_max;    /* over: 431 */
+    uint32_t url_bytes_max;  /* maximum of the request target; above: 414 */
+    uint32_t headers_max;    /* maximum number of fields; above: 431 */
 };
 
 /* A refusal: the status to answer with (400, 414, 431, 501, 505) and a constant sentence. status 0:
@@ -79,8 +79,8 @@ struct http_head {
     bool expects_other; /* an unknown expectation: 417 */
 };
 
-/* head: what http_head_scan found, complete. headers has room for headers_max entries and belongs
- * to the caller. false and *problem: it must be refused. Needs no memory. */
+/* head: the complete head that http_head_scan has found. headers has room for headers_max entries
+ * and belongs to the caller. false and *problem: it must be refused. Needs no memory. */
 bool http_head_check(slice head, struct http_header *headers, size_t headers_max,
                      struct http_head *out, struct http_problem *problem) MUST_CHECK;
 

@@ -115,7 +115,7 @@ bool http_header_has_token(const struct http_header *headers, size_t count, slic
         slice list = headers[i].value;
         while (list.len) {
             slice item = slice_split(&list, ',');
-            /* A token ends at ';': parameters, such as q of TE, do not matter here. */
+            /* A token ends at ';': parameters, such as q in TE, do not matter here. */
             if (slice_eq_nocase(slice_trim(slice_split(&item, ';')), token))
                 return true;
         }

@@ -371,13 +371,13 @@ void http_reply_error(struct http_exchange *pub, unsigned status, slice text)
     settle_reply(exchange);
 }
 
-/* As claim, but the reference for the reply remains until the reply ends. */
+/* Like claim, but the reference for the reply remains until the reply ends. */
 static bool claim_stream(struct exchange *exchange)
 {
     ASSERT(!exchange->is_streaming);
     bool is_alive = claim(exchange);
     exchange->is_streaming = true;
-    http_exchange_unref(&exchange->pub); /* claim's */
+    http_exchange_unref(&exchange->pub); /* the reference taken by claim */
     return is_alive;
 }
 
@@ -472,8 +472,8 @@ void http_reply_end(struct http_exchange *pub)
 
 void http_reply_drop(struct http_exchange *pub)
 {
-    /* Also if the reply has begun: a reset instead of the last chunk shows that the reply is
-     * incomplete. */
+    /* Also allowed if the reply has begun: a reset instead of the last chunk shows that the reply
+     * is incomplete. */
     struct exchange *exchange = exchange_of(pub);
     bool is_ending = exchange->is_streaming && !exchange->is_complete;
     if (!is_ending)

@@ -72,8 +72,8 @@ struct http_server_config {
     uint32_t rate_bytes_s_min; /* (256) */
     slice server_name;         /* Server header; empty: none */
     bool is_without_ids;       /* no X-Request-Id is read, made or sent */
-    /* Puts a session (TLS) over an accepted stream, for these events of this owner, and sets the
-     * queue limit of that stream. NULL result: failed; the connection is closed. Without this
+    /* Puts a TLS session over an accepted stream, with these events for this owner, and sets the
+     * queue limit of that stream. If it returns NULL, the connection is closed. Without this
      * function connections are plain. ctx is the handler's. */
     struct stream *(*wrap)(struct stream *under, const struct stream_events *events, void *owner,
                            void *ctx);
@@ -123,7 +123,7 @@ struct http_exchange {
     bool is_delivered;    /* the handler was called; false: the request was refused before */
     /* ---- the handler's ---- */
     void *user;
-    const char *route; /* for metrics: the matched pattern; "(none)" before */
+    const char *route; /* for metrics: the matched pattern; "(none)" until a route has matched */
     /* fields of each reply, including the server's own replies; on_head may set them, as for
      * http_reply */
     const struct http_header *common;

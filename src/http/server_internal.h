@@ -21,7 +21,7 @@ enum {
     CONN_PIECE_BYTES = 128 * 1024,      /* bytes of a large body that are written at a time */
     CONN_DISCARD_BYTES_MAX = 64 * 1024, /* unwanted body: read, to keep the connection */
     CONN_REFUSED_MAX = 256,             /* over connections_max: answered with 503, then closed */
-    CONN_ADDRESS_REFUSED_MAX = 16,      /* likewise, for one address */
+    CONN_ADDRESS_REFUSED_MAX = 16,      /* the same, for one address */
     CONN_PARTS_MAX = 64,
     CONN_FLUSH_NS_ABOUT = 10 * 1000, /* time to write a reply, nearly all in the kernel */
     DATE_TEXT_LEN = 29,
@@ -55,7 +55,7 @@ struct http_conn {
     size_t pending_before;
     uint64_t turn;
     uint32_t turn_requests;            /* begun in this turn */
-    struct sockaddr_in6 peer;          /* or the part that fits: an IPv4 address, or only AF_UNIX */
+    struct sockaddr_in6 peer;          /* an IPv6 or IPv4 address, or only AF_UNIX */
     struct http_conn_address *address; /* NULL: not counted */
     struct uuid account;               /* from its last request with a known key; nil: none */
     uint8_t state;
@@ -77,15 +77,15 @@ struct exchange {
     struct http_parser parser;
     struct http_chunk_scan chunk;
     struct buf body;
-    uint64_t body_left; /* of HTTP_FRAMING_LENGTH */
+    uint64_t body_left; /* bytes left, with HTTP_FRAMING_LENGTH */
     uint64_t body_received, body_ns;
     struct http_header *params;
     size_t param_count;
     struct loop_garbage garbage;
     bool is_reply_due; /* on_request was called and the handler has not answered */
-    bool is_answered;  /* by the handler */
+    bool is_answered;  /* the handler has answered */
     bool is_begun;     /* a reply's head was made */
-    bool is_complete;  /* and its last byte queued */
+    bool is_complete;  /* the reply's last byte is queued */
     bool is_streaming, is_chunked, is_raw;
     bool is_body_done, is_body_dropped, is_body_awaited, is_continue_due;
     bool is_close;    /* the connection ends with this reply */
@@ -104,7 +104,7 @@ struct http_server {
     size_t conn_count, exchange_count;
     struct keyed_table addresses; /* conn_address.c */
     uint64_t accepted;
-    size_t conn_count_reported; /* as last added to the metric */
+    size_t conn_count_reported; /* the count as last added to the metric */
     struct loop_hook hook;
     struct timer drain_timer, grace_timer;
     struct loop_task drain_task;

@@ -189,7 +189,7 @@ void json_write_str(struct buf *out, slice text);
 enum { JSON_EXCERPT_BYTES_MAX = 200 };
 slice json_excerpt(slice text, struct arena *arena);
 
-/* A streaming writer: commas and colons by itself, so that replies need no tree.
+/* A streaming writer, which adds commas and colons itself, so that replies need no tree.
  *   json_begin(&w, out); json_open(&w, '{'); json_member_str(&w, "id", id); json_close(&w, '}'); */
 struct json_writer {
     struct buf *out;

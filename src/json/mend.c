@@ -55,7 +55,7 @@ static size_t next_piece(slice text, slice *becomes)
     return len;
 }
 
-/* to: NULL counts only. */
+/* If `to` is NULL, only counts the bytes. */
 static size_t mend(slice text, char *to)
 {
     size_t bytes = 0;

@@ -26,7 +26,8 @@ static void decimal_zero(struct json_decimal *decimal)
  * int64. Two such numbers then differ only by their digits. */
 #define POINT_MAX (INT64_C(1) << 58)
 
-/* Reads the exponent after 'e'; beyond POINT_MAX the result is any value beyond it. */
+/* Reads the exponent after 'e'. For an exponent beyond POINT_MAX, returns some value beyond
+ * POINT_MAX. */
 static int64_t exponent_of(const char *text, size_t len)
 {
     bool is_negative = len > 0 && text[0] == '-';

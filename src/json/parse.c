@@ -116,8 +116,8 @@ static struct scan scan_text(slice text, size_t depth_max)
     return scan;
 }
 
-/* yyjson begins with room for a value every six bytes and grows by half; its values are as large as
- * those of this room. Only bytes that are not UTF-8 make a mended text longer than the first
+/* yyjson begins with room for a value every six bytes and grows by half; one of its values is as
+ * large as a struct json. Only bytes that are not UTF-8 make a mended text longer than the first
  * copy. */
 size_t json_parse_bytes(slice text)
 {

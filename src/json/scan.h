@@ -20,7 +20,7 @@ slice json_scan_value(slice text);
 enum json_type json_scan_type(slice value);
 
 struct json_scan {
-    slice rest; /* after what was read */
+    slice rest; /* the text that is not read yet */
     bool is_object;
 };
 

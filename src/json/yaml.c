@@ -287,7 +287,8 @@ static int close_container(struct reader *reader, const yaml_event_t *event)
         code = keep_anchor(reader, frame.anchor, &frame.node);
     if (code != OK)
         return refuse_yaml_memory(reader);
-    reader->nodes -= frame.node.nodes - 1; /* counted when they were read */
+    /* put_node adds them again, but they were counted when they were read */
+    reader->nodes -= frame.node.nodes - 1;
     return put_node(reader, &event->start_mark, &frame.node);
 }
 

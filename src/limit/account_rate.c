@@ -28,7 +28,7 @@ static slice account_key(const struct account *account)
     return uuid_slice(&account->id);
 }
 
-/* They check again. */
+/* Lets the waiting requests check again. */
 static void let_go(struct account *account)
 {
     LIST_EACH(&account->waiting, struct account_rate_wait, wait, link) {

@@ -255,7 +255,7 @@ void breaker_hear(struct breaker *breaker, const struct breaker_key *key, bool i
                   const struct breaker_news *news, uint64_t now)
 {
     ASSERT(!is_of_all || !key->is_host_given);
-    if (breaker->config.volume_min == 0) /* here none ever opens */
+    if (breaker->config.volume_min == 0) /* no circuit ever opens in this process */
         return;
     struct breaker_origin *origin = is_of_all ? breaker_origin_get(breaker, key->origin) : NULL;
     struct breaker_member *member = is_of_all ? NULL : breaker_member_get(breaker, key);

@@ -9,19 +9,19 @@
  * they are a large enough fraction of those that tried. Each account counts once, however many
  * calls it makes. Even then it lets pass
  *   - an account whose last execution there, within the window, succeeded;
- *   - probes: one at a time for an account, a few for all; during the open period one
- *     now and then from an account that did not fail there lately, so that failing accounts do not
- *     block the others.
- * One of these that succeeds closes the circuit, and those of accounts may be probed at once.
+ *   - probes: one at a time for each account, and a few in total. During the open period, one
+ *     probe now and then is from an account that did not fail there lately, so that failing
+ *     accounts do not block the others.
+ * The first of these executions that succeeds closes the circuit, and circuits of accounts may then
+ * be probed at once.
  *
  * A host that a connection names (`is_host_given`) concerns only its account: it has circuits by
  * account alone, separate from those of an app at the same origin.
  *
- * An execution has one vote, given at its end, whatever number of attempts it made. A reply below
- * 500 is a success: the provider works. An execution that was not sent because of this server has
- * no vote.
+ * An execution has one vote, given at its end, however many attempts it made. A reply below 500 is
+ * a success: the provider works. An execution that was not sent because of this server has no vote.
  *
- * Limits: origins_max origins and members_max pairs of account and origin are remembered, the least
+ * Limits: origins_max origins and members_max pairs of account and origin are remembered; the least
  * recently used one without executions is dropped first; an account displaces only itself and the
  * few in its shard of the table. The time comes from the caller (loop clock). Not for several
  * threads.
@@ -43,23 +43,25 @@ struct breaker;
 
 /* 0 means the default for each member except volume_min. */
 struct breaker_config {
-    unsigned volume_min;   /* executions in a window before a circuit may open; 0: no circuit
-                            * ever opens */
-    unsigned accounts_min; /* accounts that must have failed before the origin's circuit opens, 3 */
-    unsigned percent;      /* percentage of executions, or of accounts, that must have failed, 50 */
-    unsigned window_ms;    /* 10000 */
-    unsigned open_ms;      /* first time it opens, 5000; doubles each time, */
-    unsigned open_ms_max;  /* up to this, 60000 */
-    unsigned probes_max;   /* at the same time, 3 */
-    size_t origins_max;    /* 4096 */
-    size_t members_max;    /* 16384 */
+    unsigned volume_min; /* executions in a window before a circuit may open; 0: no circuit
+                          * ever opens */
+    /* accounts that must have failed before the origin's circuit opens; default 3 */
+    unsigned accounts_min;
+    /* percentage of executions, or of accounts, that must have failed; default 50 */
+    unsigned percent;
+    unsigned window_ms;   /* default 10000 */
+    unsigned open_ms;     /* first open period, doubled each time; default 5000 */
+    unsigned open_ms_max; /* longest open period; default 60000 */
+    unsigned probes_max;  /* probes at the same time; default 3 */
+    size_t origins_max;   /* default 4096 */
+    size_t members_max;   /* default 16384 */
 };
 
 /* An account and the origin that it calls. Borrowed during a call of the functions below. */
 struct breaker_key {
     struct uuid account_id;
     slice origin;         /* scheme and authority of a URL */
-    slice integration_id; /* with is_host_given */
+    slice integration_id; /* used only with is_host_given */
     bool is_host_given;
 };
 
@@ -79,7 +81,7 @@ struct breaker_refusal {
 
 /* NULL: out of memory. */
 struct breaker *breaker_new(const struct breaker_config *config) MUST_CHECK;
-/* No pass may be in (asserted). */
+/* No pass may be in use (asserted). */
 void breaker_free(struct breaker *breaker);
 
 /* Returns false if a circuit is open; refusal says which, and for how long. Each true requires
@@ -91,7 +93,7 @@ bool breaker_enter(struct breaker *breaker, struct breaker_pass *pass,
 bool breaker_would_refuse(struct breaker *breaker, const struct breaker_key *key, uint64_t now_ns);
 /* Whether a circuit has opened since this pass entered: another attempt would not help. */
 bool breaker_is_open(const struct breaker_pass *pass, uint64_t now_ns);
-/* The vote. Leaves. */
+/* Votes, then leaves. */
 void breaker_report(struct breaker_pass *pass, bool is_failure, uint64_t now_ns);
 /* The state changes that the last vote caused in the account's circuit and the origin's, for
  * other processes. */

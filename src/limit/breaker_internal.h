@@ -30,7 +30,7 @@ struct window {
 };
 
 struct circuit {
-    bool is_open;     /* until a probe has succeeded */
+    bool is_open;     /* true until a probe has succeeded */
     unsigned open_ms; /* length of the current or last period */
     uint64_t opened_ns, open_until_ns;
     size_t probes;
@@ -40,12 +40,12 @@ struct breaker_origin {
     struct breaker *breaker;
     struct list age_link; /* least recently used first */
     struct circuit circuit;
-    struct list members; /* by origin_link */
+    struct list members; /* struct breaker_member, linked by origin_link */
     size_t passes;       /* number of all passes */
-    unsigned openings;   /* and closings: earlier counts are void */
+    unsigned openings;   /* counts openings and closings; each makes earlier counts void */
     uint64_t closed_ns, fresh_probe_ns;
     struct window window;
-    struct metric_series *gauge; /* once it was set */
+    struct metric_series *gauge; /* NULL until it is first set */
     size_t name_len;
     char name[BREAKER_ORIGIN_MAX];
 };
@@ -61,7 +61,7 @@ struct breaker_member {
     struct window window;
     uint64_t voted_ns, failed_ns; /* the newest vote, the newest failed vote; 0: none */
     unsigned counted_opening;
-    bool is_probing;                     /* the origin */
+    bool is_probing;                     /* this member probes its origin */
     bool is_counted, is_counted_failing; /* in the origin's tally of `window.half` */
 };
 
@@ -75,7 +75,7 @@ struct breaker {
     struct map origins;
     struct keyed_table members;
     struct list by_age;             /* origins */
-    struct breaker_votes_news news; /* from the last vote */
+    struct breaker_votes_news news; /* changes caused by the last vote */
     struct uuid first;              /* first account; nil: none */
     bool has_others;
     struct shard shards[BREAKER_SHARDS];
@@ -89,14 +89,14 @@ struct breaker_member *breaker_member_get(struct breaker *breaker, const struct 
 struct breaker_member *breaker_member_find(struct breaker *breaker, const struct breaker_key *key);
 /* Counts a vote for the member and for its origin. */
 void breaker_member_vote(struct breaker_member *member, bool is_failure, uint64_t now);
-/* Up to the newest vote. */
+/* The counts of the window that ends with the newest vote. */
 struct tally breaker_window_sum(const struct window *window);
 bool breaker_is_share(const struct breaker *breaker, uint64_t part, uint64_t all);
 bool breaker_member_is_failing(const struct breaker_member *member);
 slice breaker_origin_name(const struct breaker_origin *origin);
-/* The metric. */
+/* Sets the origin's metric. */
 void breaker_origin_set_gauge(struct breaker_origin *origin, bool is_open);
-/* No pass is in. */
+/* No pass may be in use. */
 void breaker_table_deinit(struct breaker *breaker);
 
 #endif

@@ -51,8 +51,8 @@ bool breaker_member_is_failing(const struct breaker_member *member)
     return breaker_is_share(member->breaker, sum.failed, (uint64_t)sum.failed + sum.succeeded);
 }
 
-/* Removes it from the origin's tally, if it is still there. The caller has advanced the origin's
- * window. */
+/* Removes the member from the origin's tally, if it is still there. The caller has advanced the
+ * origin's window. */
 static void member_uncount(struct breaker_member *member)
 {
     struct breaker_origin *origin = member->origin;
@@ -77,7 +77,7 @@ static void window_count(struct window *window, bool is_failure)
     window->now.votes.succeeded += !is_failure;
 }
 
-/* A vote that counts, in both. */
+/* Counts the vote in the windows of the member and of its origin. */
 void breaker_member_vote(struct breaker_member *member, bool is_failure, uint64_t now)
 {
     struct breaker_origin *origin = member->origin;
@@ -157,7 +157,7 @@ static struct member_key make_member_key(const struct breaker_key *key)
     return (struct member_key){key->account_id, hash_bytes(text, scope.len + 1 + origin.len)};
 }
 
-/* NULL: all members of its shard have executions under way, or no memory; then it is not
+/* NULL: all members of the shard have executions under way, or no memory; then the member is not
  * counted. */
 static struct breaker_member *member_new(struct breaker *breaker, const struct member_key *key,
                                          struct breaker_origin *origin)

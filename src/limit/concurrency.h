@@ -22,7 +22,7 @@ struct concurrency_account;
 
 /* share 0: base/share.h's default. */
 void concurrency_init(struct concurrency *inflight, size_t size, size_t share);
-/* None is in (asserted). */
+/* No execution may be in flight (asserted). */
 void concurrency_deinit(struct concurrency *inflight);
 /* NULL: this account has its share, all slots are taken, or out of memory. Each success requires
  * one concurrency_leave. */

@@ -377,7 +377,7 @@ uint64_t limits_repeat(struct limits_slot *slot)
     ASSERT(!slot->op);
     uint64_t now = loop_now_ns(bucket->limits->config.loop);
     bucket_fill(bucket, now);
-    bucket->is_asking = false; /* at this process's own rate */
+    bucket->is_asking = false; /* the turn is computed at this process's own rate */
     uint64_t open = bucket_open_ns(bucket, 1, now);
     bucket->in_flight--;
     bucket_take(bucket);

@@ -37,7 +37,7 @@ struct cache_entry {
     slice key;         /* in this block, after the struct, for the sake of its alignment */
     uint64_t until_ns; /* 0: being loaded */
     /* private */
-    uint32_t epoch; /* epoch of its group when its load began */
+    uint32_t epoch; /* epoch of the entry's group when the load began */
     bool is_kept, is_loading;
     struct list link, waiting;
 };

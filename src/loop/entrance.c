@@ -20,10 +20,10 @@ enum {
     ENTRIES_A_TURN = 16,
     ENTRIES_A_TURN_GREEDY = 2, /* for an account with at least GREEDY times the others' mean */
     GREEDY = 2,
-    GREEDY_MIN = 32, /* and more than this many */
+    GREEDY_MIN = 32, /* such an account also has more than this many requests */
     YOUNG_MAX = 16,  /* an account may always have this many young requests */
     YOUNG_NS = 5 * 1000 * 1000,
-    ALONE_AFTER_NS = 20 * 1000 * 1000, /* without requests of another account */
+    ALONE_AFTER_NS = 20 * 1000 * 1000, /* without requests of other accounts */
     REPLY_BYTES = 8 * 1024, /* a reply of this size costs the process and its database as much as
                              * one more request */
     CARRIED_MAX = 1024,
@@ -43,15 +43,16 @@ static const char *const entered_labels[ENTERED] = {"entered=\"alone\"", "entere
  * began. */
 struct entry_queue {
     struct keyed keyed; /* in the ring while some wait (struct op_entry.link); else in `quiet` */
-    uint64_t turn_ns;   /* the turn in which it began `begun` */
-    size_t begun;       /* in that turn */
+    uint64_t turn_ns;   /* the turn in which `begun` requests began */
+    size_t begun;       /* requests that began in that turn */
     size_t carried;     /* equivalent of its long replies in requests, for later turns */
     size_t waiting_count, young_count;
 };
 
 /* ---- queues ---- */
 
-/* An empty queue is kept until the turn is over: it has the number of requests begun in it. */
+/* An empty queue is kept until the turn is over, because it counts the requests that began in the
+ * turn. */
 static void queue_rest(struct loop_entrance *entrance, struct entry_queue *queue)
 {
     if (queue->waiting_count == 0 && queue->young_count == 0)
@@ -77,7 +78,7 @@ static size_t others_mean(const struct loop_entrance *entrance, const struct ent
     return others ? theirs / others : 0;
 }
 
-/* Maximum of young requests: as many as the other queues have on average. */
+/* The maximum number of young requests: as many as the other queues have on average. */
 static size_t young_max(const struct loop_entrance *entrance, const struct entry_queue *queue)
 {
     if (loop_now_ns(entrance->loop) >= entrance->shared_until_ns)
@@ -86,8 +87,8 @@ static size_t young_max(const struct loop_entrance *entrance, const struct entry
     return mean > YOUNG_MAX ? mean : YOUNG_MAX;
 }
 
-/* Maximum of requests that begin in a turn: few for a greedy account, since a long turn delays
- * all. */
+/* The maximum number of requests that begin in a turn: few for a greedy account, since a long turn
+ * delays all accounts. */
 static size_t entries_a_turn(const struct loop_entrance *entrance, const struct entry_queue *queue)
 {
     size_t own = queue->waiting_count + queue->young_count;

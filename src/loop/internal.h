@@ -41,8 +41,8 @@ struct loop_jobs {
 };
 
 /* entrance.c */
-/* How a request entered: without requests of other accounts beside it, at once, or after a wait for
- * its account's turn. */
+/* How a request entered: while no other account sent requests; at once; or after a wait for its
+ * account's turn. */
 enum entered { ENTERED_ALONE, ENTERED_SHARED, ENTERED_HELD, ENTERED };
 
 struct loop_entrance {
@@ -88,10 +88,11 @@ struct loop_reads {
     struct metric_series *waits[READ_KINDS], *turns[READ_KINDS];
 };
 
-/* A stream that poll has reported as readable, until it is read. Embedded in its owner. */
+/* A stream that poll has reported as readable, until it is read. The struct is embedded in its
+ * owner. */
 struct loop_reader {
     struct list link;
-    struct keyed *streams; /* its account's; NULL: not ready */
+    struct keyed *streams; /* the ready streams of its account; NULL: the stream is not ready */
     uint64_t ready_ns, ready_turn;
     struct uuid account; /* nil: without an account */
     enum read_class class;
@@ -118,7 +119,7 @@ struct loop {
     struct timer_slot *slots;
     size_t slot_count, slot_cap;
     struct timer *spilled;
-    uint64_t timer_armed_ns; /* the time that uv_timer is set to; UINT64_MAX: none */
+    uint64_t timer_armed_ns; /* the time to which uv_timer is set; UINT64_MAX: not set */
     uint64_t firing_ns;      /* not 0 while timers fire: new timers must be due later than this */
 
     uint64_t now_ns, turn_began_ns, cpu_mark_ns;
@@ -129,7 +130,7 @@ struct loop {
     uint64_t turn_cpu_ns_limit;        /* 0: none */
     const char *worst_op, *worst_step; /* costliest step of this turn */
     uint64_t worst_ns, step_began_ns;
-    unsigned uncharged;      /* steps since then */
+    unsigned uncharged;      /* steps since time was last charged */
     uint64_t drain_until_ns; /* end of the time for tasks in this turn; 0: it has not drained yet */
     uint64_t reserved_ns;    /* time that hooks need at the end of this turn */
     uint64_t parts_ns[PARTS], part_began_ns;
@@ -182,7 +183,7 @@ void loop_reader_init(struct loop_reader *reader, enum read_class class,
 void loop_reader_ready(struct loop *loop, struct loop_reader *reader);
 /* The reader is no longer read; harmless if it is not ready. */
 void loop_reader_leave(struct loop *loop, struct loop_reader *reader);
-/* Its account, from now on. */
+/* Changes the reader's account and class. */
 void loop_reader_move(struct loop *loop, struct loop_reader *reader, struct uuid account,
                       enum read_class class);
 /* Called after poll: reads the readers whose turn it is. The others keep their position until

@@ -12,11 +12,11 @@
 #include "loop/tcp_internal.h"
 
 enum {
-    ACCEPTS_A_TURN_MAX = 128, /* after that poll reports the rest again */
-    ACCEPTS_A_VISIT = 8,      /* then others are read */
+    ACCEPTS_A_TURN_MAX = 128, /* later turns accept the rest */
+    ACCEPTS_A_VISIT = 8,      /* accepts before other readers have their turn */
     ACCEPT_REST_MS = 100,
     LEAVE_MS = 1,
-    LEFT_ACCEPTS_MAX = 4, /* connections that no other process has accepted by then */
+    LEFT_ACCEPTS_MAX = 4, /* connections left by other processes, accepted after LEAVE_MS */
 };
 
 struct tcp_listener {
@@ -78,7 +78,7 @@ static void accept_rest(struct tcp_listener *listener, int cause)
             break;
         dropped++;
     }
-    log_event(LOG_ERROR, "cannot accept connections: out of descriptors, resting for 100 ms",
+    log_event(LOG_ERROR, "cannot accept connections: out of file descriptors; retrying in 100 ms",
               LOG_CSTR("cause", uv_strerror(-cause)), LOG_INT("dropped", dropped));
     listener->is_resting = true;
     poll_watch_set(listener->watch, 0);

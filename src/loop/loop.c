@@ -384,7 +384,7 @@ void loop_free(struct loop *loop)
     loop_entrance_deinit(loop);
     loop_reads_deinit(&loop->reads);
     while (loop_uv_turn(loop, UV_RUN_DEFAULT))
-        list_append_all(&loop->tasks, &loop->tasks_next); /* as on_check did */
+        list_append_all(&loop->tasks, &loop->tasks_next); /* as in on_check */
     ASSERT(list_is_empty(&loop->garbage));
     /* The starter thread uses libuv's pool. It ends before the loop is closed. */
     loop_pool_started(loop);

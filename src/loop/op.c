@@ -15,8 +15,8 @@
 #include "loop/internal.h"
 
 enum {
-    OP_STEPS_A_RUN_MAX = 256, /* then other ops have their turn, so that a loop of jumps does not
-                               * stall the event loop */
+    OP_STEPS_A_RUN_MAX = 256, /* after these other ops have their turn, so that a loop of jumps does
+                                 not stall the event loop */
     FOLLOWING = UINT16_MAX,   /* op.step_next: no step was named */
 };
 

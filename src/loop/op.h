@@ -102,7 +102,7 @@ struct op {
     uint16_t holds;
     uint32_t children; /* number of child ops whose memory is not freed */
     bool is_cancelled, is_ended;
-    bool is_background, is_attended; /* its class's or its parent's */
+    bool is_background, is_attended; /* set by its class or its parent */
     bool is_kept;                    /* it has ended, and its parent has not run since */
     bool is_keeping;             /* results of its ended children stay until it has run once more */
     struct list kept, kept_link; /* ended children; its link among its parent's */

@@ -24,14 +24,14 @@ struct tcp_stream {
     const char *fail_what;
     int fail_status; /* a libuv error; 0: closed by this process */
     bool is_unix, is_connecting, is_closing, is_shutdown, is_eof, wants_read;
-    _Atomic uint32_t *counted; /* decremented when it closes; NULL: not counted */
+    _Atomic uint32_t *counted; /* decremented when the stream closes; NULL: not counted */
     struct loop_garbage garbage;
-    enum read_class class; /* unless its input is discarded */
+    enum read_class class; /* its class unless its input is discarded */
     struct loop_reader reader;
     uint64_t read_turn; /* the loop's turn in which turn_bytes were read */
     size_t turn_bytes;
-    uint8_t reports;   /* reports by poll while it waits to be read */
-    bool is_unwatched; /* poll no longer reports it until it is read */
+    uint8_t reports;   /* how often poll has reported the stream while it waits to be read */
+    bool is_unwatched; /* poll does not report the stream until it is read */
 };
 
 /* A stream without a socket and without events. NULL if out of memory. */

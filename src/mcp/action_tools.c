@@ -207,7 +207,7 @@ enum op_result mcp_action_tool_call(struct api_request *request, const struct mc
         return mcp_reply_error(request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
                                "Unknown tool: %.*s",
                                SLICE_ARG(catalog_say_no_tool(catalog, message->name, arena)));
-    request->endpoint = &mcp_run_action; /* its end is the same */
+    request->endpoint = &mcp_run_action; /* both endpoints end in the same way */
     request->envelope = &mcp_tool_result;
     if (!api_may(request, SCOPE_EXECUTE, NULL))
         return api_refuse_scope(request, SCOPE_EXECUTE);

@@ -16,7 +16,7 @@ enum { FLOWS_NAMED_MAX = 3 };
 
 struct mcp_asking {
     const struct json *input;
-    slice title; /* the action's */
+    slice title; /* title of the action */
     struct mcp_state state;
 };
 
@@ -167,7 +167,8 @@ enum op_result mcp_confirm_ask(struct api_request *request, const struct exec_re
     if (!mcp_state_digest(wanted, action, asking->state.call))
         return mcp_confirm_refuse_large(request);
     asking->input = wanted->input;
-    asking->title = arena_dup(&request->serve.op.arena, action->title); /* a reload may drop it */
+    /* a copy: a reload may drop the action */
+    asking->title = arena_dup(&request->serve.op.arena, action->title);
     message->asking = asking;
     dry.is_dry_run = true;
     dry.is_confirmed = false;

@@ -32,8 +32,8 @@ enum op_result mcp_confirm_take(struct api_request *request, struct mcp_message 
 /* Also used by start.c. Writes a line for each member of the input, in full; the buffer fails if
  * a member does not fit into the form. */
 void mcp_confirm_put_input(struct buf *form, const struct json *input);
-/* Sends the question. text: of the form; SLICE_NONE: too much for a form. state: has the call
- * and its connection; the other members are filled in here. */
+/* Sends the question. text: that of the form; SLICE_NONE: it does not fit into a form. state: has
+ * the call and its connection; the other members are filled in here. */
 enum op_result mcp_confirm_send(struct api_request *request, struct mcp_state *state, slice text);
 enum op_result mcp_confirm_refuse_large(struct api_request *request);
 enum op_result mcp_confirm_refuse_state(struct api_request *request, const char *why);

@@ -5,7 +5,7 @@
  * confirmed, or an app connected, they come back in the sealed state. Private to the mcp room.
  *
  * Only text, numbers, yes or no, and choices can be asked for, and no secrets; 16 members at most.
- * Where one of those that are missing is something else, the execution says what is wrong.
+ * If a missing member is of any other kind, the execution reports what is wrong.
  */
 #ifndef MCP_INPUT_FORM_H
 #define MCP_INPUT_FORM_H

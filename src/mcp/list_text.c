@@ -26,13 +26,13 @@ static slice item_text(const struct list_page *page, slice object, const char *n
 /* Text of an app or a person. */
 static slice excerpt_of(const struct list_page *page, slice object, const char *name)
 {
-    return json_excerpt(item_text(page, object, name), page->arena);
+    return mcp_excerpt(item_text(page, object, name), page->arena);
 }
 
 static void put_excerpt(struct list_page *page, const char *before, slice text)
 {
     if (text.len > 0)
-        buf_printf(&page->out, "%s\"%.*s\"", before, SLICE_ARG(json_excerpt(text, page->arena)));
+        buf_printf(&page->out, "%s\"%.*s\"", before, SLICE_ARG(mcp_excerpt(text, page->arena)));
 }
 
 /* ---- a list ---- */
@@ -131,17 +131,20 @@ static slice action_title(const struct list_page *page, slice app_id, slice acti
     return action ? action->title : SLICE_NONE;
 }
 
-/* What was done or went wrong, in words: those of the execution, else the title of its action. */
+/* Writes what was done or what went wrong: the execution's own words, else the title of its
+ * action. */
 static void put_words(struct list_page *page, slice item, slice app_id, slice action_id)
 {
     slice display = json_scan_get(item, SLICE("display"), page->arena);
     slice title = item_text(page, display, "title");
     put_excerpt(page, "  ", title.len > 0 ? title : action_title(page, app_id, action_id));
-    put_excerpt(page, " ", item_text(page, display, "summary"));
+    slice summary = item_text(page, display, "summary"), message = item_text(page, item, "message");
+    if (!slice_eq(summary, message))
+        put_excerpt(page, " ", summary);
     slice code = excerpt_of(page, item, "error_code");
     if (code.len > 0)
         buf_printf(&page->out, "  %.*s", SLICE_ARG(code));
-    put_excerpt(page, " ", mcp_words_say(item_text(page, item, "message"), page->arena));
+    put_excerpt(page, " ", mcp_words_say(message, page->arena));
 }
 
 static void put_past_call(struct list_page *page, slice item)

@@ -32,11 +32,11 @@ struct topic {
 };
 
 struct listening {
-    struct list link; /* among all of this process */
+    struct list link; /* in the list of all streams of this process */
     struct api_request *request;
     struct topic *topics;
     size_t count;
-    struct topic *loading;  /* with load */
+    struct topic *loading;  /* the topic of `load` */
     struct flow_load *load; /* under way, or just done */
     struct serve_stream stream;
     bool wants_tools, are_tools_changed;

@@ -13,7 +13,11 @@
 #include "mcp/words.h"
 #include "trace/context.h"
 
-enum { RESULT_BYTES_MAX = 128 * 1024 * 1024, NAME_BYTES_MAX = 8 * 1024 };
+enum {
+    RESULT_BYTES_MAX = 128 * 1024 * 1024,
+    NAME_BYTES_MAX = 8 * 1024,
+    EXCERPT_BYTES_MAX = 16 * JSON_EXCERPT_BYTES_MAX,
+};
 
 #define META_VERSION "io.modelcontextprotocol/protocolVersion"
 #define META_CLIENT  "io.modelcontextprotocol/clientCapabilities"
@@ -154,6 +158,14 @@ void mcp_put_visible(struct json_writer *w, const char *name, slice text, slice 
     buf_deinit(&visible);
 }
 
+slice mcp_excerpt(slice text, struct arena *arena)
+{
+    struct buf visible;
+    buf_init(&visible, EXCERPT_BYTES_MAX);
+    encode_visible(&visible, json_excerpt(text, arena), SLICE_NONE);
+    return arena_take(arena, &visible);
+}
+
 void mcp_form_open(struct json_writer *w, slice key, slice message)
 {
     json_member_open(w, "inputRequests", '{');
@@ -162,7 +174,7 @@ void mcp_form_open(struct json_writer *w, slice key, slice message)
     json_member_str(w, "method", SLICE("elicitation/create"));
     json_member_open(w, "params", '{');
     json_member_str(w, "mode", SLICE("form"));
-    mcp_put_visible(w, "message", message, SLICE("\n")); /* its lines */
+    mcp_put_visible(w, "message", message, SLICE("\n")); /* keeps its line breaks */
 }
 
 /* A name that is not a plain word is written as JSON. Otherwise it could look like a name with a
@@ -317,7 +329,7 @@ static bool read_modern(struct reading *r)
     return !message->name.ptr || is_as_header(r, "Mcp-Name", message->name);
 }
 
-/* Decides by the version in the body, else by the header. Only 2026-07-28 has the former;
+/* Decides by the version in the body, else by the header. Only 2026-07-28 has it in the body;
  * revisions before 2025-06-18 have neither. */
 static bool read_version(struct reading *r)
 {

@@ -20,7 +20,7 @@ enum mcp_code {
     MCP_METHOD_NOT_FOUND = -32601,
     MCP_INVALID_PARAMS = -32602,
     MCP_INTERNAL_ERROR = -32603,
-    MCP_RESOURCE_NOT_FOUND = -32002, /* before 2026-07-28 */
+    MCP_RESOURCE_NOT_FOUND = -32002, /* used only before 2026-07-28 */
     MCP_HEADER_MISMATCH = -32020,
     MCP_MISSING_CAPABILITY = -32021,
     MCP_UNSUPPORTED_VERSION = -32022,
@@ -30,7 +30,7 @@ enum mcp_code {
 struct mcp_message {
     const struct json *id;                  /* a string or an integer; NULL: a notification */
     const struct json *params;              /* an object, or NULL */
-    const struct json *meta, *capabilities; /* likewise; the latter only with is_modern */
+    const struct json *meta, *capabilities; /* objects, or NULL; capabilities only with is_modern */
     slice method;
     bool is_modern;
     slice name; /* the called tool, the URI to read, or the task; else SLICE_NONE */
@@ -42,11 +42,11 @@ struct mcp_message {
     bool is_streaming;           /* the reply has begun as a stream (stream.h) */
     bool is_subscription;        /* its result contains the subscription's id */
     slice result_members;        /* "name":value, ... to begin the result with; or SLICE_NONE */
-    struct schema_slips slips;   /* of the call's input, mended (slips.c) */
+    struct schema_slips slips;   /* slips in the call's input that were mended (slips.c) */
     slice list_lines, list_end;  /* from list_text.c: what a model reads instead of the JSON; or
                                   * SLICE_NONE */
     bool is_structured;          /* a program wants results as objects */
-    bool is_own;                 /* the tool's result has nothing from outside (tools.c) */
+    bool is_own;                 /* the tool's result contains no data from outside (tools.c) */
     bool wants_steps;            /* a flow's result has the whole steps */
     bool wants_context;          /* a flow's result also has the flow's input and context */
     slice state;                 /* requestState; SLICE_NONE: none */
@@ -61,8 +61,8 @@ struct mcp_message {
 /* Why a message is refused, with 400. data: as for mcp_reply_error. */
 struct mcp_fault {
     enum mcp_code code;
-    slice text, data;      /* in the arena; text is SLICE_NONE if there was no room */
-    const struct json *id; /* the message's; NULL: none that could be read */
+    slice text, data;      /* in the arena; text is SLICE_NONE if there was no memory */
+    const struct json *id; /* id of the message; NULL: no id could be read */
 };
 
 /* Parses the message from a body, an object, and the headers. It is in the arena, and borrows from
@@ -107,6 +107,9 @@ void mcp_form_open(struct json_writer *w, slice key, slice message);
 /* Writes a text that a person reads before a decision: invisible characters become \uXXXX,
  * except the ASCII characters in `kept`. */
 void mcp_put_visible(struct json_writer *w, const char *name, slice text, slice kept);
+/* Text from outside for a line of a list: json_excerpt, in which invisible characters become
+ * \uXXXX, too. SLICE_NONE: out of memory. */
+slice mcp_excerpt(slice text, struct arena *arena);
 /* Begins a line with the name of a value, which follows. */
 void mcp_form_put_name(struct buf *form, slice name);
 void mcp_form_close(struct json_writer *w);

@@ -14,7 +14,7 @@ enum {
     MCP_OUTPUT_BYTES_MAX =
         256 * 1024, /* the highest limit that a caller may set: a result is built in one turn */
     MCP_LIST_TTL_MS = 300000,
-    MCP_TOOLS_ITEMS_MAX = 64, /* of ?tools= */
+    MCP_TOOLS_ITEMS_MAX = 64, /* items of ?tools= */
 };
 
 enum op_result mcp_tools_list(struct api_request *request, const struct mcp_message *message);
@@ -35,7 +35,7 @@ void mcp_action_tools_put(struct api_request *request, struct json_writer *w, si
 bool mcp_name_is_like(slice name, slice pattern);
 /* Whether the list has no more items than allowed, each with at most one `*`. */
 bool mcp_action_tools_are_few(slice list);
-/* Runs it. */
+/* Runs the tool that the message names. */
 enum op_result mcp_action_tool_call(struct api_request *request, const struct mcp_message *message,
                                     const struct json *arguments);
 /* The envelope of a tool's result (tools.c). */
@@ -51,7 +51,7 @@ api_step mcp_run_reply;
 /* The idempotency key in _meta, for clients that may not add an argument to the model's;
  * SLICE_NONE: none. */
 slice mcp_meta_key(const struct mcp_message *message);
-/* The fault if the call's own key differs from that key; SLICE_NONE: none. */
+/* The fault if the call's own key differs from the key in _meta; SLICE_NONE: none. */
 slice mcp_meta_key_fault(const struct mcp_message *message, slice key);
 /* Sets the defaults of a tool's execution, such as the limit that makes its output fit into a
  * result. */

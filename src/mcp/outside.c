@@ -1,9 +1,9 @@
 /*
  * Data from outside; see outside.h.
  *
- * The members of sluice's own are listed. Any other member is from outside, so that a member that
- * is added later is marked until it is listed here. Only containers of sluice are entered: no name
- * inside a value from outside is ever compared with the list.
+ * sluice's own members are listed. Any other member is from outside, so that a member that is added
+ * later is marked until it is listed here. Only containers of sluice are entered: no name inside a
+ * value from outside is ever compared with the list.
  */
 #include "mcp/outside.h"
 

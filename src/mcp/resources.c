@@ -125,7 +125,7 @@ static bool read_query(struct arena *arena, slice query, struct json *arguments)
     return !arena->is_exhausted;
 }
 
-/* The path's id and the query's parameters are the endpoint's. */
+/* Passes the id in the path and the parameters in the query to the endpoint. */
 enum op_result mcp_resources_read(struct api_request *request, const struct mcp_message *message)
 {
     static const slice executions = SLICE_INIT("sluice://executions/");

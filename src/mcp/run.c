@@ -10,7 +10,7 @@
 #include "mcp/stream.h"
 #include "store/connection.h"
 
-enum { CHOICES_MAX = 20, CHOICES_BYTES_MAX = 8 * 1024 };
+enum { CHOICES_MAX = 20, CHOICES_BYTES_MAX = 64 * 1024 };
 
 slice mcp_meta_key(const struct mcp_message *message)
 {
@@ -133,33 +133,36 @@ static bool has_label(const struct connection *row, slice label)
     return slice_eq(row->label, label);
 }
 
-/* Lists the rows: id and label. */
-static slice list_connections(const struct connection *rows, size_t count, struct arena *arena)
-{
-    struct arena_text text;
-    arena_text_init(&text, arena, CHOICES_BYTES_MAX);
-    for (size_t i = 0; i < count; i++)
-        arena_text_add(&text, arena_printf(arena, "%s%lld \"%.*s\"", i > 0 ? ", " : "",
-                                           (long long)rows[i].id,
-                                           SLICE_ARG(json_excerpt(rows[i].label, arena))));
-    return slice_of(text.ptr, text.len);
-}
-
-static enum op_result refuse_label(struct api_request *request, const struct naming *naming,
+/* The labels are data from outside, so they are members: an error's sentence quotes none. A key
+ * that may not list connections gets ids alone. */
+static enum op_result refuse_label(struct api_request *request, slice app,
                                    const struct connection *rows, size_t count, size_t equal)
 {
-    struct arena *arena = &request->serve.op.arena;
-    slice label = json_excerpt(naming->label, arena), app = naming->wanted.integration_id;
-    slice list = list_connections(rows, equal > 0 ? equal : count, arena);
-    if (equal > 0)
-        return api_reply_error(request, 400,
-                               "Several connections of %.*s have the label \"%.*s\". Nothing was "
-                               "done. Choose one by its id: %.*s",
-                               SLICE_ARG(app), SLICE_ARG(label), SLICE_ARG(list));
-    return api_reply_error(request, 400,
-                           "There is no connection \"%.*s\" of %.*s in this account. Nothing was "
-                           "done. Choose one of: %.*s",
-                           SLICE_ARG(label), SLICE_ARG(app), SLICE_ARG(list));
+    struct json_writer *w = api_reply_open(request, CHOICES_BYTES_MAX);
+    size_t listed = equal > 0 ? equal : count;
+    const char *more = listed > CHOICES_MAX ? " There are more; list_connections lists all." : "";
+    json_member_str(
+        w, "error",
+        equal > 0
+            ? api_sentence(request,
+                           "Several connections of %.*s have this label. Nothing was done. Choose "
+                           "one of `connections` by its id.%s",
+                           SLICE_ARG(app), more)
+            : api_sentence(request,
+                           "No connection of %.*s has this label. Nothing was done. Choose one of "
+                           "`connections`.%s",
+                           SLICE_ARG(app), more));
+    json_member_open(w, "connections", '[');
+    for (size_t i = 0; i < listed && i < CHOICES_MAX; i++) {
+        char id[SLICE_U64_MAX];
+        json_open(w, '{');
+        json_member_str(w, "id", slice_of_u64((uint64_t)rows[i].id, id));
+        if (api_may(request, SCOPE_READ, NULL))
+            json_member_str(w, "label", rows[i].label);
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+    return api_reply_close(request, 400);
 }
 
 /* The rows with the label are the first ones. The execution itself reports an app without
@@ -175,7 +178,7 @@ static enum op_result finish_label(struct api_request *request)
     while (equal < count && has_label(&rows[equal], naming->label))
         equal++;
     if (equal != 1 && count > 0)
-        return refuse_label(request, naming, rows, count, equal);
+        return refuse_label(request, naming->wanted.integration_id, rows, count, equal);
     naming->wanted.connection_id = count > 0 ? rows[0].id : 0;
     return mcp_run(request, &naming->wanted);
 }
@@ -185,13 +188,20 @@ static enum op_result find_label(struct api_request *request, const struct exec_
                                  slice label)
 {
     struct naming *naming = ARENA_NEW(&request->serve.op.arena, struct naming);
+    const struct catalog_integration *app =
+        catalog_find_integration(*request->api->config.catalog, wanted->integration_id, NULL);
     if (!naming)
         return api_reply_no_memory(request);
+    if (app && app->auth.kind == AUTH_NONE)
+        return api_reply_error(request, 400,
+                               "%.*s needs no connection. Nothing was done. Leave connection_id "
+                               "out.",
+                               SLICE_ARG(app->name));
     *naming = (struct naming){.wanted = *wanted, .label = label};
     request->state = naming;
     store_connection_labelled(request->api->config.pool, &request->query, &request->serve.op,
                               request->serve.grant.account_id, wanted->integration_id, label,
-                              CHOICES_MAX);
+                              CHOICES_MAX + 1);
     return api_wait(request, finish_label);
 }
 

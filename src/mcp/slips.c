@@ -3,7 +3,11 @@
  */
 #include "mcp/slips.h"
 
-enum { TEXT_BYTES_MAX = 32 * 1024, MEMBER_BYTES_MAX = 16 * 1024 };
+enum {
+    TEXT_BYTES_MAX = 32 * 1024,
+    MEMBER_BYTES_MAX = 16 * 1024,
+    INPUT_DEPTH = 3, /* the message, params and arguments are around an input */
+};
 
 static void add_slip(struct mcp_message *message, slice pointer)
 {
@@ -19,7 +23,9 @@ const struct json *mcp_mend_arguments(struct api_request *request, struct mcp_me
     const struct json *input = JSON_GET(arguments, "input");
     if (!json_is(input, JSON_STRING) || json_str(input).len > TEXT_BYTES_MAX)
         return arguments;
-    const struct json *object = json_parse(arena, json_str(input), &json_limits_request, NULL);
+    struct json_limits limits = json_limits_request;
+    limits.depth_max -= INPUT_DEPTH;
+    const struct json *object = json_parse(arena, json_str(input), &limits, NULL);
     struct json *mended = ARENA_NEW(arena, struct json);
     if (!json_is(object, JSON_OBJECT) || !mended)
         return mended ? arguments : NULL;
@@ -36,7 +42,8 @@ const struct json *mcp_mend_input(struct api_request *request, struct mcp_messag
                                   const struct schema *schema, const struct json *input)
 {
     struct schema_slips slips;
-    const struct json *mended = schema_mend(schema, input, &request->serve.op.arena, &slips);
+    const struct json *mended =
+        schema_mend(schema, input, INPUT_DEPTH, &request->serve.op.arena, &slips);
     for (size_t i = 0; i < slips.count; i++)
         add_slip(message, slips.pointers[i]);
     return mended;

@@ -117,8 +117,8 @@ static enum op_result refuse_unattended(struct api_request *request, slice hint)
 {
     struct json_writer *w = api_reply_open(request, MCP_FORM_BYTES_MAX);
     json_member_str(w, "error",
-                    SLICE("This flow writes, confirmed by its start, which needs the yes of a "
-                          "person. This client has no form for it. Nothing was started."));
+                    SLICE("The start of this flow confirms its writes. It needs the consent of a "
+                          "person, but this client cannot show a form. Nothing was started."));
     json_member_str(w, "error_code", SLICE("policy_blocked"));
     json_member_str(w, "hint", hint);
     return api_reply_close(request, 409);

@@ -32,9 +32,9 @@ struct input {
 
 struct tool {
     const char *name, *title, *about;
-    const struct api_endpoint *endpoint; /* whose scope it needs */
+    const struct api_endpoint *endpoint; /* the tool needs the scope of this endpoint */
     bool is_read, is_destructive;
-    bool is_own; /* its results have nothing from outside, only the catalog and ids */
+    bool is_own; /* its results contain no data from outside, only the catalog and ids */
     /* passes the request to that endpoint, or to another endpoint with the same scope */
     enum op_result (*begin)(struct api_request *request, const struct tool *tool,
                             const struct json *arguments);
@@ -69,16 +69,21 @@ static enum op_result call_describe_action(struct api_request *request, const st
                            "integration_id and action_id are required, or template alone");
 }
 
-/* With a link_id, the result is the state of that link: ids and times, nothing from outside. */
+/* With a link_id, the result is the state of that link: ids and times, no data from outside. */
 static enum op_result call_list_connections(struct api_request *request, const struct tool *tool,
                                             const struct json *arguments)
 {
     const struct json *link_id = json_given(arguments, SLICE("link_id"));
+    bool is_filtered = json_given(arguments, SLICE("integration_id")) ||
+                       json_given(arguments, SLICE("cursor"));
     ((struct mcp_message *)request->outer)->is_own = link_id != NULL;
     request->serve.match.params[0] = json_str(link_id);
-    if (link_id)
+    if (link_id && !is_filtered)
         return api_delegate(request, &api_connect_session_get, arguments, &mcp_tool_result);
     request->envelope = &mcp_tool_result;
+    if (link_id)
+        return api_reply_error(request, 400,
+                               "link_id takes only wait: leave integration_id and cursor out");
     if (json_given(arguments, SLICE("wait")))
         return api_reply_error(request, 400,
                                "wait needs link_id, the id that connect_app has returned");

@@ -185,9 +185,25 @@ static void say_below(struct arena_text *out, slice container, unsigned depth, s
     arena_text_add(out, slice_of(from, (size_t)(container.ptr + container.len - from)));
 }
 
+/* A refusal's summary repeats its message. */
+static slice leave_summary_out(slice json_text, struct arena *arena)
+{
+    slice display = json_scan_get(json_text, SLICE("display"), arena);
+    slice summary = json_scan_get(display, SLICE("summary"), arena);
+    slice title = json_scan_get(display, SLICE("title"), arena);
+    if (!title.ptr || !slice_eq(summary, json_scan_get(json_text, SLICE("message"), arena)))
+        return json_text;
+    size_t before = (size_t)(display.ptr - json_text.ptr);
+    slice lean = arena_printf(arena, "%.*s{\"title\":%.*s}%.*s",
+                              SLICE_ARG(slice_first(json_text, before)), SLICE_ARG(title),
+                              SLICE_ARG(slice_from(json_text, before + display.len)));
+    return lean.ptr ? lean : json_text;
+}
+
 slice mcp_words_say_json(slice json_text, struct arena *arena)
 {
     struct arena_text out;
+    json_text = leave_summary_out(json_text, arena);
     if (!names_something(json_text))
         return json_text;
     arena_text_init(&out, arena, 2 * json_text.len + 256);

@@ -1,7 +1,7 @@
 /*
- * Texts of sluice name routes of its API. That is where most of them are used, and some are stored.
- * A client of MCP has tools instead: in answers to it, each route is replaced by the equivalent
- * tool, or by "the dashboard" if there is none. Private to the mcp room.
+ * Texts of sluice name routes of its API. Most of these texts are answers of the API, and some are
+ * stored. A client of MCP has tools instead: in answers to it, each route is replaced by the
+ * equivalent tool, or by "the dashboard" if there is none. Private to the mcp room.
  */
 #ifndef MCP_WORDS_H
 #define MCP_WORDS_H
@@ -13,7 +13,8 @@
  * itself if it contains no route; the result is in the arena otherwise. */
 slice mcp_words_say(slice sentence, struct arena *arena);
 /* Converts a JSON reply of the API: changes its hints, messages and errors, including those of a
- * flow's steps. All else stays, because texts from apps and callers are not sluice's. */
+ * flow's steps. All else stays, because texts from apps and callers are not sluice's. A summary of
+ * the display that repeats the message is left out. */
 slice mcp_words_say_json(slice json_text, struct arena *arena);
 
 #endif

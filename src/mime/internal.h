@@ -28,7 +28,7 @@ void mime_fail(struct mime *mime, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void mime_add(struct mime *mime, slice bytes);
 #define MIME_LIT(mime, literal) mime_add((mime), SLICE(literal))
 
-/* ---- header.c ---- each writes whole lines, or nothing if value is NULL or null */
+/* ---- header.c ---- Each function writes whole lines, or nothing if value is NULL or null. */
 
 void mime_put_addresses(struct mime *mime, const char *field, const char *what,
                         const struct json *value);

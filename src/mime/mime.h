@@ -28,8 +28,8 @@
 #include "base/err.h"
 #include "json/json.h"
 
-/* Appends the message to out. ERR_INVALID: err names the member and what is wrong with it; else
- * out->status. */
+/* Appends the message to out. Returns OK, out->status, or ERR_INVALID: err then names the member
+ * and says what is wrong with it. */
 int mime_message(const struct json *message, struct arena_text *out, struct err *err) MUST_CHECK;
 
 #endif

@@ -17,7 +17,7 @@
 enum recover_as {
     RECOVER_DEAD,   /* its process ended or lost its lease during the run */
     RECOVER_ORPHAN, /* its process is alive but has no run with the claim */
-    RECOVER_UNSENT, /* likewise, and it is certain that nothing was sent */
+    RECOVER_UNSENT, /* an orphan of which it is certain that nothing was sent */
 };
 
 /* Ends the claim on an op of its own below parent, which outlives it; claim is copied. A read

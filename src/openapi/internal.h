@@ -24,9 +24,9 @@ enum {
 /* The target of a $ref. Schemas there become `$defs` of the action that needs them. */
 struct import_ref {
     const struct json *target; /* NULL: dangling */
-    slice name;                /* in $defs; unique in the document; made when first needed */
+    slice name;                /* name in $defs; unique in the document; made when first needed */
     uint64_t used_by;          /* the last conversion that queued it */
-    struct import_ref *next;   /* in that conversion's queue */
+    struct import_ref *next;   /* next in the queue of that conversion */
 };
 
 /* Another file of the description. */
@@ -35,7 +35,7 @@ struct import_file {
 };
 
 struct import {
-    struct arena *arena; /* that of the result: everything is allocated there */
+    struct arena *arena; /* arena of the result: everything is allocated there */
     struct import_result *result;
     const struct json *document;
     const struct json *integration, *operations; /* members of the overrides, may be NULL */
@@ -61,8 +61,8 @@ struct import {
 
 /* One input property of the action being made. */
 struct import_input {
-    slice name;                 /* in the input */
-    slice wire;                 /* in the request */
+    slice name;                 /* name in the input */
+    slice wire;                 /* name in the request */
     bool is_required;           /* the caller must supply it */
     bool is_nullable;           /* a null is meaningful to the provider */
     const struct json *schema;  /* as described, for examples; may be NULL */

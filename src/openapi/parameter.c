@@ -140,7 +140,7 @@ struct json import_input_template(struct import_op *op, const struct import_inpu
     return template_of(op, import_input_path(op, input));
 }
 
-/* ---- how one travels ---- */
+/* ---- how a parameter is written ---- */
 
 static struct import_input *add_parameter_input(struct import_op *op, const struct parameter *p)
 {
@@ -268,7 +268,7 @@ static void put_header(struct import_op *op, const struct parameter *p)
     if (is_ignored_header(p->name))
         return;
     if (!manifest_is_header_name(p->name) || p->name.len > WIRE_NAME_MAX) {
-        drop_parameter(op, p, "is not a header's name");
+        drop_parameter(op, p, "is not a valid header name");
         return;
     }
     if (slice_eq_nocase(p->name, SLICE("Idempotency-Key")) && !slice_eq_cstr(op->method, "GET")) {
@@ -385,7 +385,7 @@ static void append_literal(struct buf *out, slice text)
         slice escape = slice_first(slice_from(text, i), 3);
         bool is_escape = c == '%' && escape.len == 3 && ascii_is_hex(escape.ptr[1]) &&
                          ascii_is_hex(escape.ptr[2]);
-        bool is_placeholder = c == '$' && i + 1 == text.len; /* before a brace */
+        bool is_placeholder = c == '$' && i + 1 == text.len; /* a dollar before a brace */
         if (ascii_is_alnum(c) || is_escape ||
             (slice_find_char(SLICE("-._~!$&'()*+,;=:@/"), c) >= 0 && !is_placeholder))
             buf_append_char(out, c);
@@ -445,7 +445,7 @@ void import_parameters(struct import_op *op)
     if (import_has_query(prefix) || import_has_query(op->path))
         import_skip(op, "its path has a query or a fragment");
     else if (path_has_dot_segment(prefix) || path_has_dot_segment(op->path))
-        import_skip(op, "its path has \".\" or \"..\" as a part, which makes it another path");
+        import_skip(op, "its path has \".\" or \"..\" as a part, which changes the path");
     else if (!slice_starts_with(op->path, SLICE("/")))
         import_skip(op, "its path does not begin with a slash");
     read_list(op, shared, own, true);

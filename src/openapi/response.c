@@ -12,7 +12,7 @@ enum { SCHEMAS_MAX = 8, BRANCHES_DEPTH_MAX = 3 };
 
 /* The common properties of all 2xx replies. Only the first SCHEMAS_MAX are compared. */
 struct replies {
-    bool is_none, is_json, is_text, is_bytes; /* some reply is */
+    bool is_none, is_json, is_text, is_bytes; /* some reply has this kind of body */
     const struct json *schemas[SCHEMAS_MAX];  /* of JSON; NULL: it may be anything */
     size_t schema_count;
 };

@@ -21,8 +21,8 @@ static const struct json *find_scheme(struct import *im, slice name)
     return import_resolve(im, json_get(schemes, name));
 }
 
-/* Whether the place of an API key is supported, and can have that name. A cookie's name is a
- * token like a header's (RFC 6265 section 4.1.1). */
+/* Whether an API key can be sent in that place and under that name. A cookie's name is a token like
+ * a header's (RFC 6265 section 4.1.1). */
 static bool is_key_sendable(const struct json *scheme)
 {
     slice location = json_get_str(scheme, SLICE("in")), name = json_get_str(scheme, SLICE("name"));
@@ -112,7 +112,7 @@ static void put_oauth(struct import *im, const struct json *scheme, bool is_code
     import_set(im, &im->auth, "scopes", names);
     if (names.count > 1)
         import_note(im,
-                    "all %u scopes are asked for when connecting; choose fewer in the "
+                    "all %u scopes are requested when connecting; choose fewer in the "
                     "overrides (integration.auth)",
                     names.count);
 }

@@ -28,8 +28,8 @@ void pg_batch_free(struct pg_batch *batch)
     if (!batch)
         return;
     ASSERT(list_is_empty(&batch->link) || !batch->queries);
-    /* One past command_count: a commit that fails leaves its error with the Sync. PQclear accepts
-     * NULL. */
+    /* Includes the entry after the last command: if the commit fails, the Sync has the error.
+     * PQclear accepts NULL. */
     for (size_t i = 0; batch->commands && i <= batch->command_count; i++)
         PQclear(batch->commands[i].result);
     arena_deinit(&batch->arena);
@@ -303,8 +303,8 @@ static size_t lead_columns(const struct pg_stmt *stmt)
     return stmt->match == PG_MATCH_ORD ? 1 : 0;
 }
 
-/* Copies the rows of one query, at `rows` (their numbers in the result). ERR_NOMEM above the
- * limit of its arena. */
+/* Copies the rows of one query; `rows` has their numbers in the result. ERR_NOMEM above the limit
+ * of its arena. */
 static int fill_query(struct pg_query *query, const PGresult *result, const size_t *rows,
                       size_t count)
 {

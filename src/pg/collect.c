@@ -3,8 +3,8 @@
  * in order. A batch takes as many as the limits allow, but over all batches in flight there is at
  * most one operation on a row. A query whose row is being changed stays in the queue; so do later
  * queries on that row, which keeps their order. So no two connections of this process ever wait for
- * each other's rows. Those of other processes may: sets lock their rows in one order, and if a
- * deadlock occurs anyway the server rolls it back and the queries are sent again.
+ * each other's rows. Connections of different processes may: sets lock their rows in one order, and
+ * if a deadlock occurs anyway the server rolls it back and the queries are sent again.
  */
 #include <stdlib.h>
 
@@ -84,9 +84,8 @@ static void collection_take(struct collection *c, struct pg_query *query)
     }
 }
 
-/* Takes queries in the order of the queue; those of tenants only with
- * has_tenants. The others are being sent again and come first, so the first query of a tenant ends
- * that part. */
+/* Takes queries in the order of the queue. Without has_tenants it ends at the first query of a
+ * tenant: queries that are sent again belong to no tenant, and come first. */
 static void collection_run(struct collection *c, struct pg_queue *queue, bool has_tenants)
 {
     LIST_EACH(&queue->queries, struct pg_query, query, link) {
@@ -104,8 +103,8 @@ static void collection_run(struct collection *c, struct pg_queue *queue, bool ha
     }
 }
 
-/* Takes the tenant's next query; false: this batch takes no more of them. The tenant may have
- * been freed on return: pg_tenant_leave does so with its last query. */
+/* Takes the tenant's next query; false: this batch takes no more queries of this tenant. The tenant
+ * may have been freed on return: pg_tenant_leave does so with its last query. */
 static bool collection_take_next(struct collection *c, struct pg_tenant *tenant)
 {
     unsigned skips = 0;

@@ -13,20 +13,20 @@
 #include "pg/stmt.h"
 
 enum {
-    PG_SLOTS_MIN = 256,                          /* room for statements at first */
+    PG_SLOTS_MIN = 256,                          /* initial number of slots */
     PG_BATCH_BYTES_MAX = 1024 * 1024,            /* parameters of a batch of several queries */
-    PG_BATCH_RESULT_BYTES_MAX = 2 * 1024 * 1024, /* and of their expected results */
+    PG_BATCH_RESULT_BYTES_MAX = 2 * 1024 * 1024, /* expected results of such a batch */
     PG_FLIGHT_WRITES = 1, /* batches in flight; the next batch collects queries until one returns */
     PG_FLIGHT_READS = 4,
     PG_FLIGHT_SINGLES = 64, /* replayed queries, each with its own Sync */
     PG_ATTEMPTS_MAX = 8,
     PG_STALE_ATTEMPTS_MAX = 2, /* after that the error is the statement's own */
     PG_SKIPS_MAX = 1024,       /* queries skipped in a queue because their row is being changed */
-    PG_TENANT_SKIPS_MAX = 128, /* likewise of one tenant, if there are several */
+    PG_TENANT_SKIPS_MAX = 128, /* the same for one tenant, if there are several */
     PG_ROWS_BUSY = 65536,      /* size of the bitmap of rows being changed, by hash; a power of
                                 * two */
     PG_HOLD_MS = 5,            /* a batch in flight for longer does not hold back other lanes */
-    PG_KINDS_MAX = 64,         /* statements in a batch */
+    PG_KINDS_MAX = 64,         /* different statements in a batch */
     PG_SHARED_OUT_MIN = 3,     /* reads of a turn divided among idle readers (pg/collect.c) */
     PG_SHARED_OUT_MAX = 8,
     PG_GUARD_COUNT = 2,
@@ -34,12 +34,12 @@ enum {
 
 enum pg_query_state { QUERY_IDLE, QUERY_WAITING, QUERY_SENT, QUERY_REJECTED, QUERY_SPREAD };
 
-/* A statement as this pool knows it, for each shard that it has been sent to. */
+/* The pool's data about a statement; one slot for each shard that it has been sent to. */
 struct pg_slot {
     struct pg_slot_key {
         const struct pg_stmt *stmt;
         int64_t shard_id; /* 0: none */
-    } key;                /* in the map */
+    } key;                /* key of the map */
     const struct pg_stmt *stmt;
     unsigned index;
     unsigned tenant_at;                  /* the parameter account_id; PG_PARAMS_MAX: none */
@@ -56,7 +56,7 @@ struct pg_queue {
                           * belong to no tenant */
     size_t count;
     struct keyed_table tenants; /* struct pg_tenant, by tenant */
-    struct list ring;           /* tenants, next one first */
+    struct list ring;           /* tenants; the next one comes first */
 };
 
 /* The waiting queries of one tenant. */
@@ -100,7 +100,7 @@ struct pg_lane {
     bool is_writer, needs_flush;
     struct list flight; /* batches */
     size_t flight_count, large_count;
-    uint64_t heard_ns; /* last bytes from the server */
+    uint64_t heard_ns; /* when the server last sent bytes */
     uint8_t *prepared; /* indexed by slot: one bit per enum pg_mode; slots_room bytes */
 };
 
@@ -128,7 +128,7 @@ struct pg_pool {
     struct pg_pool *coordinator;
     int64_t group;
     struct list rejected;
-    size_t pending; /* waiting, in flight and rejected */
+    size_t pending; /* number of queries waiting, in flight or rejected */
     size_t waiting;
     struct pg_lane **lanes; /* writers first */
     size_t writer_count, lane_count, lanes_alive;

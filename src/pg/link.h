@@ -13,8 +13,8 @@
 
 struct pg_link;
 
-/* The pause before the first attempt of connections that a server can start without: a server on
- * a few cores is ready sooner if not all of its backends start at once. */
+/* The pause before the first attempt of connections that are not needed at the start: a server on a
+ * few cores is ready sooner if not all of its backends start at once. */
 enum { PG_LINK_SPARE_MS = 30 };
 
 struct pg_link_events {
@@ -53,7 +53,7 @@ struct pg_link {
     struct pg_endpoints endpoints;
     size_t host_first, host_at;                   /* the attempt begins at host_first */
     unsigned failures;                            /* in a row */
-    bool is_connecting, is_setting, is_resolving; /* is_setting: while it connects */
+    bool is_connecting, is_setting, is_resolving; /* is_setting: sets up the session */
 };
 
 /* Starts the op; the first attempt begins in the next drain. All pointers outlive the link. */

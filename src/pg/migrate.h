@@ -14,25 +14,24 @@
 struct pg_sync;
 
 struct pg_migrate_events {
-    /* before file number `version` is applied; may be NULL */
+    /* called before file number `version` is applied; may be NULL */
     void (*on_apply)(void *owner, unsigned version, const char *name);
     void *owner;
 };
 
-/* Blocking; runs before the loop. Applies the missing migrations and also makes today's
- * partitions (the last file of the schema does that by its own function). files: sorted by name,
- * "NNNN_*.sql" with numbers 1, 2, 3 ...; others (citus.sql) are skipped. *applied (may be NULL)
- * gets the number of migrations applied. ERR_REFUSED: the database has migrations that this
- * binary does not know, or the encoding is not UTF8; ERR_INVALID: a broken file list; ERR_IO:
- * the database's own message. */
+/* Blocks, so it is called before the loop runs. Applies the missing migrations and also makes
+ * today's partitions (a function of the schema does that). files: sorted by name, "NNNN_*.sql" with
+ * numbers 1, 2, 3 ...; others (citus.sql) are skipped. *applied (may be NULL) gets the number of
+ * migrations applied. ERR_REFUSED: the database has migrations that this binary does not know, or
+ * the encoding is not UTF8; ERR_INVALID: a broken file list; ERR_IO: the database's own message. */
 int pg_migrate(const char *conninfo, const struct embed_file *files, size_t file_count,
                const struct pg_migrate_events *events, unsigned *applied,
                struct err *err) MUST_CHECK;
 
-/* The check by `serve` before it starts: *version is the highest recorded version (0: no
- * schema). OK if the binary, which knows `known` files, may serve it: N or N+1 (rolling
- * upgrade), and all checksums of 1..N match. ERR_REFUSED with a sentence that names the command
- * to run; ERR_IO. */
+/* The check that `serve` makes before it starts: *version is the highest recorded version (0: no
+ * schema). OK if the binary, which knows `known` files, may serve it: N or N+1 (rolling upgrade),
+ * and all checksums of 1..N match. ERR_REFUSED with a sentence that names the command to run;
+ * ERR_IO. */
 int pg_schema_check(const char *conninfo, const struct embed_file *files, size_t file_count,
                     unsigned *version, struct err *err) MUST_CHECK;
 /* Makes the same check, and returns the connection that it used; NULL in case of an error. The

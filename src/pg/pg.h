@@ -74,8 +74,8 @@ enum pg_member_kind {
     PG_IS_SLICE,
     PG_IS_ARRAY, /* bytes, as many as the member has */
     PG_IS_WORD,  /* an enum or a bool, stored as a word */
-    PG_IS_NOW,   /* none: the shared clock */
-    PG_IS_NEW,   /* none: a new id */
+    PG_IS_NOW,   /* no member: the time of the shared clock */
+    PG_IS_NEW,   /* no member: a new id */
 };
 
 /* A parameter or a column of the result; written by the macros below. */
@@ -121,7 +121,8 @@ struct pg_column {
 
 enum pg_access {
     PG_READ,       /* goes to any connection; running it twice is harmless */
-    PG_WRITE,      /* to a writer connection; running it twice is harmless and returns the same */
+    PG_WRITE,      /* goes to a writer connection; running it twice is harmless and returns the same
+                      result */
     PG_WRITE_ONCE, /* likewise, but it must not be run a second time */
 };
 
@@ -269,7 +270,8 @@ struct pg_query {
     bool is_unknown;
     /* out */
     /* OK ERR_BUSY     never sent, so without effect: the queue is full, or no database was reached
-     *              before the deadline, or since another query's if a client waits (op.h)
+     *              before the deadline, or, if a client waits (op.h), since another query's
+     *              deadline passed
      * ERR_CLOSED   outcome unknown: it was sent, the connection was lost, and it is not replayable,
      *              or was sent again with any result other than ERR_INVALID and ERR_LIMIT
      * ERR_TIMEOUT  statement_timeout or lock_timeout: rolled back
@@ -288,7 +290,7 @@ struct pg_query {
     struct pg_queue *queue;
     struct pg_slot *slot;
     struct pg_tenant *tenant;
-    struct op_wait wait; /* the op's */
+    struct op_wait wait; /* in op->waits */
     struct list link, tenant_link;
     uint64_t key_hash;
     uint64_t queued_ns, expires_ns;

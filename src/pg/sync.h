@@ -18,10 +18,11 @@ int pg_sync_exec(struct pg_sync *sync, const struct pg_stmt *stmt, const struct 
                  struct arena *arena, struct pg_rows *rows, struct err *err) MUST_CHECK;
 /* Runs constant text that may contain several statements ("begin", DDL); no results. */
 int pg_sync_run(struct pg_sync *sync, const char *sql, struct err *err) MUST_CHECK;
-/* Runs one statement without parameters, result cells as text. For tests and small reports. */
+/* Runs one statement without parameters; the result has its cells as text. For tests and small
+ * reports. */
 int pg_sync_text(struct pg_sync *sync, const char *sql, struct arena *arena, struct pg_rows *rows,
                  struct err *err) MUST_CHECK;
-/* Five characters of the last error, "" if there was none. */
+/* The SQLSTATE of the last error, five characters; "" if there was none. */
 const char *pg_sync_sqlstate(const struct pg_sync *sync);
 
 #endif

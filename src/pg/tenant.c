@@ -1,6 +1,6 @@
 /*
  * The waiting queries of a queue, by tenant, so that each tenant gets its turn. A struct pg_tenant
- * exists while queries of it wait; some unused blocks are kept, so that a query costs no
+ * exists while the tenant's queries wait; some unused blocks are kept, so that a query costs no
  * allocation.
  *
  * A query that waits is linked twice: at its tenant (tenant_link) and in the queue (link). The

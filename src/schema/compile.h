@@ -17,7 +17,7 @@ enum {
 
 struct compile_node {
     struct schema_node node;
-    struct compile_node *next; /* in the queue */
+    struct compile_node *next; /* next node in the queue */
 };
 
 struct compile_anchor {

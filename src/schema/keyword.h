@@ -63,7 +63,7 @@ enum keyword_holds { HOLDS_NOTHING, HOLDS_SCHEMA, HOLDS_LIST, HOLDS_MAP };
 
 #define KEYWORD_ENUM(keyword, ...) keyword,
 enum keyword {
-    SCHEMA_KEYWORDS(KEYWORD_ENUM) KW_COUNT /* also: none of them */
+    SCHEMA_KEYWORDS(KEYWORD_ENUM) KW_COUNT /* KW_COUNT also means: no keyword */
 };
 #undef KEYWORD_ENUM
 

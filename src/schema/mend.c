@@ -12,7 +12,7 @@ enum { TEXTS_BYTES_MAX = 32 * 1024 };
 
 struct mend {
     struct arena *arena;
-    size_t texts_left;
+    size_t texts_left, depth; /* depth: of the containers around the instance */
 };
 
 static size_t depth_of(slice pointer)
@@ -25,11 +25,10 @@ static size_t depth_of(slice pointer)
 }
 
 /* Parses a text; NULL: it is not JSON, too long, or nested too deeply for its place. */
-static struct json *parse(struct mend *mend, slice text, slice pointer)
+static struct json *parse(struct mend *mend, slice text, size_t depth)
 {
-    size_t depth = depth_of(pointer);
     struct json_limits limits = json_limits_request;
-    if (text.len > mend->texts_left || depth >= limits.depth_max)
+    if (text.len > mend->texts_left)
         return NULL;
     mend->texts_left -= text.len;
     limits.depth_max -= depth;
@@ -41,7 +40,10 @@ static bool replacement(struct mend *mend, const struct schema_violation *violat
                         const struct json *text, struct json *result)
 {
     unsigned types = violation->types;
-    const struct json *value = parse(mend, json_str(text), violation->pointer);
+    size_t depth = mend->depth + depth_of(violation->pointer);
+    if (depth >= json_limits_request.depth_max) /* no container fits here */
+        return false;
+    const struct json *value = parse(mend, json_str(text), depth);
     bool is_wanted = value && ((types & TYPE_OBJECT && value->type == JSON_OBJECT) ||
                                (types & TYPE_ARRAY && value->type == JSON_ARRAY) ||
                                (types & (TYPE_NUMBER | TYPE_INTEGER) && json_is_number(value)));
@@ -124,9 +126,9 @@ static bool is_accepted(const struct schema_report *report, const struct schema_
 }
 
 const struct json *schema_mend(const struct schema *schema, const struct json *instance,
-                               struct arena *arena, struct schema_slips *slips)
+                               size_t depth, struct arena *arena, struct schema_slips *slips)
 {
-    struct mend mend = {.arena = arena, .texts_left = TEXTS_BYTES_MAX};
+    struct mend mend = {.arena = arena, .texts_left = TEXTS_BYTES_MAX, .depth = depth};
     struct schema_report report;
     *slips = (struct schema_slips){0};
     if (schema_validate(schema, instance, NULL))

@@ -75,7 +75,8 @@ struct schema_dynamic_ref {
 };
 
 struct schema_if {
-    const struct schema_node *condition, *consequence, *alternative; /* the last two may be NULL */
+    /* consequence and alternative may be NULL */
+    const struct schema_node *condition, *consequence, *alternative;
 };
 
 struct schema_op {
@@ -110,7 +111,7 @@ struct schema_node {
     const struct schema_op *ops;
     uint16_t op_count;
     uint8_t verdict; /* enum schema_verdict */
-    uint8_t types;   /* allowed ones */
+    uint8_t types;   /* the allowed types */
     bool has_unevaluated;
 };
 

@@ -37,7 +37,7 @@ struct translation {
     struct buf *out; /* NULL: only check */
     struct err *err;
     struct schema_regex_info *info;
-    unsigned capture_count; /* in the whole pattern */
+    unsigned capture_count; /* groups in the whole pattern */
     unsigned names_used;
     enum term last;
     size_t depth;
@@ -48,7 +48,7 @@ enum atom_kind {
     ATOM_CODE_POINT,
     ATOM_LONE_SURROGATE, /* never matches: strings are UTF-8 */
     ATOM_SHORTHAND,      /* d D w W */
-    ATOM_SPACE,          /* s S: wider than PCRE2's */
+    ATOM_SPACE,          /* s S: these match more than in PCRE2 */
     ATOM_PROPERTY,       /* \p{...} */
 };
 
@@ -248,7 +248,7 @@ static void emit_in_class(const struct translation *t, const struct atom *atom)
     }
 }
 
-/* As a term outside classes. */
+/* Writes the atom as a term outside classes. */
 static void emit_atom(struct translation *t, const struct atom *atom)
 {
     char letter = (char)atom->code_point;

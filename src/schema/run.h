@@ -38,8 +38,8 @@ struct schema_run {
                                    * run */
     const struct schema *schema;
     const char *stop_reason; /* set if the run was stopped early; all answers are then "no" */
-    bool is_known_invalid;   /* only the reasons are still needed */
-    size_t violations_max;   /* in the report; the run ends at this number */
+    bool is_known_invalid;   /* the instance is invalid: only the reasons are still needed */
+    size_t violations_max;   /* maximum of violations in the report; the run ends there */
     unsigned detail_depth;   /* reports inside reports, for the alternatives of anyOf */
 };
 
@@ -82,8 +82,8 @@ bool schema_pattern_is_match(struct schema_run *run, const struct schema_pattern
 const struct schema_property *schema_find_property(const struct schema_object *object, slice name,
                                                    uint32_t *next);
 
-/* ---- report ---- each returns false, so that a check may return it; all do nothing if run->report
- * is NULL. op may be NULL. */
+/* ---- report ---- Each function returns false, so that a check may return its result, and does
+ * nothing if run->report is NULL. op may be NULL. */
 
 bool schema_report_type(struct schema_run *run, const struct schema_at *at);
 bool schema_report_value(struct schema_run *run, const struct schema_op *op,

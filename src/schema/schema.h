@@ -23,8 +23,9 @@ enum {
     SCHEMA_DEPTH_MAX = 2048,   /* nested subschemas while validating */
     SCHEMA_PATTERN_BYTES_MAX = 8192,
     SCHEMA_UNIQUE_STACK = 256,
-    SCHEMA_FUEL = 10 * 1000 * 1000,       /* one to three nanoseconds each, in a release build */
-    SCHEMA_REPORT_FUEL = 4 * 1000 * 1000, /* more, to find all violations */
+    /* steps of one to three nanoseconds each, in a release build */
+    SCHEMA_FUEL = 10 * 1000 * 1000,
+    SCHEMA_REPORT_FUEL = 4 * 1000 * 1000, /* additional steps to find all violations */
 };
 
 struct schema;
@@ -47,7 +48,7 @@ struct schema_violation {
                      * document's URI before the # unless it is the root document */
     slice message;  /* "must be at most 20 (got 50)"; can follow "pointer: " */
     slice hint;     /* how to fix it: `rename "maxresult" to "maxResults"`; SLICE_NONE if unclear */
-    uint8_t types;  /* the allowed ones, if the type is wrong (private to schema) */
+    uint8_t types;  /* if the value has a wrong type: the allowed types (private to schema) */
 };
 
 struct schema_report {
@@ -74,7 +75,7 @@ bool schema_validate(const struct schema *schema, const struct json *instance,
 const struct json *schema_drop_nulls(const struct schema *schema, const struct json *instance,
                                      struct arena *arena);
 
-/* The places that schema_mend changed, as JSON Pointers; in its arena. */
+/* The places that schema_mend changed, as JSON Pointers in its arena. */
 struct schema_slips {
     slice pointers[SCHEMA_VIOLATIONS_MAX];
     size_t count;
@@ -82,10 +83,12 @@ struct schema_slips {
 
 /* The instance with the slips of a model mended, each where the schema accepts nothing else: a
  * text becomes the only item of a list, the number that it spells, or the object or list whose JSON
- * it is. Everything else that is wrong stays as it is. Does not change the instance, whose parts
- * the result shares; new parts are in the arena. Without slips, or out of memory: the instance. */
+ * it is. Everything else that is wrong stays as it is. depth: how many containers are around the
+ * instance in its document; with them, nothing nests deeper than a request may. Does not change the
+ * instance, whose parts the result shares; new parts are in the arena. Without slips, or out of
+ * memory: the instance. */
 const struct json *schema_mend(const struct schema *schema, const struct json *instance,
-                               struct arena *arena, struct schema_slips *slips);
+                               size_t depth, struct arena *arena, struct schema_slips *slips);
 
 /* Writes "pointer: message" of all violations, joined by "; ". The empty pointer is written as
  * the caller's prefix (for example "input"), or as "(root)" if that is empty, too. */

@@ -8,10 +8,10 @@
 #include "base/ascii.h"
 
 struct uri {
-    slice scheme;    /* with its ':' */
-    slice authority; /* with its '//' */
+    slice scheme;    /* including its ':' */
+    slice authority; /* including its '//' */
     slice path;
-    slice query; /* with its '?' */
+    slice query; /* including its '?' */
 };
 
 slice schema_uri_split(slice uri, slice *fragment)

@@ -55,7 +55,7 @@ struct term {
     bool is_app_name, is_generic, is_verb;
     uint32_t phrase_first, phrase_count;
     uint32_t last_doc, last_entry; /* the last document for which it was entered */
-    uint32_t number;               /* in the order of stems */
+    uint32_t number;               /* position in the order of stems */
     struct term *next;
 };
 
@@ -163,7 +163,7 @@ static void put_classes(struct builder *b)
 
 struct phrase {
     slice text;
-    struct term *term; /* its first word's */
+    struct term *term; /* the term of the phrase's first word */
     uint32_t idiom;
 };
 
@@ -414,9 +414,9 @@ static float impact_of(const struct builder *b, const struct entry *entry)
     return sum / (saturation + sum);
 }
 
-/* The number of documents as which this document counts in idf, so that all integrations have
- * the same size: otherwise the words of an app with 500 actions would be common, and those of an
- * app with five rare. */
+/* The weight of this document when idf counts documents, chosen so that all integrations have the
+ * same size: otherwise the words of an app with 500 actions would be common, and those of an app
+ * with five rare. */
 static float weight_of(const struct builder *b, uint32_t doc)
 {
     size_t size = 1 + b->integrations[b->docs[doc].integration].action_count;

@@ -20,12 +20,12 @@ struct state {
     const struct search_index *index;
     struct search_reading *reading;
     enum { PAYLOAD_NONE, PAYLOAD_NAME, PAYLOAD_SAID } payload;
-    enum search_role role; /* the clause's */
+    enum search_role role; /* role of the words in this part of the clause */
     bool is_in_phrase;     /* after a preposition */
     bool is_inside;        /* after a preposition that introduces a container */
     size_t content;        /* meaningful words of the clause so far */
     size_t verb;           /* the first of them */
-    uint32_t verb_classes; /* the verb's */
+    uint32_t verb_classes; /* classes of the verb */
     bool has_things;       /* a word other than an app's name came before */
 };
 

@@ -25,8 +25,8 @@ enum search_field {
     FIELD_TITLE,
     FIELD_TAGS,
     FIELD_DESCRIPTION,
-    FIELD_INTEGRATION, /* its id and name */
-    FIELD_DOMAIN,      /* its category and tags */
+    FIELD_INTEGRATION, /* id and name of the integration */
+    FIELD_DOMAIN,      /* category and tags of the integration */
     FIELD_INPUTS,      /* names of input fields; for an integration: its actions' ids */
     SEARCH_FIELD_COUNT,
 };
@@ -131,7 +131,7 @@ extern const size_t search_implied_count;
 /* Phrases, separated by " / ", and the meaning of each. */
 struct search_idiom {
     const char *phrases, *means;
-    uint32_t classes; /* those of the phrase as a word; after WORD_OPENS payload follows */
+    uint32_t classes; /* classes of the phrase as a word; after WORD_OPENS payload follows */
 };
 
 extern const struct search_idiom search_idioms[];

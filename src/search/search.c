@@ -54,7 +54,7 @@ struct score {
 struct query {
     const struct search_index *index;
     struct search_reading reading;
-    struct search_expansion word; /* the current one */
+    struct search_expansion word; /* the word being scored */
     size_t doc_first, doc_end;    /* the range of hits */
     struct score *scores;         /* the scores of these documents */
     uint32_t *touched;            /* documents that have the current word */
@@ -67,8 +67,8 @@ struct query {
     bool is_sender;                       /* the current word: an app that is not requested */
     bool is_app_named;                    /* names some integration */
     bool names_channel;                   /* the current word: "sms" */
-    bool is_channel_named;                /* by some word */
-    const struct search_term *own_term;   /* the current word's; NULL: none */
+    bool is_channel_named;                /* some word of the query names a channel */
+    const struct search_term *own_term;   /* term of the current word; NULL: none */
     char id_text[SEARCH_QUERY_BYTES_MAX]; /* the query as an id: lower case, words joined by _ */
     slice id;
 };

@@ -39,7 +39,7 @@ static bool is_word(slice value)
 /* Clients that know no time, such as models, give an age. */
 static bool read_since(slice text, struct uuid *since)
 {
-    enum { AGE_MAX = 1000000, DATE_LEN = 10 };
+    enum { AGE_MINUTES_MAX = 1000000 * 24 * 60, DATE_LEN = 10 };
     static const struct {
         char unit;
         int minutes;
@@ -54,7 +54,8 @@ static bool read_since(slice text, struct uuid *since)
     bool is_read = time_parse(text, &at_us);
     for (size_t i = 0; i < ARRAY_LEN(units) && !is_read && text.len > 1; i++)
         if (text.ptr[text.len - 1] == units[i].unit &&
-            slice_to_u64(slice_first(text, text.len - 1), AGE_MAX, &age)) {
+            slice_to_u64(slice_first(text, text.len - 1),
+                         (uint64_t)(AGE_MINUTES_MAX / units[i].minutes), &age)) {
             at_us = clock_shared_us() - (int64_t)age * units[i].minutes * 60 * 1000000;
             is_read = true;
         }

@@ -62,8 +62,9 @@ const struct store_page *serve_list_scan(struct serve_list *list);
 /* Whether the row with this id, in the scan's order, belongs to the page; after false, no further
  * row does. */
 bool serve_list_take(struct serve_list *list, struct uuid id) MUST_CHECK;
-/* To be called after the rows of a scan; end: the store's, nil if the scan was read to its end.
- * Returns whether another scan follows; otherwise the page is complete, and list->next is set. */
+/* To be called after the rows of a scan; end: the end that the store returned, nil if the scan was
+ * read completely. Returns whether another scan follows; otherwise the page is complete, and
+ * list->next is set. */
 bool serve_list_continues(struct serve_list *list, struct uuid end) MUST_CHECK;
 
 #endif

@@ -152,7 +152,8 @@ static size_t bytes_wanted(struct serve_request *request, enum budget_kind *kind
         return BUDGET_STEP_BYTES + FIRST_CHUNKS_BYTES;
     }
     bool has_body = head->framing == HTTP_FRAMING_LENGTH;
-    if (!has_body || head->content_length > exchange->body_bytes_max) /* the latter is 413 */
+    /* a body that is too long is answered with 413 */
+    if (!has_body || head->content_length > exchange->body_bytes_max)
         return BUDGET_STEP_BYTES;
     size_t length = (size_t)head->content_length;
     return BUDGET_STEP_BYTES +

@@ -100,7 +100,7 @@ struct serve_request {
     bool is_answered, is_body_here, is_waiting_for_body;
     struct op_entry entry;
     struct vault_check check;
-    struct vault_grant grant; /* the caller's; zeroed if there is none */
+    struct vault_grant grant; /* grant of the caller; zeroed if there is no caller */
     enum http_match found;
     struct http_route_match match;
     struct budget_use use; /* memory of this request, and of the ops below it */

@@ -14,10 +14,10 @@ struct changes;
 
 struct changes_config {
     const char *conninfo;
-    struct dns_resolver *dns; /* these outlive it */
+    struct dns_resolver *dns; /* this and the pointers below outlive changes */
     struct vault_auth *auth;
     struct connect_service *connect;
-    struct exec_service *const *exec; /* these point to NULL until they are started */
+    struct exec_service *const *exec; /* exec and flow point to NULL until they are started */
     struct flow_service *const *flow;
     struct mcp_listeners *mcp_listeners;
 };
@@ -26,7 +26,7 @@ struct changes *changes_new(struct loop *loop, const struct changes_config *conf
                             struct err *err) MUST_CHECK;
 /* Accepts NULL. */
 void changes_free(struct changes *changes);
-/* Notifies other processes, after the commit; as connect_config.on_changed. */
+/* Notifies other processes, after the commit; used as connect_config.on_changed. */
 void changes_notify(struct changes *changes, struct uuid account_id, slice integration_id);
 /* Sends notifications that are not about rows; used as exec_config.on_circuit. */
 void changes_send(struct changes *changes, slice payload);

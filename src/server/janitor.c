@@ -22,7 +22,7 @@ enum {
     FIRST_ROUND_MS = 1000,
     ARENA_BYTES_MAX = 4 * 1024 * 1024,
     REMOVALS_MAX = 4000, /* rows per statement: more than a page has */
-    PAGES_MAX = 100,     /* one batch's, in a round */
+    PAGES_MAX = 100,     /* maximum of pages for one batch in a round */
 };
 
 struct janitor {
@@ -32,8 +32,8 @@ struct janitor {
     struct op_timer timer;
     unsigned keep_days, audit_days;
     struct catalog **catalog;
-    size_t bite, sweep; /* those under way */
-    unsigned pages;     /* this batch's, in this round */
+    size_t bite, sweep; /* indices of the batch and of the statement under way */
+    unsigned pages;     /* pages read for this batch in this round */
     struct trimmer trimmer;
     struct store_laters removals;
     slice old_nodes; /* nodes to be removed, unless they own something */

@@ -73,7 +73,7 @@ struct server {
     struct loop_hook log_hook;
     struct drain drain;
     bool is_ready;
-    uint64_t began_ns; /* the process, by clock_mono_ns */
+    uint64_t began_ns; /* when the process started, by clock_mono_ns */
     char *conninfo;
 };
 
@@ -203,7 +203,7 @@ static void on_account_changed(void *owner, struct uuid account_id, slice integr
 static void on_circuit(void *owner, slice payload)
 {
     const struct server *server = owner;
-    if (server->changes) /* as above */
+    if (server->changes) /* NULL during shutdown, as above */
         changes_send(server->changes, payload);
 }
 

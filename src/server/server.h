@@ -12,7 +12,7 @@
 
 enum server_state {
     SERVER_READY,     /* reported once: requests are answered after this */
-    SERVER_RELOADING, /* SIGHUP came */
+    SERVER_RELOADING, /* SIGHUP was received */
     SERVER_RELOADED,  /* the reload has ended, whether or not the files were valid */
     SERVER_DRAINING,
 };

@@ -42,9 +42,9 @@ struct slot {
     int report_fd; /* -1: the worker has ended, or its version reports only once */
     bool is_ready;
     bool is_reloading;   /* SIGHUP was forwarded, and the worker has not reported since */
-    uint64_t heard_ns;   /* its last report */
+    uint64_t heard_ns;   /* time of its last report */
     uint64_t respawn_ns; /* time of the next attempt; 0: none is planned */
-    unsigned failures;   /* in a row */
+    unsigned failures;   /* failures in a row */
 };
 
 struct generation {

@@ -31,16 +31,16 @@ int supervisor_run(const struct config *config, char *const *argv,
 
 /* The data that the parent passes to a worker, from SLUICE_WORKER. */
 struct worker {
-    unsigned index;                 /* from 0 */
+    unsigned index;                 /* counted from 0 */
     int report_fd;                  /* worker_report writes to it */
-    struct systemd_sockets sockets; /* that the parent has bound */
+    struct systemd_sockets sockets; /* sockets that the parent has bound */
     struct tcp_share share; /* counters shared with its siblings; connections NULL: no shared
                              * memory */
 };
 
 /* A worker's reports, one byte each; a parent of another version ignores unknown reports. */
 enum worker_report {
-    WORKER_READY = '1',    /* it answers requests; once */
+    WORKER_READY = '1',    /* sent once, when the worker answers requests */
     WORKER_RELOADED = 'r', /* the reload after SIGHUP is done */
     WORKER_TURNS = '.',    /* the worker's loop runs; sent only if a service manager watches */
 };

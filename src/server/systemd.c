@@ -68,7 +68,7 @@ static void open_notify_socket(slice text)
     if (fd >= 0)
         manager.fd = fd;
     else
-        log_event(LOG_WARN, "no socket for the service manager",
+        log_event(LOG_WARN, "cannot open a socket to the service manager",
                   LOG_CSTR("cause", strerror(errno)));
 }
 

@@ -28,10 +28,10 @@ struct trimmer {
     struct uuid after; /* position of the sweep; kept between rounds */
     struct quota_cut *cuts;
     size_t count, at;
-    size_t asked;          /* accounts a page */
+    size_t asked;          /* accounts per page */
     unsigned pages, bites; /* pages of accounts and deletes of rows, in this round */
 };
-/* Once, before the first round. */
+/* Called once, before the first round. */
 void trimmer_init(struct trimmer *trimmer, struct pg_pool *pool,
                   const struct trimmer_config *config);
 void trimmer_start(struct trimmer *trimmer, struct op *parent);

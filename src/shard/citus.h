@@ -22,8 +22,8 @@ int citus_is_distributed(struct pg_sync *sync, bool *is_distributed, struct err 
  * node that is not a coordinator, or no node for shards; err says what to do. */
 int citus_demand(struct pg_sync *sync, struct err *err) MUST_CHECK;
 /* Distributes the tables that are not distributed yet; all migrations have been applied. files: as
- * for pg_migrate, with "citus.sql". shards: of each table to distribute now; 0: Citus' own setting.
- * Each table is a transaction of its own, so a failed run may be repeated. */
+ * for pg_migrate, with "citus.sql". shards: number for each table to distribute now; 0: Citus' own
+ * setting. Each table is a transaction of its own, so a failed run may be repeated. */
 int citus_distribute(struct pg_sync *sync, const struct embed_file *files, size_t file_count,
                      unsigned shards, const struct citus_events *events,
                      struct err *err) MUST_CHECK;

@@ -1,7 +1,7 @@
 /*
- * Selects the pool that a query of a sharded database goes to: the coordinator's, that of the node
- * that has its account's shard, or none as long as that is unknown. A query keeps its deadline on
- * the way.
+ * Selects the pool that a query of a sharded database goes to: the coordinator's pool, the pool of
+ * the node that has the account's shard, or none while that node is unknown. A query keeps its
+ * deadline on the way.
  */
 #include "shard/shards.h"
 

@@ -16,7 +16,7 @@
 #include "shard/shard.h"
 
 struct shards {
-    struct pg_router router; /* the coordinator's */
+    struct pg_router router; /* router of the coordinator's pool */
     struct pg_pool *coordinator;
     struct pg_pool_config config;
     char *conninfo, *application_name;
@@ -47,7 +47,7 @@ void shard_query_moved(struct pg_query *query);
 /* The placement was read: queries that waited for it go to their nodes. */
 void shard_route_homeless(struct pg_pool *coordinator);
 
-/* spread.c, likewise. */
+/* spread.c, also for the router. */
 bool spread_start(struct pg_router *router, struct pg_query *query, struct op *op) MUST_CHECK;
 /* Ends all queries under way with ERR_BUSY. */
 void spread_end_all(struct shards *shards);

@@ -19,7 +19,7 @@ struct spread {
     struct op op;
     struct list link; /* struct shards.spreads */
     const struct shards *shards;
-    struct pg_query *query; /* the caller's; NULL: it has ended */
+    struct pg_query *query; /* the caller's query; NULL: it has ended */
     size_t part_count;
     struct spread_part parts[];
 };

@@ -35,7 +35,8 @@ static const struct pg_stmt account_create = {
     .is_copied = true,
 };
 
-/* A row keeps its data: keys are refused because api_key_find reads disabled_at with each key. */
+/* Disabling an account keeps its data. Its keys are refused because api_key_find reads disabled_at
+ * with each key. */
 static const struct pg_stmt account_change = {
     .name = "account_change",
     .sql = "select :ord, c.* from @input lateral sluice.account_change(account_id => :account_id, "

@@ -13,7 +13,7 @@ struct account {
     slice name;
     slice mark;          /* one or two letters or digits; SLICE_NONE: the first two of the name */
     slice colour;        /* "#0b6478", in lower case; SLICE_NONE: the pages choose a colour */
-    int64_t created_at;  /* microseconds of the wall clock, as all times here */
+    int64_t created_at;  /* microseconds of the wall clock, like all times here */
     int64_t disabled_at; /* 0: live. A disabled account's keys are refused */
 };
 
@@ -21,16 +21,16 @@ struct account {
 struct account_change {
     struct audit_by by;
     struct account account;
-    bool is_again; /* create: also if another account has the name */
+    bool is_again; /* create: allowed even if another account has the name */
 };
 /* Reads account_id and name. Not replayed. *other: nil, or the account that already has the
  * name; then nothing was created. */
 void store_account_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct account_change *change);
 int store_account_create_result(const struct pg_query *query, struct uuid *other) MUST_CHECK;
-/* kind: AUDIT_ACCOUNT_DISABLED refuses its keys from now on, AUDIT_ACCOUNT_ENABLED accepts them,
- * AUDIT_ACCOUNT_CHANGED gives it another mark and colour. An account that is disabled or enabled
- * already gets no event. store_hit_result; replayable. */
+/* kind: AUDIT_ACCOUNT_DISABLED refuses the account's keys from now on, AUDIT_ACCOUNT_ENABLED
+ * accepts them again, AUDIT_ACCOUNT_CHANGED gives it another mark and colour. An account that is
+ * disabled or enabled already gets no event. store_hit_result; replayable. */
 void store_account_change(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct account_change *change, enum audit_kind kind);
 
@@ -48,9 +48,9 @@ int store_account_get_sync(struct pg_sync *sync, struct arena *arena, struct uui
  * account no longer exists. */
 enum { ACCOUNT_BRIEF_MAX = 100, ACCOUNT_BRIEF_CONNECTIONS = 1000 };
 struct account_brief {
-    slice name, mark, colour; /* as of the account */
+    slice name, mark, colour; /* as in struct account */
     slice key_name;
-    int64_t approvals; /* flows that wait for one */
+    int64_t approvals; /* flows that wait for an approval */
     int64_t broken;    /* connections that have to be reconnected */
 };
 void store_account_brief(struct pg_pool *pool, struct pg_query *query, struct op *op,

@@ -92,7 +92,7 @@ static int each_table(struct pg_sync *sync, const char *list_sql, struct uuid ac
 struct exporting {
     struct pg_sync *sync;
     struct account_export *export;
-    struct arena arena; /* one batch */
+    struct arena arena; /* holds the rows of one batch */
 };
 
 static int fetch_batch(struct exporting *x, size_t *count, struct err *err)

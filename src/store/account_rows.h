@@ -25,9 +25,9 @@ struct account_export {
 int store_account_export_sync(struct pg_sync *sync, struct uuid account_id,
                               struct account_export *export, struct err *err) MUST_CHECK;
 
-/* Deletes the account's rows in all tables but `account`, table by table, each batch in a
- * separate transaction. rows: their number; 0: there were none. Rows that servers write during
- * the call are left for the next call. */
+/* Deletes the account's rows in all tables but `account`, table by table, each batch in a separate
+ * transaction. *rows: the number of deleted rows. Rows that servers write during the call are left
+ * for the next call. */
 int store_account_erase_rows_sync(struct pg_sync *sync, struct uuid account_id, uint64_t *rows,
                                   struct err *err) MUST_CHECK;
 /* Counts the account's unfinished runs that servers have claimed, that is, writes under way. */

@@ -30,7 +30,7 @@ struct api_key {
     slice prefix; /* first characters of the key, to tell keys apart in lists */
     slice name;
     uint32_t scopes;    /* set of SCOPE_* */
-    slice scopes_words; /* private to the store: the same as stored in the table */
+    slice scopes_words; /* private to the store: the scopes as words, as stored in the table */
     slice addresses;    /* networks (base/ip.h), space-separated; SLICE_NONE: any */
     /* For /mcp. forms: "never" or SLICE_NONE; unattended_writes: "allow", "refuse" or SLICE_NONE
      * (sql/0026_key_limits.sql) */
@@ -74,7 +74,7 @@ void store_api_key_name(struct pg_pool *pool, struct pg_query *query, struct op 
 /* A change of a key, with its audit event. Not replayed: ERR_CLOSED if the answer was lost. */
 struct api_key_change {
     struct audit_by by;
-    struct api_key key;     /* revoke: account_id and id */
+    struct api_key key;     /* a revocation uses only account_id and id */
     struct uuid replaces;   /* the key that this key replaces; nil: none */
     int64_t replaced_until; /* when the replaced key ends, unless it would have ended earlier */
 };

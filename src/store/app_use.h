@@ -9,8 +9,9 @@
 enum { APP_USE_NEWEST = 200 };
 
 /* Sums an account's calls of an app for each step of the range, up to `until` (sets `at`,
- * succeeded, failed and blocked of each sum). Each TALLY_SLOT_S of the range is looked up by
- * key, so the cost does not depend on the number of other apps. A step without calls has no row. */
+ * succeeded, failed and blocked of each sum). Each slot of TALLY_SLOT_S seconds in the range is
+ * looked up by key, so the cost does not depend on the number of other apps. A step without calls
+ * has no row. */
 void store_app_use(struct pg_pool *pool, struct pg_query *query, struct op *op,
                    struct uuid account_id, slice integration_id, const struct tally_range *range,
                    int64_t until);

@@ -65,7 +65,7 @@ struct audit_event {
     slice details; /* JSON object; SLICE_NONE for none; no secrets, no inputs */
 };
 
-/* A copy in the arena, without means. */
+/* Copies the caller into the arena, without `means`. */
 struct audit_by audit_by_dup(const struct audit_by *by, struct arena *arena);
 /* The key of an actor "key:<id>"; nil: the actor is not a key. */
 struct uuid audit_actor_key(slice actor);

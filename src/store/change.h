@@ -12,8 +12,8 @@
 
 enum { STORE_CHANGE_INTEGRATION_MAX = 64, STORE_CHANGE_TEXT_MAX = UUID_TEXT_LEN + 1 + 64 };
 
-/* The payload for all of the account or, if integration_id is not SLICE_NONE, for its
- * connections to one app. */
+/* Makes the payload for the whole account or, if integration_id is not SLICE_NONE, for the
+ * account's connections to one app. */
 slice store_change_format(struct uuid account_id, slice integration_id,
                           char out[STORE_CHANGE_TEXT_MAX + 1]);
 /* false: text is not such a payload. integration_id: SLICE_NONE, or a part of text. */

@@ -113,7 +113,7 @@ static const struct pg_stmt connect_session_use = {
     .access = PG_WRITE,
 };
 
-/* Only for the connection that the caller had bound, so this cannot undo the use by another
+/* Applies only to the connection that the caller has bound, so it cannot undo the use by another
  * caller. */
 static const struct pg_stmt connect_session_unuse = {
     .name = "connect_session_unuse",
@@ -140,10 +140,10 @@ static const struct pg_stmt connect_session_count = {
     .key_count = 2,
 };
 
-/* As above, a range of the primary key. A link is used up before its connection is stored: a new
- * one does not exist yet, and one to reconnect has its old grant. Its times and that of the use are
- * from one process, whose clock may be set back a little in between. LIMIT keeps the range from
- * being merged into a join with all links. */
+/* As above, a range of the primary key. A link is marked as used before its connection is stored:
+ * until then a new connection does not exist, and a connection to reconnect has its old grant.
+ * updated_at and used_at are written by the same process, whose clock may be set back a little in
+ * between. LIMIT keeps the range from being merged into a join with all links. */
 static const struct pg_stmt connect_session_state = {
     .name = "connect_session_state",
     .sql = "select :ord, c.* from @input lateral (select t.integration_id, t.expires_at, "

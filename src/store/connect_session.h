@@ -24,7 +24,7 @@ struct connect_session {
     struct uuid id; /* recorded in the audit trail */
     slice integration_id;
     struct uuid key_id;                 /* the key that created it */
-    uint8_t key_hash[API_KEY_HASH_LEN]; /* the same key's */
+    uint8_t key_hash[API_KEY_HASH_LEN]; /* the hash of that key */
     bool is_reconnect;
     int64_t connection_id; /* the connection to reconnect; 0: makes a new one */
     slice email, subject;  /* only this identity may be connected; SLICE_NONE: any */
@@ -34,13 +34,13 @@ struct connect_session {
     /* out */
     slice account_name, account_mark, account_colour; /* store/account.h */
     int64_t taken_at, used_at;                        /* 0: not yet */
-    int64_t made_id;                                  /* the connection, once used */
+    int64_t made_id;                                  /* the connection, once the link is used */
 };
 
 /* A change of a link, with its audit event; borrowed until it is done. */
 struct connect_session_change {
     struct audit_by by;
-    struct connect_session session; /* to take one: account_id and token_hash */
+    struct connect_session session; /* a take uses only account_id and token_hash */
     uint8_t taken_by[CONNECT_SESSION_HASH_LEN];
     int64_t until;
 };
@@ -58,7 +58,8 @@ void store_connect_session_take(struct pg_pool *pool, struct pg_query *query, st
                                 const struct connect_session_change *change);
 STORE_ROW_RESULT(store_connect_session_result, connect_session)
 /* Reads a link by its id, without its secrets: integration_id, expires_at, taken_at, and made_id
- * once the connection is stored. ERR_NOTFOUND: none, or it ended more than a day ago. */
+ * once the connection is stored. ERR_NOTFOUND: there is no such link, or it ended more than a day
+ * ago. */
 void store_connect_session_state(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                  struct uuid account_id, struct uuid id);
 /* Counts the links of a key that may still connect an app: store_count_result. */

@@ -12,15 +12,15 @@ enum {
     CONNECTION_LABEL_MAX = 200,
     CONNECTION_ERROR_MAX = 500,
     CONNECTION_FAILURE_MAX = 500, /* bytes */
-    CONNECTION_EMAIL_MAX = 320,   /* characters, as the next two */
+    CONNECTION_EMAIL_MAX = 320,   /* in characters, like the next two */
     CONNECTION_SUBJECT_MAX = 255,
     CONNECTION_IDENTITY_LABEL_MAX = 200,
 };
 
 enum connection_status { CONNECTION_LIVE, CONNECTION_REAUTH_REQUIRED, CONNECTION_REVOKED };
 
-/* The user at the app. Each SLICE_NONE if unknown; an identity is recognized by its email or its
- * subject. */
+/* The user at the app. Each member is SLICE_NONE if it is unknown. An identity is recognized by its
+ * email or its subject. */
 struct connection_identity {
     slice email;
     slice subject; /* the app's own id of the user, workspace or account; unique */
@@ -44,7 +44,7 @@ struct connection {
     int64_t rev;        /* starts at 1, plus 1 with each change */
     int64_t created_at, updated_at;
     int64_t last_used_at; /* the last call to the app, with a delay of some seconds; 0: none yet */
-    int64_t failed_at;    /* the last failed call, likewise */
+    int64_t failed_at;    /* the last failed call, with the same delay */
     slice failure;        /* its error text; SLICE_NONE: no failed call */
     struct connection_identity identity;
 };
@@ -57,32 +57,34 @@ slice connection_identity_text(const struct connection_identity *identity);
 
 /* connection_list.c: */
 
-/* The choices for a call that names no connection: the integration's default first, then the
- * oldest live connections (CONNECTION_CHOICE_LIVE_MAX), and enough others to show whether there
- * is none, one or several. Read the result like that of a page. */
+/* The choices for a call that names no connection: the integration's default first, then the oldest
+ * live connections (CONNECTION_CHOICE_LIVE_MAX), and enough others to show whether there is none,
+ * one or several. The result is read like a page. */
 #define CONNECTION_CHOICE_LIVE_MAX 10
 void store_connection_choice(struct pg_pool *pool, struct pg_query *query, struct op *op,
                              struct uuid account_id, slice integration_id);
 
-/* A page of the connections of one integration, or of all connections by integration; oldest
- * first. */
+/* A page of one integration's connections, or of all connections sorted by integration; the oldest
+ * come first. */
 struct connection_page {
     slice integration_id;       /* SLICE_NONE: all */
     slice after_integration_id; /* the last connection of the previous page; SLICE_NONE: none */
-    int64_t after_id;           /* likewise; 0: none */
+    int64_t after_id;           /* the id of that connection; 0: none */
     size_t count_max;
 };
 void store_connection_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            struct uuid account_id, const struct connection_page *page);
-/* Reads connections of one integration, those with this label first; without revoked ones. */
+/* Reads the connections of one integration, except revoked ones. Those with this label come
+ * first. */
 void store_connection_labelled(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                struct uuid account_id, slice integration_id, slice label,
                                size_t count_max);
-/* Of the first CONNECTION_ENDED_SCAN connections by integration, the ended ones, then others. */
+/* Examines the first CONNECTION_ENDED_SCAN connections, sorted by integration. Ended ones come
+ * first. */
 enum { CONNECTION_ENDED_SCAN = 1000 };
 void store_connection_ended(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             struct uuid account_id, size_t count_max);
-/* A list in op's arena; without connections an empty list, not an error. */
+/* The list is in op's arena. It is empty if there are no connections, which is not an error. */
 STORE_LIST_RESULT(store_connection_list_result, connection)
 
 /* An account's connections of one integration. */
@@ -91,7 +93,7 @@ struct connection_app {
     size_t count, live; /* live: including those that need a new grant */
     bool has_default, is_default_live;
 };
-/* Lists them by integration. The list is in op's arena. */
+/* Lists these counts by integration. The list is in op's arena. */
 void store_connection_apps(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            struct uuid account_id);
 STORE_LIST_RESULT(store_connection_apps_result, connection_app)
@@ -120,7 +122,7 @@ int store_connection_insert_result(const struct pg_query *query, bool *is_own) M
 struct connection_credentials {
     slice sealed, key_id;
     slice auth_kind;    /* SLICE_NONE: as before */
-    slice scopes;       /* SLICE_NONE: as before, if auth_kind is, too */
+    slice scopes;       /* SLICE_NONE: as before, if auth_kind is SLICE_NONE, too */
     int64_t expires_at; /* 0: unknown */
     bool is_grant_new;  /* not a renewal: the row's identity is replaced, even by an unknown one */
     struct connection_identity identity;

@@ -54,7 +54,8 @@ static const struct pg_stmt connection_page_of_app = {
     PG_COLUMNS(connection_columns),
 };
 
-/* Reads all connections of the app: a label is not indexed, and seldom asked for. */
+/* Reads all connections of the app: labels are not indexed, and are seldom used to select a
+ * connection. */
 static const struct pg_stmt connection_labelled = {
     .name = "connection_labelled",
     .sql = "select :ord, c.* from @input lateral (select " CONNECTION_SELECT

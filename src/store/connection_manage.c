@@ -18,11 +18,11 @@
 
 static const struct pg_column changed_columns[] = {PG_ARG("integration_id", PG_TEXT)};
 
-/* `changed`, whose `returning` follows. The other default of the same integration is cleared
- * first. `(select count(*) from cleared) >= 0` is always true: it makes the first update finish
- * before the second touches a row, so that the unique index finds no two defaults. Such a
- * statement goes alone, since two of one integration in a set would each see the table as it was
- * before both. */
+/* Updates the row as `changed`; the `returning` clause follows. The other default of the same
+ * integration is cleared first. `(select count(*) from cleared) >= 0` is always true: it makes the
+ * first update finish before the second touches a row, so that the unique index finds no two
+ * defaults. Such a statement goes alone, since two of one integration in a set would each see the
+ * table as it was before both. */
 #define CONNECTION_MAKE_DEFAULT                                                                   \
     "cleared as (update sluice.connection t set is_default = false, rev = t.rev + 1, "            \
     "op_token = :op_token, updated_at = :now @from where t.account_id = :account_id "             \

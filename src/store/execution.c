@@ -16,7 +16,7 @@
 static const char *const status_words[] = {"failed", "succeeded"};
 static const struct pg_words statuses = {status_words, ARRAY_LEN(status_words), 0};
 
-/* A row without its account. */
+/* The columns of a row, except its account. */
 #define MEMBERS                                                                                \
     OF(id, PG_UUID), OF(integration_id, PG_TEXT), OF(action_id, PG_TEXT),                      \
         OF(connection_id, PG_I64, .has_null = true),                                           \
@@ -25,8 +25,9 @@ static const struct pg_words statuses = {status_words, ARRAY_LEN(status_words), 
         OF(summary, PG_TEXT), OF(api_key_id, PG_UUID, .has_null = true),                       \
         OF(attempts, PG_I64, .has_null = true)
 static const struct pg_column insert_params[] = {OF(account_id, PG_UUID), MEMBERS};
-/* `rest`: the addition for a resend. The id is a UUIDv7 of this run: an existing row is from the
- * first attempt, so "do nothing" is right, and the usual case does not pay for the check. */
+/* `rest`: the text that is added for a resend. The id is a UUIDv7 of this run: an existing row is
+ * from the first attempt, so "do nothing" is right, and the usual case does not pay for the
+ * check. */
 #define INSERT_STMT(stmt_name, rest, ...)                                                       \
     {                                                                                           \
         .name = stmt_name,                                                                      \
@@ -233,7 +234,7 @@ static const struct pg_column list_columns[] = {
     }
 static const struct pg_stmt execution_list =
     LIST_STMT("execution_list", "", " and x.integration_id <> ''");
-/* Through execution_failed and flow_step_failed. */
+/* Uses the indexes execution_failed and flow_step_failed. */
 #define FAILED " and x.status = 'failed'"
 static const struct pg_stmt execution_list_failed =
     LIST_STMT("execution_list_failed", FAILED, FAILED);

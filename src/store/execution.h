@@ -13,7 +13,7 @@ struct execution {
     struct uuid account_id, id;
     slice integration_id, action_id;
     int64_t connection_id; /* 0: none (auth none) */
-    bool is_succeeded;     /* else failed */
+    bool is_succeeded;     /* false: it failed */
     slice error_code;      /* SLICE_NONE if succeeded */
     int64_t started_at, finished_at;
     struct uuid owner; /* the node that wrote it */
@@ -21,7 +21,7 @@ struct execution {
                       because it is larger than STORE_SUMMARY_INLINE_BYTES */
     size_t summary_bytes;   /* set when one execution is read */
     struct uuid api_key_id; /* the caller; nil: unknown, as in rows of the previous version */
-    slice api_key_name;     /* only if one is read */
+    slice api_key_name;     /* set when one execution is read */
     int64_t attempts;       /* requests sent to the app; 0: unknown */
     /* For a list with calls of flows. flow_id nil: an execution. The id of a call is only its
      * position in the list, and its summary is its error, as in a flow_step. */
@@ -48,8 +48,8 @@ enum claim_end {
 
 /* Ends a claim with a result. If the claim (account, key, execution id, owner) is still this
  * node's, one statement binds or deletes the claim row and inserts the execution. key: as in
- * store_claim. Replayable. store_hit_result: ERR_NOTFOUND: no longer this node's (another node
- * recovered it after its lease had run out); nothing was written. */
+ * store_claim. Replayable. store_hit_result: ERR_NOTFOUND if the claim is no longer this node's
+ * (another node recovered it after the lease had run out); nothing was written then. */
 void store_execution_finish(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             const struct execution *execution, slice key, enum claim_end end);
 
@@ -67,10 +67,10 @@ void store_execution_get_summary(struct pg_pool *pool, struct pg_query *query, s
  * STORE_SUMMARY_LISTED_BYTES, else SLICE_NONE. next: where the next page continues, as `before`;
  * nil at the end of the range. */
 struct execution_filter {
-    slice integration_id;   /* SLICE_NONE: of all */
-    slice action_id;        /* likewise, as the next */
+    slice integration_id;   /* SLICE_NONE: any */
+    slice action_id;        /* SLICE_NONE: any, as for the next */
     slice status;           /* "succeeded", "failed" */
-    struct uuid api_key_id; /* nil: of all */
+    struct uuid api_key_id; /* nil: any */
     slice error_code; /* selects failures by the code that the API reports; others may be returned,
                          too */
     bool with_summary;

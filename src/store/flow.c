@@ -57,7 +57,7 @@ const struct pg_column store_flow_columns[STORE_FLOW_COLUMNS] = {STORE_FLOW_ROW_
 #define START_MORE   PG_ARG("trace", PG_TEXT), PG_ARG("title", PG_TEXT)
 static const struct pg_column start_params[] = {START_PARAMS};
 static const struct pg_column start_more_params[] = {START_PARAMS, START_MORE};
-/* As in store_claim_result: a conflicting row, if there is one, is that of the key. */
+/* As in store_claim_result: if a row conflicts, it is the row of the key. */
 static const struct pg_column start_keyed_params[] = {STORE_FLOW_OF(account_id, PG_UUID),
                                                       PG_ARG("key", PG_TEXT),
                                                       STORE_FLOW_OF(id, PG_UUID),
@@ -65,7 +65,7 @@ static const struct pg_column start_keyed_params[] = {STORE_FLOW_OF(account_id, 
                                                       START_MORE,
                                                       PG_ARG("fingerprint", PG_BYTES),
                                                       PG_ARG("lifetime_ms", PG_I64)};
-/* The addition for a resend. The first attempt inserts rows that cannot exist yet, so it does
+/* This text is added for a resend. The first attempt inserts rows that cannot exist yet, so it does
  * not have to check. */
 #define AGAIN " on conflict do nothing"
 

@@ -78,7 +78,7 @@ const char *flow_status_name(enum flow_status status);
 /* A finished attempt of a step: one row, written once. */
 struct flow_step {
     int64_t step_index, attempt;
-    bool is_completed; /* else failed */
+    bool is_completed; /* false: it failed */
     int64_t started_at, finished_at;
     /* JSON texts; SLICE_NONE for none. error is set if and only if the attempt failed. */
     slice input, output, error;
@@ -184,10 +184,10 @@ STORE_ROW_RESULT(store_flow_take_result, flow)
 
 /* ---- endings from outside ---- */
 
-/* Cancels a flow in any state; a flow that is already cancelled does not change. Result: that of
- * store_flow_take_result, with the row as it is now. Also its previous owner in *was_owned_by
- * (nil: none), or *was_cancelled: it was cancelled before this statement, possibly by an earlier
- * attempt of it. ERR_NOTFOUND: the account has no such flow. */
+/* Cancels a flow in any state; a flow that is already cancelled does not change. The result is that
+ * of store_flow_take_result, with the row as it is now. *was_owned_by gets the previous owner (nil:
+ * none). *was_cancelled is set if the flow was cancelled before this statement, possibly by an
+ * earlier attempt of the statement. ERR_NOTFOUND: the account has no such flow. */
 void store_flow_cancel(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        struct uuid account_id, struct uuid id, struct uuid op_token, int64_t now);
 int store_flow_cancel_result(const struct pg_query *query, struct flow *flow,
@@ -236,13 +236,14 @@ int store_flow_waiting_result(const struct pg_query *query, size_t *count) MUST_
 
 /* ---- templates ---- */
 
-/* Makes a version known permanently; flows may refer to it afterwards. Blocks: at start only. */
 /* The stored versions, newest first, at most 1,000: each row is one PG_UUID. */
 int store_flow_template_versions_sync(struct pg_sync *sync, struct arena *arena,
                                       struct pg_rows *rows, struct err *err) MUST_CHECK;
+/* Stores a version permanently; flows may refer to it afterwards. Blocks, so it is used only at the
+ * start. */
 int store_flow_template_insert_sync(struct pg_sync *sync, struct uuid version, slice key,
                                     slice body, int64_t now, struct err *err) MUST_CHECK;
-/* Does the same while the loop runs; texts are borrowed until the end. Result:
+/* Stores a version while the loop runs. The texts are borrowed until the query has ended. Result:
  * store_done_result. */
 void store_flow_template_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                 struct uuid version, slice key, slice body, int64_t now);
@@ -270,8 +271,8 @@ struct flow_step_unfilled {
 };
 void store_flow_steps_unfilled(struct pg_pool *pool, struct pg_query *query, struct op *op);
 STORE_LIST_RESULT(store_flow_steps_unfilled_result, flow_step_unfilled)
-/* Fills in one of these, with the key that started its flow; many go into one batch. Replayable.
- * store_done_result. */
+/* Fills in one such attempt, with the key that started its flow; many go into one batch.
+ * Replayable. store_done_result. */
 void store_flow_step_fill(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct flow_step_unfilled *step);
 

@@ -66,8 +66,8 @@ static const struct pg_stmt flow_askers = {
 #define COUNT_OF(name, condition)                                                            \
     "(select count(*) from (select from sluice.flow t where t.account_id = :account_id and " \
     "t.status <> '' and " condition " limit " STORE_TEXT_OF(COUNT_LIMIT) ") n) as " name ", "
-/* Looks at one day of executions; older counts are in the tallies, which have no partitions to
- * open. An EXISTS would become a hashed subplan over all accounts. */
+/* Reads one day of executions; older counts are in the tallies, which have no partitions to open.
+ * An EXISTS would become a hashed subplan over all accounts. */
 #define HAS_ROW(from) "(select count(*) > 0 from (select " from " limit 1) e)"
 #define HAS_EXECUTION                                                                      \
     HAS_ROW("from sluice.execution x where x.account_id = :account_id and x.id >= :since") \

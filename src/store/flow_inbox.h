@@ -18,8 +18,8 @@ struct flow_inbox_row {
     slice document;     /* the decision to make, JSON; SLICE_NONE: it is large, and the members
                          * below are set instead */
     slice title;
-    int64_t calls; /* to be confirmed */
-    slice tools;   /* their tools, each once, separated by spaces */
+    int64_t calls; /* number of calls to be confirmed */
+    slice tools;   /* the tools of these calls, each once, separated by spaces */
     slice domains; /* domains of the recipients, a JSON array; SLICE_NONE: unknown */
 };
 
@@ -49,7 +49,7 @@ STORE_LIST_RESULT(store_flow_askers_result, flow_asker)
 enum { FLOW_COUNT_MAX = 1000 };
 struct flow_counts {
     int64_t running, waiting, completed, failed;
-    bool has_execution, has_keys; /* more than one key is not revoked */
+    bool has_execution, has_keys; /* has_keys: more than one key is not revoked */
 };
 void store_flow_counts(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        struct uuid account_id, struct uuid since);

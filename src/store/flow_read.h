@@ -11,7 +11,7 @@ struct flow_whole {
     struct flow flow;
     slice input, actor;
     slice waiting_input;     /* SLICE_NONE for none */
-    slice trace, title;      /* likewise; without a title the template's name is used */
+    slice trace, title;      /* SLICE_NONE for none; without a title the template's name is used */
     struct flow_step *steps; /* by step_index, attempt */
     size_t step_count;
     struct flow_item *items; /* of the current step only, sorted by item, attempt and fact */
@@ -31,16 +31,16 @@ struct flow_filter {
     slice template_key;   /* SLICE_NONE: any */
     struct uuid before;   /* the last flow of the previous page; nil: from the newest */
     int64_t limit;        /* 1 to 100 */
-    bool is_rows_alone;   /* neither input nor outputs; */
-    bool with_input;      /* or, with a status: the input; */
-    bool with_asker;      /* or: the requester */
+    bool is_rows_alone;   /* reads rows without input and outputs */
+    bool with_input;      /* reads the input but no outputs; needs a status */
+    bool with_asker;      /* reads only the requester with each row */
 };
 void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct flow_filter *filter);
 /* outputs: completed steps (step_index and output only), in order. */
 struct flow_listed {
     struct flow flow;
-    slice title; /* as that of a flow_whole */
+    slice title; /* as in struct flow_whole */
     slice input;
     slice asker; /* the name of the key that started it, or the actor as stored */
     struct flow_step *outputs;

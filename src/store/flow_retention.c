@@ -35,7 +35,7 @@ static const struct pg_stmt flow_remove = {
     .access = PG_WRITE,
 };
 
-/* Through flow_step_unfilled, the youngest first. */
+/* Uses the index flow_step_unfilled; the youngest come first. */
 #define OF_STEP(name, type, ...) PG_OF(#name, type, struct flow_step_unfilled, name, __VA_ARGS__)
 static const struct pg_stmt flow_steps_unfilled = {
     .name = "flow_steps_unfilled",

@@ -180,7 +180,7 @@ int store_flow_cancel_result(const struct pg_query *query, struct flow *flow,
         REF_OF(wake_at, PG_TIME), REF_OF(adoptions, PG_I64)
 const struct pg_column store_flow_ref_columns[STORE_FLOW_REF_COLUMNS] = {REF_COLUMNS};
 
-/* Through flow_due (wake_at, id), from where the last page ended: many flows may be due at the same
+/* Walks flow_due (wake_at, id) from where the last page ended: many flows may be due at the same
  * microsecond, so the time alone is not a position. `>= :after_at` repeats the comparison's first
  * half as a plain condition on the index. */
 static const struct pg_stmt flow_due = {
@@ -213,7 +213,7 @@ static const struct pg_stmt flow_orphans = {
     .spread_max = FLOW_SCAN_MAX,
 };
 
-/* By flow_owner; updated_at is a filter on a node's own flows. */
+/* Uses the index flow_owner; updated_at is a filter on a node's own flows. */
 static const struct pg_stmt flow_owned = {
     .name = "flow_owned",
     .sql = "select :ord, " STORE_FLOW_REF "from @input lateral (select * from sluice.flow o "
@@ -224,8 +224,8 @@ static const struct pg_stmt flow_owned = {
     .is_spread = true,
 };
 
-/* Through flow_due alone, which has flows with a time and flows without. The limits keep the
- * scan short however many have accumulated (on each shard, if there are shards). */
+/* Uses flow_due alone, which has flows with a time and flows without. The limits keep the scan
+ * short however many have accumulated (on each shard, if there are shards). */
 static const struct pg_stmt flow_waiting = {
     .name = "flow_waiting",
     .sql = "select :ord, count(*) from ((select w.id from sluice.flow w where w.status = 'waiting' "

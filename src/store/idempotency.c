@@ -103,8 +103,8 @@ static const struct pg_stmt claim_forget = {
     "select k.account_id, k.key, k.execution_id, k.fingerprint, k.owner, "      \
     "k.integration_id, k.action_id, k.connection_id, k.is_write, k.started_at " \
     "from sluice.idempotency_key k "
-/* By idempotency_key_owner, which has only claims in flight. This is a scan: a statement fenced
- * by the dead owner then ends each claim. */
+/* Uses the index idempotency_key_owner, which has only claims in flight. This is a scan: a
+ * statement fenced by the dead owner then ends each claim. */
 static const struct pg_stmt claim_recover = {
     .name = "claim_recover",
     .sql = "select :ord, c.* from @input lateral (select o.* from unnest((:nodes)::uuid[]) "

@@ -2,8 +2,8 @@
  * idempotency: claims. A claim is the intent of a run (every write, and reads with a key), written
  * before the provider is called: which node runs which action, under which key. With a client's
  * idempotency key the row stays, bound to the finished execution, until it expires; without such a
- * key the run claims a key of its own, made of its id (it never equals a client's: those have no
- * control characters), and the row is deleted when the run ends.
+ * key the run claims a key of its own, made of its id (which never equals a client's key, since
+ * those have no control characters), and the row is deleted when the run ends.
  */
 #ifndef STORE_IDEMPOTENCY_H
 #define STORE_IDEMPOTENCY_H

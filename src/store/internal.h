@@ -127,7 +127,7 @@ static inline struct pg_value store_kind(enum audit_kind kind)
     return pg_text(audit_kind_name(kind));
 }
 
-/* Likewise for operator commands. For store_exec_sync rows and arena may be NULL. */
+/* The same for operator commands. store_exec_sync accepts NULL for rows and arena. */
 int store_exec_sync(struct pg_sync *sync, const struct pg_stmt *stmt, const void *from,
                     const struct pg_value *values, size_t count, struct arena *arena,
                     struct pg_rows *rows, struct err *err) MUST_CHECK;
@@ -152,8 +152,8 @@ void *store_list_sync(struct pg_sync *sync, struct arena *arena, const struct pg
         PG_OF("count_max", PG_I64, struct store_page, count_max)
 #define STORE_PAGE_COLUMNS                    PG_ARG("is_match", PG_BOOL), PG_ARG("is_cut", PG_BOOL)
 #define STORE_PAGE_SQL(table, columns, match) STORE_PAGE_OF_SQL(table, "x.*", "", columns, match)
-/* Likewise for the rows of a partial index: " and x.status = 'failed'". `read` selects row e
- * from a row x. Each read row is copied, so for a wide row name the columns. */
+/* The same for the rows of a partial index: " and x.status = 'failed'". `read` selects row e from a
+ * row x. Each read row is copied, so for a wide row name the columns. */
 #define STORE_PAGE_OF_SQL(table, read, only, columns, match)                 \
     "select :ord, t.* from @input lateral (" STORE_PAGE_ROWS_SQL(            \
         "select " read " from " table " x where x.account_id = :account_id " \

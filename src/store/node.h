@@ -42,7 +42,7 @@ struct node_scan {
     uint64_t until_ns;
 };
 bool node_scan_is_due(struct node_scan *scan, const struct node_dead *dead, uint64_t now_ns);
-/* Reports that the due scan returned this many rows. */
+/* Reports how many rows the due scan returned. */
 void node_scan_end(struct node_scan *scan, const struct pg_query *query, size_t count,
                    uint64_t now_ns);
 

@@ -44,7 +44,7 @@ void store_oauth_client_delete(struct pg_pool *pool, struct pg_query *query, str
 int store_oauth_client_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                                  struct oauth_client **list, size_t *count,
                                  struct err *err) MUST_CHECK;
-/* As store_connection_stale_sync. */
+/* Like store_connection_stale_sync. */
 int store_oauth_client_stale_sync(struct pg_sync *sync, struct arena *arena, slice key_id,
                                   struct uuid after_account, slice after_integration,
                                   struct oauth_client **list, size_t *count,

@@ -28,9 +28,9 @@
 #define LEVEL                                                                                     \
     "(select least(e.burst, t.level + (e.total * greatest(0, extract(epoch from now() - "         \
     "t.filled_at)))::bigint) - e.asked[1] as level) v"
-/* Grants from the free part all that is needed and half of the rest, so that the next holder
- * finds some. At most what the others do not need or, if the holders need more than there is, a
- * share in proportion to need. */
+/* Grants from the free part all that is needed and half of the rest, so that some is left for the
+ * next holder. Never grants more than the part that the others do not need or, if the holders need
+ * more than there is, a share in proportion to the need. */
 #define PART                                                                                      \
     "(select greatest(e.asked[3], least(greatest(e.total - o.need, "                              \
     "ceil(e.total * e.asked[2]::float8 / greatest(e.asked[2] + o.need, 1)))::bigint, "            \

@@ -17,9 +17,9 @@
 const struct pg_stmt *store_stmt_at(size_t index);
 
 /*
- * Lists by id, newest first, are read in pages: ids in [since, before), the key's own index walked
- * backward, so that partitions outside are pruned. A filter is applied to the rows read: a page
- * reads STORE_PAGE_ROWS rows at most, and reports where it stopped.
+ * Lists by id are read in pages, newest first. A page walks the index of the key backward over the
+ * ids in [since, before), so partitions outside this range are pruned. A filter is applied to the
+ * rows read: a page reads STORE_PAGE_ROWS rows at most, and reports where it stopped.
  */
 enum { STORE_PAGE_ROWS = 1000, STORE_PAGE_COUNT_MAX = 200 };
 struct store_page {

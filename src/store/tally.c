@@ -185,7 +185,7 @@ int64_t tally_percentile(const int64_t buckets[TALLY_BUCKETS], unsigned percent)
         double fraction = (wanted - (double)below) / (double)buckets[i];
         return from + (int64_t)(fraction * (double)(to - from));
     }
-    return MS_MAX; /* not reached: the last calls are at or above any share of them */
+    return MS_MAX; /* not reached: the sum of all buckets is at least `wanted` */
 }
 
 bool tally_range_of(uint64_t hours, int64_t now, struct tally_range *range)

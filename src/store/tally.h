@@ -59,17 +59,17 @@ struct tally_range {
 };
 bool tally_range_of(uint64_t hours, int64_t now, struct tally_range *range);
 
-/* Made from rows: a single row, or the sum of several that share the members set here. */
+/* A single row, or the sum of several rows; the members that are set are common to these rows. */
 struct tally_group {
     int64_t at; /* start of the slot or step; 0: several, see steps */
     slice integration_id, action_id, error_code; /* SLICE_NONE if only `at` is common */
     enum tally_outcome outcome;
     int64_t calls, ms_sum;
-    slice buckets; /* as in a tally_row */
-    slice last;    /* the greatest */
+    slice buckets; /* as in struct tally_row */
+    slice last;    /* the greatest of the rows */
     /* not for single rows */
     bool is_open; /* from open_at on */
-    int64_t rows; /* their number */
+    int64_t rows; /* number of rows */
     slice steps;  /* calls by the range's steps, "0:12 3:7"; a step may occur twice */
 };
 /* An account's rows from from_at on, by time. If there are more than TALLY_ROWS_MAX, the list is

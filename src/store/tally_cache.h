@@ -15,7 +15,7 @@ enum {
     TALLY_CACHE_MAX = 32,
     TALLY_CACHE_ROWS_MIN = 500, /* sums of fewer rows are read each time */
     TALLY_CACHE_S = 1800,       /* rows of this age are not folded yet (tally.c) */
-    TALLY_CACHE_MARGIN_S = 60,  /* until all processes have written their counts */
+    TALLY_CACHE_MARGIN_S = 60,  /* by this time all processes have written their counts */
 };
 
 struct tally_cache;

@@ -19,7 +19,7 @@ struct tally_sum {
     int64_t at; /* the start of a step */
     slice integration_id, action_id, error_code;
     int64_t succeeded, failed, blocked, ms_sum;
-    int64_t rows;                    /* that were added */
+    int64_t rows;                    /* rows that were added */
     int64_t buckets[TALLY_BUCKETS];  /* calls that were sent, by duration */
     uint32_t steps[TALLY_STEPS_MAX]; /* TALLY_BY_APP: calls, by step of the range */
     slice last;                      /* TALLY_BY_ERROR: tally_last_read */

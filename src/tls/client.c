@@ -179,7 +179,8 @@ static void on_explain(struct tls_engine *engine, int code, struct err *err)
         tls_sessions_drop(&client->context->sessions, client_key(client));
     uint32_t flags = mbedtls_ssl_get_verify_result(&engine->ssl);
     bool is_cert = code == MBEDTLS_ERR_X509_CERT_VERIFY_FAILED ||
-                   code == MBEDTLS_ERR_SSL_BAD_CERTIFICATE; /* its use: flags as well */
+                   /* sent for a wrong key usage, which also sets flags */
+                   code == MBEDTLS_ERR_SSL_BAD_CERTIFICATE;
     if (is_cert && verify->is_called && flags) {
         tls_verify_explain(verify, flags, err);
         return;

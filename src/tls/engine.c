@@ -159,7 +159,7 @@ static bool engine_flush(struct tls_engine *engine)
     /* CLOSED: the stream below reports the reason in its on_closed. LIMIT: its queue is too
      * small, and bytes that are already encrypted cannot be taken back. */
     struct err why;
-    err_set(&why, (enum err_code)code, "the connection below TLS takes no more bytes");
+    err_set(&why, (enum err_code)code, "the connection below TLS accepts no more bytes");
     engine_close_under(engine, code == ERR_CLOSED ? NULL : &why);
     return false;
 }
@@ -186,7 +186,7 @@ static void engine_record_failed(struct tls_engine *engine, int code)
         err_set(&why, ERR_IO, "the peer ended the TLS session with the alert %s", alert);
     else
         err_set(&why, ERR_IO, "a TLS record could not be read or written: %s", text);
-    if (engine_flush(engine)) /* this side's alert */
+    if (engine_flush(engine)) /* sends this side's alert */
         engine_close_under(engine, &why);
 }
 
@@ -256,7 +256,7 @@ static void engine_pump(struct tls_engine *engine)
 static void engine_limit_exceeded(struct tls_engine *engine)
 {
     struct err why;
-    err_set(&why, ERR_LIMIT, "the peer sent more than %d bytes that could not be taken",
+    err_set(&why, ERR_LIMIT, "the peer sent more than %d bytes that could not be processed",
             TLS_ARRIVING_BYTES_MAX);
     engine_close_under(engine, &why);
 }
@@ -359,7 +359,7 @@ static void engine_fail_handshake(struct tls_engine *engine, int code)
     struct err why = {0};
     engine->hooks->explain(engine, code, &why);
     ASSERT(why.code != OK);
-    if (engine_flush(engine)) /* this side's alert */
+    if (engine_flush(engine)) /* sends this side's alert */
         engine_close_under(engine, &why);
 }
 

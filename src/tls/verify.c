@@ -45,7 +45,8 @@ int tls_verify_init(struct tls_verify *verify, slice name, struct err *err)
     if (name.len == 0)
         return err_set(err, ERR_INVALID, "TLS needs the name of the host to verify");
     if (name.len > TLS_NAME_MAX)
-        return err_set(err, ERR_INVALID, "a host name has at most %d characters", TLS_NAME_MAX);
+        return err_set(err, ERR_INVALID, "the host name is longer than %d characters",
+                       TLS_NAME_MAX);
     for (size_t i = 0; i < name.len; i++) {
         char c = name.ptr[i];
         verify->name[i] = ascii_lower(c);

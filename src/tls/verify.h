@@ -22,7 +22,7 @@ struct tls_verify {
     /* out */
     bool is_called; /* a certificate was checked: this was a full handshake */
     bool is_self_signed;
-    int64_t valid_from_s, valid_to_s;    /* the leaf's, in seconds since 1970 */
+    int64_t valid_from_s, valid_to_s;    /* validity of the leaf, in seconds since 1970 */
     char cert_names[TLS_CERT_NAMES_MAX]; /* names in the leaf: "a.example, *.b.example" */
 };
 

@@ -10,7 +10,7 @@
 #include "base/encode.h"
 
 static const char form[] = "hh-hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh-hhhhhhhhhhhhhhhh-hh";
-enum { TRACE_AT = 3, SPAN_AT = 36, FLAGS_AT = 53 }; /* in that form */
+enum { TRACE_AT = 3, SPAN_AT = 36, FLAGS_AT = 53 }; /* offsets in a traceparent */
 
 _Static_assert(sizeof(form) - 1 == TRACE_PARENT_LEN, "3.2.2");
 

@@ -32,7 +32,7 @@ struct trace_context {
     struct trace_span_id span; /* the parent of new spans in this context */
     uint8_t flags;
     bool is_recorded; /* this process exports the spans under it */
-    bool is_remote;   /* span is another program's */
+    bool is_remote;   /* the span belongs to another program */
     bool is_root;     /* there is no span yet; the next span will be the root of the trace */
     slice state;      /* tracestate; borrowed, SLICE_NONE: none */
 };

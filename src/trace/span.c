@@ -122,7 +122,7 @@ bool trace_read(const struct tracer *tracer, slice text, struct trace_context *c
     slice state = text, parent = slice_split(&state, ' ');
     if (!trace_parent_read(parent, context))
         return false;
-    context->is_remote = false; /* its span is the start's */
+    context->is_remote = false; /* the stored span was made by sluice */
     if (trace_state_fits(state))
         context->state = state;
     return settle(tracer, context);
@@ -232,7 +232,7 @@ void trace_span_close(struct tracer *tracer)
     struct buf *queue = &tracer->queue;
     json_close(&tracer->w, ']');
     json_close(&tracer->w, '}');
-    size_t bytes = tracer->span.len + 1; /* and a comma */
+    size_t bytes = tracer->span.len + 1; /* and one for a comma */
     bool fits = buf_is_ok(&tracer->span) && tracer->client &&
                 tracer->queued < TRACE_QUEUE_SPANS_MAX && bytes <= queue->bytes_max - queue->len &&
                 buf_reserve(queue, bytes);

@@ -34,8 +34,8 @@ struct trace_config {
     slice endpoint;     /* an http or https URL; if it has no path, /v1/traces. SLICE_NONE: no
                          * spans */
     slice headers_file; /* a path, NUL-terminated; "": none */
-    slice sample;       /* "0.05": of all traces */
-    bool is_propagated; /* to providers */
+    slice sample;       /* share of all traces: "0.05" */
+    bool is_propagated; /* contexts are sent to providers */
 };
 
 /* NULL: err names the setting. */
@@ -75,8 +75,8 @@ enum trace_kind { TRACE_INTERNAL = 1, TRACE_SERVER = 2, TRACE_CLIENT = 3 };
 
 /* A span that has ended. */
 struct trace_span {
-    const struct trace_context *context; /* with its own id */
-    const struct trace_context *parent;  /* that it was made from */
+    const struct trace_context *context; /* context of the span, with its own id */
+    const struct trace_context *parent;  /* the context that it was made from */
     enum trace_kind kind;
     slice name;
     int64_t started_us; /* by the wall clock */

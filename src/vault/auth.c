@@ -48,7 +48,7 @@ struct vault_auth {
     struct vault_auth_config config;
     struct cache keys;
     struct list guards;
-    struct timer guard_timer; /* armed while there are any */
+    struct timer guard_timer; /* armed while there are guards */
     struct store_laters touches;
 };
 

@@ -30,7 +30,7 @@ enum vault_unattended { UNATTENDED_BY_SETTING, UNATTENDED_ALLOWED, UNATTENDED_RE
 struct vault_grant {
     struct uuid account_id, key_id;
     uint32_t scopes;  /* set of SCOPE_* */
-    bool is_bound;    /* to client addresses */
+    bool is_bound;    /* the key is bound to client addresses */
     bool is_formless; /* there is no one to answer its client's forms */
     enum vault_unattended unattended;
 };

@@ -15,7 +15,7 @@ enum vault_command_kind {
     VAULT_ACCOUNT_CREATE,
     VAULT_ACCOUNT_DISABLE,
     VAULT_ACCOUNT_ENABLE,
-    VAULT_ACCOUNT_MARK, /* its mark and colour */
+    VAULT_ACCOUNT_MARK, /* sets its mark and colour */
     VAULT_KEY_CREATE,
     VAULT_KEY_REVOKE,
     VAULT_SESSION_END,
@@ -26,8 +26,9 @@ enum vault_command_kind {
 struct vault_command_request {
     enum vault_command_kind kind;
     struct audit_by by;
-    struct account_change account; /* without by */
-    struct api_key_change key;     /* without by; id and hash are new if it is to be made */
+    struct account_change account; /* `by` is not used */
+    /* `by` is not used; id and hash are new if a key is to be made */
+    struct api_key_change key;
     const uint8_t *session_hash;
     int64_t session_until; /* when it would have ended */
 };
@@ -36,7 +37,7 @@ struct vault_command {
     struct op op;
     /* out: OK; ERR_NOTFOUND: there is no such account or key, or the one to replace is revoked;
      * ERR_INVALID: there is another account with the name, a key with the id, or no such account
-     * for the key; else the database's, and ERR_CLOSED if it may have been done */
+     * for the key; else the database's status; ERR_CLOSED if the change may have been made */
     int status;
     struct uuid other; /* the account that has the name */
     /* private */

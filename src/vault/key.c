@@ -56,7 +56,7 @@ int vault_key_addresses(slice list, struct arena *arena, slice *words, struct er
     struct buf out;
     size_t count = 0;
     if (list.len > ADDRESSES_BYTES_MAX)
-        return err_set(err, ERR_LIMIT, "a list of addresses has at most %d characters",
+        return err_set(err, ERR_LIMIT, "the list of addresses is longer than %d characters",
                        ADDRESSES_BYTES_MAX);
     buf_init(&out, ADDRESSES_BYTES_MAX);
     int status = OK;
@@ -67,7 +67,7 @@ int vault_key_addresses(slice list, struct arena *arena, slice *words, struct er
             if (word.len == 0 && entry.ptr)
                 continue; /* one of several spaces */
             status = ++count > API_KEY_ADDRESSES_MAX
-                         ? err_set(err, ERR_LIMIT, "a key has at most %d addresses",
+                         ? err_set(err, ERR_LIMIT, "the list has more than %d addresses",
                                    API_KEY_ADDRESSES_MAX)
                          : ip_network_parse(word, &network, err);
             buf_append(&out, count > 1 ? SLICE(" ") : SLICE(""));

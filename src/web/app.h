@@ -40,7 +40,7 @@ void app_view_actions(struct json_writer *w, const struct catalog_integration *a
 /* A 404. */
 enum op_result app_no_connection(struct web_request *request);
 /* The page to go to after connecting: the connection's own if it existed before (`again`), the
- * app's if it is new, and the link's if the session is that of a link. */
+ * app's if it is new, and the link's if the session was opened by a link. */
 slice app_path_after(struct web_request *request, slice integration_id, int64_t connection_id,
                      bool again);
 /* The requested scopes that were not granted, space-separated. SLICE_NONE: none is missing, or the
@@ -60,11 +60,11 @@ slice app_acts_as(const struct connection *row);
 void app_view_forms(struct web_request *request, struct json_writer *w,
                     const struct catalog_integration *app, const struct connection *again,
                     bool has_client);
-/* No forms. */
+/* A member "forms" without any form. */
 void app_view_no_forms(struct json_writer *w);
 /* Allows forms of the page to lead to the app's authorization server, if it has one. */
 void app_allow_forms(struct web_request *request, const struct catalog_integration *app);
-/* Sends the page with only that form, and the problem. */
+/* Sends the page with only the connect form, and the problem. */
 enum op_result app_reply_connect(struct web_request *request, unsigned status,
                                  const struct catalog_integration *app,
                                  const struct connection *again, slice problem);

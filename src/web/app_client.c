@@ -7,13 +7,13 @@
 #include "connect/oauth.h"
 #include "web/app.h"
 
-enum { CONNECTIONS_MAX = 50 }; /* counted by the question */
+enum { CONNECTIONS_MAX = 50 }; /* connections that the question counts at most */
 
 struct client {
     struct catalog *catalog;
     const struct catalog_integration *app;
     struct pg_query shared,
-        connections; /* for the question; request->query loads the account's own */
+        connections; /* these two are for the question; request->query loads the account's client */
     struct connect_command command;
     struct connect_command_request in;
     int64_t again; /* the connection whose page to return to; 0: the app's page */

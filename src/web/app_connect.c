@@ -30,7 +30,7 @@ struct connecting {
     struct secret *credential;
     struct call_enrol enrol;
     struct oauth_begin begin;
-    struct connection row; /* the one to reconnect */
+    struct connection row; /* the connection to reconnect */
 };
 
 static void on_cancel(struct web_request *request)
@@ -129,7 +129,7 @@ static slice read_params(struct web_request *request, struct connecting *it)
     schema_report_write(&report, &words);
     slice problem = arena_dup(arena, slice_first_utf8(buf_slice(&words), REPORT_BYTES_MAX));
     buf_deinit(&words);
-    return problem.ptr ? problem : SLICE("A field does not have the form that the app requires.");
+    return problem.ptr ? problem : SLICE("A field is not in the format that the app requires.");
 }
 
 /* Whether the connection to reconnect, if any, is loaded. */
@@ -232,7 +232,8 @@ static enum op_result connect_typed(struct web_request *request)
     if (it->auth->kind == AUTH_OAUTH2)
         return begin_oauth(request);
     if (!read_credential(request, it))
-        return refuse_form(request, 400, SLICE("Fill in the whole form, each field on one line."));
+        return refuse_form(request, 400,
+                           SLICE("Fill in every field. Each value must be on one line."));
     return enrol_credential(request);
 }
 
@@ -341,7 +342,7 @@ unsigned app_enrol_status(enum call_enrolled result)
     case CALL_ENROL_UNAVAILABLE:
         return 503;
     }
-    UNREACHABLE("enrolling ends in one of these ways");
+    UNREACHABLE("every result of an enrolment has a case");
 }
 
 static enum op_result on_enrolled(struct web_request *request)

@@ -80,9 +80,10 @@ static enum op_result on_enrolled(struct web_request *request)
         return web_reply_redirect(request, app_link_path(request), "");
     if (done->result != CALL_ENROLLED)
         return reply_failed(request, app_enrol_status(done->result), done->message,
-                            may_insist ? SLICE("To let this connection act as another login, tick "
-                                               "the box for that when you reconnect it.")
-                                       : SLICE_NONE);
+                            may_insist
+                                ? SLICE("To let this connection act as another login, reconnect it "
+                                        "and tick the box that allows another login.")
+                                : SLICE_NONE);
     /* The person should know this before they rely on the connection, so these cases get a page
      * instead of a redirect. */
     bool is_incomplete = it->scopes_missing.ptr || it->finish.is_refresh_token_missing;

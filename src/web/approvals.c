@@ -20,8 +20,8 @@ struct decision {
     slice title;
     const struct json *domains; /* NULL: unknown */
     int64_t calls;
-    enum catalog_level level_max;                    /* the highest level of their effects */
-    bool is_final;                                   /* one cannot be reverted */
+    enum catalog_level level_max;                    /* the highest level of the calls' effects */
+    bool is_final;                                   /* at least one call cannot be reverted */
     const struct catalog_action *actions[TOOLS_MAX]; /* each once */
     size_t action_count;
 };

@@ -12,7 +12,7 @@ struct apps {
     struct catalog *catalog;
     const struct catalog_integration **list; /* apps on the page, of any category */
     size_t count;
-    struct catalog_hit *hits; /* a search's */
+    struct catalog_hit *hits; /* the hits of a search */
     size_t hit_count;
 };
 

@@ -48,7 +48,7 @@ static const struct embed_file *compressed(const char *name)
             slice_eq_cstr(slice_first(each, each.len - 3), name))
             return &embed_web[i];
     }
-    UNREACHABLE("the build compresses each");
+    UNREACHABLE("the build compresses every asset");
 }
 
 static enum op_result reply_asset(struct web_request *request, const struct embed_file *file)

@@ -20,18 +20,15 @@ enum {
 static const struct {
     const char *name, *sentence;
 } groups[] = {
-    {"account", "All of the account itself"},
-    {"connection", "All of connections"},
-    {"flow", "All of flows"},
-    {"key", "All of API keys"},
-    {"link", "All of connect links"},
-    {"oauth_client", "All of OAuth clients"},
+    {"account", "All account events"},   {"connection", "All connection events"},
+    {"flow", "All flow events"},         {"key", "All API key events"},
+    {"link", "All connect link events"}, {"oauth_client", "All OAuth client events"},
 };
 
 enum { KIND, BY, PERIOD };
 static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
     [KIND] = {.name = "kind", .words = AUDIT_KIND_WORDS, .wanted = AUDIT_KIND_WANTED},
-    [BY] = {.name = "by", .wanted = "an actor of the trail"},
+    [BY] = {.name = "by", .wanted = "an actor in the audit trail"},
     [PERIOD] = VIEW_PERIOD,
     {.name = "before", .kind = SERVE_CURSOR}};
 

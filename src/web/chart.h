@@ -23,20 +23,20 @@ void chart_write(struct json_writer *w, const char *key, const struct chart_colu
  * CHART_GAP if there is no value. */
 enum { CHART_GAP = -1, CHART_LINES_MAX = 4 };
 struct chart_line {
-    const char *kind; /* its class */
+    const char *kind; /* the CSS class of the line */
     int64_t values[CHART_COLUMNS_MAX];
 };
 struct chart_scale {
     const char *unit; /* "ms" */
-    int64_t parts;    /* parts of the unit: 10 if values are tenths */
+    int64_t parts;    /* values per unit: 10 if the values are tenths of it */
 };
 /* Writes a member `key` as chart_lines.html declares it; null if all values are gaps. The upper
- * edge, a round number of units, is that of the highest line. */
+ * edge is a round number of units, chosen for the highest line. */
 void chart_write_lines(struct json_writer *w, const char *key, const struct chart_scale *scale,
                        const struct chart_line *lines, size_t line_count, size_t count);
 /* The digits of a number (not negative) in groups of three: "11,403"; written into room. */
 slice chart_number(int64_t number, char room[CHART_NUMBER_MAX]);
-/* A member with that text. */
+/* Writes the number in this form as a member. */
 void chart_member_number(struct json_writer *w, const char *key, int64_t number);
 
 #endif

@@ -12,7 +12,7 @@ struct changing {
 };
 
 struct testing {
-    int64_t id, rev; /* rev: of the tested credential */
+    int64_t id, rev; /* rev: the revision of the tested credential */
     struct changing known;
     slice integration_id;
     struct connect_lookup lookup;
@@ -148,7 +148,7 @@ static enum op_result on_known(struct web_request *request)
 {
     const struct testing *it = request->state;
     if (it->known.command.status != OK)
-        op_log(&request->serve.op, LOG_WARN, "identity of a connection not stored",
+        op_log(&request->serve.op, LOG_WARN, "the identity of a connection was not stored",
                LOG_INT("status", it->known.command.status));
     return reply_works(request);
 }

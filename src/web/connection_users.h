@@ -9,7 +9,7 @@
 #include "web/pages.h"
 
 struct connection_users {
-    int64_t flows_max; /* examined of each status */
+    int64_t flows_max; /* maximum number of flows examined in each status */
     struct flow_need need;
     struct flow_page *running, *waiting; /* NULL: there was no memory when it was started */
     struct pg_query keys, calls;

@@ -13,7 +13,7 @@ struct one {
     struct execution execution;
     struct exec_summary_read summary_read;
     struct connection connection;
-    bool has_connection; /* it still exists */
+    bool has_connection; /* the connection still exists */
 };
 
 static void cancel_one(struct web_request *request)

@@ -14,8 +14,8 @@ struct rerun {
     slice integration_id, action_id; /* the earlier execution's */
     struct connection connection;
     int64_t connection_id;
-    bool has_connection; /* it still exists */
-    bool is_sent;        /* else the form is requested */
+    bool has_connection; /* the connection still exists */
+    bool is_sent;        /* false: the form is requested */
     struct pg_query named;
     struct exec *exec;
 };
@@ -52,7 +52,7 @@ static enum op_result reply_form(struct web_request *request, unsigned status, s
     struct uuid id = uuid_v7();
     char plain[1 + sizeof(id.bytes)] = {ONCE_EXECUTION};
     if (!action)
-        return web_reply_problem(request, 409, "It cannot be run again",
+        return web_reply_problem(request, 409, "This cannot be run again",
                                  "The app no longer has this action.");
     memcpy(plain + 1, id.bytes, sizeof(id.bytes));
     slice typed = web_field(request, "input");
@@ -136,7 +136,7 @@ static enum op_result run_it(struct web_request *request)
         return reply_form(request, 400, SLICE("The input must be a JSON object."));
     bool is_confirmed = slice_eq_cstr(web_field(request, "confirm"), "yes");
     if (action->requires_confirmation && !is_confirmed)
-        return reply_form(request, 400, SLICE("It was not confirmed. Nothing was run."));
+        return reply_form(request, 400, SLICE("The action was not confirmed. Nothing was run."));
     memcpy(key.bytes, once.ptr + 1, sizeof(key.bytes));
     uuid_format(key, text);
     const struct exec_request wanted = {

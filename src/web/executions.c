@@ -12,10 +12,10 @@
 enum {
     ROWS_MAX = 25,
     SCANS_MAX = 3,
-    KEYS_MAX = 100, /* to choose from */
+    KEYS_MAX = 100, /* keys offered by the filter */
 };
 
-static const char *const states[] = {"succeeded", "failed", "blocked"}; /* as its words */
+static const char *const states[] = {"succeeded", "failed", "blocked"}; /* the filter's words */
 enum { APP, ACTION, STATUS, CODE, KEY, PERIOD };
 static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
     [APP] = {.name = "app", SERVE_A_WORD},
@@ -28,7 +28,7 @@ static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
 
 struct row {
     struct uuid position;                        /* position in the list; for an execution its id */
-    enum { BLOCKED, EXECUTION, FLOW_CALL } kind; /* the first has no page */
+    enum { BLOCKED, EXECUTION, FLOW_CALL } kind; /* a blocked run has no page */
     struct uuid flow_id;
     slice flow_title, step_key, step_title;
     bool is_fan_out;
@@ -42,7 +42,7 @@ struct row {
 struct runs {
     struct serve_list list;
     struct execution_filter filter;
-    bool is_blocked;            /* blocked ones are listed */
+    bool is_blocked;            /* blocked runs are listed */
     struct pg_query keys_query; /* for the choice of a key; events of blocked runs have no names */
     struct api_key *keys;
     size_t key_count;
@@ -300,7 +300,7 @@ enum op_result web_executions(struct web_request *request)
     if (!web_list_read(request, &runs->list, filters, ROWS_MAX))
         return OP_DONE;
     const slice *values = runs->list.values;
-    bool has_code = values[CODE].ptr != NULL; /* which only failed ones have */
+    bool has_code = values[CODE].ptr != NULL; /* only failed runs have a code */
     runs->is_blocked = slice_eq_cstr(values[STATUS], states[2]);
     runs->filter = (struct execution_filter){
         .integration_id = values[APP],

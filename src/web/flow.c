@@ -12,12 +12,12 @@
  * returns all of it. The input of a step that waits for a decision is not cut. */
 enum { PART_BYTES_MAX = 3 * 1024 };
 
-/* While the page is made. */
+/* The state while the page is made. */
 struct flow_view_page {
     struct flow_load *load; /* until it is loaded; it is freed while names are read */
     struct flow flow;
     slice name, title, actor; /* title: SLICE_NONE: the flow has no title */
-    slice step_titles[FLOW_STEPS_MAX], step_apps[FLOW_STEPS_MAX]; /* as many as steps */
+    slice step_titles[FLOW_STEPS_MAX], step_apps[FLOW_STEPS_MAX]; /* one for each step */
     bool is_fan_out[FLOW_STEPS_MAX];
     bool has_ended;
     const struct json *record, *steps, *decision; /* members of the view, the API's answer */

@@ -10,7 +10,7 @@ enum { ONCE_AGAIN = 'r', INPUT_BYTES_MAX = 3 * 1024 };
 
 struct again {
     struct flow_load *load;     /* until its next step */
-    struct flow_template *tmpl; /* the version for new flows; NULL: no longer exists */
+    struct flow_template *tmpl; /* the version for new flows; NULL: the template no longer exists */
     slice key, title, input;
     bool is_changed; /* the earlier flow has a different version */
     struct flow_names *names;
@@ -44,8 +44,8 @@ static bool take_loaded(struct web_request *request, enum op_result *replied)
         (void)flow_template_ref(again->tmpl);
         return true;
     }
-    *replied = web_reply_problem(request, 409, "It cannot be started again",
-                                 "Its template no longer exists.");
+    *replied = web_reply_problem(request, 409, "This flow cannot be started again",
+                                 "The template of this flow no longer exists.");
     return false;
 }
 
@@ -187,8 +187,8 @@ static enum op_result start_again(struct web_request *request)
                                  "This form is too old, or from another session. Load it again.");
     if (is_confirmed_by_start(again->tmpl) && !slice_eq_cstr(web_field(request, "confirm"), "yes"))
         return web_reply_problem(request, 400, "Not started",
-                                 "The flow writes without asking again, and this was not "
-                                 "confirmed. Nothing was started.");
+                                 "The flow writes without asking again, and you did not confirm "
+                                 "that. Nothing was started.");
     /* The first byte is the kind, the rest the flow's id. */
     memcpy(in.flow_id.bytes, once.ptr + 1, sizeof(in.flow_id.bytes));
     in.template_key = again->key;

@@ -76,9 +76,9 @@ enum op_result web_refuse_command(struct web_request *request, const struct flow
                                      SLICE_ARG(command->message));
         break;
     case FLOW_ANSWER_UNKNOWN:
-        return web_reply_problem(request, 503, "Perhaps done",
+        return web_reply_problem(request, 503, "Outcome unknown",
                                  "The database's answer was lost. Reload the flow's page, or the "
-                                 "list of flows, to see whether it was done.");
+                                 "list of flows, to see whether the change was made.");
     case FLOW_ANSWER_KEY_MISMATCH: /* a form has no key */
     case FLOW_ANSWER_KEY_GONE:
     /* The ASSERT excludes the last two; they are listed for -Wswitch. */

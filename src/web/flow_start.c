@@ -15,7 +15,7 @@ enum {
     CHOICES_MAX = 4, /* inputs of a template that choose a connection; further ones are text
                       * fields */
     FAULT_BYTES_MAX = 4096,
-    CONNECTIONS_MAX = 50, /* choices of such a field; if the app has more, the id is typed */
+    CONNECTIONS_MAX = 50, /* connections offered by a field; if the app has more, the id is typed */
 };
 
 /* An input that names a connection of an app. */
@@ -160,7 +160,7 @@ static slice fault_of(struct web_request *request, const struct start *start, sl
 {
     struct buf text;
     if (is_missing && start->report.count > 0)
-        return SLICE("it must be filled in");
+        return SLICE("this field is required");
     buf_init(&text, FAULT_BYTES_MAX);
     for (size_t i = 0; i < start->report.count; i++) {
         const struct schema_violation *one = &start->report.violations[i];
@@ -174,7 +174,7 @@ static slice fault_of(struct web_request *request, const struct start *start, sl
         buf_append(&text, one->message);
     }
     slice words = text.len > 0 ? arena_take(&request->serve.op.arena, &text) : SLICE("");
-    return words.ptr ? words : SLICE("it is not valid"); /* too long to show */
+    return words.ptr ? words : SLICE("the value is not valid"); /* too long to show */
 }
 
 static void write_input(struct web_request *request, const struct start *start,

@@ -102,7 +102,7 @@ static void write_key_form(struct web_request *request, struct json_writer *w)
     json_member_open(w, "scopes", '[');
     for (size_t i = 0; i < ARRAY_LEN(choices); i++) {
         /* Only scopes that this session's key has are offered; begin_create checks it again. */
-        if (choices[i].scope == SCOPE_EXECUTE || /* by its two */
+        if (choices[i].scope == SCOPE_EXECUTE || /* offered as its two parts */
             !serve_may(&request->serve, (uint32_t)choices[i].scope))
             continue;
         json_open(w, '{');
@@ -248,10 +248,10 @@ static enum op_result reply_repeated(struct web_request *request)
                    slice_eq(row.unattended_writes, key->unattended_writes);
     if (is_same && !row.revoked_at && clock_shared_us() - row.created_at < reveal_us)
         return reply_key(request, 200);
-    return web_reply_problem(request, 409, "This key was created before",
-                             "The form was sent twice and created one key. Its text was "
-                             "displayed then and is not stored. If you do not have it, "
-                             "revoke the key and create another.");
+    return web_reply_problem(
+        request, 409, "This key has already been created",
+        "The form was sent twice, but only one key was created. It was displayed once, and its "
+        "text is not stored. If you do not have it, revoke the key and create another.");
 }
 
 static enum op_result finish_create(struct web_request *request)
@@ -292,8 +292,9 @@ enum op_result web_key_create(struct web_request *request)
         return reply_key_form(request,
                               arena_printf(&request->serve.op.arena, "Addresses: %s.", err.text));
     if (!read_mcp_limits(request, key))
-        return reply_key_form(request, SLICE("Your own key refuses writes that no person can be "
-                                             "asked about, so a key made here has to as well."));
+        return reply_key_form(request,
+                              SLICE("Your own key refuses writes that no person can confirm, so a "
+                                    "key that you create must refuse them, too."));
     if (request->serve.check.grant.is_bound)
         return reply_key_form(request, SLICE("Your own key works only from some addresses, so it "
                                              "cannot create keys here. Use `sluice keys create`."));
@@ -307,7 +308,7 @@ enum op_result web_key_create(struct web_request *request)
     it->text = slice_from(once, 1 + sizeof(key->id.bytes));
     /* The field was sealed by write_new_key, so it contains a well-formed key. */
     if (!vault_key_hash(it->text, key->hash))
-        UNREACHABLE("what was sealed here is a key");
+        UNREACHABLE("the sealed field has a well-formed key");
     /* Only the prefix and the hash are stored. */
     key->prefix = slice_first(it->text, VAULT_KEY_PREFIX_LEN);
     key->created_at = clock_shared_us();

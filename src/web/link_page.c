@@ -30,7 +30,7 @@ enum op_result link_reply_over(struct web_request *request, enum link_over why,
         [LINK_REVOKED] = {410, "This link is no longer valid",
                           "The API key that created it was revoked or has expired."},
         [LINK_GONE] = {410, "This link is no longer valid",
-                       "The connection that it was for has been removed."},
+                       "The connection that the link was for has been removed."},
     };
     struct json_writer *w = view_begin(request);
     ASSERT((size_t)why < ARRAY_LEN(ends) && ends[why].title);

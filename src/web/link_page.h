@@ -10,7 +10,7 @@
 enum link_over {
     LINK_UNKNOWN, /* it never existed, or ended long ago */
     LINK_EXPIRED,
-    LINK_TAKEN,   /* by another browser */
+    LINK_TAKEN,   /* opened by another browser */
     LINK_USED,    /* opened by another browser, and used there to connect the app */
     LINK_REVOKED, /* the key that made the link was revoked */
     LINK_GONE,    /* the connection to reconnect was deleted */
@@ -22,7 +22,7 @@ struct link_page {
     const struct catalog_integration *app;
     struct connection row; /* has_row: the connection to reconnect, or the one that was made */
     bool has_row;
-    bool lacks_client; /* signing in is a way to connect it, but there is no OAuth client for it */
+    bool lacks_client; /* the app can be connected by signing in, but has no OAuth client */
 };
 
 /* link NULL: the link has no row. */

@@ -171,8 +171,8 @@ static int run(struct render *r, const struct markup *file, uint32_t from, uint3
 {
     int status = OK;
     if (++r->depth > MARKUP_DEPTH_MAX)
-        return err_set(r->err, ERR_LIMIT, "%.*s: nested over %d deep", SLICE_ARG(file->name),
-                       MARKUP_DEPTH_MAX);
+        return err_set(r->err, ERR_LIMIT, "%.*s: nested more than %d levels deep",
+                       SLICE_ARG(file->name), MARKUP_DEPTH_MAX);
     for (uint32_t i = from; i < to && status == OK; i++) {
         const struct markup_op *op = &file->ops[i];
         switch ((enum markup_kind)op->kind) {
@@ -229,8 +229,8 @@ int markup_check(const struct json *sample, const struct json *data, struct err 
     if (sample->type == JSON_NULL || data->type == JSON_NULL)
         return OK;
     if (!is_of_type(sample, data))
-        return err_set(err, ERR_INVALID, "is of type %s, the page wants %s", json_type_name(data),
-                       json_type_name(sample));
+        return err_set(err, ERR_INVALID, "is of type %s, but the page expects %s",
+                       json_type_name(data), json_type_name(sample));
     for (uint32_t i = 0; status == OK && data->type == JSON_ARRAY && i < data->count; i++)
         if (sample->count > 0)
             status = markup_check(&sample->as.items[0], &data->as.items[i], err);

@@ -29,9 +29,9 @@ enum markup_kind {
                        * of this site */
     MARKUP_BLOCK,     /* data-version: the hash of the content up to `to` */
     MARKUP_IF,        /* jumps to `to` unless expr is true */
-    MARKUP_GO,        /* to */
+    MARKUP_GO,        /* jumps to `to` */
     MARKUP_EACH,      /* the content up to `to`, once for each item of expr */
-    MARKUP_USE,       /* the file named text, over expr */
+    MARKUP_USE,       /* renders the file named text with expr as its data */
     MARKUP_SLOT,      /* in the frame: the page or, with a text, its title */
     MARKUP_KINDS,
 };
@@ -41,7 +41,7 @@ struct markup;
 struct markup_op {
     uint8_t kind; /* enum markup_kind */
     uint32_t to;
-    slice text, source; /* source: of expr */
+    slice text, source; /* source: the text of expr */
     struct expr *expr;
     const struct markup *used;
 };

@@ -20,7 +20,7 @@ struct open {
     size_t at;                  /* in the source */
     uint32_t op;                /* the op whose `to` is set at the end; NONE */
     uint32_t go;                /* the last GO to the end; its `to` is the GO before it */
-    const struct json *current; /* around it */
+    const struct json *current; /* `current` outside of this element */
 };
 
 struct file {
@@ -136,7 +136,8 @@ static int compile_placeholder(struct compiler *c)
     if (status != OK)
         return status;
     if (json_is(sample, JSON_OBJECT) || json_is(sample, JSON_ARRAY))
-        return fail(c, c->at, "${%.*s} is not a text; write its members, or use a file of its own",
+        return fail(c, c->at,
+                    "${%.*s} is not a string; write its members, or move it to a separate file",
                     SLICE_ARG(source));
     (void)emit(c, is_in_field(c) ? MARKUP_VALUE : MARKUP_VISIBLE, SLICE_NONE, source);
     c->at += source.len + 3;
@@ -188,14 +189,14 @@ static int check_attr(struct compiler *c, slice element, const struct attr *attr
     if (slice_find(attr->value, SLICE("${")) < 0)
         return !is_url_attr(attr->name) || is_whole_url(attr->value)
                    ? OK
-                   : fail(c, attr->at, "%.*s is a path of this site, or begins with https://",
+                   : fail(c, attr->at, "%.*s must be a path on this site, or begin with https://",
                           SLICE_ARG(attr->name));
     if (slice_starts_with(attr->name, SLICE("on")) ||
         is_one_of(attr->name, names, ARRAY_LEN(names)) ||
         (is_one_of(element, elements, ARRAY_LEN(elements)) && !is_asset))
         return fail(c, attr->at,
-                    "no ${...} in the attribute %.*s of <%.*s>: it could run or load "
-                    "something; use another attribute, or a class",
+                    "${...} is not allowed in the attribute %.*s of <%.*s>, because it could run "
+                    "or load something; use another attribute, or a class",
                     SLICE_ARG(attr->name), SLICE_ARG(element));
     return OK;
 }
@@ -214,8 +215,8 @@ static int compile_mixed(struct compiler *c, const struct attr *attr)
         size_t done = attr->value.len - rest.len + (size_t)at;
         if (is_url && !is_url_start(slice_first(attr->value, done)))
             return fail(c, attr->at + done,
-                        "a URL with text and ${...} begins with a path (/flows/) "
-                        "or with https:// and a host; or one ${...} is all of it");
+                        "a URL must be a single ${...}, or begin with a path (/flows/) or with "
+                        "https:// and a host");
         int status = read_placeholder(c, attr->at + done, attr->value.len - done, &source, NULL);
         if (status != OK)
             return status;
@@ -290,9 +291,9 @@ static int read_attr(struct compiler *c, struct attr *attr)
     size_t at = c->at;
     *attr = (struct attr){.name = read_word(c), .at = at};
     if (attr->name.len == 0)
-        return fail(c, at,
-                    "the name of an attribute is expected, in small letters; put values, and "
-                    "${...}, in double quotes");
+        return fail(
+            c, at,
+            "expected an attribute name in lower case; put values and ${...} in double quotes");
     if (next_char(c) != '=')
         return OK;
     c->at++;
@@ -326,13 +327,13 @@ static int read_attrs(struct compiler *c, size_t from, struct attr *attrs, size_
         if (*is_closed || next_char(c) == '>')
             break;
         if (*count == ATTRS_MAX || c->at >= c->file->source.len)
-            return fail(c, from, "the tag has no \">\", or over %d attributes", ATTRS_MAX);
+            return fail(c, from, "the tag has no \">\", or more than %d attributes", ATTRS_MAX);
         struct attr *attr = &attrs[*count];
         int status = read_attr(c, attr);
         if (status != OK)
             return status;
         if (has_attr(attrs, *count, attr->name))
-            return fail(c, from, "the attribute %.*s is there twice: browsers take the first",
+            return fail(c, from, "the attribute %.*s is given twice: browsers use the first",
                         SLICE_ARG(attr->name));
     }
     c->at += *is_closed ? 2 : 1;
@@ -342,7 +343,8 @@ static int read_attrs(struct compiler *c, size_t from, struct attr *attrs, size_
 static int open_push(struct compiler *c, struct open open)
 {
     if (c->depth == OPEN_MAX)
-        return fail(c, open.at, "nested over %d deep; move a part to a file of its own", OPEN_MAX);
+        return fail(c, open.at, "nested more than %d levels deep; move a part to a separate file",
+                    OPEN_MAX);
     c->open[c->depth++] = open;
     return OK;
 }
@@ -364,7 +366,7 @@ static int compile_else(struct compiler *c, size_t at, slice test)
 {
     struct open *open = c->depth > 0 ? &c->open[c->depth - 1] : NULL;
     if (!open || open->kind != OPEN_IF || open->op == NONE)
-        return fail(c, at, "<else/> belongs in an <if>; one without a test comes once, and last");
+        return fail(c, at, "<else/> belongs in an <if>; only the last <else/> may have no test");
     uint32_t go = emit(c, MARKUP_GO, SLICE_NONE, SLICE_NONE);
     c->file->made.ops[go].to = open->go;
     open->go = go;
@@ -414,8 +416,7 @@ static int compile_use(struct compiler *c, size_t at, slice name, slice with)
     const struct json *sample;
     slice missing = SLICE_NONE;
     if (!used || used->is_page)
-        return fail(c, at, "there is no file \"%.*s.html\" to use in src/web/pages",
-                    SLICE_ARG(name));
+        return fail(c, at, "src/web/pages has no file \"%.*s.html\"", SLICE_ARG(name));
     if (!with.ptr)
         with = SLICE("@");
     int status = check_expression(c, at, with, &sample);
@@ -487,7 +488,7 @@ static int compile_language(struct compiler *c, size_t from, slice tag, const st
     while (i < ARRAY_LEN(forms) && !slice_eq_cstr(tag, forms[i].tag))
         i++;
     if (i == ARRAY_LEN(forms)) /* compile_file has read the <data> at the beginning */
-        return fail(c, from, "<data> comes once, at the beginning of the file");
+        return fail(c, from, "<data> may appear only once, at the beginning of the file");
     slice wanted = forms[i].wanted ? attr_of(attrs, count, forms[i].wanted, &at) : SLICE_NONE;
     slice also = forms[i].also ? attr_of(attrs, count, forms[i].also, &at) : SLICE_NONE;
     size_t known = (size_t)(wanted.ptr ? 1 : 0) + (also.ptr ? 1 : 0);
@@ -505,10 +506,10 @@ static int compile_language(struct compiler *c, size_t from, slice tag, const st
         return compile_use(c, at, wanted, also);
     if (slice_eq_cstr(tag, "title"))
         return c->file->made.count > 0 || c->text.len > 0 || c->depth > 0
-                   ? fail(c, from, "<title> comes once, before the page's markup")
+                   ? fail(c, from, "<title> may appear only once, before the page's markup")
                    : open_push(c, (struct open){OPEN_TITLE, tag, from, NONE, NONE, c->current});
     if (!slice_eq_cstr(c->file->made.name, "frame"))
-        return fail(c, from, "<slot/> belongs in frame.html alone");
+        return fail(c, from, "<slot/> is allowed only in frame.html");
     (void)emit(c, MARKUP_SLOT, also.ptr ? also : SLICE_NONE, SLICE_NONE);
     return OK;
 }
@@ -529,7 +530,8 @@ static int copy_raw(struct compiler *c, size_t from, slice name)
     ptrdiff_t end = slice_find(rest, SLICE("</"));
     slice raw = slice_first(rest, end < 0 ? rest.len : (size_t)end);
     if (slice_find(raw, SLICE("${")) >= 0)
-        return fail(c, from, "no ${...} in <%.*s>: put the value in an attribute data-...",
+        return fail(c, from,
+                    "${...} is not allowed in <%.*s>: put the value in a data-... attribute",
                     SLICE_ARG(name));
     buf_append(&c->text, raw);
     c->at += raw.len;
@@ -543,7 +545,7 @@ static int compile_open(struct compiler *c, size_t from)
     size_t count;
     bool is_closed;
     if (open.name.len == 0)
-        return fail(c, from, "a tag begins with a name in small letters; write &lt; for the sign");
+        return fail(c, from, "a tag begins with a name in lower case; write &lt; for a literal <");
     int status = read_attrs(c, from, attrs, &count, &is_closed);
     if (status != OK)
         return status;
@@ -551,7 +553,7 @@ static int compile_open(struct compiler *c, size_t from)
         return compile_language(c, from, open.name, attrs, count, is_closed);
     if (is_closed && !is_in_svg(c))
         return fail(c, from,
-                    "HTML ignores the slash of <%.*s/>: leave it out, or close the "
+                    "HTML ignores the slash in <%.*s/>: leave it out, or close the "
                     "element",
                     SLICE_ARG(open.name));
     buf_append_char(&c->text, '<');
@@ -561,7 +563,8 @@ static int compile_open(struct compiler *c, size_t from)
     buf_append_cstr(&c->text, is_closed ? "/>" : ">");
     bool is_empty = is_closed || is_void(open.name);
     if (status == OK && is_empty && open.op != NONE)
-        return fail(c, from, "<%.*s> has no content, which data-version is the hash of",
+        return fail(c, from,
+                    "data-version is the hash of an element's content, and <%.*s> has none",
                     SLICE_ARG(open.name));
     if (status != OK || is_empty)
         return status;
@@ -611,7 +614,8 @@ static int compile_comment(struct compiler *c)
     if (end < 0)
         return fail(c, c->at, "the comment has no end");
     if (slice_find(slice_of(c->file->source.ptr + c->at, (size_t)end), SLICE("${")) >= 0)
-        return fail(c, c->at, "no ${...} in a comment: comments are left out of the page");
+        return fail(c, c->at,
+                    "${...} is not allowed in a comment: comments are left out of the page");
     c->at += (size_t)end + 3;
     return OK;
 }
@@ -680,7 +684,7 @@ static int compile_file(struct compiler *c)
         return fail(c, c->open[c->depth - 1].at, "<%.*s> is not closed",
                     SLICE_ARG(c->open[c->depth - 1].name));
     if (status == OK && !buf_is_ok(&c->text))
-        return fail(c, 0, "too large; move a part to a file of its own");
+        return fail(c, 0, "too large; move a part to a separate file");
     return status;
 }
 
@@ -719,7 +723,7 @@ static int resolve(struct compiler *c, struct json *sample, unsigned depth)
     if (slice_starts_with(name, SLICE("@"))) {
         const struct file *file = find_file(c, slice_from(name, 1));
         if (!file)
-            return fail(c, 0, "<data> names \"%.*s\", and there is no such file", SLICE_ARG(name));
+            return fail(c, 0, "<data> names \"%.*s\", but there is no such file", SLICE_ARG(name));
         *sample = *json_dup(c->arena, file->sample);
         return resolve(c, sample, depth + 1);
     }
@@ -774,7 +778,7 @@ static int read_file(struct compiler *c, const struct markup_source *source)
         return err_set(c->err, ERR_NOMEM, "out of memory");
     int status = read_sample(c);
     if (status == OK && c->file->is_page && c->file->sample->type != JSON_OBJECT)
-        return fail(c, 0, "the <data> of a page is an object");
+        return fail(c, 0, "the <data> of a page must be an object");
     return status;
 }
 

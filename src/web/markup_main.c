@@ -17,7 +17,8 @@ static bool read_file(const char *path, struct arena *arena, struct markup_sourc
     size_t len = file && text ? fread(text, 1, FILE_BYTES_MAX, file) : 0;
     bool is_read = file && text && !ferror(file) && len < FILE_BYTES_MAX;
     if (!is_read)
-        (void)fprintf(stderr, "%s: cannot be read, or has over %d bytes\n", path, FILE_BYTES_MAX);
+        (void)fprintf(stderr, "%s: cannot be read, or has more than %d bytes\n", path,
+                      FILE_BYTES_MAX);
     if (file)
         (void)fclose(file);
     *source = (struct markup_source){slice_cstr(path), slice_of(text, len)};

@@ -17,7 +17,7 @@ static enum op_result reply_refusal(struct web_request *request, unsigned status
     return web_reply_database(request, status == 503 ? ERR_BUSY : ERR_INVALID);
 }
 
-/* The rows of its list get the page's additions. */
+/* The rows of the reply's list get the page's additions. */
 static void put_member(struct web_request *request, struct json_writer *w,
                        const struct json_member *member)
 {

@@ -11,7 +11,7 @@
 #include "web/overview_stats.h"
 
 enum {
-    SLOW_MS = 2000,    /* p95 over it: slow */
+    SLOW_MS = 2000,    /* an app is slow if its p95 is above this */
     FAILING_PART = 20, /* an app fails if more than one call, and one of this many, failed */
     SPARK_STEP = 4,
     SPARK_HEIGHT = 20,

@@ -28,7 +28,7 @@ static const struct {
     {"started", "The flow has started."},
     {"key_revoked", "The key was revoked. It is refused from now on."},
     {"own_key_revoked", "Your key was revoked. You are signed out."},
-    {"connection_untested", "Connected. The app has no request that could test it."},
+    {"connection_untested", "Connected. The app has no request that can test the connection."},
     {"client_saved", "OAuth client saved."},
     {"client_deleted", "OAuth client deleted."},
 };
@@ -240,7 +240,7 @@ static slice render_page(struct web_request *request, const char *file)
 #ifdef SLUICE_TEST_BUILD
     bool fits = markup_check(markup->data, data, &err) == OK;
     if (!fits)
-        op_log(&request->serve.op, LOG_ERROR, "data are not what their page declares",
+        op_log(&request->serve.op, LOG_ERROR, "the data of a page do not match its declaration",
                LOG_CSTR("page", file), LOG_CSTR("message", err.text));
     ASSERT(fits);
 #endif

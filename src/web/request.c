@@ -20,7 +20,7 @@
 #include "web/page.h"
 #include "web/pages.h"
 
-/* The access to a page, and the scope of the session's key that it needs, 0: any. */
+/* The access to a page, and the scope that the session's key needs; 0: any. */
 #define PAGE(access, scope, begin) (&(const struct web_page){access, scope, begin, NULL})
 #define VIEW(view)                 (&(const struct web_page){WEB_SESSION, 0, NULL, view})
 
@@ -229,10 +229,10 @@ static enum op_result check_access(struct web_request *request)
         return OP_NEXT;
     if (!session->is_open && page->access == WEB_CALLBACK &&
         web_link_mark_of_state(web_query(request, "state")).ptr)
-        return web_reply_problem(
-            request, 400, "Not connected",
-            "This was not started here, or it took too long. Open the link that you were sent "
-            "again. If it no longer works, ask for a new one.");
+        return web_reply_problem(request, 400, "Not connected",
+                                 "The sign-in was not started in this browser, or it took too "
+                                 "long. Open the link that you were sent "
+                                 "again. If it no longer works, ask for a new one.");
     if (!session->is_open)
         return ask_to_sign_in(request);
     if (!serve_may(&request->serve, page->view ? page->view->endpoint->scope : page->scope))
@@ -292,7 +292,7 @@ static enum op_result refuse_page(struct serve_request *serve, enum serve_refusa
     } answers[] = {
         [SERVE_NO_PATH] = {404, "Not found", "There is no page at this address."},
         [SERVE_NO_METHOD] = {405, "Method not allowed",
-                             "This address does not answer this method."},
+                             "This address does not accept this method."},
         [SERVE_PAST_RATE] = {429, "Too many requests", "Wait a moment, then try again."},
         [SERVE_MEMORY_BUSY] = {503, "Busy",
                                "The server is busy. Nothing was done. Try again in a moment."},
@@ -381,10 +381,10 @@ static enum op_result read_form(struct serve_request *serve)
     if (!slice_eq_nocase(type, SLICE("application/x-www-form-urlencoded")) &&
         exchange->body.len > 0)
         return web_reply_problem(request, 415, "Not a form",
-                                 "This address accepts only its own form.");
+                                 "This address accepts only the form of its page.");
     /* An empty body is a form without fields (a single button). */
     if (!read_fields(request))
-        return web_reply_problem(request, 400, "Not readable",
+        return web_reply_problem(request, 400, "Unreadable form",
                                  "The form could not be read. Nothing was done.");
     return OP_NEXT;
 }

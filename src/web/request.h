@@ -55,8 +55,8 @@ struct web_view {
 struct web_page {
     enum web_access access;
     uint32_t scope;              /* SCOPE_* that the session's key needs; 0: none */
-    web_step *begin;             /* or */
-    const struct web_view *view; /* which needs the endpoint's scope */
+    web_step *begin;             /* the page's function; NULL: the page is a view */
+    const struct web_view *view; /* the view, which needs the endpoint's scope; NULL: none */
 };
 
 struct web_field {
@@ -64,7 +64,7 @@ struct web_field {
 };
 
 struct web_request {
-    union { /* first */
+    union { /* the first member */
         struct serve_request serve;
         struct api_request call; /* for a page that is a view of an endpoint; begins with serve */
     };
@@ -74,7 +74,7 @@ struct web_request {
     struct web_link link;       /* from the address of a WEB_LINK page; token SLICE_NONE: none */
     struct web_session session; /* is_open: whether the request has a session; its key is
                                  * serve.grant */
-    struct web_field *fields;   /* a form's */
+    struct web_field *fields;   /* the fields of the form that was sent */
     size_t field_count;
     struct pg_query query;
     struct pg_query brief;   /* loads the account's data for the frame; no stmt: not queried */
@@ -92,13 +92,13 @@ struct web_request {
     slice form_origin;
     /* a form that could not be accepted is rendered again with its values (again.c) */
     bool is_signed_out; /* a form without a session: it is read and kept */
-    slice again_notice; /* SLICE_NONE: no such form */
-    slice again_path;   /* that page's path */
+    slice again_notice; /* the notice on that page; SLICE_NONE: no form is rendered again */
+    slice again_path;   /* the path of that page */
     unsigned again_status;
 };
 
 struct web {
-    struct serve serve; /* first */
+    struct serve serve; /* the first member */
     struct api *api;
     struct api_config config;
     struct arena arena; /* holds the markup */

@@ -29,7 +29,7 @@ struct web_session {
     uint8_t key_hash[API_KEY_HASH_LEN];
     char csrf[SESSION_CSRF_LEN + 1];
     int64_t until_ms;
-    slice link_token; /* the connect link's; SLICE_NONE otherwise */
+    slice link_token; /* the token of the connect link; SLICE_NONE otherwise */
 };
 
 /* Draws a new token for the session's forms. The session is also identified by its hash. */

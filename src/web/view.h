@@ -1,7 +1,7 @@
 /*
  * view: the data of a page, written as the JSON that its file declares in <data>, and the reply
- * that renders them. The writer is the one of the API's replies, so a page has an object in the
- * same form as clients.
+ * that renders them. The API's replies use the same writer, so pages and clients get objects in the
+ * same form.
  */
 #ifndef WEB_VIEW_H
 #define WEB_VIEW_H
@@ -12,7 +12,7 @@
 /* Opens the object, and discards one that was begun before; web_reply_view closes it. */
 struct json_writer *view_begin(struct web_request *request);
 
-/* A member, as json_member_str. 0 is null. */
+/* Writes a member, like json_member_str; the nil id becomes null. */
 void view_id(struct json_writer *w, const char *key, struct uuid id);
 /* The display name of a listed key: its name, else its first characters. SLICE_NONE: the key is
  * not in the list. */

@@ -10,7 +10,7 @@ import { Mixed } from '../e2e/support/mixed.mjs';
 const ROUNDS = 200; // two executions and the start of a flow each
 const SECONDS = 60; // the rarest scan runs once in this time, and first when a server has just started
 const RATE = 50; // rounds a second for which the share is measured
-const SHARDS = 8; // the number in a stack
+const SHARDS = 8; // the number of shards in a test deployment
 
 let stack;
 before(async () => {

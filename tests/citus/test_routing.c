@@ -10,7 +10,8 @@
 #include "support/pg_items.h"
 #include "unit.h"
 
-/* Sent to the coordinator, over all shards, only by operators' commands. */
+/* Statements over all shards that are sent to the coordinator. Only operators' commands use
+ * them. */
 static const char *const exceptions[] = {
     "connection_stale",     /* sluice keys rotate: a page of a hundred rows */
     "oauth_client_stale",   /* sluice keys rotate */
@@ -51,7 +52,7 @@ static const char *sample(enum pg_type type)
     static const char *const samples[] = {
         [PG_UUID] = "'00000000-0000-7000-8000-000000000000'",
         [PG_I64] = "1",
-        [PG_TEXT] = "'{}'", /* also of an array */
+        [PG_TEXT] = "'{}'", /* also valid for an array */
         [PG_JSON] = "'{}'",
         [PG_BYTES] = "'\\x00'",
         [PG_TIME] = "now()",
@@ -117,7 +118,8 @@ static bool has(slice text, const char *part)
     return slice_find(text, slice_cstr(part)) >= 0;
 }
 
-/* Every table of the plan is a shard of this index, or a copy. Citus plans none. */
+/* Checks that every table of the plan belongs to this shard or is a copy, and that Citus did not
+ * plan the statement. */
 static void check_one_shard(const struct pg_stmt *stmt, slice plan, const struct shard *shard)
 {
     char sql[512];
@@ -169,7 +171,7 @@ static void test_one_shard(void **state)
     assert_true(of_account > 60);
 }
 
-/* Of a part of the plan that Citus runs; 0 if it runs none. */
+/* The largest number of tasks in a part of the plan that Citus runs; 0 if it runs none. */
 static long tasks_max(slice plan)
 {
     static const char label[] = "Task Count: ";

@@ -40,8 +40,8 @@ fits()
     [[ $1 =~ ^${text//\*/[^/]*}$ ]]
 }
 
-# Prints the files that the patch $1 touches beyond the patterns $2, and those that it leaves out.
-# Without any, it matches exactly.
+# Prints the files that the patch $1 touches beyond the patterns $2, and the patterns that match no
+# touched file. Prints nothing if both agree.
 differences()
 {
     local patch=$1 file pattern found

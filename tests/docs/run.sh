@@ -3,9 +3,9 @@
 # tests/docs/run.sh PATCH
 #
 # The row's patch touches exactly what the row names. With it, the tree builds and the tests of the
-# row pass. Without the part of any one file, the build or one of these tests fails. The copy,
-# build/docs/NAME, starts from the present build and is removed at the end. With KEEP=1 it stays,
-# with the whole patch applied.
+# row pass. If the part for any one file is left out, the build or one of these tests fails. The
+# copy, build/docs/NAME, starts from the present build and is removed at the end. With KEEP=1 it
+# stays, with the whole patch applied.
 set -eu
 
 patch=${1:?usage: tests/docs/run.sh PATCH}

@@ -32,7 +32,7 @@ copy_tree()
     git -C "$tree" add -A
 }
 
-# $1: a file of tests. Its last line is the numbers.
+# $1: a file of tests. Its last line of output has the counts.
 run_in_tree()
 {
     local room=${1#tests/unit/}

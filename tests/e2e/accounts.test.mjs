@@ -112,7 +112,7 @@ test('erase while the server runs: nothing is left, and others are not touched',
   await held.reached(2);
   const erasing = new Running(sluiceBin, ['accounts', 'erase', leaving.id, '--yes', '--settle', '5s'], { env: stack.env });
   await until('no new work begins', () => erasing.log.includes('waiting 5 s for running work to finish'));
-  erasing.kill('SIGSTOP'); // the time to settle is however long it takes
+  erasing.kill('SIGSTOP'); // pauses the command, so that its settle time does not end before the replies
   assert.equal(await stack.cluster.sql(`select disabled_at is not null from sluice.account where account_id = '${leaving.id}'`), 't');
   await held.letGo();
   // work under way is answered, and it is recorded before it is erased

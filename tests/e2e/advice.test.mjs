@@ -86,7 +86,7 @@ test('if an app needs a connection, REST names the route that makes a link', asy
   assert.equal(link.status, 201, link.text);
 });
 
-test('also guard errors and errors of the protocol', async () => {
+test('guard errors and protocol errors also name tools', async () => {
   const at = mcp[many.key];
   for (const [name, args] of [
     ['start_flow', {}], ['start_flow', { template: 'nope' }], ['connect_app', { integration_id: 'gmail', connection_id: 'x' }],

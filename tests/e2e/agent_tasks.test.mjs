@@ -11,7 +11,8 @@ import { Mcp, marked } from './support/mcp.mjs';
 // The share of the recorded tokens and calls that the tasks cost now, rounded up. It may only fall.
 // The aim is 0.5 of the tokens and 0.6 of the calls.
 const REACHED = { tokens: 0.84, calls: 1 };
-// Runs the calls of that time, with the program of that time, and prints the numbers to record.
+// Runs the calls from before the rework, with the program from before it, and prints the numbers to
+// record.
 const isBefore = process.env.SLUICE_AGENT_TASKS === 'before';
 const REST = 'resources/read';
 const APPS = ['gmail', 'notion', 'slack', 'google_calendar', 'stripe'];
@@ -39,7 +40,7 @@ function build(value, scope) {
 }
 
 // The names and identifiers of a call's arguments that the agent cannot know, because they are not
-// in the text. Sentences are its own. Of a time the text has to have the day.
+// in the text. The agent may write sentences. For a time, the text has to contain the day.
 function unknownIn(value, text) {
   const isKnown = (word) => /\s/.test(word) || text.includes(JSON.stringify(word).slice(1, -1)) || (/^\d{4}-\d\d-\d\dT/.test(word) && text.includes(word.slice(0, 10)));
   if (typeof value === 'string') return isKnown(value) ? [] : [value];
@@ -48,9 +49,9 @@ function unknownIn(value, text) {
   return [...names, ...Object.values(value).flatMap((one) => unknownIn(one, text))];
 }
 
-// What a model reads of a reply: its text.
+// The text of a reply, which is what a model reads.
 const textOf = ({ result }) => (result.content ?? result.contents).flatMap(({ text }) => text ?? []).join('');
-// Its JSON. The program of before marked a result as a whole.
+// The JSON of a reply. The program from before the rework marked a result as a whole.
 function jsonOf(reply) {
   const whole = textOf(reply).match(/^BEGIN (\S+)\n(.*)\nEND \1$/s);
   return whole ? JSON.parse(whole[2]) : marked(textOf(reply)).json;
@@ -89,7 +90,7 @@ const night = () => ({
   text: Array.from({ length: 800 }, (_, at) => `${String(at).padStart(4, '0')} the test that ran is test_night_${at}, passed`).join('\n') + '\nthe last test that failed is test_night_999',
 });
 
-// What `reached` of a task is given.
+// The argument of a task's `reached`.
 async function stateAfter({ replies, text }, { person }) {
   const { flowId } = replies.find((one) => one.flowId) ?? {};
   const flow = flowId && (await stage.server.call(person, 'GET', `/api/flows/${flowId}`)).json.flow;

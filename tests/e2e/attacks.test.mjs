@@ -12,7 +12,7 @@ import { turnCpuMsMax, whileCounting } from './support/machine.mjs';
 import { run } from './support/process.mjs';
 import { Scripted, overrides, writeCatalog } from './support/scripted.mjs';
 
-// Needed for the whole run, where a slow provider would limit the other account.
+// Uses the release build: in the whole run, a slower provider would limit the other account.
 const release = (name) => join(dirname(process.env.SLUICE_RELEASE_BIN), name);
 process.env.SLUICE_PROVIDER_BIN = release('sluice-provider');
 const { Stack } = await import('./support/stack.mjs');
@@ -24,11 +24,11 @@ const SECONDS = IS_WHOLE ? 4 : 1; // the measured time of the other account duri
 const MIB = 1024 * 1024;
 const LARGE = 7 * MIB;
 const OUTPUTS = 8;
-const RSS_OVER_IDLE_MAX = (512 + 128) * MIB; // memory-work, and what is not counted
+const RSS_OVER_IDLE_MAX = (512 + 128) * MIB; // memory-work, and memory that is not counted
 const RSS_LEFT_MAX = 64 * MIB;
 const COMES_BACK_MS = 30_000;
-const LATENCY_RATIO_MAX = 2; // in the whole run: a busy machine's short seconds say nothing about latencies
-const CONNECTIONS = 32; // of the other account, each with a request under way
+const LATENCY_RATIO_MAX = 2; // checked only in the whole run: on a busy machine, one second says nothing about latencies
+const CONNECTIONS = 32; // connections of the other account, each with a request under way
 // The minimum of the other account's replies divided by an attacker's. A flood has 200 connections.
 // First come, first served gives the other account 0.4 to 1.0; turns by account give it 2.8.
 const SHARE_MIN = 1.5;
@@ -101,7 +101,7 @@ const mib = (bytes) => `${Math.round(bytes / MIB)} MiB`;
 async function round(begin) {
   server = await serve();
   try {
-    await work(1); // what is made only once is made
+    await work(1); // creates everything that is created only once
     const idle = await memory('VmRSS');
     await writeFile(`/proc/${server.process.pid}/clear_refs`, '5');
     const alone = IS_WHOLE && (await work(SECONDS));
@@ -201,18 +201,19 @@ test('a flood of statements', (t) =>
 // ---- strangers: no account is known yet ----
 
 const STRANGERS = 100; // connections
-const TURNS_MAX = 8; // of the loop, that a readable connection of an account or an app may wait
+const TURNS_MAX = 8; // the most turns of the loop for which a readable connection of an account or an app may wait
 const BODY = 200_000;
 const QUIET = ['read_small'];
 
-// Judged by counts: beside the attack one connection of a quiet account is served without a failure and in its turn, and
-// what it and its app send is read within so many turns. How many pages begin in a turn is a unit test's (loop/test_entrance):
-// a client that gets no processor for a while leaves the strangers alone, and then they have no limit.
+// Checked by counts: during the attack, one connection of a quiet account is served without a
+// failure and in its turn, and what it and its app send is read within TURNS_MAX turns. The number
+// of pages that begin in a turn is tested only in loop/test_entrance: while the client here gets no
+// processor time, the strangers are alone and have no limit.
 async function isFair(t, begin, quiet = QUIET) {
   const read = () => work(SECONDS, quiet, 1);
   server = await serve();
   try {
-    const alone = await read(); // what is made once, is
+    const alone = await read(); // also creates everything that is created only once
     const attackers = await Promise.all(begin());
     const beside = await read();
     const counts = await Promise.all(attackers.map((one) => one.stop()));

@@ -63,7 +63,8 @@ async function waiting() {
   const { flowId } = await api('POST', '/api/flows/start', { flowTemplate: 'mail_with_reminder', input: { to: 'x@example.com', subject: 's', text: 't' } });
   return { id: flowId, ...(await flowIs(flowId, 'waiting')) };
 }
-// Without a count: a call of an earlier flow, resumed or approved, could take the fault.
+// The fault has no count, since a call of an earlier flow that was resumed or approved could use it
+// up.
 async function failed() {
   await stack.provider.faults([{ match: { path_prefix: '/gmail/' }, count: -1, action: { status: 400 } }]);
   const { flowId } = await api('POST', '/api/flows/start', { flowTemplate: 'unread_mail_summary', input: { maxResults: 2 } });

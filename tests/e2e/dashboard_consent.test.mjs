@@ -145,7 +145,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
     assert.match(new URL(visit.page.url()).pathname, /^\/connections\/\d+$/);
     await visit.sees(/files\.read\s+granted/);
     await visit.sees(/files\.write\s+not granted/);
-    await visit.sees('Actions refused without them (1 of 2): Change a file.');
+    await visit.sees('Actions refused without these permissions (1 of 2): Change a file.');
     await visit.sees('the app issued no refresh token');
     const page = new URL(visit.page.url()).pathname;
     await visit.goto('/integrations/picky/actions/change');
@@ -261,9 +261,9 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
       if (integration_id === 'picky') {
         assert.deepEqual(await visit.page.locator('.may li').allInnerTexts(), ['See your <b>files</b>', 'Change your files']);
         await visit.sees('Next, Picky Files will ask for your permission at 127.0.0.1.');
-        assert.doesNotMatch(await visit.text(), /Not requested/, 'it has no optional scopes');
+        assert.doesNotMatch(await visit.text(), /Requested only if/, 'it has no optional scopes');
       }
-      await visit.page.getByText('What it does with them').or(visit.page.getByText('It may then')).last().click();
+      await visit.page.getByText('What it can do with these permissions').or(visit.page.getByText('It may then')).last().click();
       await visit.sees(integration_id === 'picky' ? /Read: Change a file; Look at a file$/m : /Write: Send$/m);
       assert.equal(await visit.page.getByRole('link', { name: 'No', exact: true }).getAttribute('href'), back);
       await visit.sees(`You can return to ${back}`);
@@ -317,7 +317,7 @@ for (const [how, options] of [['with JavaScript', {}], ['without JavaScript', { 
       await visit.press('Allow');
     };
     await visit.goto(await link('picky', { email: 'ada@example.com' }));
-    await visit.sees('Only ada@example.com can be connected with it.');
+    await visit.sees('Only ada@example.com can be connected with this link.');
     await visit.press('Continue');
     await connect('bob@example.com', 'Connect Picky Files');
     assert.equal(await visit.title(), 'Not connected');

@@ -120,7 +120,7 @@ test('the fields of a start are those of its schema, and errors are shown at the
   await visit.press('Start');
   assert.match(await visit.page.getByRole('alert').innerText(), /Nothing was started/);
   assert.match(await visit.page.locator('#fault-pages').innerText(), /^Pages: 1 must match/);
-  assert.equal(await visit.page.locator('#fault-due').innerText(), 'Due: it must be filled in');
+  assert.equal(await visit.page.locator('#fault-due').innerText(), 'Due: this field is required');
   assert.deepEqual(await visit.page.locator('[aria-invalid=true]').evaluateAll((all) => all.map(({ name }) => name)), ['input.pages', 'input.due']);
   assert.deepEqual([await field('status').inputValue(), await field('connectionId').inputValue()], ['In progress', `${connections[0].id}`]);
   await field('pages').fill(pages.join('\n'));
@@ -222,7 +222,7 @@ for (const [how, options] of WAYS) {
     assert.equal(await links(), 0);
     await visit.goto(`/connections/${notes}`);
     await visit.press('Disconnect');
-    await visit.sees('1 running or waiting flow has a step left that uses it');
+    await visit.sees('1 running or waiting flow still has a step that uses it');
     assert.equal(await links(), 1);
     await visit.fits();
     if (how !== 'without JavaScript') await visit.isAccessible();
@@ -326,7 +326,7 @@ for (const [how, options] of WAYS)
     assert.equal((await dashboard.call({ key }, 'GET', '/api/integrations?page_size=1')).status, 200);
     await visit.page.reload();
     assert.equal((await visit.page.locator('#new-key').innerText()).trim(), key);
-    await visit.sees('For one minute');
+    await visit.sees('within one minute');
     assert.equal(await keysNamed(name), 1);
     // With other values, this is not the request that the form made.
     const changed = new URLSearchParams(posts[0].postData());
@@ -336,7 +336,7 @@ for (const [how, options] of WAYS)
     // the secret is not shown again after the minute that the page names
     await dashboard.stack.cluster.sql(`update sluice.api_key set created_at = now() - interval '1 minute' where name = '${name}'`);
     await visit.page.reload();
-    assert.equal(await visit.title(), 'This key was created before');
+    assert.equal(await visit.title(), 'This key has already been created');
     assert.ok(!(await visit.page.content()).includes(key));
     await visit.fits();
     assert.equal(await keysNamed(name), 1);

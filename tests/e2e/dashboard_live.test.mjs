@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test';
 import { hold, until } from './support/client.mjs';
 import { Dashboard, PHONE } from './support/dashboard.mjs';
 
-const DECIDE = 'The flow now waits for your decision.';
+const DECIDE = 'The flow is now waiting for your decision.';
 const CHANGED = 'This page has changed.';
 const LOST = 'Connection lost. Trying again.';
 
@@ -93,7 +93,7 @@ test('the mouse over "Approve": decisions of others move nothing, and a late pre
   assert.equal(await visit.page.getByLabel('Note').inputValue(), 'mine');
   await Promise.all([visit.page.waitForNavigation(), aimed.click()]);
   assert.equal(await visit.title(), 'Already approved');
-  await visit.sees('Your note was not kept');
+  await visit.sees('Your note was not saved');
   await visit.end();
 });
 

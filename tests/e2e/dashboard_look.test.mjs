@@ -12,7 +12,7 @@ import { must } from './support/process.mjs';
 
 const PICTURES = new URL('../../build/screenshots/', import.meta.url).pathname;
 const PICTURE_BYTES_MAX = 64e3;
-const SCRIPT_BYTES_MAX = 4e3; // as it is
+const SCRIPT_BYTES_MAX = 4e3; // gzipped
 
 let dashboard, account, waiting, failed, completed, good, bad, connection;
 
@@ -158,7 +158,7 @@ async function walk() {
     '/connections', '/docs', '/docs/createExecution', '/sign-out', '/keys', '/keys/new', `/keys/${keys[0].id}/revoke`, `/flows/${waiting}/cancel`, `/flows/${completed}/cancel`, `/flows/${completed}/again`, `/connections/${connection}/delete`,
     ...connections.map(({ id }) => `/connections/${id}`), '/connections/1', '/connect/none', '/nowhere/at/all', '/executions/00000000-0000-4000-8000-000000000000', '/connect/callback?state=none&code=none',
   ]) {
-    // an address without a route also has a page, and all of this is true of it
+    // an address without a route also has a page, and the same checks apply to that page
     assert.ok(path.startsWith('/nowhere/') || known.some((one) => one.method === 'GET' && matches(one.path, dashboard.base + path)), `${path} has no route`);
     await visit.page.setViewportSize(PHONE);
     await visit.goto(path);

@@ -133,7 +133,7 @@ test('an update shows what changes in each item, and which step read it', async 
   assert.deepEqual(await visit.page.locator('.calls h3').allInnerTexts(), ['Prepare the offsite in March', 'Clean up the wiki']);
   // a property with an unchanged value is not listed, and one that did not exist is shown as empty
   assert.deepEqual(await table(0), [['Property', 'Now', 'Then'], ['Due', read.output[0].properties.Due.date.start, '2031-12-06']]);
-  assert.match(await call(0).locator('.diff + p').innerText(), /^1 further property stays\. “Now” is what “Notion: Get a page” read .*\.$/);
+  assert.match(await call(0).locator('.diff + p').innerText(), /^1 further property does not change\. “Now” is what “Notion: Get a page” read .*\.$/);
   assert.equal(await call(0).locator('.diff + p time').getAttribute('datetime'), read.completedAt);
   assert.deepEqual(await table(1), [['Property', 'Now', 'Then'], ['Due', 'empty', '2031-12-06'], ['Status', 'Not started', 'In progress']]);
   assert.match(await call(1).locator('.diff + p').innerText(), /^“Now” is what/);
@@ -274,13 +274,13 @@ test('the audit trail: who did what, filters in the address, pages, and CSV with
   assert.match(await rows.last().innerText(), /An API key was created|The account was created/);
   await visit.press('Newer');
   assert.equal(await rows.first().innerText(), first);
-  await visit.page.getByLabel('What').selectOption('All of API keys');
+  await visit.page.getByLabel('What').selectOption('All API key events');
   await visit.press('Show');
   assert.equal(new URL(visit.page.url()).search, '?kind=key&by=&period=');
   for (const row of await rows.allInnerTexts()) assert.match(row, /An API key was created/);
   await visit.page.getByLabel('Who').selectOption({ label: `${evil} (${made.prefix})` });
   await visit.press('Show');
-  await visit.sees('No such events');
+  await visit.sees('No events match');
   await visit.page.getByLabel('What').selectOption('');
   await visit.page.getByLabel('When').selectOption('the last hour');
   await visit.press('Show');
@@ -331,7 +331,7 @@ test('a filter that a list does not know is refused with the possible values', a
     ['/flows?status=blocked', 'status must be one of: running waiting completed failed cancelled approval.'],
     ['/flows?template=%FF', 'template must be the key of a template.'],
     ['/audit?kind=nope', 'kind must be one of, or the first word of: account.created'],
-    ['/audit?by=%FF', 'by must be an actor of the trail.'],
+    ['/audit?by=%FF', 'by must be an actor in the audit trail.'],
     ['/audit.csv?period=1', 'period must be one of: 1h 24h 7d 30d.'],
   ]) {
     const reply = await visit.page.goto(`${dashboard.base}${path}`);
@@ -388,7 +388,7 @@ test('a connection: what it may do, scopes in words, and nothing that one click 
   // a scope that was granted without a request is also shown in words
   await visit.sees(/Read your mail and its settings https:\/\/www\.googleapis\.com\/auth\/gmail\.readonly\s+granted/);
   await visit.sees(/not delete it for good\s+https:\/\/www\.googleapis\.com\/auth\/gmail\.modify\s+not granted/);
-  await visit.sees('Actions refused without them');
+  await visit.sees('Actions refused without these permissions');
   await visit.press('All actions');
   const scope = async (title) => (await visit.page.locator('section:has(#actions) tbody tr', { has: visit.page.getByRole('link', { name: title, exact: true }) }).innerText()).split(/\s*\t\s*/);
   assert.deepEqual([await scope('Get a message'), await scope('Send a message')], [['Get a message', 'read', 'granted', 'none'], ['Send a message not granted cannot be undone', 'write', 'missing', 'needed']]);
@@ -416,7 +416,7 @@ test('a connection: how often its app is called, and the calls through it, here 
   assert.equal(hours.length, 24);
   assert.equal(hours.filter((text) => text.endsWith(': 40 succeeded, 2 failed, 1 blocked')).length >= 22, true, hours.join('\n'));
   const users = async () => (await visit.page.locator('section:has(#users)').innerText()).replace(/\s+/g, ' ');
-  assert.match(await users(), /Flows No running or waiting flow has a step left that uses it\. Templates .*Unread mail summary .*Keys mail-agent\s*$/);
+  assert.match(await users(), /Flows No running or waiting flow still has a step that uses it\. Templates .*Unread mail summary .*Keys mail-agent\s*$/);
   assert.doesNotMatch(await users(), /Reschedule tasks/);
   await visit.fits();
   await visit.press('mail-agent');
@@ -425,11 +425,11 @@ test('a connection: how often its app is called, and the calls through it, here 
   await visit.sees('No calls to Notion.');
   assert.match(await users(), /Flows waiting Task pages in Notion for unread mails Templates Reschedule tasks Unread mail to tasks Keys None in the last 200 calls\.\s*$/);
   await visit.press('Disconnect');
-  await visit.sees('1 running or waiting flow has a step left that uses it');
+  await visit.sees('1 running or waiting flow still has a step that uses it');
   assert.equal(await visit.page.locator('main .list a').getAttribute('href'), `/flows/${id}`);
   assert.equal(await visit.page.getByText('Some of the latest calls').count(), 0);
   await visit.goto(`/connections/${gmail}/delete`);
-  await visit.sees('Some of the latest calls used it, with the key mail-agent');
+  await visit.sees('Some of the latest calls used it with the key mail-agent');
   await visit.end();
 });
 
@@ -581,15 +581,15 @@ test('the overview: calls over a period as a chart with its text, what fails by 
   // the day before is counted in whole hours; its last hour counts only up to the current minute
   await dashboard.counted(other, [['gmail', 'list_messages', 'succeeded', '', 1800], ['gmail', 'send_message', 'failed', 'timeout', 57]], 2, 26);
   await visit.goto('/');
-  const chart = visit.page.getByRole('img', { name: /^3,714 in all: 3,600 succeeded, 90 failed, 24 blocked; most at \d\d \w{3} \d\d:\d\d UTC$/ });
+  const chart = visit.page.getByRole('img', { name: /^3,714 in total: 3,600 succeeded, 90 failed, 24 blocked; most at \d\d \w{3} \d\d:\d\d UTC$/ });
   assert.equal(await chart.locator('path').count() > 24, true);
   assert.equal(await chart.locator('.hit path').count(), 24);
   assert.match(await chart.locator('.hit path').last().locator('title').textContent(), /UTC: 1,200 succeeded, 30 failed, 8 blocked$/);
   const kpis = async () => (await visit.page.locator('.kpi').allInnerTexts()).map((text) => text.replace(/\s+/g, ' ').trim());
   const [calls, share, time] = await kpis();
   assert.equal(calls, '3,714 as many as the day before');
-  assert.equal(share, '2.4 % of all that were tried; 3.1 % the day before');
-  assert.match(time, /^\d+ ms 95 % took less\. The median is \d+ ms\.$/);
+  assert.equal(share, '2.4 % of all calls that were tried; 3.1 % the day before');
+  assert.match(time, /^\d+ ms 95 % of calls took less\. The median is \d+ ms\.$/);
   assert.deepEqual(await visit.page.locator('.plot').first().locator('.y span').allTextContents(), ['2,000', '1,000', '0']);
   // lines of the failure rate of calls that were sent, and of the response times: three equal hours
   const lines = visit.page.locator('#executions .split .plot');
@@ -637,7 +637,7 @@ test('the overview: apps by health, then connected ones without calls, eight in 
   await dashboard.stack.cluster.sql(`update sluice.connection set status = 'reauth_required', error = 'gone' where account_id = '${own.id}' and integration_id = 'probe'`);
   await visit.goto('/');
   assert.deepEqual(await rowsOf(visit, '#apps'), ['Notion 60 5.0 % N ms failing', 'Slack 30 0.0 % 3.9 s slow', 'GitHub 27 0.0 % N ms works', 'Probe 6 - - reconnect', 'Gmail 0 - - no calls']);
-  assert.match((await visit.page.locator('#waiting').innerText()).replace(/\s+/g, ' '), /^Needs you 1 All approvals Pr Probe needs to be reconnected: \S+ gone\. Calls that use it are refused until then: 6 calls to Probe in the last 24 h\. 6 blocked Reconnect$/);
+  assert.match((await visit.page.locator('#waiting').innerText()).replace(/\s+/g, ' '), /^Needs you 1 All approvals Pr Probe needs to be reconnected: \S+ gone\. Until then, calls that use it are refused: 6 calls to Probe in the last 24 h\. 6 blocked Reconnect$/);
   assert.equal((await nav(visit).locator('a[href="/integrations"]').textContent()).trim(), 'Apps, to reconnect: 1');
   await dashboard.counted(own, ['asana', 'jira', 'stripe', 'zendesk', 'hubspot'].map((app) => [app, 'x', 'succeeded', '', 1]));
   await visit.goto('/');
@@ -845,12 +845,12 @@ test('flows: title, requester and state of each, counts by state; a new one appe
   const cells = async (id) => (await row(id).innerText()).split('\t').map((text) => text.trim());
   const [state, title, asker, stands] = await cells(waits);
   assert.deepEqual([state, title.split(/\s*\n\s*/), asker], ['waiting', ['Task pages in Notion for unread mails', 'Unread mail to tasks'], 'night-agent']);
-  const [, until, step] = stands.match(/^waits for a decision until (.*\d.*)\s*\n\s*(.+)$/);
+  const [, until, step] = stands.match(/^waiting for a decision until (.*\d.*)\s*\n\s*(.+)$/);
   assert.ok(until && step);
-  assert.match((await cells(timed))[3], /^continues \S.*\n\s*\S/);
+  assert.match((await cells(timed))[3], /^will continue \S.*\n\s*\S/);
   assert.equal((await cells(done))[3], `all ${steps.length} steps done`);
   const counts = () => visit.page.locator('#counts').innerText().then((text) => text.replace(/\s+/g, ' '));
-  assert.equal(await counts(), '0 running 1 waiting for approval 2 waiting in all 1 completed, 24 h 0 failed, 24 h');
+  assert.equal(await counts(), '0 running 1 waiting for approval 2 waiting in total 1 completed, 24 h 0 failed, 24 h');
   await visit.fits();
   // a removed key is shown by its id, the only part that is left
   await dashboard.stack.cluster.sql(`delete from sluice.api_key where account_id = '${own.id}' and id = '${key}'`);
@@ -1093,7 +1093,7 @@ test('run again, a flow: a page shows the connection, the action and its severit
   await person.goto(`/flows/${id}`);
   await person.press('Run again');
   assert.equal(await person.title(), 'Run “Task pages in Notion for unread mails” again?');
-  await person.sees('with the key lead <i>');
+  await person.sees('and the key lead <i>');
   const { connections } = (await dashboard.call(own, 'GET', '/api/connections?integration_id=notion')).json;
   await person.sees(`write Create a page (Notion), as ${connections[0].label}, once for each item`);
   await person.sees('after an approval that shows it');
@@ -1176,14 +1176,14 @@ test('run again, an execution: the input can be changed, a write needs its check
   // a write
   const sent = await run('gmail', 'send_message', { to: 'a@b.example', subject: 'first', text: 't' }, { confirm: true });
   await visit.goto(`/executions/${sent.execution_id}/again`);
-  await visit.sees('This cannot be undone.');
+  await visit.sees('The action cannot be undone.');
   const box = visit.page.getByLabel('Run this write action with exactly this input');
   assert.equal(await box.evaluate((one) => one.required), true);
   await input.fill('{"to": "a@b.example", "subject": "second", "text": "t"}');
   const path = `/executions/${sent.execution_id}/again`, bare = await fieldsOf(visit, ['csrf', 'once', 'input']);
   const refused = await post(visit, path, bare);
   assert.equal(refused.status, 400);
-  assert.match(refused.text, /It was not confirmed\. Nothing was run/);
+  assert.match(refused.text, /The action was not confirmed\. Nothing was run/);
   const [first, second] = [await post(visit, path, { ...bare, confirm: 'yes' }), await post(visit, path, { ...bare, confirm: 'yes' })];
   assert.deepEqual([first.status, second.status], [303, 303]);
   assert.equal(first.to, second.to);

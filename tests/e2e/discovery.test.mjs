@@ -172,7 +172,7 @@ test('search finds integrations and actions', async () => {
   assert.deepEqual([app.kind, app.integration_id, app.action_id, app.title], ['integration', 'gmail', null, 'Gmail']);
   const [exact] = (await search('query=gmail_get_thread')).json.items;
   assert.equal(exact.action_id, 'get_thread');
-  assert.deepEqual((await search('query=kilimanjaro')).json.items, []); // no word of it is known
+  assert.deepEqual((await search('query=kilimanjaro')).json.items, []); // the index knows no word of the query
 });
 
 test('a search accepts sentences, and says how relevant its results are', async () => {
@@ -342,7 +342,7 @@ test('a misspelled id gets an error with the id that is meant', async () => {
   assert.equal(await run('slack', 'send_message'), 'Slack has no action "send_message"; did you mean "post_message"? Nothing was done.');
   assert.equal(await said('/api/actions/jira/create_ticket'), 'Jira has no action "create_ticket"; did you mean "create_issue"?');
   assert.match(await tool('slack_send_message'), /did you mean "post_message"/);
-  // the tool that recommended_next_action names is not one of an app
+  // the tool that recommended_next_action names does not belong to an app
   const connect = "sluice.connect_app connects an app. It is not one of an app's tools. Nothing was done.";
   assert.equal(await tool('sluice.connect_app'), connect);
   assert.equal(await run('sluice', 'connect_app'), connect);

@@ -11,8 +11,8 @@ import { Stack } from './support/stack.mjs';
 
 const PASSWORD = 'p@ss:w0rd', AUTHORIZATION = `Basic ${Buffer.from(`agent:${PASSWORD}`).toString('base64')}`;
 let stack, server, account, provider, proxy, port;
-const asked = []; // of the proxy: {target, authorization}
-const failing = []; // what it does instead, once each
+const asked = []; // requests to the proxy: {target, authorization}
+const failing = []; // what the proxy does instead of connecting, once each
 const sockets = new Set();
 
 const instead = {

@@ -45,7 +45,7 @@ const SCENES = {
   },
   'whose approval expires': async (server, subject) => {
     const id = await start(server, { subject, expires: 0.6 });
-    const { steps } = await reaches(id, 'waiting', 'failed'); // The flow has the latter if the first check came too late.
+    const { steps } = await reaches(id, 'waiting', 'failed'); // It has already failed if the first check came too late.
     return { id, time: Date.parse(steps.find((step) => step.stepKey === 'ask').expiresAt) };
   },
   'whose approval has expired': async (server, subject) => {

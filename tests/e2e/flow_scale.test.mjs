@@ -8,12 +8,12 @@ import { Stack } from './support/stack.mjs';
 import { copies } from './support/waiting.mjs';
 
 const WAITING = 100_000;
-const IN_THE_HEAP = 50_000; // due within the next minute: at most about so many are in memory
+const IN_THE_HEAP = 50_000; // timers due within the next minute, of which at most about this many are in memory
 const BYTES_MAX = 20e6;
-const TRANSACTIONS_MAX = 3; // a second, on an idle node, heartbeat included
+const TRANSACTIONS_MAX = 3; // per second on an idle node, including its heartbeat
 const SETTLE_S = 10; // a connection reports its counts to PostgreSQL at most this much later
 const IDLE_S = 8;
-const AHEAD_S = 58; // when the first is due, so that they fall into the next minute: later where this machine is slow
+const AHEAD_S = 58; // until the first timer is due, so that most are due within the next minute; more on a slow machine
 const READY_MS_MAX = 15_000; // 300 on a quiet machine
 const HOT_MIN = 0.95;
 

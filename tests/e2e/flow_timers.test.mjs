@@ -9,8 +9,8 @@ import { Stack } from './support/stack.mjs';
 import { copies } from './support/waiting.mjs';
 
 const TIMERS = 10_000;
-const P99_LATE_S_MAX = 2; // 0.1 on a quiet machine. The limit is far off, since a slow machine is not the server's fault.
-const INSTANT_S_MAX = 5; // 0.8
+const P99_LATE_S_MAX = 2; // 0.1 on a quiet machine. The limit is much higher, since a slow machine is not the server's fault.
+const INSTANT_S_MAX = 5; // 0.8 on a quiet machine
 const ROUNDS_MAX = 3; // another round if the machine was busy with something else
 const STOLEN_MAX = 0.05; // If the host takes this share of the processors in every round, the lateness says nothing about the server.
 

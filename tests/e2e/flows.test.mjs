@@ -143,7 +143,7 @@ test('a flow fails at its deadline', async () => {
   assert.equal(step(flow, 'rest').error.code, 'timeout');
 });
 
-// The provider answers neither. The times that the server wrote show what ended the call.
+// The provider answers neither call. The times that the server stored show what ended each call.
 test('a call ends at the configured timeout or with its flow, whichever comes first', async () => {
   const brief = await stack.serve({ args: ['--execution-timeout', '300ms'] });
   const held = await hold(stack.provider, SLEEP);
@@ -327,7 +327,7 @@ for (const verb of ['cancel', 'resume'])
     await Promise.all([0, 5, 10, 15, 20, 25, 30, 40].map(async (ms, i) => {
       const at = Date.now() + 1000;
       const id = await start('probe_wait', { until: new Date(at).toISOString() }, i % 2 ? one : two);
-      await reaches(id, 'waiting', 'completed'); // the latter if this took longer than the wait
+      await reaches(id, 'waiting', 'completed'); // completed if this took longer than the wait
       await new Promise((resolve) => setTimeout(resolve, at + ms - 10 - Date.now()));
       const reply = await post(one, `${id}/${verb}`);
       const flow = await reaches(id, verb === 'cancel' ? 'cancelled' : 'completed');

@@ -34,7 +34,7 @@ const patiently = (server, path, body) =>
 const reaches = (server, id, ...statuses) =>
   until(`the flow is ${statuses.join(' or ')}`, async () => {
     const flow = await view(server, id);
-    return statuses.includes(flow.flow?.status) && flow; // none while the database does not answer
+    return statuses.includes(flow.flow?.status) && flow; // there is no flow in the reply while the database does not answer
   });
 
 test('a drain hands flows over: calls under way end, no write is made twice, and no adoption is counted', async () => {

@@ -11,7 +11,7 @@ import { Stack } from './support/stack.mjs';
 const SOAK_SECONDS = Number(process.env.SOAK_SECONDS ?? 0);
 // Longer than the wait for a connection; in the long form also longer than a lease.
 const FROZEN_MS = SOAK_SECONDS ? [16_000, 20_000] : [8_000, 8_500];
-const TIMEOUT = '2s'; // of a statement: short, but longer than any takes on a slow machine
+const TIMEOUT = '2s'; // for a statement: short, but longer than any statement takes on a slow machine
 const SILENT = /the database has gone silent/g;
 let stack, server, account, flowId;
 
@@ -40,7 +40,7 @@ const recovered = async (as) =>
   Number(new RegExp(`^sluice_recovered_total\\{as="${as}"\\} (\\d+)`, 'm').exec(await server.metrics())?.[1] ?? 0);
 
 // A timer's take that committed late: this node owns the row, but has no run of the flow. The last
-// test found this case.
+// test in this file found this case.
 async function loseFlow() {
   const body = { flowTemplate: 'probe_wait', input: { seconds: 3600 } };
   flowId = (await server.call(account.key, 'POST', '/api/flows/start', body)).json.flowId;
@@ -152,7 +152,7 @@ test('orphans are ended according to what is known of them, and runs under way a
     select account_id, ${key}, '${id}', fingerprint, state, '${who}', integration_id, action_id, connection_id,
       ${is_write}, started_at, now() + interval '1 day'
     from sluice.idempotency_key where state = 'in_flight' and owner = '${owner}' limit 1;`;
-  const near = (n) => ids.recorded.slice(0, -12) + String(n).padStart(12, '0'); // of today
+  const near = (n) => ids.recorded.slice(0, -12) + String(n).padStart(12, '0'); // an id with the time of a run of today
   const own = (id) => `E'\\x01${id}'`;
   const released = await recovered('released');
   await sql(`

@@ -197,10 +197,10 @@ for (const [code, hint] of [
     const asked = harbour.seen.length;
     const held = await run('list_bookings', {}, {}, account);
     assert.deepEqual([held.status, held.error_code, harbour.seen.length], ['blocked', 'rate_limited', asked], 'it gets no call before that time');
-    await done('list_bookings', {}); // another connection does
+    await done('list_bookings', {}); // another connection is served
   });
 
-test('at most four at once', async () => {
+test('at most four calls run at the same time', async () => {
   harbour.mostAtOnce = 0;
   await Promise.all(Array.from({ length: 9 }, () => done('list_marinas', {})));
   assert.ok(harbour.mostAtOnce >= 1 && harbour.mostAtOnce <= 4, `${harbour.mostAtOnce}`);

@@ -344,7 +344,7 @@ test('behind nginx with limit_req: a limit in the manifest avoids refusals there
     const rash = await times(80, () => run(a, 'unaware', 'read', other));
     for (const reply of rash)
       assert.ok(reply.status === 200 || reply.json.error_code === 'rate_limited', reply.text);
-    assert.ok(rash.filter((reply) => reply.status === 200).length > 21); /* by trying again */
+    assert.ok(rash.filter((reply) => reply.status === 200).length > 21); /* the others waited and tried again */
   } finally {
     await other.stop();
     await nginx.stop();

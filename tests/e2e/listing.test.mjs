@@ -41,7 +41,7 @@ test('executions, newest first, without the provider’s replies', async () => {
   const failed = (await server.execute(a.key, 'gmail', 'get_message', { id: 'ffffffffffffffff' })).json;
   assert.equal(failed.status, 'failed', JSON.stringify(failed));
   const notion = (await server.execute(a.key, 'notion', 'get_self', {})).json;
-  assert.equal((await server.execute(a.key, 'gmail', 'nope', {})).status, 409); // blocked: none
+  assert.equal((await server.execute(a.key, 'gmail', 'nope', {})).status, 409); // blocked, so there is no execution
   const { status, json, text } = await get(a.key, '/api/executions');
   assert.equal(status, 200, text);
   assert.equal(json.next_cursor, null);

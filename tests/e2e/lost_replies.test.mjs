@@ -23,7 +23,7 @@ const INTENTS = Number(process.env.SLUICE_RUNS ?? 120);
 const AT_ONCE = 48;
 const LANES = 6; // accounts whose connections are refused and made again, with one intent at a time in each
 const ROUNDS_MAX = 12;
-const FAILED_MAX = 5; // that are reported
+const FAILED_MAX = 5; // the number of failures that are reported
 
 // ---- the deployment ----
 

@@ -113,7 +113,7 @@ test('the state of an app counts all of them', async () => {
   let refused;
   await until('the cache has expired', async () => (refused = await server.execute(account.key, 'probe', 'read_label', { id: 'INBOX' })).status === 409);
   assert.equal(refused.json.error_code, 'policy_blocked');
-  assert.match(refused.json.hint, /one of 1 \(user 1\), .*10 \(user 10\)/);
+  assert.match(refused.json.hint, /one of 1, 2, .*, 10\./);
   // all earlier connections are dead, so the only live connection is used
   await stack.cluster.sql(`update sluice.connection set status = 'reauth_required', error = 'gone' where account_id = '${account.id}' and id <= ${MANY}`);
   assert.equal(await state('probe'), 'connected');

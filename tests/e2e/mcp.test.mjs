@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as OldTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { until } from './support/client.mjs';
 import { LEGACY, MODERN, Mcp, SCHEMAS, connect, inside, meta, contentOf } from './support/mcp.mjs';
 import { Stack } from './support/stack.mjs';
 import { faultsOf } from './support/tool_rules.mjs';
@@ -455,9 +456,18 @@ test('a connection is named by its label, and a result names it where an app has
     assert.equal(dry.connection.id, id, JSON.stringify(dry));
     assert.equal((await read({ connection_id: name })).status, 'succeeded', name);
   }
-  assert.match((await read({ connection_id: 'wrok' })).error, new RegExp(`^There is no connection "wrok" of probe .* Choose one of: ${first.id} "work", ${second} "at `));
+  // Labels are data from outside: sentences name ids alone, and a marked member has the labels.
+  const refusal = async (connection_id, key = several.key) => inside(await new Mcp(server.base, key).call('run_action', { integration_id: 'probe', action_id: 'read_label', input: { id: 'INBOX' }, connection_id }));
+  const ids = [{ id: first.id }, { id: second }];
+  const wrong = await refusal('wrok');
+  assert.deepEqual(wrong.own, { error: 'No connection of probe has this label. Nothing was done. Choose one of `connections`.', connections: ids });
+  assert.deepEqual(wrong.outside, { connections: [{ label: 'work' }, { label: 'at "home" END' }] });
+  const blind = await refusal('wrok', await stack.key(several.id, ['--scopes', 'execute']));
+  assert.deepEqual([blind.own.connections, blind.outside], [ids, undefined]);
   await label(second, 'work');
-  assert.match((await read({ connection_id: 'work' })).error, new RegExp(`^Several connections of probe .*by its id: ${first.id} "work", ${second} "work"$`));
+  const both = await refusal('work');
+  assert.match(both.own.error, /^Several connections of probe have this label\. .* by its id\.$/);
+  assert.deepEqual(both.json.connections, ids.map((one) => ({ ...one, label: 'work' })));
   // With no connection, or no such app, the execution says so.
   assert.equal((await read({ integration_id: 'notion', action_id: 'get_self', input: {}, connection_id: 'work' })).error_code, 'integration_not_connected');
   assert.equal((await read({ integration_id: 'nope', connection_id: 'work' })).error_code, 'integration_not_found');
@@ -474,4 +484,14 @@ test('a connection is named by its label, and a result names it where an app has
   const sent = await at.ask('tools/call', { name: 'run_action', arguments: args, ...answer }, { capabilities: { elicitation: {} } });
   assert.equal(contentOf(sent.result).status, 'succeeded', JSON.stringify(sent.result));
   assert.equal((await stack.provider.ledger()).length, before + 1);
+  // Without a default, hints and errors name ids, too.
+  await stack.cluster.sql(`update sluice.connection set is_default = false where account_id = '${several.id}' and integration_id = 'probe'`);
+  const ambiguous = await until('the change is seen', async () => {
+    const result = await refusal(undefined);
+    return result.own.error_code === 'policy_blocked' && result;
+  });
+  assert.match(ambiguous.own.hint, new RegExp(`run_action with connection_id, one of ${first.id}, ${second}\\. list_connections shows their labels\\.$`));
+  assert.deepEqual(Object.keys(ambiguous.own.display), ['title'], JSON.stringify(ambiguous.own));
+  const link = inside(await at.call('connect_app', { integration_id: 'probe', force_reconnect: true }));
+  assert.match(link.own.error, new RegExp(`with connection_id: ${first.id}, ${second}\\. list_connections shows their labels\\.$`));
 });

@@ -263,7 +263,10 @@ test('what only looks like a slip is refused as it is', async () => {
     const result = contentOf(await ask('run_action', { ...LIST, input }));
     assert.deepEqual([result.error_code, result.coerced, result.message.includes(place)], ['validation_error', undefined, true], JSON.stringify([input, result]));
   }
-  for (const input of ['[1]', '{"a":', 'text']) {
+  const nested = (depth) => `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`;
+  // as deep as a request may nest, with the three objects around it; and one deeper
+  assert.equal(contentOf(await ask('run_action', { ...LIST, input: nested(61) })).error_code, 'validation_error');
+  for (const input of ['[1]', '{"a":', 'text', nested(62)]) {
     const result = await ask('run_action', { ...LIST, input });
     assert.ok(result.isError && result.content[0].text.includes('object'), JSON.stringify(result));
   }

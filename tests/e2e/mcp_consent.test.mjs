@@ -1,4 +1,4 @@
-// No write without a person (src/mcp/README.md): a client that shows forms is asked about every
+// Writes over MCP need a person (src/mcp/README.md): a client that shows forms is asked about every
 // tool that writes and every start that confirms a write, whatever the model claims. A key that
 // refuses unattended writes makes none without a form. Tests every tool of every app and every
 // template, all connected, with a provider that counts calls.
@@ -71,7 +71,7 @@ test('a key that refuses unattended writes makes none without a form, and says w
     for (const result of [await run(keys.refuse, action), await run(keys.refuse, action, {}, {}), await ask(keys.refuse, nameOf(action), { ...inputOf(action), confirm: true })]) {
       const { status, error_code, message, hint } = contentOf(result);
       assert.deepEqual([result.isError, status, error_code], [true, 'blocked', 'policy_blocked'], nameOf(action));
-      assert.match(message, /needs the yes of a person, for which this client has no form(?:, and it cannot run as it is: .*)?\. Nothing was done\.$/, nameOf(action));
+      assert.match(message, /needs the consent of a person, but this client cannot show a form(?:, and it cannot run as it is: .*)?\. Nothing was done\.$/, nameOf(action));
       assert.match(hint, /Use a client that can show a form \(MCP elicitation\)/);
       assert.doesNotMatch(hint, /confirm: true/);
     }

@@ -44,8 +44,8 @@ async function approve(flowId, account) {
 
 const ledger = async () => (await stack.provider.ledger()).length;
 
-// run: how a model gets the result of a read from an app that is not connected, and of a write.
-// Returns the questions that the client asked its user.
+// run: how a model gets the result of a read from an app that is not connected, and the result of a
+// write. Returns the questions that the client asked its user.
 async function walk(name, options, run) {
   const account = { name, ...(await stack.account(name, { apps: [] })) };
   const client = await connect(server.base, account.key, options);

@@ -28,7 +28,7 @@ function members(bytes) {
 const LARGE = members(7.5 * MIB);
 
 let stack, server, serve, greedy, other, provider, calls = 0;
-const attacks = []; // all of them, to be made again on another server
+const attacks = []; // all attacks, to be repeated on another server
 
 before(async () => {
   stack = await Stack.start();

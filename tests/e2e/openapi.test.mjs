@@ -14,7 +14,7 @@ import { Stack } from './support/stack.mjs';
 
 const redocly = new URL('node_modules/@redocly/cli/bin/cli.js', import.meta.url).pathname;
 const write = { to: 'ada@example.com', subject: 'Contract', text: 'x' };
-const asked = []; // of prism: {method, url}
+const asked = []; // requests to prism: {method, url}
 let stack, server, account, other, revoked, reader, contract;
 
 before(async () => {

@@ -1,5 +1,5 @@
 // Sends the attacks of support/attacks.mjs over a real socket, whole and byte by byte: each is
-// refused, its connection is closed, and there is never a second reply (failure 4).
+// refused, its connection is closed, and there is never a second reply.
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { SMUGGLED, chunkAttacks, headAttacks } from './support/attacks.mjs';

@@ -200,7 +200,7 @@ test('the types of the steps of a flow are documented as they are', async () => 
   for (const one of enums) assert.deepEqual(one, types);
 });
 
-test('the table of alarms and the alerts name the same metrics, and the Grafana dashboard has them; everything that it, they and top name exists', async () => {
+test('the table of alarms and the alerts name the same metrics, which the Grafana dashboard shows; every metric that the alerts, the dashboard or top name exists', async () => {
   const names = (text) => new Set([...text.matchAll(/\b(?:sluice|process)_[a-z_]+/g)].map(([name]) => name.replace(/_(bucket|sum|count)$/, '')));
   const read = (name) => readFile(join(root, 'contrib/observability', name), 'utf8');
   const alerts = names((await read('alerts.yml')).replaceAll(/^ *description:.*$/gm, ''));

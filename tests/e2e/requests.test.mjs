@@ -95,8 +95,8 @@ test('a misspelled dry run does not run the action', async () => {
       await refused(await call('POST', `${path}?${name}=true`, body), new RegExp(`^${name} is not a query parameter here: use the member dry_run of the body$`));
   await refused(await call('POST', '/api/executions/batch', { executions: [body], dry_run: true }), /^dry_run is not a member of this request: use the member of each execution$/);
   const flow = { flowTemplate: 'unread_mail_summary', input: {} };
-  await refused(await call('POST', '/api/flows/start?dry_run=true', flow), /^dry_run is not a query parameter here: .*no dry run$/);
-  await refused(await call('POST', '/api/flows/start', { ...flow, dry_run: true }), /^dry_run is not a member of this request: .*no dry run$/);
+  await refused(await call('POST', '/api/flows/start?dry_run=true', flow), /^dry_run is not a query parameter here: .*\(a start has no dry run\)$/);
+  await refused(await call('POST', '/api/flows/start', { ...flow, dry_run: true }), /^dry_run is not a member of this request: .*\(a start has no dry run\)$/);
   assert.equal((await stack.provider.ledger()).filter((one) => one.marker === 'no dry run').length, 0);
 });
 
@@ -144,7 +144,7 @@ test('members of a similar endpoint are refused with the right spelling', async 
   assert.equal((await call('POST', '/api/executions', more)).status, 200);
 });
 
-test('on the tool endpoint they are refused next to arguments, and arguments without them', async () => {
+test('misspelled members are refused on the tool endpoint next to "arguments", and count as arguments without it', async () => {
   const member = (name, right) => new RegExp(`^${name} is not a member of this request: use ${right}$`);
   const run = (body) => call('POST', '/api/tools/gmail_list_labels/execute', body);
   for (const [name, value, right] of [
@@ -162,7 +162,7 @@ test('on the tool endpoint they are refused next to arguments, and arguments wit
   assert.equal((await run({ arguments: {}, query: 'ignored', integration: 'x' })).status, 200);
 });
 
-test('also where a flow starts, where it is decided, and where connections are made', async () => {
+test('misspelled members are refused when a flow starts or is decided, and when connections are made', async () => {
   const member = (name, right) => new RegExp(`^${name} is not a member of this request: use ${right}$`);
   const start = (more) => call('POST', '/api/flows/start', { flowTemplate: 'api_gate', input: { id: 'INBOX' }, ...more });
   await refused(await call('POST', '/api/flows/start', { flow_template: 'api_gate' }), member('flow_template', 'flowTemplate'));
@@ -181,7 +181,7 @@ test('also where a flow starts, where it is decided, and where connections are m
   await refused(await call('PATCH', `/api/connections/${connections[0].id}`, { Label: 'x', default: true }), member('Label', 'label'));
 });
 
-test('a member of the schema belongs inside', async () => {
+test('a member of the input is refused outside of the input', async () => {
   const misplaced = (name, inside) => new RegExp(`^${name} is not a member of this request: put it inside ${inside}$`);
   const run = { integration_id: 'gmail', action_id: 'list_threads', input: { query: 'is:unread' }, maxResults: 3 };
   await refused(await call('POST', '/api/executions', run), misplaced('maxResults', 'input'));
@@ -265,7 +265,7 @@ test('data of an account are stored by no cache', async () => {
   for (const reply of replies) assert.equal(reply.headers.get('cache-control'), 'no-store', reply.text.slice(0, 200));
 });
 
-test('a hint about a confirmation or a file is the helpful one', async () => {
+test('hints about a misspelled confirmation or a file say what to correct', async () => {
   const hint = async (path, body) => (await call('POST', path, body)).json;
   const tool = '/api/tools/gmail_send_message/execute';
   const mail = { to: 'ada@example.com', subject: 'hint', text: 'x' };
@@ -308,7 +308,7 @@ test('a key has 1 to 255 characters, however many bytes they take', async () => 
   }
   for (const key of ['', 'ä'.repeat(256), '😀'.repeat(256), 'x'.repeat(256), 'a\tb', 'a\u0000', '\u007f', 'a\u0085b'])
     await refused(await labels(key), KEY_TEXT);
-  const long = 'é'.repeat(255); // also in flight under it
+  const long = 'é'.repeat(255); // two concurrent requests with this key run once
   const both = await Promise.all([1, 2].map(() => call('POST', '/api/executions', { integration_id: 'probe', action_id: 'send', input: { subject: 'é' }, confirm: true, idempotency_key: long })));
   assert.deepEqual(both.map((reply) => reply.status), [200, 200]);
   assert.equal((await stack.provider.ledger()).filter((one) => one.marker === 'é').length, 1);

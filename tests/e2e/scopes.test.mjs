@@ -122,7 +122,7 @@ test('flows: a template that can write needs execute:write, over REST and /mcp',
   }
 });
 
-test('what changes something without an app needs execute:write', async () => {
+test('changes that involve no app need execute:write', async () => {
   const id = '01900000-0000-7000-8000-000000000000';
   const requests = [['POST', `/api/flows/${id}/resume`], ['POST', `/api/flows/${id}/cancel`], ['POST', '/api/connect/sessions', { integration_id: 'gmail' }]];
   for (const [method, path, body] of requests) {

@@ -25,7 +25,7 @@ function body(k) {
 }
 
 let stack, server, serve, account, other, provider;
-const readers = []; // all of them, to be read again from another server
+const readers = []; // all readers, to be repeated on another server
 const stored = []; // {id, key, sum, bytes}
 let resident; // before anything large was read
 

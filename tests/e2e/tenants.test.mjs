@@ -107,7 +107,7 @@ test('several connections: the default is used, none is ambiguous', async () => 
   // once the connection is known to be dead, the hint names the live connection
   const known = await until('the hint names the other', async () => {
     const reply = await isBlocked();
-    return reply.json.hint.includes(`${first} (one)`) && reply;
+    return reply.json.hint.includes(`one of ${first}.`) && reply;
   });
   assert.deepEqual([known.json.error_code, known.json.execution_id], ['reauth_required', null]);
   await stack.must(['connections', 'remove', c.id, second]);

@@ -430,7 +430,7 @@ test('a missing or broken file gets advice on how to upload it', async () => {
   await bad('upload_parts', [{ ...good, contentType: 'text/plain\r\nX-Evil: 1' }], /media type/, /^Correct the files, then send the same request again/);
   await bad('upload_parts', [good, good, good, good], /at most 3 files/, /^Correct the files, then send the same request again/);
   await bad('upload_put', [good, good], /at most 1 file,/, /^Correct the files, then send the same request again/);
-  await bad('upload_put', [file('x', 'a'.repeat(1001))], /1001 bytes and may have at most 1000/, /^Correct the files, then send the same request again/);
+  await bad('upload_put', [file('x', 'a'.repeat(1001))], /1001 bytes, but at most 1000 are allowed/, /^Correct the files, then send the same request again/);
   await bad('upload_none', [good], /takes no files/, /without files/);
   await bad('gmail_list_labels', Array(50).fill(good), /takes no files/, /without files/);
 });
@@ -502,7 +502,7 @@ test('an action may have a base URL of its own, with values of the connection', 
     assert.equal(dry.json.request.headers.Authorization, '***');
   }
   const nowhere = await tool('regional_nowhere', {});
-  assert.equal(nowhere.json.canonical.status, 'blocked', nowhere.text); // like its base_url would: the tenant chooses the address
+  assert.equal(nowhere.json.canonical.status, 'blocked', nowhere.text); // blocked like a base_url that the tenant chooses
 });
 
 test('a manifest whose rules can never work is refused with a correction, and no server starts with it', async () => {
@@ -537,7 +537,7 @@ test('the largest files fit; larger ones are refused', async () => {
   const put = assertOk(await run('upload_put_large', { files: [file('x', bytes)] }), 'upload_put_large');
   assert.equal(put.data, bytes.toString('base64').length);
   const over = await run('upload_put_large', { files: [file('x', Buffer.alloc(size + 1))] });
-  assert.match(assertError(over, INVALID).error.message, /5242881 bytes and may have at most 5242880/);
+  assert.match(assertError(over, INVALID).error.message, /5242881 bytes, but at most 5242880 are allowed/);
   // files attached to a mail are encoded in base64 twice, and are returned unchanged
   const withFiles = (...sizes) => ({ ...mail('with files'), confirmed: true, files: sizes.map((n) => file(`${n}.bin`, bytes.subarray(0, n))) });
   const half = 512 * 1024;

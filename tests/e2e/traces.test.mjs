@@ -16,8 +16,8 @@ import { Stack } from './support/stack.mjs';
 
 const SECRET = 'receivers-secret-5d1f', INPUT = 'what-the-caller-wrote-77';
 let stack, account, receiver, app, headersFile, catalog, server;
-let asked = []; // of the app: its headers
-let failing = 0; // of its next replies
+let asked = []; // the headers of the requests to the app
+let failing = 0; // how many of the app's next replies fail
 
 const hex = (bytes) => randomBytes(bytes).toString('hex');
 // With the ratio FEW, no trace that begins here is recorded. Incoming traces with the ids below

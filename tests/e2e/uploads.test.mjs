@@ -190,7 +190,7 @@ test('slack: kept private if no channel is named', async () => {
   assert.equal(state.posted[0].channel_id, undefined);
   const faulty = await bad('slack_upload_file', { text: 'to whom?' }, file('a.bin'));
   assert.equal(faulty.error_code, 'validation_error');
-  assert.match((await bad('slack_upload_file', { channel: 'C1' })).message, /sends a file, and the request has none/);
+  assert.match((await bad('slack_upload_file', { channel: 'C1' })).message, /needs a file, but the request has none/);
 });
 
 test('slack: uploaded and not posted, and nothing is repeated with its key', async () => {

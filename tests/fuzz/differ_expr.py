@@ -38,7 +38,7 @@ def value(rng, depth):
     if depth == 0 or kind < 0.45:
         return rng.choice([None, True, False, rng.choice(NUMBERS), rng.choice(NUMBERS), rng.choice(STRINGS), rng.choice(STRINGS)])
     if kind < 0.72:
-        if rng.random() < 0.5:  # of one kind: what sort, sum and join take
+        if rng.random() < 0.5:  # all of one type, as sort, sum and join require
             pool = rng.choice([NUMBERS, STRINGS])
             return [rng.choice(pool) for _ in range(rng.randrange(5))]
         return [value(rng, depth - 1) for _ in range(rng.randrange(5))]
@@ -64,7 +64,7 @@ def slice_text(rng):
     return "[%s:%s%s]" % (part(), part(), step)
 
 
-ARITY = {  # the 26 of the specification
+ARITY = {  # the 26 functions of the specification
     "abs": 1, "avg": 1, "ceil": 1, "contains": 2, "ends_with": 2, "floor": 1, "join": 2, "keys": 1,
     "length": 1, "map": "&1", "max": 1, "max_by": "1&", "merge": "n", "min": 1, "min_by": "1&",
     "not_null": "n", "reverse": 1, "sort": 1, "sort_by": "1&", "starts_with": 2, "sum": 1,
@@ -101,7 +101,7 @@ def primary(rng, depth):
     if kind < 0.8:
         return "[%s]" % ", ".join(expression(rng, depth - 1) for _ in range(rng.randrange(1, 4)))
     if kind < 0.88:
-        names = rng.sample(NAMES[:-1], rng.randrange(1, 4))  # no name twice: ours then takes the last alone
+        names = rng.sample(NAMES[:-1], rng.randrange(1, 4))  # no name twice: our parser would keep only the last one
         return "{%s}" % ", ".join("%s: %s" % (name, expression(rng, depth - 1)) for name in names)
     if kind < 0.92:
         return rng.choice(["*", "[*]", "[]", "[%s]" % index(rng), slice_text(rng)])
@@ -164,7 +164,7 @@ def by_python(source, document):
         return {"fault": "invalid-type"}
     except exceptions.JMESPathError:
         return {"fault": "syntax"}
-    except Exception as error:  # what its authors did not expect
+    except Exception as error:  # an error that its authors did not expect
         return {"fault": "python: " + type(error).__name__}
 
 
@@ -191,13 +191,15 @@ def is_same(left, right):
 
 # ---- differences that are right, each with its reason ----
 #
-# Where python's does not follow the specification, this file patches it, if that is possible:
+# Where the Python implementation does not follow the specification, this file patches it if
+# possible:
 
 # `!a.b` is `!(a.b)`: what follows a name binds closer than `!`, comparisons do not.
 Parser.BINDING_POWER["not"] = 8
-# Order is for numbers only; python's compares strings, too.
+# Only numbers are ordered; Python's implementation also compares strings.
 visitor._is_comparable = visitor._is_actual_number
-# All of `.b.c` in `a.*.b.c` belongs to the projection, as in `*.b.c`; python's ends it after b.
+# All of `.b.c` in `a.*.b.c` belongs to the projection, as in `*.b.c`; Python's implementation ends
+# it after b.
 plain_dot = Parser._token_led_dot
 
 
@@ -209,7 +211,8 @@ def led_dot(parser, left):
 
 
 Parser._token_led_dot = led_dot
-# `a[0][1:].b` is a projection, as `a[1:].b` is; python's forgets that after an index.
+# `a[0][1:].b` is a projection, as `a[1:].b` is; Python's implementation ignores that after an
+# index.
 plain_lbracket = Parser._token_led_lbracket
 
 
@@ -220,10 +223,11 @@ def led_lbracket(parser, left):
 
 
 Parser._token_led_lbracket = led_lbracket
-# to_string() of an array or an object leaves characters as they are; python's escapes all but ASCII.
+# to_string() of an array or an object leaves characters unchanged; Python's implementation escapes
+# all but ASCII.
 functions.json = types.SimpleNamespace(dumps=functools.partial(json.dumps, ensure_ascii=False), loads=json.loads)
 
-# The rest is let pass, by the source and both answers:
+# The other differences are accepted, depending on the source and both answers:
 
 REASONS = []
 

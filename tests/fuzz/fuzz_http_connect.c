@@ -31,7 +31,8 @@ static unsigned judge(slice bytes, size_t step, size_t *used)
         bytes = slice_from(bytes, step);
         *used += piece.len;
     } while (bytes.len > 0 && buf_is_ok(&head) && !proxy_is_head_whole(&head));
-    /* At the end of a block, so that a read past the received bytes is found. */
+    /* The head ends where its block of memory ends, so that a read past the received bytes is
+     * found. */
     struct buf exact = head;
     exact.ptr = mem_alloc(head.len + 1);
     check(exact.ptr != NULL);

@@ -61,7 +61,7 @@ static slice seal(slice plain)
     return arena_take(&request.serve.op.arena, &text);
 }
 
-/* Only a fault of this program could seal this. */
+/* Only a bug in this program could have sealed this. */
 static void open_sealed(slice plain)
 {
     struct mcp_state state;

@@ -1,7 +1,7 @@
 /*
  * Any text as traceparent and tracestate: an accepted context is well formed and is written as it
- * was read, and what is passed on is the value of a header with which no call is refused. The input
- * is a traceparent, a line break, and a tracestate.
+ * was read, and an accepted tracestate is a valid header value. The input is a traceparent, a line
+ * break, and a tracestate.
  */
 #include <stdlib.h>
 

@@ -31,7 +31,7 @@ in_gdb()
         -x contrib/gdb/sluice.py -ex "set args $arguments" "${commands[@]}" "$SLUICE_BIN" 2>&1 </dev/null
 }
 
-# The server's first hold: of the op that waits for its database, which does not exist.
+# Stops at the server's first op_hold: an op waits for the database, which does not exist.
 ops=$(in_gdb "serve --listen 127.0.0.1:0 --master-key $(printf '%064d' 1) --database-url postgresql://127.0.0.1:1/none" \
     'break op_hold' run 'print *op' 'op_print_all op->loop' 'print op->account_id')
 check 'an op' "$ops" '^\$1 = op [a-z_]+ step [a-z_]+ holds 0 waits for nothing'

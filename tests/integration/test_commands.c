@@ -97,16 +97,16 @@ static void a_plain_postgresql_is_not_sharded(void **state)
 {
     (void)state;
     RUN(2, "migrate", "--shards", "8");
-    assert_err("--shards is a number from 1 to 1024, and goes with --citus");
+    assert_err("--shards must be a number from 1 to 1024, and needs --citus");
     RUN(2, "migrate", "--citus", "--shards", "0");
-    assert_err("--shards is a number from 1 to 1024");
+    assert_err("--shards must be a number from 1 to 1024");
     RUN(1, "migrate", "--citus", "--shards", "8");
     assert_err("sluice migrate: the database has no Citus");
     RUN(1, "serve", "--master-key-file", key_path, "--database-batch", "sharded");
     assert_err("run `sluice migrate --citus`, or set database-batch to set");
 }
 
-static void a_database_that_is_not_there_is_told(void **state)
+static void a_missing_database_is_reported(void **state)
 {
     (void)state;
     unsetenv("SLUICE_DATABASE_URL");
@@ -161,12 +161,12 @@ static void an_account_has_a_mark_and_a_colour(void **state)
         "", "ABC", "a b", "<b", "\xF0\x9F\x98\x80", "\xE2\x9C\x93", "A\xFF"};
     for (size_t i = 1; i < ARRAY_LEN(marks); i++) {
         RUN(1, "accounts", "set", id, "--mark", marks[i]);
-        assert_err("a mark is one or two letters or digits");
+        assert_err("the mark must be one or two letters or digits");
     }
     static const char *const colours[] = {"#0b647", "#0b647g", "0b6478a", "url(#x)", "Teal"};
     for (size_t i = 0; i < ARRAY_LEN(colours); i++) {
         RUN(1, "accounts", "set", id, "--mark", "A", "--colour", colours[i]);
-        assert_err("a colour is #rrggbb, or teal");
+        assert_err("the colour must be #rrggbb, or teal");
     }
     assert_string_equal(query("select count(*) from sluice.account where mark is not null"), "0");
     RUN(0, "accounts", "set", id, "--mark", "\xC3\x84\xE6\x97\xA5", "--colour", "teal");
@@ -480,7 +480,7 @@ static void an_integrations_own_rules_hold(void **state)
 
 /* ---- rotation ---- */
 
-static void rotation_seals_anew_what_the_ring_opens(void **state)
+static void rotation_reseals_what_the_ring_opens(void **state)
 {
     (void)state;
     char both[300];
@@ -519,7 +519,7 @@ static void rotation_seals_anew_what_the_ring_opens(void **state)
     folder_write(&folder, "master.key", master_one, 0600);
 }
 
-static void a_bad_master_key_is_told_without_showing_it(void **state)
+static void a_bad_master_key_is_reported_without_showing_it(void **state)
 {
     (void)state;
     folder_write(&folder, "master.key", "c2hvcnQtczNjcmV0\n", 0600);
@@ -685,7 +685,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_works_before_migrate_and_says_so),
         cmocka_unit_test(a_plain_postgresql_is_not_sharded),
-        cmocka_unit_test(a_database_that_is_not_there_is_told),
+        cmocka_unit_test(a_missing_database_is_reported),
         cmocka_unit_test(accounts_live_and_are_disabled),
         cmocka_unit_test(a_command_makes_missing_partitions_one_by_one),
         cmocka_unit_test(bad_accounts_are_refused),
@@ -698,8 +698,8 @@ int main(void)
         cmocka_unit_test(a_change_that_fails_leaves_no_event),
         cmocka_unit_test(bad_connections_are_refused),
         cmocka_unit_test(an_integrations_own_rules_hold),
-        cmocka_unit_test(rotation_seals_anew_what_the_ring_opens),
-        cmocka_unit_test(a_bad_master_key_is_told_without_showing_it),
+        cmocka_unit_test(rotation_reseals_what_the_ring_opens),
+        cmocka_unit_test(a_bad_master_key_is_reported_without_showing_it),
         cmocka_unit_test(the_catalog_is_shown),
         cmocka_unit_test(the_catalog_is_searched),
         cmocka_unit_test(lint_names_file_and_place),

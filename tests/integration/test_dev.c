@@ -257,7 +257,7 @@ static void what_was_broken_is_mended(void **state)
     program_free(&dev.program);
 }
 
-static void a_second_one_is_told_of_the_first(void **state)
+static void a_second_one_is_refused_with_a_message(void **state)
 {
     (void)state;
     struct dev dev, second;
@@ -275,7 +275,7 @@ static void a_second_one_is_told_of_the_first(void **state)
     program_free(&dev.program);
 }
 
-static void a_taken_port_is_told_at_once(void **state)
+static void a_taken_port_is_reported_at_once(void **state)
 {
     (void)state;
     struct dev dev;
@@ -363,7 +363,7 @@ static void a_closed_terminal_ends_it(void **state)
     assert_int_equal(processes_of(&dev), 0);
 }
 
-static void stopped_while_it_starts_it_ends_well(void **state)
+static void stopped_while_it_starts_it_ends_cleanly(void **state)
 {
     (void)state;
     struct dev dev;
@@ -453,12 +453,12 @@ int main(void)
         cmocka_unit_test(the_first_start_brings_up_everything),
         cmocka_unit_test(the_next_start_finds_all_again),
         cmocka_unit_test(what_was_broken_is_mended),
-        cmocka_unit_test(a_second_one_is_told_of_the_first),
-        cmocka_unit_test(a_taken_port_is_told_at_once),
+        cmocka_unit_test(a_second_one_is_refused_with_a_message),
+        cmocka_unit_test(a_taken_port_is_reported_at_once),
         cmocka_unit_test(a_child_that_dies_ends_it),
         cmocka_unit_test(killed_it_takes_its_children_along),
         cmocka_unit_test(a_closed_terminal_ends_it),
-        cmocka_unit_test(stopped_while_it_starts_it_ends_well),
+        cmocka_unit_test(stopped_while_it_starts_it_ends_cleanly),
         cmocka_unit_test(another_user_can_run_it),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -78,7 +78,7 @@ static void lint_names_file_and_place(void **state)
     assert_out("/no/such/file.json: cannot be opened");
 }
 
-/* One flow in each relevant state. members: of the row. */
+/* Replaces the flows with one flow. members: the values of the remaining columns. */
 static void put_flow(const char *members)
 {
     char sql[2048];

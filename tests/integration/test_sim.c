@@ -18,7 +18,7 @@ struct replay {
     FILE *file;
     struct pg_sync *sync;
     struct arena arena;     /* holds one record */
-    size_t done, with_rows; /* statements; those whose rows were compared */
+    size_t done, with_rows; /* statements that ran, and those whose rows were compared */
 };
 
 /* ---- reading ---- */

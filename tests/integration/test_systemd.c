@@ -160,7 +160,7 @@ static pid_t worker_of(pid_t parent)
     return pid;
 }
 
-static void a_worker_that_stands_still_is_started_again(void **state)
+static void a_worker_that_hangs_is_started_again(void **state)
 {
     char text[TEXT_MAX];
     (void)state;
@@ -277,7 +277,7 @@ static void serves_on_a_socket_of_the_manager(void **state)
     close(HANDED_FD);
 }
 
-static void what_is_no_listening_socket_is_refused(void **state)
+static void only_a_listening_socket_is_accepted(void **state)
 {
     (void)state;
     int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -314,11 +314,11 @@ int main(void)
         cmocka_unit_test(one_process_reports),
         cmocka_unit_test(workers_report_through_their_parent),
         cmocka_unit_test(the_watchdog_of_another_process_is_not_answered),
-        cmocka_unit_test(a_worker_that_stands_still_is_started_again),
+        cmocka_unit_test(a_worker_that_hangs_is_started_again),
         cmocka_unit_test(reads_a_credential_of_the_unit),
         cmocka_unit_test_prestate(serves_on_a_socket_of_the_manager, "0"),
         cmocka_unit_test_prestate(serves_on_a_socket_of_the_manager, "2"),
-        cmocka_unit_test(what_is_no_listening_socket_is_refused),
+        cmocka_unit_test(only_a_listening_socket_is_accepted),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

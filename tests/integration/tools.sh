@@ -129,8 +129,8 @@ END
         "1 passed, 1 failed, 0 skipped;1"
 }
 
-# Node's output, with suites and nested tests, and cmocka's, which died before its plan was
-# complete.
+# The output of Node, with suites and nested tests, and of a cmocka program that died before its
+# plan was complete.
 test_report()
 {
     cat >"$work/node" <<'END'

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Functions that may not be called: they have no bound, no error, or are not thread-safe. Comments
-# and strings are not checked, and other names with the same end (localtime_r) are not meant. Use
-# instead: snprintf or a base buffer; strtol and its kin with a check; gmtime_r; the base random. A
-# machine's wall clock is only for logs, traces, ids, TLS and HTTP's Date. Times that another
-# process may compare come from clock_shared_us (base/clock.h).
+# and strings are not checked, and longer names that contain one (localtime_r) are allowed. Use
+# instead: snprintf or a base buffer; strtol or a similar function with a check; gmtime_r; the base
+# random. A machine's wall clock is only for logs, traces, ids, TLS and HTTP's Date. Times that
+# another process may compare come from clock_shared_us (base/clock.h).
 set -eu
 # shellcheck source=files.sh
 . "$(dirname "$0")/files.sh"
@@ -12,7 +12,7 @@ banned='sprintf vsprintf strcpy strcat strtok atoi atol atoll gets rand srand lo
 
 wall='^src/(base|trace|tls)/|^src/(exec|api)/trace.c|^src/node/node.c|^src/http/server.c|^src/cli/doctor_'
 
-# shellcheck disable=SC2046 # paths of ours hold no spaces
+# shellcheck disable=SC2046 # our paths contain no spaces
 found=$(awk -v banned="$banned" -v wall="$wall" '
     BEGIN {
         count = split(banned, name, " ")

@@ -36,7 +36,7 @@ if [ "${1:-}" = --apply ]; then
     c_files src bench tests | xargs -r "$tool" -i
     exit 0
 fi
-# Prints those messages on stdin that are not about a line of a macro.
+# Prints the messages from stdin that are not about a line of a macro.
 outside_macros()
 {
     perl -ne 'next if !/^([^:]+):(\d+):/;

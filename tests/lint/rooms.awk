@@ -1,4 +1,4 @@
-# Reads src/ROOMS and prints a line a room, in order:
+# Reads src/ROOMS and prints one line per room, in order:
 #
 #   room:links:sees:headers
 #
@@ -29,7 +29,7 @@ BEGIN { FS = "|" }
             print "src/ROOMS: " room " sees " part[i] ", which is not above it" > "/dev/stderr"
             exit 1
         }
-        # What is above was read before, so its own needs are complete.
+        # Rooms above were read earlier, so their lists are complete.
         needs[room, part[i]] = 1
         for (j = 1; j <= count; j++)
             if ((part[i], order[j]) in needs)

@@ -8,13 +8,11 @@
 #   - some file includes each room that src/ROOMS lists as seen;
 #   - a third-party header that src/ROOMS names is included only by the rooms that it is named for;
 # and in src/:
-#   - every folder is a listed room, and the table of src/README.md has each with the rooms that it
-#     sees;
-#   - a source that has a header of its name includes it, itself or by a header of its room;
+#   - every folder is a listed room, and the table of src/README.md lists it with the rooms that it sees;
+#   - a source includes the header of the same name, directly or through a header of its room;
 #   - some source of src/, bench/ or tests/ includes every header;
-#   - an endpoint, a page, which its header declares, is used by another source than the one that has
-#     it: else its line in a table was forgotten;
-#   - a function that a header declares is used by a program, a statement is in its list (unused.pl).
+#   - an endpoint or a page that a header declares is used outside of the source that defines it: otherwise its line in a table is missing;
+#   - a function that a header declares is used by a program, and a statement is in its list (unused.pl).
 set -eu
 # shellcheck source=files.sh
 . "$(dirname "$0")/files.sh"
@@ -23,7 +21,7 @@ rooms=$(awk -f tests/lint/rooms.awk src/ROOMS)
 
 check_includes()
 {
-    # shellcheck disable=SC2046 # paths of ours hold no spaces
+    # shellcheck disable=SC2046 # our paths contain no spaces
     awk -v rooms="$rooms" '
         BEGIN {
             count = split(rooms, line, "\n")
@@ -135,7 +133,7 @@ check_pairs()
 
 check_tables()
 {
-    # shellcheck disable=SC2046 # paths of ours hold no spaces
+    # shellcheck disable=SC2046 # our paths contain no spaces
     perl -0777 -ne '
         s{/\*.*?\*/}{}gs;
         if ($ARGV =~ /\.c$/) {
@@ -155,7 +153,7 @@ check_tables()
 
 check_used()
 {
-    # shellcheck disable=SC2046 # paths of ours hold no spaces
+    # shellcheck disable=SC2046 # our paths contain no spaces
     perl tests/lint/unused.pl $(c_files src bench tests)
 }
 

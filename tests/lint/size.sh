@@ -5,7 +5,7 @@ set -eu
 # shellcheck source=files.sh
 . "$(dirname "$0")/files.sh"
 
-# shellcheck disable=SC2046 # paths of ours hold no spaces
+# shellcheck disable=SC2046 # our paths contain no spaces
 awk '
     FNR == 1 {
         if (file != "" && lines > 1000)

@@ -31,7 +31,7 @@ check_itself()
 }
 
 found=$(
-    # shellcheck disable=SC2046 # paths of ours hold no spaces
+    # shellcheck disable=SC2046 # our paths contain no spaces
     perl tests/lint/words.pl tests/lint/words.txt $(all_files) 2>&1 || echo "words.pl failed"
     check_itself
 )

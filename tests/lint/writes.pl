@@ -129,7 +129,7 @@ for my $row ($chapter =~ /^\| [^`|]+ \| (`.*?) \|$/gm) {
     }
 }
 for my $table (sort keys %callers) {
-    next if $table eq "audit_event" || $table !~ /^\w+$/; # of each change; erasure, partitions
+    next if $table eq "audit_event" || $table !~ /^\w+$/; # every change writes audit_event; other names: erasure, partitions
     push @problems, "src/README.md: \"Changes\" has no row of the table $table" if !$has_row{$table};
     push @problems, "$_: writes $table, and src/README.md \"Changes\" does not name it for that"
         for grep { !$listed{$table}{$_} && !$tools{$_} } sort keys %{ $callers{$table} };

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The Debian package for arm64, cross-compiled on a machine of another architecture: its files and
-# dependencies, and that its programs run (with QEMU, without their Debian).
+# dependencies, and that its programs run (with QEMU, without an arm64 Debian).
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 

@@ -144,7 +144,7 @@ is_up()
     done
 }
 
-# The function that started it waits for it in a shell of its own.
+# The function that started the server waits for it in its own shell.
 is_down()
 {
     kill -s "${image[STOPSIGNAL]}" "$(pgrep -P "$server")" && wait "$server" && ! is_healthy

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The first day of contrib/deploy/README.md: its commands run in a Debian of their own. That has no
-# init. A small systemctl there runs the commands of the unit.
+# The first day of contrib/deploy/README.md: its commands run in a separate Debian. It has no init,
+# so a small systemctl there runs the unit's commands.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 
@@ -62,7 +62,7 @@ stop()
         while [ -n "$(servers)" ]; do sleep 0.1; done
     fi
 }
-# For this folder: its root is that of the script's machine.
+# Prints the servers whose root is this script's root.
 servers()
 {
     for at in /proc/[0-9]*; do
@@ -95,7 +95,7 @@ make_machine()
     # these need an init
     printf '#!/bin/sh\nexit 101\n' >"$chroot/usr/sbin/policy-rc.d" && chmod 755 "$chroot/usr/sbin/policy-rc.d"
     in_debian apt-get -qq -y --no-install-recommends install postgresql || return 1
-    echo "listen_addresses = ''" >>"$chroot/etc/postgresql-common/createcluster.conf" # of the standby
+    echo "listen_addresses = ''" >>"$chroot/etc/postgresql-common/createcluster.conf" # for the standby
     in_debian systemctl start postgresql
 }
 
@@ -107,7 +107,7 @@ if may_chroot; then
         check "$(block "$i" | sed -n '1s/^# //p')" run_block "$i"
     done
     in_debian systemctl stop sluice >/dev/null 2>&1
-    in_debian systemctl stop postgresql >/dev/null 2>&1 # all of its clusters
+    in_debian systemctl stop postgresql >/dev/null 2>&1 # stops all clusters
 else
     for i in $(seq $((count + 1))); do echo "ok $i - a part of the first day # SKIP chroot is not allowed here"; done
 fi

@@ -79,7 +79,7 @@ says_how_to_begin()
         rm "$chroot/etc/sluice/master-key"
 }
 
-# zsh shows what its function would do, since it reads no keys here.
+# zsh reads no keys here, so this calls its completion function and prints the result.
 completes_words()
 {
     in_debian apt-get -qq -y --no-install-recommends install zsh fish || return 1

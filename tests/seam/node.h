@@ -54,8 +54,8 @@ void seam_node_open_as(struct seam_node *node, struct catalog *catalog,
  * answer are lost. Every struct seam_run must have been released. Asserts, through loop_free and
  * the services, that nothing is left. */
 void seam_node_close(struct seam_node *node);
-/* The first half of this: everything is ended, but its memory is not freed yet. After this
- * nothing reaches the pool or the client. */
+/* The first half of seam_node_close: everything is ended, but its memory is not freed yet. After
+ * this nothing reaches the pool or the client. */
 void seam_node_cut(struct seam_node *node);
 
 /* Answers the node's periodic queries from the rows, until none is left. Time does not move. */

@@ -260,7 +260,7 @@ void seam_rows(struct pg_query *query, size_t count)
     query->rows.count = count;
 }
 
-/* The real pool uses this mark for another purpose. The seam does not use it. */
+/* Stored in is_single, which the real pool uses for another purpose and the seam does not use. */
 bool seam_query_is_done(const struct pg_query *query)
 {
     return query->is_single;

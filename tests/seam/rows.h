@@ -98,7 +98,7 @@ struct row_node *seam_find_node(struct seam_store *store, struct uuid id);
 struct row_flow *seam_find_flow(struct seam_store *store, struct uuid id);
 struct row_claim *seam_find_claim(struct seam_store *store, struct uuid account_id, slice key);
 struct execution *seam_find_execution(struct seam_store *store, struct uuid id);
-/* Its lease is valid. */
+/* Whether the node's lease is valid. */
 bool seam_node_lives(struct seam_store *store, struct uuid id);
 
 /* ---- between the files of rows ---- */

@@ -26,9 +26,9 @@
  *   }
  *
  * Put such a test into tests/unit/exec or tests/unit/flow: `make unit ROOM=exec T=exec` compiles
- * and runs it in seconds. Files: seam.h (time, queries, calls), rows.h (the store as rows: it does
- * a statement, the test decides about its answer), node.h (a process, its clients, a demo app and a
- * demo template), walk.h (a whole sequence with one fault at a chosen place).
+ * and runs it in seconds. Files: seam.h (time, queries, calls), rows.h (the store as rows: it runs
+ * statements, and the test decides about their answers), node.h (a process, its clients, a demo app
+ * and a demo template), walk.h (a whole sequence with one fault at a chosen place).
  *
  * Nothing happens by itself. seam_settle turns a loop until it can do nothing more at this moment.
  * seam_pass moves time from timer to timer. A query or a call waits until the test answers it,
@@ -68,13 +68,13 @@ int64_t seam_wall_shift(void);
 uint64_t seam_timer_ns(struct loop *loop);
 /* Turns the loop until nothing can run without an event. Time does not move. */
 void seam_settle(struct loop *loop);
-/* Only moves the time. For several loops, each of which may then be settled. */
+/* Only moves the time. If there are several loops, the caller settles each of them afterwards. */
 void seam_move_to_ns(uint64_t now_ns);
 /* Settles, then moves from timer to timer until that much time has passed. */
 void seam_pass_ms(struct loop *loop, uint64_t ms);
 /* Moves to the loop's next timer and settles. false: there is none within that time. */
 bool seam_pass_timer(struct loop *loop, uint64_t ms_max);
-/* While it is held, the tasks of op_offload stay on their thread. Once released, they run in
+/* While threads are held, the tasks of op_offload stay on them. Once released, they run in
  * order. */
 void seam_threads_hold(bool is_held);
 
@@ -91,7 +91,7 @@ const struct pg_stmt *seam_query_stmt(const struct pg_query *query);
 /* The value of the statement's parameter of that name (asserted to exist). */
 const struct pg_value *seam_param(const struct pg_query *query, const char *name);
 bool pg_value_is(const struct pg_value *value, const char *text);
-/* No caller waits for its rows any more. It must be answered nevertheless. */
+/* Whether no caller waits for the query's rows any more. The query must still be answered. */
 bool seam_query_is_abandoned(const struct pg_query *query);
 
 /* Adds one row per call, with cells in the order of the statement's columns. seam_query_done
@@ -101,7 +101,7 @@ void seam_row(struct pg_query *query, const struct pg_value *cells);
 void seam_rows(struct pg_query *query, size_t count);
 /* OK, with the rows that seam_row gave. */
 void seam_query_done(struct pg_query *query);
-/* Whether it was done and its answer is still on its way (seam_rows_do). */
+/* Whether the query was done and its answer is still on its way (seam_rows_do). */
 bool seam_query_is_done(const struct pg_query *query);
 void seam_query_done_set(struct pg_query *query);
 /* Ends with ERR_BUSY, ERR_TIMEOUT, ERR_INVALID or ERR_IO: it was not done. */

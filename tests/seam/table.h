@@ -1,6 +1,6 @@
 /*
  * table: which steps of an op's table have run, and which of its jumps were taken, by all ops of
- * that class in this program. A test of a state machine takes many ways through it, and finally
+ * that class in this program. A test of a state machine takes many paths through it, and finally
  * checks that the whole table was covered:
  *
  *   seam_table_watch();                                 // in main, before the tests

@@ -103,7 +103,7 @@ uint64_t seam_timer_ns(struct loop *loop)
     return (uv_now(&loop->uv) + uv_timer_get_due_in(&loop->uv_timer)) * 1000000;
 }
 
-static bool can_go_on(struct loop *loop)
+static bool can_continue(struct loop *loop)
 {
     return loop->is_dirty || !list_is_empty(&loop->tasks) || !list_is_empty(&loop->tasks_next) ||
            !list_is_empty(&loop->garbage) || loop->uv.closing_handles ||
@@ -113,7 +113,7 @@ static bool can_go_on(struct loop *loop)
 void seam_settle(struct loop *loop)
 {
     for (size_t turns = 0; turns < TURNS_MAX; turns++) {
-        if (!can_go_on(loop))
+        if (!can_continue(loop))
             return;
         (void)loop_turn(loop, false);
     }

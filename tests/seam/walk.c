@@ -197,7 +197,7 @@ static bool answer_next(struct seam_walk *walk, struct seam_run *run)
 }
 
 /* Answers a query or call, or lets time pass to the next timer. */
-static void go_on(struct seam_walk *walk, struct seam_run *run)
+static void continue_walk(struct seam_walk *walk, struct seam_run *run)
 {
     if (!answer_next(walk, run) && !seam_pass_timer(walk->node->loop, TIMER_MS_MAX))
         seam_pass_ms(walk->node->loop, TIMER_MS_MAX);
@@ -207,7 +207,7 @@ bool seam_walk_until_ended(struct seam_walk *walk, struct seam_run *run)
 {
     uint64_t until_ns = seam_now_ns() + LONG_MS * UINT64_C(1000000);
     while (!seam_run_has_ended(run) && seam_now_ns() < until_ns)
-        go_on(walk, run);
+        continue_walk(walk, run);
     if (!seam_run_has_ended(run))
         op_print_all(walk->node->loop);
     return seam_run_has_ended(run);
@@ -231,7 +231,7 @@ bool seam_walk_until_status(struct seam_walk *walk, struct uuid flow_id, enum fl
         const struct row_flow *row = seam_find_flow(walk->store, flow_id);
         if (row && (row->flow.status == status || row->flow.status > FLOW_WAITING))
             return row->flow.status == status;
-        go_on(walk, NULL);
+        continue_walk(walk, NULL);
     }
     return false;
 }

@@ -27,18 +27,19 @@ struct seam_bench {
 };
 
 /* Opens the seam with the demo app and, if is_flow, the demo template. seam_bench_close ends
- * everything. It returns false if something is left. */
+ * everything, and returns false if something is left. */
 struct seam_bench *seam_bench_open(bool is_flow);
 bool seam_bench_close(struct seam_bench *bench);
 
 enum seam_fault {
-    SEAM_REFUSED,        /* a query: never sent. A call: no connection */
-    SEAM_ROLLED_BACK,    /* a query: timed out in the database. A call: no handshake */
-    SEAM_LOST_UNDONE,    /* a query: the connection is lost before the commit. A call: cut at its
-                            first byte */
-    SEAM_LOST_DONE,      /* a query: and after the commit. A call: done, cut within the reply */
-    SEAM_UNKNOWN_UNDONE, /* like the two above, but it cannot be sent again. A call: silence, and */
-    SEAM_UNKNOWN_DONE,   /* garbage */
+    SEAM_REFUSED,     /* a query: never sent. A call: no connection */
+    SEAM_ROLLED_BACK, /* a query: timed out in the database. A call: no handshake */
+    SEAM_LOST_UNDONE, /* a query: the connection is lost before the commit. A call: cut at its
+                         first byte */
+    SEAM_LOST_DONE,   /* a query: the connection is lost after the commit. A call: done, cut within
+                         the reply */
+    SEAM_UNKNOWN_UNDONE, /* like SEAM_LOST_UNDONE, but not sent again. A call: no reply arrives */
+    SEAM_UNKNOWN_DONE,   /* like SEAM_LOST_DONE, but not sent again. A call: the reply is garbage */
     SEAM_LATE,           /* answered after some seconds */
     SEAM_CANCELLED,      /* it is cancelled now and answered afterwards */
     SEAM_LEFT,           /* its client disconnects now, and it is answered afterwards */

@@ -223,7 +223,7 @@ static void run_events(struct sim *sim)
         one_event(sim);
     }
     for (uint64_t until_ns = seam_now_ns() + UINT64_C(60000000000); seam_now_ns() < until_ns;)
-        one_event(sim); /* what nothing waits for */
+        one_event(sim); /* events that nothing waits for */
 }
 
 /* ---- one seed ---- */

@@ -169,7 +169,7 @@ bool sim_client_event(struct sim *sim);
 /* The time of the next action of a client; UINT64_MAX: never. */
 uint64_t sim_clients_next_ns(const struct sim *sim);
 void sim_node_harvest(struct sim *sim, struct sim_node *node);
-/* The process that handled their requests has died. */
+/* Ends the requests that this node handled: its process has died. */
 void sim_node_drop_runs(struct sim *sim, struct sim_node *node);
 bool sim_clients_are_done(const struct sim *sim);
 
@@ -177,12 +177,12 @@ bool sim_clients_are_done(const struct sim *sim);
 
 /* The demo app, and the apps that the built-in templates call. */
 struct catalog *sim_apps_catalog(void);
-/* The texts in `own` and the built-in texts. */
+/* The templates in `own` and the built-in ones. */
 struct flow_template_set *sim_apps_templates(const struct catalog *catalog, const char *const *own);
 struct vault_ring *sim_apps_ring(void);
-/* The account's connections, one for each app. */
+/* Creates the account's connections, one for each app. */
 void sim_apps_connect(struct sim *sim);
-/* A template and its input. */
+/* Chooses a template and its input. */
 void sim_apps_choose(struct sim_client *client);
 void sim_apps_answer(struct sim *sim, struct http_call *call);
 /* The client that a text names, or NULL. */
@@ -206,7 +206,7 @@ enum sim_effect_told sim_told(const struct sim_run *run);
 bool sim_is_in_doubt(const struct sim *sim, struct uuid flow_id);
 /* Checks a flow that has failed: its error says what its step did, or may have done. */
 void sim_check_failed(struct sim *sim, const struct row_flow *row);
-/* The first byte of a write is about to be sent. */
+/* Checks a write whose first byte is about to be sent. */
 void sim_check_write(struct sim *sim, struct sim_node *node, const struct http_call *call);
 bool sim_all_have_ended(struct sim *sim);
 void sim_check_end(struct sim *sim);

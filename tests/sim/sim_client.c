@@ -130,7 +130,7 @@ static void decide(struct sim *sim, struct sim_client *client, enum flow_command
     begin(sim, node, client, run);
 }
 
-/* A person reads one flow. */
+/* Acts as a person who reads one flow and may decide about it. */
 static bool decide_some(struct sim *sim)
 {
     if (sim->store.flows.count == 0)
@@ -198,7 +198,7 @@ static void note_answer(struct sim *sim, const struct sim_run *run)
                  run->run.out.is_replayed ? ", as before" : "");
 }
 
-static void go_on(struct sim_client *client, bool is_to_repeat)
+static void continue_or_finish(struct sim_client *client, bool is_to_repeat)
 {
     if (!is_to_repeat || client->asks >= ASKS_MAX)
         client->is_done = true;
@@ -206,9 +206,10 @@ static void go_on(struct sim_client *client, bool is_to_repeat)
 
 /* It is unknown whether the request was carried out. With a key it is sent again. Without a key
  * it is abandoned. */
-static void go_on_unanswered(struct sim_client *client)
+static void continue_unanswered(struct sim_client *client)
 {
-    go_on(client, client->kind == SIM_FLOW || client->key[0] || client->kind == SIM_READ);
+    continue_or_finish(client,
+                       client->kind == SIM_FLOW || client->key[0] || client->kind == SIM_READ);
 }
 
 /* The request may be done twice now: as another request, under another key. */
@@ -231,20 +232,20 @@ static void heed(struct sim *sim, struct sim_client *client, const struct sim_ru
     case SIM_NOT_DONE:
         if (exec_reason_is_failed(run->run.out.reason))
             client->released_id = id;
-        go_on(client, true);
+        continue_or_finish(client, true);
         break;
     case SIM_DONE:
         client->bound_id = id;
-        go_on(client, false);
+        continue_or_finish(client, false);
         break;
     case SIM_IN_DOUBT: {
         bool is_first = client->key[0] && uuid_is_nil(client->bound_id);
         client->bound_id = id;
         if (!is_first && seam_pick(2) == 0 && client->open == 0 && !sim->is_calm) {
             insist(sim, client);
-            go_on(client, true);
+            continue_or_finish(client, true);
         } else {
-            go_on(client, is_first);
+            continue_or_finish(client, is_first);
         }
         break;
     }
@@ -262,7 +263,7 @@ static void take_answer(struct sim *sim, struct sim_run *run)
     } else if (run->command == FLOW_COMMAND_START) {
         bool is_there = run->run.answer == FLOW_ANSWER_DONE ||
                         run->run.answer == FLOW_ANSWER_REPEATED;
-        go_on(client, !is_there);
+        continue_or_finish(client, !is_there);
     }
 }
 
@@ -283,7 +284,7 @@ void sim_node_drop_runs(struct sim *sim, struct sim_node *node)
     LIST_DRAIN(&node->runs, struct sim_run, run, link) {
         run->client->open--;
         if (!run->run.is_command || run->command == FLOW_COMMAND_START)
-            go_on_unanswered(run->client);
+            continue_unanswered(run->client);
         sim_provider_forget(sim, run);
         seam_run_drop(&run->run);
     }

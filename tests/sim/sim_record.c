@@ -1,6 +1,6 @@
 /*
  * Writes the statements of a run, with the rows' answers, to the file that RECORD names. Another
- * program does them on a real database and compares (tests/integration/test_sim.c). A record:
+ * program runs them on a real database and compares (tests/integration/test_sim.c). A record:
  *
  *   u8 length and name of the statement, i64 the database's now (microseconds since 1970)
  *   u8 number of parameters, each: u8 type (enum pg_type), u8 is it null, u32 length and bytes (16
@@ -85,7 +85,8 @@ void sim_record(void *owner, const struct pg_query *query, int status)
     int64_t now = seam_store_now();
     int32_t code = status;
     (void)owner;
-    if (!file || strncmp(stmt->name, "connection_", 11) == 0) /* whose rows are not made here */
+    /* No statement of a run creates connections, so a real database would find none. */
+    if (!file || strncmp(stmt->name, "connection_", 11) == 0)
         return;
     put_u8((unsigned)strlen(stmt->name));
     put(stmt->name, strlen(stmt->name));

@@ -1,6 +1,7 @@
 /*
- * The beginning of every unit test: cmocka's headers, texts to compare, an arena for each test, and
- * the end of a test and of a program: nothing of this room or of those below may keep memory.
+ * Included by every unit test: cmocka's headers, comparisons of texts, an arena for each test, and
+ * the end of a test and of a program, which checks that no memory is left in this room or the rooms
+ * below.
  */
 #ifndef TESTS_UNIT_UNIT_H
 #define TESTS_UNIT_UNIT_H

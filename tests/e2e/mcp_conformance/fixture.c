@@ -74,7 +74,8 @@ static bool is_answered(const struct mcp_message *message, const struct json *ro
     return true;
 }
 
-/* The capability has the first part of the method's name: "sampling" for sampling/createMessage. */
+/* A capability is named like the first part of the method: "sampling" for
+ * sampling/createMessage. */
 static bool is_able(const struct mcp_message *message, slice method)
 {
     return json_get(message->capabilities, slice_split(&method, '/')) != NULL;

@@ -152,7 +152,7 @@ export class Visit {
   async findings(rules) {
     const options = { resultTypes: ['violations'], ...(rules && { runOnly: rules }) };
     const check = `axe.run(document, ${JSON.stringify(options)})`;
-    const isThere = await this.page.evaluate('globalThis.axe !== undefined'); // of an earlier check of the page
+    const isThere = await this.page.evaluate('globalThis.axe !== undefined'); // left by an earlier check of the page
     const { violations } = await this.page.evaluate(isThere ? check : `${AXE};${check}`);
     return violations.map(({ id, nodes }) => `${this.page.url()}: ${id}: ${nodes.map((node) => `${node.html}\n${node.failureSummary}`).join('\n')}`);
   }

@@ -231,7 +231,7 @@ export function marked(text) {
 }
 export const inside = (result) => marked(result.content[0].text);
 
-// The JSON of a result, or of a resource. Undefined for what is neither.
+// The JSON of a result, or of a resource. Undefined for anything else.
 export const contentOf = (result) => result && marked((result.content ?? result.contents)[0].text).json;
 
 // The SDK's client, connected. mode: 'legacy', 'auto' or {pin}. Each of its replies is validated.

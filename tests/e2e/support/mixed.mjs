@@ -106,8 +106,8 @@ export class Mixed {
         return;
       }
       unknown++;
-      // The record is the server's that recovered the run, in its words, or that of a run whose
-      // result was stored after its client was answered.
+      // The record was written by the server that recovered the run, in its own words, or by a run
+      // whose result was stored after its client was answered.
       assert.match(reply.json?.hint ?? '', /outcome is unknown/i, reply.text);
       assert.equal(stored.json.execution_id, reply.json.execution_id, stored.text);
       if (stored.json.status === 'succeeded') assert.equal(count, 1, `${name} is stored as a success and was made ${count} times`);

@@ -12,7 +12,7 @@ const stateOf = (text) => (text === undefined ? undefined : { serialize: () => t
 
 const readable = (span, resource, scope) => ({
   name: span.name,
-  kind: span.kind - 1, // of the API, which does not have "unspecified"
+  kind: span.kind - 1, // the API's number for the kind, since the API has no "unspecified"
   spanContext: () => ({ traceId: span.traceId, spanId: span.spanId, traceFlags: span.flags & 0xff, traceState: stateOf(span.traceState) }),
   parentSpanContext: span.parentSpanId === undefined ? undefined : { traceId: span.traceId, spanId: span.parentSpanId, traceFlags: 1, isRemote: (span.flags & 0x200) !== 0 },
   startTime: timeOf(span.startTimeUnixNano),

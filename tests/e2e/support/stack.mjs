@@ -93,7 +93,7 @@ export class Cluster {
     await this.server.stop({ smart: 'SIGTERM', fast: 'SIGINT', immediate: 'SIGQUIT' }[mode]);
   }
 
-  async nodeOf() {} // of an account: there is only one
+  async nodeOf() {} // the node of an account; here there is only one
 
   async outage() {
     await this.down('immediate');

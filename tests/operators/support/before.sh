@@ -6,7 +6,7 @@
 set -eu
 cd "$(dirname "$0")/../../.."
 
-# Names and contents of all migrations but the newest, of today's files.
+# Names and hashes of all of today's migrations except the newest.
 wanted=$(for file in sql/[0-9]*.sql; do echo "$(git hash-object "$file") $file"; done | sed '$d')
 
 has_all_but_the_newest()

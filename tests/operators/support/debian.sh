@@ -6,7 +6,7 @@
 work=$(mktemp -d)
 chroot=$work/debian
 debian_release=machine # so that the package's libraries fit
-debian_packages=systemd,ca-certificates # in addition to the minimum of Debian
+debian_packages=systemd,ca-certificates # in addition to Debian's minimum
 trap 'remove_debian; rm -rf "$work"' EXIT
 number=0
 

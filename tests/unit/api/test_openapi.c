@@ -154,7 +154,7 @@ static const struct json *deref(const struct json *value)
     return ref.len > 0 ? json_pointer(document, slice_from(ref, 1)) : value;
 }
 
-/* Name is the same in the table and in the document. */
+/* Checks that a name in the document is also in the endpoint's table. */
 static void expect_name(const struct http_route *route, const struct api_names *names, slice name)
 {
     if (!api_names_has(names, name))

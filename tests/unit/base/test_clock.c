@@ -293,7 +293,7 @@ static void widens_short_years(void **state)
     }
 }
 
-/* The values of the time zone database. */
+/* The expected values come from the time zone database. */
 static void knows_the_next_midnight(void **state)
 {
     static const struct {
@@ -327,7 +327,7 @@ static void knows_the_next_midnight(void **state)
     assert_false(time_parse_midnight(SLICE("midnight"), now, &got));
 }
 
-static void clocks_go_on(void **state)
+static void clocks_advance(void **state)
 {
     (void)state;
     uint64_t mono = clock_mono_ns(), boot = clock_boot_ns(), cpu = clock_thread_cpu_ns();
@@ -354,7 +354,7 @@ static void shares_a_clock(void **state)
     assert_in_range(offset + now_us, 1001 * US - 10000, 1001 * US + 10000);
     assert_true(before >= now_us);
     const struct {
-        int64_t shared_s, sent_s, moves_to_s; /* sent before now */
+        int64_t shared_s, sent_s, moves_to_s; /* sent_s: how long before now it was sent */
     } answers[] = {
         {1000, 100, 1001}, /* slow, so it proves nothing */
         {1005, 0, 1005},   /* immediate */
@@ -377,7 +377,7 @@ int main(void)
         UNIT_TEST(stays_within_the_years),  UNIT_TEST(parses_rfc3339),
         UNIT_TEST(parses_every_offset),     UNIT_TEST(survives_mutations),
         UNIT_TEST(parses_http_dates),       UNIT_TEST(widens_short_years),
-        UNIT_TEST(knows_the_next_midnight), UNIT_TEST(clocks_go_on),
+        UNIT_TEST(knows_the_next_midnight), UNIT_TEST(clocks_advance),
         UNIT_TEST(shares_a_clock),
     };
     return cmocka_run_group_tests_name("base/clock", tests, NULL, NULL);

@@ -194,7 +194,7 @@ static void tells_limit_from_memory(void **state)
     assert_false(buf_is_ok(&out));
 }
 
-static void decoded_text_lies_in_the_arena(void **state)
+static void decoded_text_is_in_the_arena(void **state)
 {
     struct arena arena;
     (void)state;
@@ -253,7 +253,7 @@ int main(void)
         UNIT_TEST(refuses_wrong_hex_and_escapes),
         UNIT_TEST(plus_is_a_space_where_asked),
         UNIT_TEST(tells_limit_from_memory),
-        UNIT_TEST(decoded_text_lies_in_the_arena),
+        UNIT_TEST(decoded_text_is_in_the_arena),
         UNIT_TEST(dot_segments_are_found_however_they_are_written),
     };
     return cmocka_run_group_tests_name("base/encode", tests, NULL, NULL);

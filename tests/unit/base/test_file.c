@@ -54,7 +54,7 @@ static void files_are_appended_up_to_the_maximum(void **state)
     assert_true(slice_eq_cstr(buf_slice(&reading->text), "1234512345"));
 }
 
-static void what_is_no_file_is_refused(void **state)
+static void only_a_file_is_accepted(void **state)
 {
     struct reading *reading = *state;
     char path[TEST_PATH_MAX];
@@ -93,7 +93,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(files_are_appended_up_to_the_maximum, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_is_no_file_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(only_a_file_is_accepted, setup, teardown),
         cmocka_unit_test_setup_teardown(a_file_is_written_whole_or_not_at_all, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,7 +12,7 @@ static void check_within_a_thousandth(uint64_t got, uint64_t want)
                  (unsigned long long)want);
 }
 
-static void each_value_is_told_to_three_digits(void **state)
+static void each_value_has_three_digits(void **state)
 {
     (void)state;
     for (uint64_t us = 1; us < HISTOGRAM_US_MAX; us += us / 999 + 1) {
@@ -63,7 +63,7 @@ static void what_is_longer_than_a_minute_is_kept_as_the_greatest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_value_is_told_to_three_digits),
+        cmocka_unit_test(each_value_has_three_digits),
         cmocka_unit_test(percentiles_are_those_of_all_values),
         cmocka_unit_test(what_is_longer_than_a_minute_is_kept_as_the_greatest),
     };

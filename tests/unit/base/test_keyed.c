@@ -31,7 +31,7 @@ static void a_key_has_one_entry(void **state)
     assert_int_equal(mem_live_blocks(), 0);
 }
 
-static void a_dropped_entry_leaves_its_ring_and_nothing_of_itself(void **state)
+static void a_dropped_entry_leaves_its_ring_and_no_memory(void **state)
 {
     struct keyed_table table;
     struct list ring = LIST_INIT(ring);
@@ -57,7 +57,7 @@ static void entries_are_served_in_turn(void **state)
 {
     enum { NODES = 6 };
     static const char *const keys[NODES] = {"a", "a", "b", "a", "c", "b"};
-    static const size_t order[NODES - 1] = {0, 2, 1, 5, 3}; /* 4 leaves before its turn */
+    static const size_t order[NODES - 1] = {0, 2, 1, 5, 3}; /* node 4 is removed before its turn */
     struct keyed_table table;
     struct list ring = LIST_INIT(ring), nodes[NODES];
     (void)state;
@@ -104,7 +104,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_key_has_one_entry),
-        cmocka_unit_test(a_dropped_entry_leaves_its_ring_and_nothing_of_itself),
+        cmocka_unit_test(a_dropped_entry_leaves_its_ring_and_no_memory),
         cmocka_unit_test(entries_are_served_in_turn),
         cmocka_unit_test(without_memory_there_is_none),
     };

@@ -440,7 +440,7 @@ static void a_full_socket_drops_and_tells(void **state)
     check_backlog(ends[0], ends[1]);
 }
 
-/* If a pipe cannot be opened a second time, each write is preceded by a poll. */
+/* If a pipe cannot be opened a second time, the log polls it before each write. */
 static void a_blocking_pipe_is_asked_first(void **state)
 {
     (void)state;
@@ -464,7 +464,7 @@ static void a_blocking_pipe_is_asked_first(void **state)
     close(ends[1]);
 }
 
-static void a_gone_reader_is_no_trouble(void **state)
+static void a_closed_reader_does_no_harm(void **state)
 {
     (void)state;
     int ends[2];
@@ -476,7 +476,7 @@ static void a_gone_reader_is_no_trouble(void **state)
     for (int i = 0; i < 50; i++)
         log_event(LOG_ERROR, "m", LOG_INT("n", i));
     assert_true(log_dropped() >= dropped + 50);
-    log_set_fd(-1); /* neither is a missing fd */
+    log_set_fd(-1); /* a missing descriptor does no harm either */
     log_event(LOG_ERROR, "m", LOG_INT("n", 1));
     open_file(LOG_INFO, LOG_JSON);
     log_event(LOG_INFO, "back", LOG_INT("n", 1));
@@ -558,7 +558,7 @@ int main(void)
         UNIT_TEST(a_full_pipe_drops_and_tells),
         UNIT_TEST(a_full_socket_drops_and_tells),
         UNIT_TEST(a_blocking_pipe_is_asked_first),
-        UNIT_TEST(a_gone_reader_is_no_trouble),
+        UNIT_TEST(a_closed_reader_does_no_harm),
         UNIT_TEST(a_child_does_not_repeat),
         UNIT_TEST(threads_do_not_mix_lines),
     };

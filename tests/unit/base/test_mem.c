@@ -181,7 +181,7 @@ static void kept_blocks_are_apart(void **state)
     mem_reuse(0);
 }
 
-static void keeps_no_more_than_told(void **state)
+static void keeps_no_more_than_allowed(void **state)
 {
     (void)state;
     char *blocks[8];
@@ -216,7 +216,7 @@ int main(void)
         UNIT_TEST(counts_across_threads),
         UNIT_TEST(keeps_middling_blocks),
         UNIT_TEST(kept_blocks_are_apart),
-        UNIT_TEST(keeps_no_more_than_told),
+        UNIT_TEST(keeps_no_more_than_allowed),
     };
     return cmocka_run_group_tests_name("base/mem", tests, NULL, NULL);
 }

@@ -422,7 +422,7 @@ static void a_credential_that_lacks_a_member_is_named(void **state)
     } cases[] = {
         {BEARER, "{\"other\":\"x\"}", "the connection has no \"token\", which \"send\""},
         {BEARER, "{\"token\":null}", "the connection has no \"token\""},
-        {BEARER, "{\"token\":{}}", "is not of the kind that \"send\""},
+        {BEARER, "{\"token\":{}}", "another kind of credential than the connection has"},
         {"{\"type\":\"oauth2\",\"authorize_url\":\"https://a.example/a\",\"token_url\":"
          "\"https://a.example/t\",\"send\":{\"in\":\"header\",\"name\":\"A\",\"value\":"
          "\"${credential.token_type} ${credential.access_token}\"}}",
@@ -637,14 +637,14 @@ static void files_are_checked_before_they_are_decoded(void **state)
     action = bench_action(b, BEARER, "", "write", post, ",\"files\":{\"travel\":\"raw\"}");
     assert_fault(b, action, good, 0, "the request has none");
     assert_fault(b, action, good, 1, NULL);
-    assert_fault(b, action, good, 2, "at most 1 file, and the request has more");
+    assert_fault(b, action, good, 2, "at most 1 file, but the request has more");
     action = bench_action(b, BEARER, "", "write", post,
                           ",\"files\":{\"travel\":\"multipart\",\"bytes_max\":3}");
     assert_fault(b, action, good, CALL_FILES_MAX, NULL);
-    assert_fault(b, action, good, CALL_FILES_MAX + 1, "at most 10 files, and the request has more");
+    assert_fault(b, action, good, CALL_FILES_MAX + 1, "at most 10 files, but the request has more");
     struct call_file bad = good;
     bad.data = SLICE("QUJDRA==");
-    assert_fault(b, action, bad, 1, "/files/0: has 4 bytes and may have at most 3");
+    assert_fault(b, action, bad, 1, "/files/0: has 4 bytes, but at most 3 are allowed");
     bad = good;
     bad.data = SLICE_NONE;
     assert_fault(b, action, bad, 1, "/files/0: data is missing");

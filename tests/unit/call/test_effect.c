@@ -244,7 +244,7 @@ static bool expect(struct machine *m, const struct way *way, const struct reply 
                     fault, exec_effect_name(out->effect), exec_reason_name(out->reason),
                     SLICE_ARG(out->message), SLICE_ARG(out->hint));
     (void)machine_end(m);
-    seam_pass_ms(m->node.loop, 1000); /* its limits */
+    seam_pass_ms(m->node.loop, 1000); /* the app's limits allow the next run */
     return !fault;
 }
 

@@ -39,7 +39,7 @@ static int tear_down(void **state)
     return machine_free(*state);
 }
 
-/* ---- one case a line ---- */
+/* ---- one case per line ---- */
 
 struct person {
     const char *email, *subject;
@@ -250,7 +250,7 @@ struct asker {
     unsigned ended;
     /* the request */
     char asked[512], label[64], audit[1024];
-    struct pg_query *failing; /* it has failed because an answer was bad */
+    struct pg_query *failing; /* the query that failed because of a bad answer */
     bool is_stored, is_link_used, is_link_free;
 };
 
@@ -378,7 +378,7 @@ static void note_audit(struct asker *asker, const struct pg_query *query)
     assert_true(pg_value_is(seam_param(query, "address"), "192.0.2.1"));
 }
 
-/* As in the database. */
+/* Answers as the database would. */
 static void answer(struct asker *asker, struct pg_query *query)
 {
     const char *name = query->stmt->name;

@@ -153,9 +153,9 @@ static struct json text_of(struct bench *b, slice unit, size_t count)
 
 static size_t text_count, refused_count;
 
-/* The limit of a URL counts bytes, and that of a schema characters, so only letters up to the
- * schema's limit have to fit into a URL. A text may be invalid in a mail (an address), which no
- * expression shows. */
+/* A URL's limit counts bytes and a schema's limit counts characters, so only letters up to the
+ * schema's limit have to fit into a URL. A text may also be refused because it is not a mail
+ * address or message id, which a schema cannot express. */
 static bool is_refused_well(const char *why, bool is_letters)
 {
     if (strstr(why, "xpression") || strstr(why, "${") || strstr(why, "()"))

@@ -123,7 +123,7 @@ static void let_go(struct asker *asker)
     seam_settle(asker->machine->node.loop);
 }
 
-/* ---- one case a line ---- */
+/* ---- one case per line ---- */
 
 struct reply {
     const char *sent; /* the request it answers */

@@ -56,7 +56,7 @@ static void read_reply(const struct catalog_action *action, unsigned at, unsigne
 
 /* ---- recorded replies ---- */
 
-/* The path of a template matches these, although they are other endpoints. */
+/* A template's path matches these paths, although they belong to other endpoints. */
 static const struct {
     const char *app, *method, *path;
 } others[] = {

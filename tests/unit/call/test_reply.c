@@ -113,7 +113,7 @@ static void a_failing_output_expression_gives_the_whole_body(void **state)
     assert_int_equal(out.manifest_fault.len, 0);
 }
 
-/* The message contains text of the reply, so it may be as long as that. */
+/* The message contains text of the reply, so it may be as long as the reply. */
 static void an_output_may_be_as_large_as_its_reply(void **state)
 {
     enum { LENGTH = 3 * EXPR_BYTES_MAX };
@@ -259,7 +259,7 @@ static void secrets_are_masked_wherever_a_text_goes(void **state)
 
 /* A rule that matches below 200 identifies a refusal by the app. Without a code of its own it
  * proves nothing. */
-static void an_error_under_200_is_no_success(void **state)
+static void an_error_under_200_is_not_a_success(void **state)
 {
     static const char rules[] =
         ",\"errors\":[{\"when\":\"body.error.code == 'bad'\",\"on_success\":true,\"error_code\":"
@@ -457,7 +457,7 @@ static void assert_next(struct bench *b, const char *pagination, const char *inp
         fail_msg("%s after %s", pagination, body);
 }
 
-static void pages_go_on_by_a_cursor_where_there_is_more(void **state)
+static void pages_continue_by_a_cursor_if_there_is_more(void **state)
 {
     static const char by[] =
         "{\"input\":\"cursor\",\"next\":\"body.cursor\",\"more\":\"body.has_more\"}";
@@ -473,7 +473,7 @@ static void pages_go_on_by_a_cursor_where_there_is_more(void **state)
     assert_next(*state, last, "{}", "", "[]", "null");
 }
 
-static void pages_go_on_by_parameters_of_a_url_that_is_not_followed(void **state)
+static void pages_continue_by_parameters_of_a_url_that_is_not_followed(void **state)
 {
     static const char odata[] = "{\"kind\":\"url\",\"next\":\"body.\\\"@odata.nextLink\\\"\","
                                 "\"take\":{\"skip\":\"$skip\",\"skipToken\":\"$skiptoken\"}}";
@@ -499,7 +499,7 @@ static void pages_go_on_by_parameters_of_a_url_that_is_not_followed(void **state
     assert_next(*state, tail, "{}", "", "{\"done\":true}", "null");
 }
 
-static void pages_go_on_by_a_link_field(void **state)
+static void pages_continue_by_a_link_field(void **state)
 {
     static const char link[] =
         "<https://h.example/a?page=3&per_page=2>; rel=\"next\", <x>; rel=last";
@@ -512,7 +512,7 @@ static void pages_go_on_by_a_link_field(void **state)
     assert_next(*state, "{\"kind\":\"link\",\"input\":\"page\"}", "{}", "", "[]", "null");
 }
 
-static void pages_go_on_by_their_number(void **state)
+static void pages_continue_by_their_number(void **state)
 {
     static const char full[] = "{\"kind\":\"page\",\"input\":\"page\",\"items\":\"body\","
                                "\"size\":2}";
@@ -529,7 +529,7 @@ static void pages_go_on_by_their_number(void **state)
     assert_next(*state, total, "{\"page\":1}", "", "{\"pages\":\"2\"}", "{\"page\":2}");
 }
 
-static void pages_go_on_by_how_many_items_there_were(void **state)
+static void pages_continue_by_the_number_of_items(void **state)
 {
     static const char total[] = "{\"kind\":\"offset\",\"input\":\"startAt\",\"items\":"
                                 "\"body.values\",\"total\":\"body.total\"}";
@@ -593,7 +593,7 @@ static void parts_stand_for_their_rules(void **state)
     }
 }
 
-static void a_display_is_made_anew_for_pages_put_together(void **state)
+static void combined_pages_get_a_new_display(void **state)
 {
     struct bench *b = *state;
     const struct catalog_action *action = plain(b, "read");
@@ -672,20 +672,20 @@ int main(void)
         BENCH_TEST(waits_come_in_many_forms),
         BENCH_TEST(the_providers_own_words_are_kept),
         BENCH_TEST(secrets_are_masked_wherever_a_text_goes),
-        BENCH_TEST(an_error_under_200_is_no_success),
+        BENCH_TEST(an_error_under_200_is_not_a_success),
         BENCH_TEST(missing_scopes_are_mended_by_a_new_grant),
         BENCH_TEST(waits_until_a_time_are_counted_from_now),
         BENCH_TEST(retry_after_counts_where_no_rule_says_more),
         BENCH_TEST(a_quota_is_read_from_every_reply),
         BENCH_TEST(lost_calls_say_what_is_known),
         BENCH_TEST(the_mark_of_the_next_page_is_read),
-        BENCH_TEST(pages_go_on_by_a_cursor_where_there_is_more),
-        BENCH_TEST(pages_go_on_by_parameters_of_a_url_that_is_not_followed),
-        BENCH_TEST(pages_go_on_by_a_link_field),
-        BENCH_TEST(pages_go_on_by_their_number),
-        BENCH_TEST(pages_go_on_by_how_many_items_there_were),
+        BENCH_TEST(pages_continue_by_a_cursor_if_there_is_more),
+        BENCH_TEST(pages_continue_by_parameters_of_a_url_that_is_not_followed),
+        BENCH_TEST(pages_continue_by_a_link_field),
+        BENCH_TEST(pages_continue_by_their_number),
+        BENCH_TEST(pages_continue_by_the_number_of_items),
         BENCH_TEST(parts_stand_for_their_rules),
-        BENCH_TEST(a_display_is_made_anew_for_pages_put_together),
+        BENCH_TEST(combined_pages_get_a_new_display),
         BENCH_TEST(a_write_whose_outcome_is_unknown_says_so_beside_the_manifests_hint),
         BENCH_TEST(a_write_refused_as_too_fast_is_known_not_to_be_done),
         BENCH_TEST(hostile_replies_are_bounded),

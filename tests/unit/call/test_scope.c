@@ -31,7 +31,7 @@ static void a_url_leads_to_named_hosts_only(void **state)
         {FORMER, "https://FILES.example.com:443/up", OK},
         {FORMER, "https://a.b.parts.example.com/", OK},
         {FORMER, "https://ports.example.com:8443/x", OK},
-        {FORMER, "https://api.example.com/other", OK}, /* where it came from */
+        {FORMER, "https://api.example.com/other", OK}, /* the host that sent the reply */
         {FORMER, "https://parts.example.com/", ERR_REFUSED},
         {FORMER, "https://ports.example.com/x", ERR_REFUSED},
         {FORMER, "https://files.example.com:444/", ERR_REFUSED},

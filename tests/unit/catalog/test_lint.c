@@ -119,26 +119,26 @@ static void a_header_has_a_name_that_can_be_sent(void **state)
     (void)state;
     static const struct case_of refused[] = {
         {AT_TOP, "\"headers\":{\"X Version\":\"1\"}," AT_TOP, "/headers",
-         "\"X Version\" is not a header's name"},
-        {AT_TOP, "\"headers\":{\"\":\"1\"}," AT_TOP, "/headers", "is not a header's name"},
+         "\"X Version\" is not a valid header name"},
+        {AT_TOP, "\"headers\":{\"\":\"1\"}," AT_TOP, "/headers", "is not a valid header name"},
         {IN_QUERY, "\"headers\":{\"Prefer\":\"a, b=\\\"${input.id}\\\"\"}," IN_QUERY,
          "/actions/0/request/headers", "${input.id} is between quotes"},
         {"\"${input.full}\"", "\"name eq '${input.id}'\"", "/actions/0/request/query",
          "write ${quote(...)} without quotes, or quote_odata"},
         {AT_TOP, "\"headers\":{\"Host\":\"a\"}," AT_TOP, "/headers", "sluice writes"},
         {REQUEST, REQUEST "\"headers\":{\"X-A:\":\"1\"},", "/actions/0/request/headers",
-         "\"X-A:\" is not a header's name"},
+         "\"X-A:\" is not a valid header name"},
         {REQUEST, REQUEST "\"headers\":{\"content-length\":\"1\"},", "/actions/0/request/headers",
          "sluice writes"},
         {REQUEST,
          REQUEST "\"instead\":[{\"when\":\"input.full\",\"headers\":{\"X/A\":\"${input.id}\"}}],",
          "/actions/0/request/headers", "\"X/A\""},
         {ACTION, "\"idempotency_header\":\"Idempotency Key\"," ACTION,
-         "/actions/0/idempotency_header", "\"Idempotency Key\" is not a header's name"},
+         "/actions/0/idempotency_header", "\"Idempotency Key\" is not a valid header name"},
         {AUTH,
          "{\"type\":\"api_key\",\"send\":{\"in\":\"header\",\"name\":\"Api Key\",\"value\":\"${"
          "credential.api_key}\"}}",
-         "/auth/send/name", "\"Api Key\" is not a header's name"},
+         "/auth/send/name", "\"Api Key\" is not a valid header name"},
     };
     static const struct case_of clean[] = {
         {AT_TOP, "\"headers\":{\"X-Api_Version.2\":\"1\"}," AT_TOP, NULL, NULL},
@@ -293,9 +293,9 @@ static void an_idempotency_key_has_its_place(void **state)
         {action, WRITE("", ",\"body\":{\"json\":{}}"), at, "must name a member"},
         {action, WRITE("a..b", ",\"body\":{\"json\":{}}"), at, "must name a member"},
         {action, WRITE("a.", ",\"body\":{\"json\":{}}"), at, "must name a member"},
-        {action, WRITE("key", ""), at, "which the request does not have"},
+        {action, WRITE("key", ""), at, "but the request has none"},
         {action, WRITE("key", ",\"body\":{\"raw\":\"x\",\"content_type\":\"text/plain\"}"), at,
-         "which the request does not have"},
+         "but the request has none"},
         {action, WRITE("key", ",\"body\":{\"json\":[]}"), at, "an object"},
         {action, WRITE("key", ",\"body\":{\"json\":{\"key\":1}}"), at, "leave it out"},
         {action, WRITE("a.key", ",\"body\":{\"json\":{\"a\":{\"key\":1}}}"), at, "leave it out"},
@@ -306,7 +306,7 @@ static void an_idempotency_key_has_its_place(void **state)
         {action,
          WRITE("key",
                ",\"body\":{\"json\":{}},\"instead\":[{\"when\":\"connection\",\"body\":null}]"),
-         at, "which the request does not have"},
+         at, "but the request has none"},
         {action, "\"idempotency_header\":\"Key\"," WRITE("key", ",\"body\":{\"json\":{}}"), at,
          "cannot be combined"},
         {action, "\"files\":{\"travel\":\"raw\"}," WRITE("key", ",\"body\":{\"json\":{}}"), at,
@@ -357,7 +357,7 @@ static void a_form_has_the_fields_of_its_type(void **state)
         {AUTH, FORM("bearer", "{\"token\":{\"lable\":\"x\"}}"), "/auth/form/token", "\"label\""},
         {AUTH, FORM("bearer", "{\"token\":{\"docs_url\":\"javascript:x\"}}"),
          "/auth/form/token/docs_url", "https://"},
-        {AUTH, FORM("none", "{\"token\":{\"label\":\"x\"}}"), "/auth/form", "nothing is typed"},
+        {AUTH, FORM("none", "{\"token\":{\"label\":\"x\"}}"), "/auth/form", "types nothing"},
     };
     static const struct case_of clean[] = {
         {AUTH, FORM("bearer", "{\"token\":{\"help\":\"x\"}}"), NULL, NULL},
@@ -434,7 +434,7 @@ static void a_scope_that_is_asked_for_has_words(void **state)
     static const struct case_of refused[] = {
         {AUTH, ASKS(",\"scope_words\":[\"read\"]"), "/scope_words", "in words"},
         {AUTH, AUTH ",\"scope_words\":{\"read\":\"See it\"}", "/scope_words",
-         "the scope \"read\" is not asked for"},
+         "the scope \"read\" is not requested"},
         {FIRST_ACTION, WITH_WORDS("rea"), "/scope_words", "no action needs it"},
     };
     static const struct case_of warned[] = {

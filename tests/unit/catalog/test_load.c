@@ -431,7 +431,7 @@ static void what_takes_an_action_back_is_one_that_writes(void **state)
                  "/actions/0/undo", say);
 }
 
-static void who_is_reached_is_known_before_a_write(void **state)
+static void the_recipients_are_known_before_a_write(void **state)
 {
     struct bench *b = *state;
     const char *get = "\"side_effect_level\":\"read\"", *at = "/actions/0/recipients";
@@ -539,7 +539,7 @@ static void faults_are_named_with_their_place(void **state)
         {"{\"input\":\"ib\",\"next\":\"body.a\"}", "", "input_schema does not have"},
         {"{\"input\":\"id\",\"next\":\"input.ib\"}", "", "no property \"ib\""},
         {"{\"kind\":\"urls\",\"input\":\"id\",\"next\":\"body\"}", "/kind", "\"url\""},
-        {"{\"kind\":\"link\",\"input\":\"id\",\"next\":\"body\"}", "/next", "no meaning"},
+        {"{\"kind\":\"link\",\"input\":\"id\",\"next\":\"body\"}", "/next", "no effect"},
         {"{\"kind\":\"link\",\"input\":\"id\",\"take\":{\"id\":\"p\"}}", "", "one of the two"},
         {"{\"kind\":\"link\",\"take\":[]}", "/take", "object"},
         {"{\"kind\":\"url\",\"input\":\"id\",\"next\":\"body\",\"tail\":\"/q\"}", "/tail", "*"},
@@ -639,11 +639,11 @@ static void the_schema_version_follows_the_schema(void **state)
     slice first = schema_version_of(catalog, &arena);
     catalog_unref(catalog);
     assert_int_equal(first.len, 16);
-    catalog = load(*state, "", "Reads one page.", "Reads a page."); /* not the schema */
+    catalog = load(*state, "", "Reads one page.", "Reads a page."); /* a description */
     assert_true(slice_eq(first, schema_version_of(catalog, &arena)));
     catalog_unref(catalog);
     catalog = load(*state, "", "\"type\":\"string\",\"description\":\"Page id\"",
-                   "\"description\":\"Page id\",\"type\":\"string\""); /* only its order */
+                   "\"description\":\"Page id\",\"type\":\"string\""); /* the order of members */
     assert_true(slice_eq(first, schema_version_of(catalog, &arena)));
     catalog_unref(catalog);
     catalog = load(*state, "", "Page id", "The page's id");
@@ -702,7 +702,7 @@ int main(void)
         BENCH_TEST(what_proves_an_action_is_dated_and_sourced),
         BENCH_TEST(writes_need_confirmation),
         BENCH_TEST(faults_are_named_with_their_place),
-        BENCH_TEST(who_is_reached_is_known_before_a_write),
+        BENCH_TEST(the_recipients_are_known_before_a_write),
         BENCH_TEST(what_takes_an_action_back_is_one_that_writes),
         BENCH_TEST(tool_names_have_a_limit),
         BENCH_TEST(the_later_source_wins),

@@ -28,7 +28,7 @@ static void the_pack_is_that_of_the_sources(void **state)
     buf_deinit(&pack);
 }
 
-/* In a catalog in which nothing is open yet. */
+/* Opens the tool in a catalog in which nothing is open yet. */
 static uint64_t open_again_ns(struct catalog_report *report, slice tool)
 {
     struct catalog *fresh = catalog_load_all(NULL, report);

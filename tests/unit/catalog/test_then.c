@@ -78,7 +78,7 @@ static void three_requests_are_read(void **state)
     assert_false(action->then[1].is_idempotent);
     assert_int_equal(catalog_reply_at(action, 0)->body, REPLY_ANY);
     assert_int_equal(catalog_reply_at(action, 2)->kind, REPLY_KIND_OBJECT);
-    assert_false(catalog_request_acts(action, 0)); /* it asks */
+    assert_false(catalog_request_acts(action, 0)); /* it only reads */
     assert_true(catalog_request_acts(action, 1));
     assert_true(catalog_request_acts(action, 2));
     catalog_unref(catalog);
@@ -95,7 +95,7 @@ static void faults_are_named_with_their_place(void **state)
     assert_fault(w, three, ",\"not_done\":\"it was not posted\"", "", then1,
                  "\"not_done\" is missing");
     assert_fault(w, three, "\"done\":false", "\"done\":false,\"not_done\":\"x\"",
-                 "/actions/0/then/0/not_done", "no meaning");
+                 "/actions/0/then/0/not_done", "no effect");
     assert_fault(w, three, "\"done\":false", "\"done\":true", "/actions/0/then/0/done",
                  "must be text");
     assert_fault(w, FIRST ",\"then\":[" POST "," SEND "]", NULL, NULL, "/actions/0/then/1/done",
@@ -141,7 +141,7 @@ static void what_does_not_go_with_several_requests_is_refused(void **state)
     assert_fault(w, three, "\"done\":false", "\"done\":false,\"retry\":1", "/actions/0/then/0",
                  "unknown member \"retry\"");
     assert_fault("read", FIRST ",\"then\":[" POST "]", NULL, NULL, "/actions/0/then/0/done",
-                 "no meaning in a read");
+                 "no effect in a read");
 }
 
 int main(void)

@@ -17,7 +17,7 @@ static const struct json *shown(struct arena *arena, const struct json *root,
     return value;
 }
 
-/* Of the root's property `p`. */
+/* Checks the form of the root's property `p`. */
 static void expect(struct arena *arena, const char *root_text, const char *wanted)
 {
     const struct json *root = parse_quoted(arena, root_text);

@@ -90,7 +90,7 @@ static void what_lacks_is_named(void **state)
         "expires_at must be a time");
 }
 
-static void what_is_no_object_is_refused(void **state)
+static void only_an_object_is_accepted(void **state)
 {
     (void)state;
     assert_contains(refusal(AUTH_BEARER, "s3cr3t-value", ERR_SYNTAX), "is not JSON");
@@ -139,7 +139,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         UNIT_TEST(each_kind_has_its_shape),      UNIT_TEST(what_a_token_endpoint_answers_is_taken),
-        UNIT_TEST(what_lacks_is_named),          UNIT_TEST(what_is_no_object_is_refused),
+        UNIT_TEST(what_lacks_is_named),          UNIT_TEST(only_an_object_is_accepted),
         UNIT_TEST(a_file_is_read_within_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,7 +45,7 @@ static void test_series_are_summed_over_labels_and_processes(void **state)
     assert_null(samples_label(&now.items[3], "app").ptr);
 }
 
-static void test_a_counter_that_began_anew_counts_from_0(void **state)
+static void test_a_counter_that_restarted_counts_from_0(void **state)
 {
     (void)state;
     take(&before, "a_total 10\n");
@@ -113,7 +113,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_series_are_summed_over_labels_and_processes, begin,
                                         end),
-        cmocka_unit_test_setup_teardown(test_a_counter_that_began_anew_counts_from_0, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_counter_that_restarted_counts_from_0, begin, end),
         cmocka_unit_test_setup_teardown(test_what_every_process_knows_is_not_summed, begin, end),
         cmocka_unit_test_setup_teardown(test_a_process_that_was_started_again_is_noticed, begin,
                                         end),

@@ -317,7 +317,7 @@ static void a_bad_file_is_refused_by_line(void **state)
     assert_contains(refusal(CONFIG_SERVE, "--config /nowhere/at.all"), "/nowhere/at.all");
     char *large = calloc(1, CONFIG_FILE_BYTES_MAX + 1);
     memset(large, '#', CONFIG_FILE_BYTES_MAX);
-    assert_contains(file_refusal(&folder, large, 0600), "is over");
+    assert_contains(file_refusal(&folder, large, 0600), "is larger than");
     free(large);
     folder_remove(&folder);
 }

@@ -119,7 +119,7 @@ static void a_change_is_made_audited_and_notified(void **state)
     assert_int_equal(notified, 3);
 }
 
-static void what_is_none_of_the_accounts_is_left_alone(void **state)
+static void objects_of_other_accounts_are_left_alone(void **state)
 {
     (void)state;
     int64_t before = events("%"), id = connect_app("mine");
@@ -208,7 +208,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_change_is_made_audited_and_notified),
-        cmocka_unit_test(what_is_none_of_the_accounts_is_left_alone),
+        cmocka_unit_test(objects_of_other_accounts_are_left_alone),
         cmocka_unit_test(a_client_is_set_and_removed),
         cmocka_unit_test(a_link_is_made_and_taken_once),
         cmocka_unit_test(a_change_whose_event_is_refused_is_not_made),

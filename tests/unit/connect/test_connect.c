@@ -237,7 +237,7 @@ static void start_early(void *arg)
 
 /* A request that comes after a change sees the change, even while an earlier look-up is under
  * way. */
-static void who_asks_after_a_change_sees_it(void **state)
+static void a_request_after_a_change_sees_it(void **state)
 {
     struct pg_sync *sync = open_sync();
     struct uuid account = make_account(sync);
@@ -354,7 +354,7 @@ static bool is_cached(struct uuid account)
     return ask.was_cached;
 }
 
-static void others_are_told_and_tell(void **state)
+static void processes_notify_one_another(void **state)
 {
     struct pg_sync *sync = open_sync();
     struct uuid one = make_account(sync), two = make_account(sync);
@@ -417,13 +417,13 @@ static void count_change(struct connect_watch *watch)
     CONTAINER_OF(watch, struct counted, watch)->calls++;
 }
 
-static void a_watch_hears_of_its_account(void **state)
+static void a_watch_is_notified_of_its_account(void **state)
 {
     const struct uuid account = uuid_v7(), other = uuid_v7();
     struct counted one = {.watch = {.account_id = account, .on_change = count_change}};
     struct counted two = {.watch = {.account_id = other, .on_change = count_change}};
     (void)state;
-    connect_watch_remove(&one.watch); /* it was not added */
+    connect_watch_remove(&one.watch); /* the watch was not added */
     connect_watch_add(service, &one.watch);
     connect_watch_add(service, &two.watch);
     connect_changed(service, account, SLICE("demo"));
@@ -449,12 +449,12 @@ int main(void)
         cmocka_unit_test(what_was_read_is_believed_until_forgotten),
         cmocka_unit_test(a_look_up_reads_what_it_is_asked_for),
         cmocka_unit_test(look_ups_of_one_key_fly_once),
-        cmocka_unit_test(who_asks_after_a_change_sees_it),
+        cmocka_unit_test(a_request_after_a_change_sees_it),
         cmocka_unit_test(a_credential_of_another_row_does_not_open),
         cmocka_unit_test(the_rule_of_the_default),
         cmocka_unit_test(a_cancelled_look_up_lets_go),
-        cmocka_unit_test(others_are_told_and_tell),
-        cmocka_unit_test(a_watch_hears_of_its_account),
+        cmocka_unit_test(processes_notify_one_another),
+        cmocka_unit_test(a_watch_is_notified_of_its_account),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

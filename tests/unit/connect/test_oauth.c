@@ -11,7 +11,7 @@
 
 #define GRANT(more) REPLY_200("{\"access_token\":\"a1\"" more "}")
 
-/* A begin, or a finish with the storing of the grant, and copies of their results. */
+/* One begin, or one finish that also stores the grant, with copies of the results. */
 struct way {
     struct op op;
     struct oauth_begin_request begin_request;
@@ -219,12 +219,12 @@ static void a_code_becomes_a_connection(void **state)
     buf_deinit(&text);
     assert_true(slice_find(body, SLICE("code=the-code&redirect_uri=https%3A%2F%2Fsluice.example%2F"
                                        "back%3Fa%3Db&")) > 0);
-    /* used */
+    /* the state was used */
     assert_int_equal(go(way, true), OAUTH_STATE_UNKNOWN);
     assert_int_equal(bench.peer.requests, 1);
 }
 
-static void a_state_is_for_who_began_it(void **state)
+static void a_state_is_only_for_its_session(void **state)
 {
     static const struct peer_script grant = {.reply = GRANT(""), .then = PEER_FIN};
     (void)state;
@@ -442,7 +442,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_address_is_what_the_manifest_says),
         cmocka_unit_test(a_code_becomes_a_connection),
-        cmocka_unit_test(a_state_is_for_who_began_it),
+        cmocka_unit_test(a_state_is_only_for_its_session),
         cmocka_unit_test(answers_are_checked_before_anything_is_sent),
         cmocka_unit_test(exchanges_that_fail_leave_nothing),
         cmocka_unit_test(a_connection_is_mended),

@@ -470,7 +470,7 @@ static void expect_credential(const char *former, const struct oauth_reply *repl
     buf_deinit(&out);
 }
 
-static void a_credential_keeps_what_goes_on(void **state)
+static void a_credential_keeps_what_stays_valid(void **state)
 {
     struct oauth_reply rotated = {.access_token = SLICE("a2"), .refresh_token = SLICE("r2")};
     struct oauth_reply plain = {.access_token = SLICE("a2")};
@@ -550,7 +550,7 @@ int main(void)
         cmocka_unit_test(calls_without_an_answer),
         cmocka_unit_test(no_text_of_a_reply_has_a_secret),
         cmocka_unit_test(scopes_are_compared),
-        cmocka_unit_test(a_credential_keeps_what_goes_on),
+        cmocka_unit_test(a_credential_keeps_what_stays_valid),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

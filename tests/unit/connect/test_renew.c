@@ -252,7 +252,7 @@ struct failing_row {
 };
 
 /* false: the machine was paused, so the pause after a failure was over at the second request. */
-static bool fails_as_told(const struct failing_row *row)
+static bool fails_as_expected(const struct failing_row *row)
 {
     enum { QUIET_MS = 500 }; /* see connect/renew.c */
     struct secret *credential;
@@ -290,10 +290,10 @@ static void only_the_end_of_a_grant_ends_a_connection(void **state)
     static const struct failing_row deaf = {{.then = PEER_DEAF}, CONNECT_RENEWAL_TIMEOUT};
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(table); i++)
-        while (!fails_as_told(&table[i]))
+        while (!fails_as_expected(&table[i]))
             continue;
     struct connect_service *patient = bench_impatient(200);
-    while (!fails_as_told(&deaf))
+    while (!fails_as_expected(&deaf))
         continue;
     bench_patient_again(patient);
 }

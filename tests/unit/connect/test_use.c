@@ -132,7 +132,7 @@ static void a_failure_is_kept_until_the_next(void **state)
     connect_free(service);
 }
 
-static void all_is_told_on_the_way_down(void **state)
+static void all_is_reported_on_the_way_down(void **state)
 {
     int64_t ids[100];
     (void)state;
@@ -151,7 +151,7 @@ static void all_is_told_on_the_way_down(void **state)
     connect_free(service);
 }
 
-static void what_the_database_refuses_now_is_told_later(void **state)
+static void what_the_database_refuses_now_is_reported_later(void **state)
 {
     struct arena arena;
     struct pg_rows rows;
@@ -175,7 +175,7 @@ static void what_the_database_refuses_now_is_told_later(void **state)
     connect_free(service);
 }
 
-static void a_service_that_goes_leaves_its_flush_behind(void **state)
+static void a_flush_outlives_its_service(void **state)
 {
     int64_t id = add();
     (void)state;
@@ -270,9 +270,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_uses_are_one_write),
         cmocka_unit_test(a_failure_is_kept_until_the_next),
-        cmocka_unit_test(all_is_told_on_the_way_down),
-        cmocka_unit_test(what_the_database_refuses_now_is_told_later),
-        cmocka_unit_test(a_service_that_goes_leaves_its_flush_behind),
+        cmocka_unit_test(all_is_reported_on_the_way_down),
+        cmocka_unit_test(what_the_database_refuses_now_is_reported_later),
+        cmocka_unit_test(a_flush_outlives_its_service),
         cmocka_unit_test(the_later_one_wins),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -149,7 +149,8 @@ static inline int bench_tear_down(void **state)
     return unit_end();
 }
 
-/* A separate service for a while, for which a token endpoint counts as dead after that time. */
+/* Replaces the service by one that considers a token endpoint dead after that time. Returns the
+ * previous service. */
 static inline struct connect_service *bench_impatient(unsigned token_timeout_ms)
 {
     struct connect_service *patient = bench.service;

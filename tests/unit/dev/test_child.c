@@ -41,7 +41,7 @@ static void its_output_goes_to_the_log(void **state)
     assert_string_equal(text, "out\nerr\n");
 }
 
-static void an_exit_status_is_told_with_the_last_line(void **state)
+static void an_exit_status_is_reported_with_the_last_line(void **state)
 {
     (void)state;
     struct child_spec spec = shell(SHELL("echo first; echo 'the reason'; echo; exit 3"));
@@ -58,7 +58,7 @@ static void an_exit_status_is_told_with_the_last_line(void **state)
     assert_contains(err.text, "(empty)");
 }
 
-static void what_cannot_be_run_is_told_at_once(void **state)
+static void what_cannot_be_run_is_reported_at_once(void **state)
 {
     (void)state;
     struct child child;
@@ -188,8 +188,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         UNIT_TEST(its_output_goes_to_the_log),
-        UNIT_TEST(an_exit_status_is_told_with_the_last_line),
-        UNIT_TEST(what_cannot_be_run_is_told_at_once),
+        UNIT_TEST(an_exit_status_is_reported_with_the_last_line),
+        UNIT_TEST(what_cannot_be_run_is_reported_at_once),
         UNIT_TEST(it_is_watched_and_stopped),
         UNIT_TEST(one_that_will_not_stop_is_killed),
         UNIT_TEST(an_end_is_noticed_once),

@@ -62,7 +62,7 @@ static void a_folder_of_others_is_left_alone(void **state)
     folder_remove(&base);
 }
 
-static void a_second_process_is_told_the_first(void **state)
+static void a_second_process_learns_of_the_first(void **state)
 {
     (void)state;
     struct folder base;
@@ -110,7 +110,7 @@ static void small_files_are_kept_for_us_only(void **state)
     folder_remove(&base);
 }
 
-static void only_large_logs_are_begun_anew(void **state)
+static void only_large_logs_are_started_again(void **state)
 {
     (void)state;
     struct folder base;
@@ -231,9 +231,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         UNIT_TEST(it_is_made_closed_to_others),
         UNIT_TEST(a_folder_of_others_is_left_alone),
-        UNIT_TEST(a_second_process_is_told_the_first),
+        UNIT_TEST(a_second_process_learns_of_the_first),
         UNIT_TEST(small_files_are_kept_for_us_only),
-        UNIT_TEST(only_large_logs_are_begun_anew),
+        UNIT_TEST(only_large_logs_are_started_again),
         UNIT_TEST(roots_of_both_are_in_the_bundle),
         UNIT_TEST(a_stage_is_a_line),
         UNIT_TEST(the_ready_file_holds_what_programs_need),

@@ -27,13 +27,13 @@ static void make_base(void)
     snprintf(data.path, sizeof(data.path), "%s", folder.path);
 }
 
-/* With its contents. */
+/* Removes the folder with its contents. */
 static int rmdir_data(const struct dev_folder *gone)
 {
     return nftw(gone->path, folder_remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* A folder inside, like the data folder. */
+/* Creates a folder inside the test's folder, and uses it as the data folder. */
 static void make_data(const char *name, mode_t mode)
 {
     char path[TEST_PATH_MAX];
@@ -118,7 +118,7 @@ static void an_orphan_is_stopped(void **state)
 }
 
 /* The pid file of a crashed server, whose number now belongs to another process (this one). */
-static void a_recycled_pid_is_nobodys_orphan(void **state)
+static void a_recycled_pid_is_not_an_orphan(void **state)
 {
     (void)state;
     struct dev_postgres pg;
@@ -144,7 +144,7 @@ static void a_recycled_pid_is_nobodys_orphan(void **state)
     folder_remove(&folder);
 }
 
-static void a_cluster_of_a_version_that_is_gone_is_told(void **state)
+static void a_cluster_of_a_missing_version_is_reported(void **state)
 {
     (void)state;
     struct dev_postgres pg;
@@ -201,7 +201,7 @@ static void odd_paths_work(void **state)
 
 /* As root, PostgreSQL runs as another user, which cannot enter a closed folder. A person who
  * removes the data folder does not know of the cluster, so the next start removes it. */
-static void behind_a_closed_folder_the_cluster_lies_elsewhere(void **state)
+static void below_a_closed_folder_the_cluster_is_elsewhere(void **state)
 {
     (void)state;
     struct dev_postgres pg;
@@ -223,12 +223,12 @@ static void behind_a_closed_folder_the_cluster_lies_elsewhere(void **state)
     start(&pg);
     run_sql(&pg, "select n from kept");
     dev_postgres_stop(&pg);
-    /* made again: new data */
+    /* created again: new data */
     data.is_new = true;
     start(&pg);
     assert_true(pg.is_new);
     dev_postgres_stop(&pg);
-    /* removed: the next start of another one deletes it */
+    /* removed: the next start with another data folder deletes the cluster */
     assert_int_equal(rmdir_data(&first), 0);
     make_data("other", 0711);
     start(&pg);
@@ -244,11 +244,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         UNIT_TEST(it_is_made_once_and_found_again),
         UNIT_TEST(an_orphan_is_stopped),
-        UNIT_TEST(a_recycled_pid_is_nobodys_orphan),
-        UNIT_TEST(a_cluster_of_a_version_that_is_gone_is_told),
+        UNIT_TEST(a_recycled_pid_is_not_an_orphan),
+        UNIT_TEST(a_cluster_of_a_missing_version_is_reported),
         UNIT_TEST(a_server_that_dies_at_start_tells_why),
         UNIT_TEST(odd_paths_work),
-        UNIT_TEST(behind_a_closed_folder_the_cluster_lies_elsewhere),
+        UNIT_TEST(below_a_closed_folder_the_cluster_is_elsewhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,7 +66,7 @@ static void end(struct machine *m, struct seam_run *run, enum exec_reason reason
 
 /* ---- limits ---- */
 
-static void who_comes_too_early_waits_or_is_refused(void **state)
+static void a_call_that_comes_too_early_waits_or_is_refused(void **state)
 {
     struct machine *m = *state;
     struct seam_run runs[3];
@@ -298,7 +298,7 @@ static void the_second_request_s_origin_has_a_circuit_of_its_own(void **state)
     assert_slice_has(run.out.message, "The file was uploaded, but it was not posted. Calls of this "
                                       "account to https://files.example kept failing");
     end(m, &run, EXEC_PARTLY_DONE);
-    start(m, &run, "plain", "put"); /* the first's is closed */
+    start(m, &run, "plain", "put"); /* the circuit of the first request is closed */
     machine_reply(m, 200, "{}");
     end(m, &run, EXEC_SUCCEEDED);
 }
@@ -309,7 +309,7 @@ static void the_second_request_s_origin_has_a_circuit_of_its_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ADMIT_TEST(who_comes_too_early_waits_or_is_refused),
+        ADMIT_TEST(a_call_that_comes_too_early_waits_or_is_refused),
         ADMIT_TEST(one_at_a_time),
         ADMIT_TEST(a_refusal_says_when_to_come_again),
         ADMIT_TEST(a_refusal_that_says_nothing_holds_no_other),

@@ -138,7 +138,7 @@ static void begin(struct machine *m, const struct way *way, struct call_file *fi
     *file = (struct call_file){
         .name = SLICE("a.csv"), .content_type = SLICE("text/csv"), .data = SLICE("YWJjZA==")};
     machine_want(m, way->app, way->action, way->input);
-    m->run.exec.is_confirmed = false; /* it needs none */
+    m->run.exec.is_confirmed = false; /* a dry run needs no confirmation */
     m->run.exec.is_dry_run = true;
     m->run.exec.idempotency_key = SLICE_NONE;
     m->run.exec.files = way->has_file ? file : NULL;
@@ -227,7 +227,7 @@ static void a_later_request_that_cannot_be_made_stops_the_first(void **state)
 
 /* ---- without memory ---- */
 
-/* The answer is complete. */
+/* Fails the n-th allocation: the answer is complete, or the run reports that it is unavailable. */
 static uint64_t fail_allocation(struct machine *m, const struct way *way, uint64_t n)
 {
     bool is_connected = strcmp(way->app, "files") != 0 && strcmp(way->app, "later") != 0;

@@ -78,7 +78,7 @@ static void a_write_is_claimed_before_it_is_called(void **state)
     seam_run_end(&b->run);
 }
 
-static void an_unconfirmed_write_asks_nobody(void **state)
+static void an_unconfirmed_write_makes_no_call(void **state)
 {
     struct seam_bench *b = *state;
     seam_run_exec(&b->run, &b->node, "put", "{\"a\":1}");
@@ -253,7 +253,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         EXEC_TEST(a_read_is_called_then_recorded_then_answered),
         EXEC_TEST(a_write_is_claimed_before_it_is_called),
-        EXEC_TEST(an_unconfirmed_write_asks_nobody),
+        EXEC_TEST(an_unconfirmed_write_makes_no_call),
         EXEC_TEST(what_is_to_be_stored_of_a_run_that_ended_is_active),
         EXEC_TEST(each_event_that_is_lost_is_counted),
         cmocka_unit_test(a_read_may_fail_anywhere),

@@ -82,7 +82,8 @@ static const struct way ways[] = {
      .rows = {{FIRST, .label = "work"}, {SECOND, .label = "home"}},
      .reason = EXEC_CONNECTION_AMBIGUOUS,
      .message = "has several connections, and none of them is the default",
-     .hint = "POST /api/tools/mail_get/execute with connectionId, one of 7 (work), 8 (home)."},
+     .hint = "POST /api/tools/mail_get/execute with connectionId, one of 7, 8. "
+             "GET /api/connections?integration_id=mail shows their labels."},
     {.name = "lost",
      .app = "mail",
      .action = "get",
@@ -96,7 +97,8 @@ static const struct way ways[] = {
      .rows = {{FIRST, .is_default = true, .error = "revoked"}, {SECOND, .label = "home"}},
      .reason = EXEC_REAUTH_REQUIRED,
      .message = "(revoked)",
-     .hint = "POST /api/tools/mail_get/execute with connectionId, one of 8 (home)."},
+     .hint = "POST /api/tools/mail_get/execute with connectionId, one of 8. "
+             "GET /api/connections?integration_id=mail shows their labels."},
     {.name = "the named one is lost",
      .app = "mail",
      .action = "get",

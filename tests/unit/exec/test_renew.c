@@ -172,7 +172,7 @@ static struct connection *row_of(struct machine *m)
     return &m->store.connections.items[0];
 }
 
-/* Another writer, with other tokens. */
+/* Acts as another writer that stores other tokens. */
 static void change_row(struct machine *m)
 {
     int64_t rev = row_of(m)->rev;
@@ -203,7 +203,7 @@ static bool answer_as(struct machine *m, struct pg_query *query, char how)
     if (how == 'c')
         change_row(m);
     if (how == 'n' && strcmp(query->stmt->name, "connection_claim") != 0)
-        row_of(m)->rev++; /* its label */
+        row_of(m)->rev++; /* another writer has changed the label */
     if (how == 'n' || how == 'c')
         seam_query_done(query);
     return how == 'o' || how == 's';
@@ -247,7 +247,7 @@ static void answer(struct machine *m, const struct way *way, struct course *cour
         seam_row(query, &rev);
         seam_query_done(query);
     } else if (strcmp(name, "oauth_client_get") == 0) {
-        seam_query_done(query); /* the app has none */
+        seam_query_done(query); /* the app has no client of its own */
     } else {
         seam_rows_answer(&m->store, query);
     }

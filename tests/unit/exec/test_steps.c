@@ -93,7 +93,7 @@ static void another_run_of_this_process_has_the_key(void **state)
     want_plain(b, "get", "k");
     seam_run_start(&b->run);
     answer(b, "claim_find");
-    want(b, &other, "plain", "get", "{}"); /* it waits, and gets the same result */
+    want(b, &other, "plain", "get", "{}"); /* the other run waits, and gets the same result */
     want(b, &third, "plain", "get", "{\"q\":\"x\"}");
     other.exec.idempotency_key = third.exec.idempotency_key = SLICE("k");
     seam_run_start(&other);
@@ -202,7 +202,7 @@ static void a_claim_that_was_lost(void **state)
 }
 
 /* The key is bound or in flight at the look-up, and free afterwards. */
-static void what_the_key_had_is_gone(void **state)
+static void the_key_is_free_by_now(void **state)
 {
     struct bench *b = *state;
     run_bound(b, "unread", "{}");
@@ -587,7 +587,7 @@ static void a_record_that_fails(void **state)
     answer(b, "claim_own");
     reply(b, 200, "{}");
     seam_query_fail(query(b, "execution_finish_release"), ERR_BUSY);
-    assert_int_equal(end(b), EXEC_SUCCEEDED); /* it was retried */
+    assert_int_equal(end(b), EXEC_SUCCEEDED); /* the record was retried */
     want_plain(b, "get", NULL);
     seam_run_start(&b->run);
     reply(b, 200, "{}");
@@ -899,7 +899,7 @@ int main(void)
         STEPS_TEST(files_are_taken_first),
         STEPS_TEST(a_bound_key_is_replayed),
         STEPS_TEST(a_claim_that_was_lost),
-        STEPS_TEST(what_the_key_had_is_gone),
+        STEPS_TEST(the_key_is_free_by_now),
         STEPS_TEST(a_replay_without_memory),
         STEPS_TEST(the_lease_is_lost_before_and_after_the_claim),
         STEPS_TEST(a_claim_that_cannot_be_released_at_once),

@@ -106,7 +106,7 @@ static void it_writes_every_ten_seconds_what_it_counted(void **state)
     assert_int_equal(seam_query_count(b->node.pool), 0);
 }
 
-static void what_is_no_call_is_not_counted(void **state)
+static void steps_without_a_call_are_not_counted(void **state)
 {
     struct seam_bench *b = *state;
     seam_run_exec(&b->run, &b->node, "get", "{\"q\":\"x\"}");
@@ -198,7 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(it_writes_every_ten_seconds_what_it_counted, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(what_is_no_call_is_not_counted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(steps_without_a_call_are_not_counted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(unknown_names_are_one_row, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_was_not_done_is_written_later, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_process_goes_down_with_a_row_under_way, set_up,

@@ -16,7 +16,7 @@ static void root_is_reachable_in_projections(void **state)
     assert_gives(*state, "$", "7", "7");
 }
 
-static void projections_go_on_behind_a_multiselect(void **state)
+static void projections_continue_after_a_multiselect(void **state)
 {
     const char *given = "{\"a\":[{\"b\":1,\"c\":[5,6]},{\"b\":2,\"c\":[7]}]}";
     assert_gives(*state, "a[*].{x: b}.x", given, "[1,2]");
@@ -202,7 +202,7 @@ static void html_is_unescaped_once(void **state)
     assert_fault(*state, "unescape_html(`1`)", "null", EXPR_FAULT_TYPE, "unescape_html");
 }
 
-static void a_word_stands_behind_a_marker(void **state)
+static void a_word_follows_a_marker(void **state)
 {
     assert_gives(*state, "word_after(@, 'after ')", "\"Retry after 2026-01-02T03:04:05.678Z\"",
                  "\"2026-01-02T03:04:05.678Z\"");
@@ -511,7 +511,7 @@ static void source_and_depth_are_bounded(void **state)
         const char *deep = wrap(b, forms[i][0], forms[i][1], forms[i][2], 70);
         if (i == 8)
             deep = wrap(b, "", "@", "==@", 70);
-        assert_fault(b, deep, "null", EXPR_FAULT_LIMIT, "nested over 64 deep");
+        assert_fault(b, deep, "null", EXPR_FAULT_LIMIT, "nested more than 64 levels deep");
         assert_int_equal(b->err.code, ERR_LIMIT);
         const char *fine = wrap(b, forms[i][0], forms[i][1], forms[i][2], 20);
         if (i == 8)
@@ -595,11 +595,11 @@ static void results_are_not_too_deep(void **state)
 {
     struct bench *b = *state;
     const char *deep = arena_printf(&b->arena, "%s@", repeat(b, "[@]|", 600)).ptr;
-    assert_fault(b, deep, "1", EXPR_FAULT_LIMIT, "nested over 512 deep");
+    assert_fault(b, deep, "1", EXPR_FAULT_LIMIT, "nested more than 512 levels deep");
     const char *equal = arena_printf(&b->arena, "%s(@ == [@])", repeat(b, "[@]|", 600)).ptr;
-    assert_fault(b, equal, "1", EXPR_FAULT_LIMIT, "nested over 512 deep");
+    assert_fault(b, equal, "1", EXPR_FAULT_LIMIT, "nested more than 512 levels deep");
     const char *text = arena_printf(&b->arena, "%sto_string(@)", repeat(b, "[@]|", 600)).ptr;
-    assert_fault(b, text, "1", EXPR_FAULT_LIMIT, "nested over 512 deep");
+    assert_fault(b, text, "1", EXPR_FAULT_LIMIT, "nested more than 512 levels deep");
 }
 
 /* An array of `count` numbers, as the member "a". */
@@ -779,7 +779,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         bench_test(root_is_reachable_in_projections),
-        bench_test(projections_go_on_behind_a_multiselect),
+        bench_test(projections_continue_after_a_multiselect),
         bench_test(not_binds_weaker_than_a_path),
         bench_test(legacy_literals_are_strings),
         bench_test(raw_strings_keep_backslashes),
@@ -790,7 +790,7 @@ int main(void)
         bench_test(truncate_counts_code_points),
         bench_test(counted_says_how_many),
         bench_test(html_is_unescaped_once),
-        bench_test(a_word_stands_behind_a_marker),
+        bench_test(a_word_follows_a_marker),
         bench_test(a_url_gives_its_parameters),
         bench_test(a_url_gives_a_segment_of_its_path),
         bench_test(a_link_field_gives_the_url_of_a_relation),

@@ -110,7 +110,7 @@ static void bad_templates_say_where(void **state)
     strncat(deep, "\"${a}\"", sizeof deep - strlen(deep) - 1);
     for (size_t i = 0; i < 65; i++)
         strncat(deep, "]", sizeof deep - strlen(deep) - 1);
-    assert_refused(b, deep, ERR_LIMIT, "nested over 64 deep");
+    assert_refused(b, deep, ERR_LIMIT, "nested more than 64 levels deep");
 }
 
 static void null_members_may_be_dropped(void **state)

@@ -6,7 +6,7 @@
 
 #include "machine.h"
 
-/* By key, like a set. */
+/* Sorted by key, as in a template set. */
 static const char *const templates[] = {
     TEMPLATE("read", GET("a", "")),
     TEMPLATE("write", PUT("a", "start", "")),

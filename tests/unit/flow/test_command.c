@@ -6,7 +6,7 @@
 
 #include "machine.h"
 
-/* By key, like a set. */
+/* Sorted by key, as in a template set. */
 static const char *const templates[] = {
     TEMPLATE("ask", ASK("a", "\"expires_in\":600,") "," PUT("b", "approval:a", "")),
     TEMPLATE("fault", WAIT("a", "\"${input.n}\"")),
@@ -100,7 +100,7 @@ static void a_start_that_the_database_does_not_take(void **state)
 }
 
 /* The statement is sent again until its answer has arrived. */
-static void a_start_whose_answer_is_lost_is_answered_all_the_same(void **state)
+static void a_start_whose_answer_is_lost_is_still_answered(void **state)
 {
     struct machine *m = *state;
     machine_begin_start(m, "read", confirmed);
@@ -153,7 +153,7 @@ static void a_key_gives_the_flow_as_it_is_now(void **state)
     assert_int_equal(start_keyed(m, "read", "{\"confirm\":true,\"n\":1}"), FLOW_ANSWER_DONE);
     struct uuid id = m->run.flow_id;
     machine_until(m, id, FLOW_COMPLETED);
-    flow_service_drain(m->node.flow); /* the answer is the first start, whatever has changed */
+    flow_service_drain(m->node.flow); /* the key returns the first start, whatever has changed */
     prepare_keyed(m, "read", "{\"n\":1,\"confirm\":true}");
     seam_run_start(&m->run);
     assert_true(seam_walk_until_ended(&m->walk, &m->run));
@@ -357,7 +357,7 @@ static void resumes(void **state)
     assert_int_equal(machine_count_steps(m, id, false), 2);
     id = machine_start(m, "pause", confirmed);
     assert_int_equal(machine_command(m, FLOW_COMMAND_RESUME, id), FLOW_ANSWER_DONE);
-    assert_int_equal(machine_row(m, id)->flow.rev, 2); /* it is shown, and continues to wait */
+    assert_int_equal(machine_row(m, id)->flow.rev, 2); /* the flow continues to wait */
     machine_until(m, id, FLOW_COMPLETED);
     machine_begin(m, FLOW_COMMAND_RESUME, id);
     assert_int_equal(machine_end(m), FLOW_ANSWER_CONFLICT);
@@ -372,7 +372,7 @@ static void a_cancel_cuts_what_runs(void **state)
     assert_int_equal(flow_service_active(m->node.flow), 0);
     assert_int_equal(seam_call_count(m->node.http), 0);
     assert_int_equal(machine_row(m, id)->flow.status, FLOW_CANCELLED);
-    assert_int_equal(machine_command(m, FLOW_COMMAND_CANCEL, id), FLOW_ANSWER_DONE); /* it is */
+    assert_int_equal(machine_command(m, FLOW_COMMAND_CANCEL, id), FLOW_ANSWER_DONE); /* again */
 }
 
 /* ---- each place ---- */
@@ -454,8 +454,8 @@ static void each_query_fails_in_each_way(void **state)
     assert_true(is_ok);
 }
 
-/* One fault at one point of a start. "Unavailable" is true: no flow is made, now or later. With
- * a key, the same request makes one flow, however often it is sent. */
+/* One fault at one point of a start. If the answer is "unavailable", no flow is made, now or later.
+ * With a key, the same request makes one flow, however often it is sent. */
 static size_t start_once(bool is_keyed, size_t place, enum seam_fault fault, bool *is_ok)
 {
     struct machine *m = machine_new(templates);
@@ -519,7 +519,7 @@ int main(void)
         ON_A_MACHINE(a_start_of_nothing_and_one_that_does_not_fit),
         ON_A_MACHINE(a_start_that_is_repeated),
         ON_A_MACHINE(a_start_that_the_database_does_not_take),
-        ON_A_MACHINE(a_start_whose_answer_is_lost_is_answered_all_the_same),
+        ON_A_MACHINE(a_start_whose_answer_is_lost_is_still_answered),
         ON_A_MACHINE(a_start_that_may_have_begun_says_so),
         ON_A_MACHINE(a_key_gives_the_flow_as_it_is_now),
         ON_A_MACHINE(a_key_of_another_request),

@@ -8,7 +8,7 @@
 
 #define BAD "\"tool\":\"demo_get\",\"for_each\":\"input.n\",\"input\":{\"q\":\"${abs(item)}\"}"
 
-/* By key, like a set. */
+/* Sorted by key, as in a template set. */
 static const char *const templates[] = {
     TEMPLATE("bad", STEP("a", "tool_call", BAD)),
     TEMPLATE_WITH("late", "\"deadline\":2,", GET("a", "\"for_each\":\"input.n\",")),
@@ -174,7 +174,7 @@ static void a_drain_before_the_intent(void **state)
     assert_int_equal(flow_service_active(m->node.flow), 0);
     assert_int_equal(m->store.items.count, 0);
     machine_restart(m);
-    machine_until(m, id, FLOW_COMPLETED); /* none of it was unknown */
+    machine_until(m, id, FLOW_COMPLETED); /* no outcome was unknown */
     assert_int_equal(m->walk.writes, 3);
 }
 
@@ -341,7 +341,7 @@ static void an_item_that_a_dead_server_saw_fail(void **state)
     machine_restart(m);
     machine_until(m, id, FLOW_FAILED);
     machine_check_error(m, id, "Item 1 of 1 failed");
-    assert_int_equal(m->walk.sent, 0); /* it is not called again */
+    assert_int_equal(m->walk.sent, 0); /* the item is not called again */
 }
 
 /* The node's lease expires while an item waits for its next attempt. */

@@ -61,7 +61,9 @@ static void test_what_mends_it_is_kept(void **state)
          "reconnect the app, tick \"Files\" there, then resume the flow."},
         {EXEC_REAUTH_REQUIRED, false,
          "Reconnect the app and send the same request again, or name another connection: POST "
-         "/api/tools/x/execute with connectionId, one of 17 (x).",
+         "/api/tools/x/execute with connectionId, one of 17. GET /api/connections?integration_id=x "
+         "shows "
+         "their labels.",
          "Reconnect the app, then resume the flow."},
         {EXEC_INPUT_INVALID, false, "Correct the input: /to is a text",
          "Correct the input: /to is a text. Resume makes the same call again. To use another "

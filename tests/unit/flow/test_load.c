@@ -8,7 +8,7 @@
 #include "machine.h"
 #include "seam/rows_flow.h"
 
-/* By key, like a set. */
+/* Sorted by key, as in a template set. */
 static const char *const templates[] = {
     TEMPLATE("ask", PASS("p") "," ASK("a", "")),
     TEMPLATE("read", GET("a", "\"connection\":\"${input.n}\",")),
@@ -265,7 +265,7 @@ static void answer_list(struct machine *m, const char *name)
 }
 
 /* The search for a template's flows: each statement reads at most its limit of flows. */
-static void a_search_that_goes_on(void **state)
+static void a_search_that_continues(void **state)
 {
     struct machine *m = *state;
     (void)machine_start(m, "ask", "{\"confirm\":true}");
@@ -376,7 +376,7 @@ static void flows_that_need_a_connection(void **state)
         .catalog = m->catalog, .integration_id = SLICE("demo"), .connection_id = 17};
     for (size_t i = 0; i < ARRAY_LEN(inputs); i++)
         (void)machine_start(m, "read", inputs[i]);
-    (void)machine_start(m, "ask", "{\"confirm\":true}"); /* it makes no calls */
+    (void)machine_start(m, "ask", "{\"confirm\":true}"); /* this flow makes no calls */
     reader.filter = (struct flow_filter){.account_id = seam_account,
                                          .status = FLOW_RUNNING,
                                          .limit = 10,
@@ -410,7 +410,7 @@ int main(void)
         ON_A_MACHINE(a_template_that_is_not_in_memory),
         ON_A_MACHINE(records_and_rows),
         ON_A_MACHINE(a_page_with_a_template_that_is_not_in_memory),
-        ON_A_MACHINE(a_search_that_goes_on),
+        ON_A_MACHINE(a_search_that_continues),
         ON_A_MACHINE(a_page_that_cannot_be_loaded),
         ON_A_MACHINE(flows_that_need_a_connection),
         cmocka_unit_test(every_step_and_jump_was_taken),

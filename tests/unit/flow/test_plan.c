@@ -211,7 +211,7 @@ static void test_what_changes_is_said(void **state)
                    CHANGES(OF("a", NOW("[1]"), THEN("[1,{\\\"x\\\":null}]")), ));
 }
 
-static void test_what_is_not_known_is_no_change(void **state)
+static void test_an_unknown_value_is_not_a_change(void **state)
 {
     (void)state;
     static const char steps[] = READ SHOW CHANGE(
@@ -390,7 +390,7 @@ int main(void)
         cmocka_unit_test(test_a_pause_ends_at_the_deadline),
         cmocka_unit_test(test_an_approval_shows_every_call),
         cmocka_unit_test(test_what_changes_is_said),
-        cmocka_unit_test(test_what_is_not_known_is_no_change),
+        cmocka_unit_test(test_an_unknown_value_is_not_a_change),
         cmocka_unit_test(test_changes_are_of_the_same_item),
         cmocka_unit_test(test_large_changes_are_cut),
         cmocka_unit_test(test_what_is_sent_comes_first),

@@ -44,7 +44,7 @@ static void handshake(struct machine *m)
     }
 }
 
-static void a_quick_handshake_asks_nobody(void **state)
+static void a_quick_handshake_needs_no_query(void **state)
 {
     struct machine *m = *state;
     struct uuid id = start_write(m);
@@ -55,7 +55,7 @@ static void a_quick_handshake_asks_nobody(void **state)
     machine_until(m, id, FLOW_COMPLETED);
 }
 
-static void after_a_long_one_the_row_is_asked_and_the_call_goes_on(void **state)
+static void after_a_long_handshake_the_row_is_checked_and_the_call_continues(void **state)
 {
     struct machine *m = *state;
     struct uuid id = start_write(m);
@@ -163,7 +163,7 @@ static void a_cancel_elsewhere_waits_until_no_proof_is_good(void **state)
     seam_node_close(&other);
 }
 
-static void a_cancel_here_cuts_the_call_and_waits_for_nobody(void **state)
+static void a_cancel_here_cuts_the_call_without_waiting(void **state)
 {
     struct machine *m = *state;
     struct uuid id = start_write(m);
@@ -177,13 +177,13 @@ static void a_cancel_here_cuts_the_call_and_waits_for_nobody(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        PROOF_TEST(a_quick_handshake_asks_nobody),
-        PROOF_TEST(after_a_long_one_the_row_is_asked_and_the_call_goes_on),
+        PROOF_TEST(a_quick_handshake_needs_no_query),
+        PROOF_TEST(after_a_long_handshake_the_row_is_checked_and_the_call_continues),
         PROOF_TEST(a_flow_cancelled_meanwhile_sends_nothing),
         PROOF_TEST(a_database_that_is_away_is_asked_again),
         PROOF_TEST(a_lease_that_ended_meanwhile_sends_nothing),
         PROOF_TEST(a_cancel_elsewhere_waits_until_no_proof_is_good),
-        PROOF_TEST(a_cancel_here_cuts_the_call_and_waits_for_nobody),
+        PROOF_TEST(a_cancel_here_cuts_the_call_without_waiting),
     };
     return cmocka_run_group_tests_name("flow/proof", tests, NULL, NULL);
 }

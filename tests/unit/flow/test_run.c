@@ -9,7 +9,7 @@
 
 #include "machine.h"
 
-/* By key, like a set. */
+/* Sorted by key, as in a template set. */
 static const char *const templates[] = {
     TEMPLATE("ask", ASK("a", "\"expires_in\":60,")),
     TEMPLATE("ask_each", ASK("a", "") "," GET("b", EACH(""))),
@@ -41,7 +41,7 @@ static int tear_down(void **state)
     return machine_free(*state);
 }
 
-/* The flow is approved. The query is the load of the run that follows. */
+/* Approves the flow. Returns the query that loads the run that follows. */
 static struct pg_query *approve_until_load(struct machine *m, struct uuid id)
 {
     machine_begin(m, FLOW_COMMAND_APPROVE, id);
@@ -71,7 +71,7 @@ static void transforms_and_a_wait_that_is_over(void **state)
     assert_true(slice_eq_cstr(m->store.steps.items[2].step.output, "1"));
 }
 
-static void a_wait_and_a_call_behind_it(void **state)
+static void a_wait_and_a_call_after_it(void **state)
 {
     struct machine *m = *state;
     struct uuid id = machine_start(m, "pause", "{\"confirm\":true,\"n\":30}");
@@ -85,7 +85,7 @@ static void nothing_to_do(void **state)
     struct machine *m = *state;
     struct uuid id = machine_start(m, "nothing", "{\"confirm\":true}");
     assert_int_equal(machine_row(m, id)->flow.status, FLOW_COMPLETED);
-    assert_int_equal(machine_row(m, id)->flow.rev, 2); /* with its start */
+    assert_int_equal(machine_row(m, id)->flow.rev, 2); /* the start is the first revision */
 }
 
 static void an_input_that_does_not_fit(void **state)
@@ -104,7 +104,7 @@ static void an_approval_is_all_that_was_left(void **state)
     machine_until(m, id, FLOW_COMPLETED);
 }
 
-static void a_wait_behind_an_approval(void **state)
+static void a_wait_after_an_approval(void **state)
 {
     struct machine *m = *state;
     struct uuid id = machine_start(m, "ask_wait", "{\"confirm\":true}");
@@ -124,7 +124,7 @@ static void an_approval_that_expires_is_asked_again(void **state)
     assert_int_equal(machine_row(m, id)->flow.attempt, 2);
 }
 
-static void a_write_behind_an_approval_has_its_intent_first(void **state)
+static void a_write_after_an_approval_has_its_intent_first(void **state)
 {
     struct machine *m = *state;
     struct uuid id = machine_start(m, "ask_write", "{\"confirm\":true}");
@@ -175,7 +175,7 @@ static void a_template_that_cannot_be_read(void **state)
     machine_row(m, id)->flow.template_version = uuid_v7();
     seam_rows_answer(&m->store, load);
     seam_query_fail(machine_query(m, "flow_template_get"), ERR_BUSY);
-    seam_query_done(machine_query(m, "flow_template_get")); /* there is none */
+    seam_query_done(machine_query(m, "flow_template_get")); /* no such version exists */
     machine_until(m, id, FLOW_FAILED);
     machine_check_error(m, id, "template cannot be read");
 }
@@ -188,8 +188,8 @@ static void a_flow_that_kills_its_servers(void **state)
     machine_row(m, id)->flow.adoptions = FLOW_POISON_ADOPTIONS;
     seam_rows_answer(&m->store, load);
     machine_until(m, id, FLOW_FAILED);
-    machine_check_error(m, id, "died again and again");
-    assert_int_equal(m->store.steps.items[1].step.step_index, 1); /* after the approval */
+    machine_check_error(m, id, "died repeatedly");
+    assert_int_equal(m->store.steps.items[1].step.step_index, 1); /* the step after the approval */
 }
 
 static void check_call(struct pg_query *query, const char *app_id, const char *action_id)
@@ -648,13 +648,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ON_A_MACHINE(a_call),
         ON_A_MACHINE(transforms_and_a_wait_that_is_over),
-        ON_A_MACHINE(a_wait_and_a_call_behind_it),
+        ON_A_MACHINE(a_wait_and_a_call_after_it),
         ON_A_MACHINE(nothing_to_do),
         ON_A_MACHINE(an_input_that_does_not_fit),
         ON_A_MACHINE(an_approval_is_all_that_was_left),
-        ON_A_MACHINE(a_wait_behind_an_approval),
+        ON_A_MACHINE(a_wait_after_an_approval),
         ON_A_MACHINE(an_approval_that_expires_is_asked_again),
-        ON_A_MACHINE(a_write_behind_an_approval_has_its_intent_first),
+        ON_A_MACHINE(a_write_after_an_approval_has_its_intent_first),
         ON_A_MACHINE(items),
         ON_A_MACHINE(a_load_that_fails_is_tried_again),
         ON_A_MACHINE(a_flow_that_another_node_took_is_let_go),

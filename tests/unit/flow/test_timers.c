@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "machine.h"
 
-/* By key, like a set. */
+/* Sorted by key, as in a template set. */
 static const char *const templates[] = {
     TEMPLATE("pause", WAIT("a", "\"${input.n}\"")),
     NULL,
@@ -120,7 +120,7 @@ static void two_servers_go_for_the_same_one(void **state)
 }
 
 /* More timers than a page fire within the next minute. */
-static void a_scan_goes_on_behind_its_page(void **state)
+static void a_scan_continues_after_its_page(void **state)
 {
     struct machine *m = *state;
     struct row_flow row = *machine_row(m, wait_elsewhere(m, "{\"confirm\":true,\"n\":50}"));
@@ -164,7 +164,7 @@ int main(void)
         ON_A_MACHINE(without_room_it_waits_for_a_run_to_end),
         ON_A_MACHINE(a_server_that_may_not_write_is_idle),
         ON_A_MACHINE(two_servers_go_for_the_same_one),
-        ON_A_MACHINE(a_scan_goes_on_behind_its_page),
+        ON_A_MACHINE(a_scan_continues_after_its_page),
         ON_A_MACHINE(a_drain_fires_nothing),
         cmocka_unit_test(every_step_and_jump_was_taken),
     };

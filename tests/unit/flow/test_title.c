@@ -10,7 +10,7 @@
 
 #define TITLED(key, title) TEMPLATE_WITH(key, "\"flow_title\":\"" title "\",", PASS("a"))
 
-/* By key, like a set. */
+/* Sorted by key, as in a template set. */
 static const char *const templates[] = {
     TITLED("ask", "Ask ${input.n} (${flow.templateKey}, ${flow.triggerType})"),
     TITLED("bare", "${input.n}"),

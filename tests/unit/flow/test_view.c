@@ -94,7 +94,7 @@ static bool is_without(const struct json *part, const struct json *whole, const 
 static void check_summary(struct bench *b)
 {
     buf_clear(&b->out);
-    flow_view_write(&b->out, &b->whole, b->tmpl, true);
+    flow_view_write(&b->out, &b->whole, b->tmpl, FLOW_VIEW_SUMMARY);
     const struct json *summary =
         json_parse(&b->arena, buf_slice(&b->out), &json_limits_request, NULL);
     assert_non_null(summary);
@@ -106,14 +106,46 @@ static void check_summary(struct bench *b)
         assert_true(is_without(&steps->as.items[i], &whole->as.items[i], "input", "output"));
 }
 
+/* In every state a key that may not read gets the same members, and none of the documents. */
+static void check_bare(struct bench *b)
+{
+    buf_clear(&b->out);
+    flow_view_write(&b->out, &b->whole, b->tmpl, FLOW_VIEW_BARE);
+    const struct json *bare = json_parse(&b->arena, buf_slice(&b->out), &json_limits_request, NULL);
+    assert_non_null(bare);
+    const struct json *flow = JSON_GET(bare, "flow"), *whole = JSON_GET(b->view, "flow");
+    assert_int_equal(flow->count, whole->count);
+    assert_int_equal(JSON_GET(flow, "input")->count, 0);
+    assert_int_equal(JSON_GET(flow, "context")->count, 0);
+    assert_true(slice_eq(json_get_str(flow, SLICE("title")), b->tmpl->name));
+    assert_true(
+        slice_eq(json_get_str(flow, SLICE("status")), json_get_str(whole, SLICE("status"))));
+    const struct json *steps = JSON_GET(bare, "steps");
+    for (uint32_t i = 0; i < steps->count; i++) {
+        const struct json *step = &steps->as.items[i];
+        const struct json *error = JSON_GET(step, "error");
+        const struct json *full = JSON_GET(&JSON_GET(b->view, "steps")->as.items[i], "error");
+        assert_int_equal(step->count, JSON_GET(b->view, "steps")->as.items[i].count);
+        assert_int_equal(JSON_GET(step, "input")->type, JSON_NULL);
+        assert_int_equal(JSON_GET(step, "output")->type, JSON_NULL);
+        assert_int_equal(error->type, full->type);
+        if (error->type == JSON_OBJECT) {
+            assert_true(json_equal(JSON_GET(error, "code"), JSON_GET(full, "code")));
+            assert_false(json_equal(JSON_GET(error, "message"), JSON_GET(full, "message")));
+            assert_null(JSON_GET(error, "hint"));
+        }
+    }
+}
+
 static void look(struct bench *b)
 {
     buf_clear(&b->out);
-    flow_view_write(&b->out, &b->whole, b->tmpl, false);
+    flow_view_write(&b->out, &b->whole, b->tmpl, FLOW_VIEW_WHOLE);
     assert_true(buf_is_ok(&b->out));
     b->view = json_parse(&b->arena, buf_slice(&b->out), &json_limits_request, NULL);
     assert_non_null(b->view);
     check_summary(b);
+    check_bare(b);
 }
 
 static void check_at(struct bench *b, const char *pointer, const char *want, int line)

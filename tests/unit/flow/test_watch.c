@@ -51,7 +51,7 @@ static void tell(const char *sql)
     items_tell(conninfo, whole);
 }
 
-static void a_change_here_is_told_at_once(void **state)
+static void a_change_here_is_reported_at_once(void **state)
 {
     struct seen one = watch_for(flow, 3), other = watch_for(flow, 4);
     struct seen foreign = watch_for(account, 0);
@@ -60,7 +60,7 @@ static void a_change_here_is_told_at_once(void **state)
     flow_watch_add(&service, &other.watch);
     flow_watch_add(&service, &foreign.watch);
     poke(3, FLOW_RUNNING);
-    assert_int_equal(one.count, 0); /* it has read that */
+    assert_int_equal(one.count, 0); /* this watch has already read revision 3 */
     poke(4, FLOW_RUNNING);
     assert_int_equal(one.count, 1);
     assert_int_equal(one.watch.news_rev, 4);
@@ -78,7 +78,7 @@ static void a_change_here_is_told_at_once(void **state)
     flow_watch_remove(&foreign.watch);
 }
 
-static void who_waits_for_the_end_hears_of_no_step(void **state)
+static void a_watch_for_the_end_is_not_notified_of_steps(void **state)
 {
     struct seen one = watch_for(flow, 3);
     (void)state;
@@ -150,7 +150,7 @@ static void an_account_is_watched_as_a_whole(void **state)
     flow_watch_touch(&service, uuid_v7());
 }
 
-static void a_flow_that_is_gone_is_told_too(void **state)
+static void a_deleted_flow_is_reported_too(void **state)
 {
     struct seen seen = watch_for(uuid_v7(), 1);
     (void)state;
@@ -245,11 +245,12 @@ static int close_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_change_here_is_told_at_once, open_it, close_it),
-        cmocka_unit_test_setup_teardown(who_waits_for_the_end_hears_of_no_step, open_it, close_it),
+        cmocka_unit_test_setup_teardown(a_change_here_is_reported_at_once, open_it, close_it),
+        cmocka_unit_test_setup_teardown(a_watch_for_the_end_is_not_notified_of_steps, open_it,
+                                        close_it),
         cmocka_unit_test_setup_teardown(a_change_elsewhere_is_found, open_it, close_it),
         cmocka_unit_test_setup_teardown(an_account_is_watched_as_a_whole, open_it, close_it),
-        cmocka_unit_test_setup_teardown(a_flow_that_is_gone_is_told_too, open_it, close_it),
+        cmocka_unit_test_setup_teardown(a_deleted_flow_is_reported_too, open_it, close_it),
         cmocka_unit_test_setup_teardown(another_account_watches_nothing, open_it, close_it),
         cmocka_unit_test_setup_teardown(many_watches, open_it, close_it),
     };

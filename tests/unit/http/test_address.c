@@ -259,7 +259,7 @@ static void bad_rules_are_refused(void **state)
     assert_int_equal(mem_live_blocks(), 0);
 }
 
-/* "" if it has none. */
+/* wanted: the address, or "" if the text is not an address. */
 static void check_parsed(const char *text, const char *wanted)
 {
     struct sockaddr_storage address;

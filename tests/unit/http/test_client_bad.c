@@ -266,7 +266,7 @@ struct late_row {
 };
 
 /* false: the machine was paused, so the deadline passed before anything was sent. */
-static bool is_late_as_told(const struct late_row *row)
+static bool is_late_as_expected(const struct late_row *row)
 {
     struct caller_world world;
     struct caller caller;
@@ -304,7 +304,7 @@ static void every_wait_is_bounded(void **state)
         {{.reply = HEAD "\r\nabc", .then = PEER_ENDLESS, .repeat = 1}, 0, 1000, 20, "deadline"},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-        while (!is_late_as_told(&rows[i]))
+        while (!is_late_as_expected(&rows[i]))
             continue;
 }
 

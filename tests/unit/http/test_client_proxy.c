@@ -81,7 +81,7 @@ static void connect_names_the_checked_address(void **state)
     answer_with(addresses, 3);
     call_url(&it, "https://target.test/secret", 0);
     assert_end(&it, HTTP_CALL_PROXY, "the proxy did not connect to target.test (HTTP 502)");
-    /* the private address is never named; after a 502, the next of the others is */
+    /* the private address is never sent to the proxy; after a 502, the next public address is */
     assert_int_equal(it.world.peer.requests, 2);
     slice want = SLICE("CONNECT 93.184.216.35:443 HTTP/1.1\r\nHost: 93.184.216.35:443\r\n"
                        "Proxy-Authorization: Basic dXM6ZXI6cEBzcw==\r\n\r\n");
@@ -161,7 +161,7 @@ static void a_proxy_that_is_silent_or_is_not_there(void **state)
     caller_world_deinit(&it.world);
 }
 
-static void a_url_that_is_none_is_refused(void **state)
+static void an_invalid_url_is_refused(void **state)
 {
     static const char *const bad[] = {"https://127.0.0.1:3128",
                                       "socks5://127.0.0.1:1080",
@@ -208,7 +208,7 @@ int main(void)
         cmocka_unit_test(connect_names_the_checked_address),
         cmocka_unit_test(what_the_proxy_says_instead),
         cmocka_unit_test(a_proxy_that_is_silent_or_is_not_there),
-        cmocka_unit_test(a_url_that_is_none_is_refused),
+        cmocka_unit_test(an_invalid_url_is_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

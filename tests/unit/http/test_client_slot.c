@@ -119,7 +119,7 @@ static void tenants_take_turns_in_the_whole(void **state)
     start_times(6, anna, &world.peer);
     struct caller *of_bert = start(bert, &third);
     assert_counts(1, 6);
-    assert_result(of_bert, HTTP_CALL_OK); /* it closes an idle connection of the other origin */
+    assert_result(of_bert, HTTP_CALL_OK); /* closes an idle connection of the other origin */
     assert_true(callers[1].is_done);
     assert_false(callers[2].is_done);
     for (size_t i = 2; i < 6; i++)

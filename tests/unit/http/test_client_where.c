@@ -86,7 +86,7 @@ static void the_address_is_what_is_checked(void **state)
     assert_result(&caller, HTTP_CALL_OK);
     assert_non_null(strstr(caller.call.remote, "127.0.0.1:"));
     caller_deinit(&caller);
-    /* none of them */
+    /* none of the addresses answers */
     fake_address(1, "127.0.0.8");
     dns_cache_clear(world.resolver);
     http_peer_close_all(&world.peer, false);
@@ -106,7 +106,7 @@ static void the_address_is_what_is_checked(void **state)
 }
 
 /* With https, a call is not refused because of a name alone, but because of its addresses. */
-static void private_addresses_behind_names_are_refused(void **state)
+static void names_of_private_addresses_are_refused(void **state)
 {
     (void)state;
     static const char *const addresses[] = {"127.0.0.1", "10.0.0.1", "169.254.169.254",
@@ -135,7 +135,7 @@ static void private_addresses_behind_names_are_refused(void **state)
 }
 
 /* A caller that names a host learns nothing about names that only this server's resolver knows. */
-static void a_name_that_is_none_is_refused_as_a_private_one_is(void **state)
+static void an_unknown_name_is_refused_like_a_private_one(void **state)
 {
     (void)state;
     struct caller_world world;
@@ -318,8 +318,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_address_is_what_is_checked),
-        cmocka_unit_test(private_addresses_behind_names_are_refused),
-        cmocka_unit_test(a_name_that_is_none_is_refused_as_a_private_one_is),
+        cmocka_unit_test(names_of_private_addresses_are_refused),
+        cmocka_unit_test(an_unknown_name_is_refused_like_a_private_one),
         cmocka_unit_test(overrides_lead_elsewhere),
         cmocka_unit_test(https_is_verified_pooled_and_resumed),
         cmocka_unit_test(a_reply_without_length_needs_close_notify),

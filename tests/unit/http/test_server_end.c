@@ -90,7 +90,7 @@ static void a_client_may_go_in_any_state(void **state)
     app_end(&app);
 }
 
-static void a_reply_to_nobody_is_harmless(void **state)
+static void a_reply_after_a_disconnect_is_harmless(void **state)
 {
     struct app app;
     struct client client;
@@ -241,7 +241,7 @@ static void on_server_drained(void *ctx)
     ((struct app *)ctx)->server_drained++;
 }
 
-static void a_drain_resets_nobody(void **state)
+static void a_drain_resets_no_connection(void **state)
 {
     struct app app;
     struct client idle, busy, late, head, body;
@@ -365,12 +365,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_client_may_go_in_any_state),
-        TEST(a_reply_to_nobody_is_harmless),
+        TEST(a_reply_after_a_disconnect_is_harmless),
         TEST(a_half_closed_client_still_gets_its_reply),
         TEST(a_dropped_stream_is_a_reset),
         TEST(every_allocation_may_fail),
         TEST(a_server_may_not_come_to_be),
-        TEST(a_drain_resets_nobody),
+        TEST(a_drain_resets_no_connection),
         TEST(a_drain_has_an_end),
         TEST(a_drain_of_nothing_ends_at_once),
         TEST(a_server_can_be_freed_with_everything_open),

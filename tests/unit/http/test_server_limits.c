@@ -178,7 +178,7 @@ static void a_body_pauses_where_its_handler_says(void **state)
     app_end(&app);
 }
 
-static void too_many_connections_are_told(void **state)
+static void too_many_connections_are_reported(void **state)
 {
     struct app app;
     struct client clients[3], more;
@@ -253,7 +253,7 @@ static void proxies_have_any_number(void **state)
 
 /* ---- time-outs ---- */
 
-/* Of the only connection. */
+/* Whether a request has begun on the only connection. */
 static bool has_begun(const struct app *app)
 {
     const struct list *link = app->server->conns.next;
@@ -424,7 +424,7 @@ int main(void)
         TEST(a_refusal_in_a_pipeline_comes_in_its_place),
         TEST(a_body_counts_until_it_is_released),
         TEST(a_body_pauses_where_its_handler_says),
-        TEST(too_many_connections_are_told),
+        TEST(too_many_connections_are_reported),
         TEST(one_address_has_a_bound_of_its_own),
         TEST(proxies_have_any_number),
         TEST(slow_requests_are_ended),

@@ -150,7 +150,7 @@ static void test_hostile_nesting(void **state)
 
 /* The scan of a large text skips strings 8 bytes at a time: brackets in strings do not count,
  * and brackets after them do, wherever quotes and escapes are. */
-static void test_depth_behind_strings(void **state)
+static void test_depth_after_strings(void **state)
 {
     static const char *const endings[] = {"",         "\\\"",    "\\\\",     "\\\"[",
                                           "\\\\\\\"", "\\u005b", "\xc3\xa4", "[\\\\"};
@@ -297,7 +297,7 @@ static void test_provider_text_is_mended(void **state)
          "[\"a\xEF\xBF\xBD"
          "b\"]"},
         {SLICE_INIT("{\"k\xC3\":\"\xC3\xA4\xC3\"}"), "{\"k\\ufffd\":\"\xC3\xA4\\ufffd\"}"},
-        {SLICE_INIT("[\"\xE2\x82\"]"), "[\"\\ufffd\"]"}, /* a truncated sequence gives one */
+        {SLICE_INIT("[\"\xE2\x82\"]"), "[\"\\ufffd\"]"}, /* a truncated sequence gives one U+FFFD */
         {SLICE_INIT("[\"\xE2\x82"
                     "A\xF0\x9F\x98\"]"),
          "[\"\\ufffdA\\ufffd\"]"},
@@ -390,7 +390,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ARENA_TEST(test_values),
         ARENA_TEST(test_number_types),
-        ARENA_TEST(test_depth_behind_strings),
+        ARENA_TEST(test_depth_after_strings),
         ARENA_TEST(test_syntax_errors),
         ARENA_TEST(test_provider_text_is_mended),
         ARENA_TEST(test_bytes_of_a_mended_text),

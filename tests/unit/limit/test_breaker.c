@@ -126,7 +126,7 @@ static double gauge(void)
     return value;
 }
 
-/* ---- an account's own ---- */
+/* ---- the circuit of an account ---- */
 
 static void it_opens_when_half_of_enough_have_failed(void **state)
 {
@@ -252,7 +252,7 @@ static void those_under_way_when_it_opens_have_no_second_vote(void **state)
     assert_false(is_refused(anna));
 }
 
-/* ---- the origin's ---- */
+/* ---- the circuit of an origin ---- */
 
 static void one_account_is_never_the_cause_for_others(void **state)
 {
@@ -317,7 +317,7 @@ static void no_account_counts_twice(void **state)
     assert_false(is_refused(anna));
 }
 
-static void an_account_that_succeeds_goes_on_and_closes_it(void **state)
+static void an_account_that_succeeds_continues_and_closes_it(void **state)
 {
     struct breaker_pass pass;
     (void)state;
@@ -411,7 +411,7 @@ static void one_account_of_several_sets_no_metric(void **state)
     now += 125 * MS;
     assert_true(vote(ORIGIN, anna, false));
     fail_times(9, anna);
-    fail_times(10, bert); /* it answers none of them */
+    fail_times(10, bert); /* now the origin answers none of the accounts */
     assert_int_equal(gauge(), 1);
 }
 
@@ -590,7 +590,7 @@ int main(void)
         TEST(it_opens_for_all_where_most_accounts_failed),
         TEST(a_minority_of_accounts_opens_nothing_however_often_it_fails),
         TEST(no_account_counts_twice),
-        TEST(an_account_that_succeeds_goes_on_and_closes_it),
+        TEST(an_account_that_succeeds_continues_and_closes_it),
         TEST(probes_are_spread_over_accounts),
         TEST(what_closes_it_lets_accounts_probe),
         TEST(the_metric_says_when_it_answers_none),

@@ -28,7 +28,7 @@ static void check_same(const struct circuit_news *news)
         assert_true(slice_eq(read.key.integration_id, news->key.integration_id));
 }
 
-static void what_is_told_is_heard(void **state)
+static void reports_arrive(void **state)
 {
     struct circuit_news news = news_of(SLICE("https://api.example.com:8443"));
     (void)state;
@@ -53,7 +53,7 @@ static void an_origin_has_a_bound(void **state)
     assert_int_equal(circuit_news_format(&news, text).len, 0);
 }
 
-static void what_is_none_is_refused(void **state)
+static void malformed_news_are_refused(void **state)
 {
 #define SENDER "01020304-0506-0708-090a-0b0c0d0e0f10"
     static const char *const none[] = {
@@ -76,9 +76,9 @@ static void what_is_none_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_told_is_heard),
+        cmocka_unit_test(reports_arrive),
         cmocka_unit_test(an_origin_has_a_bound),
-        cmocka_unit_test(what_is_none_is_refused),
+        cmocka_unit_test(malformed_news_are_refused),
     };
     return cmocka_run_group_tests_name("limit/circuit_news", tests, NULL, NULL);
 }

@@ -45,7 +45,7 @@ static void one_alone_gets_its_share(void **state)
     assert_true(enter(2));
     concurrency_leave(&concurrency, inside[--count]);
     concurrency_leave(&concurrency, inside[--count]);
-    assert_true(enter(1)); /* what it returned */
+    assert_true(enter(1)); /* one of the slots that it returned */
     assert_false(enter(1));
 }
 
@@ -60,7 +60,7 @@ static void several_that_take_all_they_get_leave_some(void **state)
     assert_true(enter(3));
 }
 
-static void as_many_as_all_is_no_share(void **state)
+static void a_share_of_all_does_not_limit(void **state)
 {
     (void)state;
     concurrency_init(&concurrency, 4, 4);
@@ -102,8 +102,8 @@ static void many_accounts_come_and_go(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(one_alone_gets_its_share),   TEST(several_that_take_all_they_get_leave_some),
-        TEST(as_many_as_all_is_no_share), TEST(an_execution_costs_no_allocation),
+        TEST(one_alone_gets_its_share),      TEST(several_that_take_all_they_get_leave_some),
+        TEST(a_share_of_all_does_not_limit), TEST(an_execution_costs_no_allocation),
         TEST(many_accounts_come_and_go),
     };
     return cmocka_run_group_tests_name("limit/concurrency", tests, NULL, NULL);

@@ -159,7 +159,7 @@ static void one_that_was_refused_asks_at_its_tick_alone(void **state)
     answer(CALLS(5), 0);
 }
 
-static void what_was_used_is_told_once_a_tick(void **state)
+static void use_is_reported_once_a_tick(void **state)
 {
     (void)state;
     limit(CALLS(RATE), CALLS(BURST));
@@ -200,7 +200,7 @@ static void one_that_nothing_uses_asks_nothing(void **state)
     assert_int_equal(t.lease.part, 0);
 }
 
-static void without_an_answer_the_last_part_goes_on(void **state)
+static void without_an_answer_the_last_part_stays_valid(void **state)
 {
     int served = 0;
     (void)state;
@@ -301,9 +301,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_first_call_asks_at_once),
         TEST(one_that_was_refused_asks_at_its_tick_alone),
-        TEST(what_was_used_is_told_once_a_tick),
+        TEST(use_is_reported_once_a_tick),
         TEST(one_that_nothing_uses_asks_nothing),
-        TEST(without_an_answer_the_last_part_goes_on),
+        TEST(without_an_answer_the_last_part_stays_valid),
         TEST(without_a_part_it_has_the_whole),
         TEST(calls_under_way_are_kept),
         TEST(many_are_asked_for_together),

@@ -209,7 +209,7 @@ static void a_rate_lets_a_burst_go_and_then_one_after_the_other(void **state)
     assert_true(clock_mono_ns() - began >= 99 * MS); /* ten of them at 100 per second */
 }
 
-static void who_would_wait_too_long_is_refused_at_once(void **state)
+static void a_caller_that_would_wait_too_long_is_refused_at_once(void **state)
 {
     begin(*state, "{\"rate_per_s\":0.1,\"burst\":1}", (struct limits_config){0});
     uint64_t began_ns = clock_mono_ns();
@@ -265,7 +265,7 @@ static void another_attempt_counts(void **state)
     assert_left_ms(next->place.retry_after_ms, 20001, began_ns);
 }
 
-static void those_who_go_away_while_they_wait_leave_the_queue(void **state)
+static void callers_that_are_cancelled_leave_the_queue(void **state)
 {
     begin(*state, "{\"in_flight_max\":1}", (struct limits_config){0});
     struct caller *first = come(1, 0), *gone = come(1, 60000), *next = come(1, 60000);
@@ -302,7 +302,7 @@ static void a_provider_that_says_wait_closes_the_connection(void **state)
     assert_int_equal(late->place.retry_after_ms, LIMITS_CLOSED_MS_MAX); /* then check again */
 }
 
-static void those_who_wait_when_it_closes_are_told_so(void **state)
+static void waiting_callers_are_notified_when_it_closes(void **state)
 {
     begin(*state, "{\"in_flight_max\":1}", (struct limits_config){0});
     struct caller *first = come(1, 0), *second = come(1, 5000), *third = come(1, 5000);
@@ -398,13 +398,13 @@ int main(void)
         TEST(a_cap_lets_them_in_in_order),
         TEST(it_is_known_until_when_calls_are_refused),
         TEST(a_rate_lets_a_burst_go_and_then_one_after_the_other),
-        TEST(who_would_wait_too_long_is_refused_at_once),
+        TEST(a_caller_that_would_wait_too_long_is_refused_at_once),
         TEST(a_wait_for_a_place_ends_at_its_bound),
         TEST(what_did_not_go_out_costs_nothing),
         TEST(another_attempt_counts),
-        TEST(those_who_go_away_while_they_wait_leave_the_queue),
+        TEST(callers_that_are_cancelled_leave_the_queue),
         TEST(a_provider_that_says_wait_closes_the_connection),
-        TEST(those_who_wait_when_it_closes_are_told_so),
+        TEST(waiting_callers_are_notified_when_it_closes),
         TEST(a_quota_that_is_used_up_closes_until_its_reset),
         TEST(memory_is_bounded),
         TEST(they_can_be_switched_off),

@@ -72,7 +72,7 @@ static void accounts_are_served_in_turn(void **state)
     tear_down();
 }
 
-static void nobody_passes_those_of_their_account(void **state)
+static void no_caller_overtakes_others_of_its_account(void **state)
 {
     set_up(*state);
     assert_true(ask(0, 1, 120 * MIB, BUDGET_NEW, 60000));
@@ -95,7 +95,7 @@ static void a_wait_ends_in_time_without_it(void **state)
     tear_down();
 }
 
-static void work_in_hand_goes_on_one_by_one(void **state)
+static void work_under_way_continues_one_by_one(void **state)
 {
     struct loop *loop = *state;
     set_up(loop);
@@ -104,7 +104,7 @@ static void work_in_hand_goes_on_one_by_one(void **state)
     assert_true(ask(0, 1, 100 * MIB, BUDGET_IN_HAND, 60000)); /* past the share */
     for (size_t i = 1; i < 4; i++)
         assert_false(ask(i, 1, 100 * MIB, BUDGET_IN_HAND, 60000));
-    assert_true(ask(0, 1, 100 * MIB, BUDGET_IN_HAND, 60000)); /* it does not queue */
+    assert_true(ask(0, 1, 100 * MIB, BUDGET_IN_HAND, 60000)); /* this request does not queue */
     budget_use_end(&uses[0]);
     WAIT_UNTIL(loop, ended == 1);
     for (size_t i = 1; i < 4; i++) {
@@ -194,8 +194,8 @@ static void an_op_is_held_until_then(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(accounts_are_served_in_turn),         TEST(nobody_passes_those_of_their_account),
-        TEST(a_wait_ends_in_time_without_it),      TEST(work_in_hand_goes_on_one_by_one),
+        TEST(accounts_are_served_in_turn),         TEST(no_caller_overtakes_others_of_its_account),
+        TEST(a_wait_ends_in_time_without_it),      TEST(work_under_way_continues_one_by_one),
         TEST(a_wait_that_is_stopped_is_forgotten), TEST(an_op_is_held_until_then),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

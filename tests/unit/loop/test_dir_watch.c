@@ -71,7 +71,7 @@ static void wait_until_told(struct loop *loop)
     probe.told = 0;
 }
 
-static void files_written_renamed_and_removed_are_told(void **state)
+static void files_written_renamed_and_removed_are_reported(void **state)
 {
     struct loop *loop = *state;
     begin(loop, 0);
@@ -88,7 +88,7 @@ static void files_written_renamed_and_removed_are_told(void **state)
     end();
 }
 
-static void a_burst_is_told_once(void **state)
+static void a_burst_is_reported_once(void **state)
 {
     struct loop *loop = *state;
     begin(loop, 0);
@@ -105,7 +105,7 @@ static void a_burst_is_told_once(void **state)
     end();
 }
 
-static void a_restless_folder_is_told_of_in_time(void **state)
+static void a_folder_that_keeps_changing_is_reported_in_time(void **state)
 {
     struct loop *loop = *state;
     begin(loop, 0);
@@ -218,9 +218,9 @@ static void stopping_during_a_look_is_safe(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(files_written_renamed_and_removed_are_told),
-        TEST(a_burst_is_told_once),
-        TEST(a_restless_folder_is_told_of_in_time),
+        TEST(files_written_renamed_and_removed_are_reported),
+        TEST(a_burst_is_reported_once),
+        TEST(a_folder_that_keeps_changing_is_reported_in_time),
         TEST(a_folder_may_go_and_come_back),
         TEST(a_folder_may_come_later),
         TEST(a_link_may_lead_elsewhere),

@@ -226,7 +226,7 @@ static void many_queries_make_one_flight(void **state)
     dns_resolver_free(resolver);
 }
 
-static void a_query_ends_at_its_deadline_and_the_lookup_goes_on(void **state)
+static void a_query_ends_at_its_deadline_and_the_lookup_continues(void **state)
 {
     struct dns_resolver *resolver = resolver_new(*state, (struct dns_config){0});
     struct asker late, later, after;
@@ -261,7 +261,7 @@ static void a_query_can_be_cancelled(void **state)
     WAIT_UNTIL(*state, waiting.is_done);
     assert_int_equal(waiting.query.status, ERR_CLOSED);
     ask_and_wait(&ready, *state, resolver, "127.0.0.1");
-    dns_cancel(&ready.query); /* after its end */
+    dns_cancel(&ready.query); /* the query has ended */
     assert_int_equal(ready.query.status, OK);
     gate_set(true);
     dns_resolver_free(resolver);
@@ -328,7 +328,7 @@ static void become_good(struct loop *loop, struct dns_resolver *resolver, const 
 
 /* 50 calls to 5 hosts whose resolver hangs: other hosts, including new ones, are answered, and
  * every deadline is met. */
-static void a_slow_resolver_starves_nobody(void **state)
+static void a_slow_resolver_starves_no_other_lookup(void **state)
 {
     enum {
         SLOW_MS = 10,
@@ -419,11 +419,11 @@ int main(void)
         TEST(bad_names_are_refused),
         TEST(answers_are_cached_and_expire),
         TEST(many_queries_make_one_flight),
-        TEST(a_query_ends_at_its_deadline_and_the_lookup_goes_on),
+        TEST(a_query_ends_at_its_deadline_and_the_lookup_continues),
         TEST(a_query_can_be_cancelled),
         TEST(freeing_ends_what_waits),
         TEST(names_and_queries_are_bounded),
-        TEST(a_slow_resolver_starves_nobody),
+        TEST(a_slow_resolver_starves_no_other_lookup),
         TEST(no_memory_is_an_answer),
         TEST(the_system_knows_localhost),
     };

@@ -113,7 +113,7 @@ static void one_alone_passes(void **state)
     struct loop *loop = *state;
     size_t before = entered(loop, ENTERED_ALONE);
     come_many(loop);
-    mem_fail_at(1, 1); /* it takes no memory */
+    mem_fail_at(1, 1); /* waiting takes no memory */
     while (order < MANY) {
         loop_turn(loop, false);
         for (size_t i = 0; i < MANY; i++)
@@ -186,7 +186,7 @@ static void without_memory_all_pass(void **state)
 
 /* Counts the guests that begin while a guest counts as young. After a pause of the machine, this is
  * repeated. */
-static void who_has_more_than_others_waits_for_its_own(void **state)
+static void an_account_with_more_than_others_waits_for_its_own(void **state)
 {
     struct loop *loop = *state;
     size_t begun;
@@ -235,7 +235,7 @@ static void an_account_may_have_as_many_as_the_others(void **state)
     assert_in_range(begun, OTHERS - A_TURN, OTHERS);
 }
 
-static void who_stays_long_counts_no_more(void **state)
+static void a_guest_that_stays_long_no_longer_counts(void **state)
 {
     struct loop *loop = *state;
     struct guest other;
@@ -319,9 +319,9 @@ int main(void)
         TEST(two_begin_in_turn),
         TEST(one_that_waits_is_cancelled),
         TEST(without_memory_all_pass),
-        TEST(who_has_more_than_others_waits_for_its_own),
+        TEST(an_account_with_more_than_others_waits_for_its_own),
         TEST(an_account_may_have_as_many_as_the_others),
-        TEST(who_stays_long_counts_no_more),
+        TEST(a_guest_that_stays_long_no_longer_counts),
         TEST(a_long_reply_counts_as_several),
         TEST(strangers_share_one_line),
         TEST(probes_are_never_greedy),

@@ -200,7 +200,7 @@ static void connections_are_shared_out(void **state)
         sharer_end(&sharers[i]);
 }
 
-static void one_that_takes_none_hinders_nobody(void **state)
+static void one_that_takes_none_does_not_delay_others(void **state)
 {
     struct loop *loop = *state;
     struct err err = {0};
@@ -283,7 +283,7 @@ int main(void)
         TEST(a_socket_can_be_inherited),
         TEST(a_listener_may_go_while_it_accepts),
         TEST(connections_are_shared_out),
-        TEST(one_that_takes_none_hinders_nobody),
+        TEST(one_that_takes_none_does_not_delay_others),
         TEST(unix_sockets_work_too),
     };
     return cmocka_run_group_tests_name("loop/listen", tests, NULL, NULL);

@@ -335,7 +335,7 @@ static void work_that_hangs_is_waited_for_so_long_and_no_longer(void **state)
     struct loop *loop = *state;
     struct sum sum = {.work = {.run = run_until_told, .done = done_sum}};
     assert_int_equal(sem_init(&may_end, 0, 0), 0);
-    assert_true(loop_wait_for_work(loop, 0)); /* it does not exist */
+    assert_true(loop_wait_for_work(loop, 0)); /* there is no work to wait for */
     assert_int_equal(work_start(loop, &sum.work), OK);
     assert_false(loop_wait_for_work(loop, 5));
     assert_int_equal(sum.done, 0);
@@ -451,8 +451,8 @@ static enum op_result step_burn(struct op *op)
     return OP_DONE;
 }
 
-/* The environment sets the maximum length of a turn, so the loop is created again. before: for
- * unset_limit. */
+/* The environment sets the maximum length of a turn, so the loop is created again. *before: the
+ * previous value, for unset_limit. */
 static struct loop *loop_with_limit(void **state, const char *limit_ms, char **before)
 {
     struct err err;
@@ -493,7 +493,7 @@ static void a_task_that_is_longer_than_a_turn_is_alone_in_it(void **state)
 enum { LIMIT_MS = 10, OVER_MS = 15, FAR_OVER_MS = 110, PASSED = 1, TAKEN = 2 };
 
 /* Runs that many turns that use that much CPU time. TAKEN: more was charged, as when a host
- * pauses the machine. It is unknown for which turn. */
+ * pauses the machine. The turn to which it was charged is unknown. */
 static int burn_in_turns(struct loop *loop, unsigned count, uint64_t ms)
 {
     uint64_t began_ns = clock_thread_cpu_ns();

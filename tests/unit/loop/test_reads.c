@@ -124,7 +124,7 @@ static void no_crowd_takes_the_turns_of_others(void **state)
             loop_reader_leave(loop, &quiet[k].reader);
             loop_task_cancel(&quiet[k].again);
         }
-        WAIT_UNTIL(loop, crowd_reads() >= TURNS); /* it continues, too */
+        WAIT_UNTIL(loop, crowd_reads() >= TURNS); /* this stream continues, too */
         crowd_end(loop);
     }
 }
@@ -178,7 +178,7 @@ static void one_that_moves_or_leaves_keeps_no_line(void **state)
 }
 
 /* The metrics report how long streams waited before they were read. */
-static void the_longest_wait_is_told(void **state)
+static void the_longest_wait_is_reported(void **state)
 {
     struct loop *loop = *state;
     struct buf out;
@@ -205,7 +205,7 @@ int main(void)
         TEST(one_waits_for_those_before_it_only),
         TEST(what_is_thrown_away_has_little_of_a_turn),
         TEST(one_that_moves_or_leaves_keeps_no_line),
-        TEST(the_longest_wait_is_told),
+        TEST(the_longest_wait_is_reported),
     };
     return cmocka_run_group_tests_name("loop/reads", tests, NULL, NULL);
 }

@@ -357,7 +357,7 @@ static void the_queue_has_a_limit(void **state)
     pair_end(&pair);
 }
 
-static void reading_goes_on_after_shutdown(void **state)
+static void reading_continues_after_shutdown(void **state)
 {
     struct pair pair;
     pair_begin(&pair, *state);
@@ -372,7 +372,7 @@ static void reading_goes_on_after_shutdown(void **state)
     pair_end(&pair);
 }
 
-static void a_reset_is_told(void **state)
+static void a_reset_is_reported(void **state)
 {
     struct pair pair;
     pair_begin(&pair, *state);
@@ -385,7 +385,7 @@ static void a_reset_is_told(void **state)
 }
 
 /* libuv alone would report an EOF: the bytes and the reset arrive together. */
-static void a_reset_behind_bytes_is_no_eof(void **state)
+static void a_reset_after_bytes_is_not_an_eof(void **state)
 {
     struct pair pair;
     pair_begin(&pair, *state);
@@ -400,7 +400,7 @@ static void a_reset_behind_bytes_is_no_eof(void **state)
     pair_end(&pair);
 }
 
-static void a_refused_connect_is_told_later(void **state)
+static void a_refused_connect_is_reported_later(void **state)
 {
     struct end end = {0};
     struct sockaddr_in address = loopback(0);
@@ -420,7 +420,7 @@ static void a_refused_connect_is_told_later(void **state)
     assert_non_null(strstr(end.why.text, "refused"));
 }
 
-static void an_unreachable_address_is_told_later(void **state)
+static void an_unreachable_address_is_reported_later(void **state)
 {
     struct end end = {0};
     struct sockaddr_in address = loopback(1);
@@ -517,11 +517,11 @@ int main(void)
         TEST(many_that_are_ready_are_read_in_turns_and_all_of_them),
         TEST(new_streams_do_not_keep_another_from_its_turn),
         TEST(the_queue_has_a_limit),
-        TEST(reading_goes_on_after_shutdown),
-        TEST(a_reset_is_told),
-        TEST(a_reset_behind_bytes_is_no_eof),
-        TEST(a_refused_connect_is_told_later),
-        TEST(an_unreachable_address_is_told_later),
+        TEST(reading_continues_after_shutdown),
+        TEST(a_reset_is_reported),
+        TEST(a_reset_after_bytes_is_not_an_eof),
+        TEST(a_refused_connect_is_reported_later),
+        TEST(an_unreachable_address_is_reported_later),
         TEST(writing_to_a_dead_peer_closes),
         TEST(closing_is_final_in_every_state),
         TEST(no_memory_closes_the_stream_only),

@@ -8,7 +8,7 @@ static void expect(const char *name, const char *pattern, bool wanted)
         fail_msg("\"%s\" %s like \"%s\"", name, wanted ? "is not" : "is", pattern);
 }
 
-static void a_star_stands_for_any_characters(void **state)
+static void a_star_matches_any_characters(void **state)
 {
     (void)state;
     expect("gmail", "gmail", true);
@@ -28,7 +28,7 @@ static void a_star_stands_for_any_characters(void **state)
     expect("", "a", false);
 }
 
-/* The number of items times names that are compared in one turn. */
+/* A list compares each item with each name in one turn, so the number of items is limited. */
 static void a_list_is_short(void **state)
 {
     char list[3 * MCP_TOOLS_ITEMS_MAX + 3];
@@ -56,7 +56,7 @@ static void versions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_star_stands_for_any_characters),
+        cmocka_unit_test(a_star_matches_any_characters),
         cmocka_unit_test(a_list_is_short),
         cmocka_unit_test(versions),
     };

@@ -69,12 +69,33 @@ static void only_our_words_change(void **state)
     assert_ptr_equal(mcp_words_say_json(plain, *state).ptr, plain.ptr);
 }
 
+static void a_message_is_said_once(void **state)
+{
+    static const char *const rows[][2] = {
+        {"{\"message\":\"No: GET /api/search\",\"display\":{\"title\":\"T\",\"summary\":\"No: GET "
+         "/api/search\"},\"hint\":\"x\"}",
+         "{\"message\":\"No: search_actions\",\"display\":{\"title\":\"T\"},\"hint\":\"x\"}"},
+        {"{\"display\":{\"title\":\"T\",\"summary\":\"\\\"}\"},\"message\":\"\\\"}\"}",
+         "{\"display\":{\"title\":\"T\"},\"message\":\"\\\"}\"}"},
+        /* another text, and none */
+        {"{\"message\":null,\"display\":{\"title\":\"T\",\"summary\":\"S\"}}", NULL},
+        {"{\"message\":\"M\",\"display\":{\"title\":\"T\",\"summary\":\"S\"}}", NULL},
+        {"{\"message\":\"M\",\"output\":{\"display\":{\"title\":\"T\",\"summary\":\"M\"}}}", NULL},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        slice got = mcp_words_say_json(slice_cstr(rows[i][0]), *state);
+        if (!slice_eq_cstr(got, rows[i][1] ? rows[i][1] : rows[i][0]))
+            fail_msg("%.*s", SLICE_ARG(got));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         ARENA_TEST(a_route_becomes_its_tool),
         ARENA_TEST(no_route_is_left),
         ARENA_TEST(only_our_words_change),
+        ARENA_TEST(a_message_is_said_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

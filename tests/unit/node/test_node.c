@@ -67,7 +67,8 @@ static void a_lease_is_renewed_before_it_ends(void **state)
     assert_int_equal(seam_i64(beat, "lease_ms"), NODE_LEASE_MS);
 }
 
-/* The lease starts before the statement was sent, less a margin, however long the answer took. */
+/* A lease counts from the time before its statement was sent, minus a margin, however long the
+ * answer took. */
 static void a_lease_counts_from_before_it_was_asked_for(void **state)
 {
     struct machine *m = *state;

@@ -71,7 +71,7 @@ static void header_parameters(void **state)
                        ""));
     AT("/actions/0/request/headers", "{'X-Trace':'${input.\\\"X-Trace\\\"}'}");
     AT("/actions/0/idempotency_header", "'Idempotency-Key'");
-    SAYS(WEAKENED, "\"bad name\" is omitted: is not a header's name");
+    SAYS(WEAKENED, "\"bad name\" is omitted: is not a valid header name");
 }
 
 static void what_is_required_and_cannot_be_sent_skips(void **state)
@@ -140,7 +140,7 @@ static void too_many_members_for_nulls(void **state)
     struct buf text;
     buf_init(&text, 64 * 1024);
     buf_append_cstr(&text, "{'openapi':'3.0.0','info':{'title':'x'},'servers':[{'url':"
-                           "'https://x.example.com'}],'paths':{" /* BODY(, opened */
+                           "'https://x.example.com'}],'paths':{" /* the beginning of BODY() */
                            "'/p':{'patch':{'requestBody':{'content':{'application/json':{'schema':{"
                            "'type':'object','properties':{'n':{'type':'string','nullable':true}");
     for (int i = 0; i < MANY_OPTIONALS; i++)

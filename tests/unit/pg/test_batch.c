@@ -205,7 +205,7 @@ static double metric_now(const char *line)
 
 /* ---- reads that share an answer ---- */
 
-/* Column n of an account's row, and the number of queries until then. */
+/* Column n of an account's row, and the number of queries so far. */
 static const struct pg_column shared_params[] = {PG_ARG("account_id", PG_UUID),
                                                  PG_ARG("id", PG_I64)};
 static const struct pg_column shared_columns[] = {PG_ARG("n", PG_I64), PG_ARG("asked", PG_I64)};

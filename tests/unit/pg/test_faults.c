@@ -112,7 +112,7 @@ static const char waiting_sql[] =
     "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
     " and datname = current_database()";
 
-static bool somebody_waits(void *arg)
+static bool one_waits(void *arg)
 {
     (void)arg;
     return items_ask(conninfo, waiting_sql) > 0;
@@ -124,9 +124,9 @@ static void kill_waiting(void)
                         " where wait_event_type = 'Lock' and datname = current_database()");
 }
 
-static bool nobody_waits(void *arg)
+static bool none_waits(void *arg)
 {
-    return !somebody_waits(arg);
+    return !one_waits(arg);
 }
 
 /* ---- killed backends ---- */
@@ -141,9 +141,9 @@ static void test_killed_mid_batch_is_sent_again(void **state)
     open_with_rows(&bench, &config, 20);
     struct pg_sync *lock = lock_row();
     start_all(&bench, 20, start_set);
-    pg_bench_until_true(&bench, somebody_waits, NULL);
+    pg_bench_until_true(&bench, one_waits, NULL);
     kill_waiting();
-    pg_bench_until_true(&bench, nobody_waits, NULL);
+    pg_bench_until_true(&bench, none_waits, NULL);
     pg_sync_close(lock);
     pg_calls_wait(&bench, calls, 20);
     for (size_t i = 0; i < 20; i++) {
@@ -168,7 +168,7 @@ static void test_a_slow_batch_holds_back_its_rows_only(void **state)
     open_with_rows(&bench, &config, 8);
     struct pg_sync *lock = lock_row();
     start_all(&bench, 5, start_set);
-    pg_bench_until_true(&bench, somebody_waits, NULL);
+    pg_bench_until_true(&bench, one_waits, NULL);
     pg_call_start(&bench, &calls[5], start_set, NULL);
     pg_call_start(&bench, &calls[10], start_first_set, NULL);
     pg_calls_wait(&bench, &calls[5], 1);
@@ -214,8 +214,8 @@ static bool all_are_up(void *arg)
     return count == 3;
 }
 
-/* Large reads run one at a time: other large reads wait unsent, and do not take a reader from small
- * reads. */
+/* Large reads run one at a time: the next is sent only after the previous one has ended, so a
+ * connection stays free for small reads. */
 static void test_a_large_read_holds_back_no_small_one(void **state)
 {
     struct pg_bench bench;
@@ -233,7 +233,7 @@ static void test_a_large_read_holds_back_no_small_one(void **state)
     assert_non_null(lock);
     assert_int_equal(pg_sync_run(lock, "begin; lock table t.large", &err), OK);
     start_all(&bench, 3, start_large);
-    pg_bench_until_true(&bench, somebody_waits, NULL);
+    pg_bench_until_true(&bench, one_waits, NULL);
     for (size_t i = 3; i < 8; i++) {
         pg_call_start(&bench, &calls[i], start_get, NULL);
         pg_calls_wait(&bench, &calls[i], 1);
@@ -268,9 +268,9 @@ static void test_the_second_sending_looks_first(void **state)
     assert_int_equal(items_ask(conninfo, "select count(*) from t.item where n = 7"), 4);
     struct pg_sync *lock = lock_row();
     start_all(&bench, 2, start_try);
-    pg_bench_until_true(&bench, somebody_waits, NULL);
+    pg_bench_until_true(&bench, one_waits, NULL);
     kill_waiting();
-    pg_bench_until_true(&bench, nobody_waits, NULL);
+    pg_bench_until_true(&bench, none_waits, NULL);
     pg_sync_close(lock);
     pg_calls_wait(&bench, calls, 2);
     for (size_t i = 0; i < 2; i++) {
@@ -291,7 +291,7 @@ static void test_killed_and_not_replayable_is_unknown(void **state)
     open_with_rows(&bench, &config, 5);
     struct pg_sync *lock = lock_row();
     start_all(&bench, 5, start_add);
-    pg_bench_until_true(&bench, somebody_waits, NULL);
+    pg_bench_until_true(&bench, one_waits, NULL);
     kill_waiting();
     pg_calls_wait(&bench, calls, 5);
     for (size_t i = 0; i < 5; i++)
@@ -386,7 +386,7 @@ static void test_restarts_lose_nothing(void **state)
     pg_calls_wait(&crowd.bench, calls, CROWD);
     crowd_step(&crowd, CROWD, acked, 0);
     pg_bench_close(&crowd.bench);
-    assert_int_equal(crowd.unknown, 0); /* all could be replayed and had time */
+    assert_int_equal(crowd.unknown, 0); /* all queries could be replayed, and had enough time */
     check_nothing_lost(acked, crowd.acknowledged);
     mem_free(acked);
 }
@@ -425,7 +425,7 @@ static void test_a_changed_row_is_seen_in_its_new_version(void **state)
     struct pg_sync *lock = lock_row();
     assert_int_equal(pg_sync_run(lock, "update t.item set n = 100 where id = 1", &err), OK);
     start_all(&bench, 3, start_add); /* a set, blocked on row 1, which has a new version by then */
-    pg_bench_until_true(&bench, somebody_waits, NULL);
+    pg_bench_until_true(&bench, one_waits, NULL);
     assert_int_equal(pg_sync_run(lock, "commit", &err), OK);
     pg_calls_wait(&bench, calls, 3);
     assert_int_equal(pg_get_i64(&calls[0].query.rows, 0, 0), 101);
@@ -435,9 +435,9 @@ static void test_a_changed_row_is_seen_in_its_new_version(void **state)
     pg_bench_close(&bench);
 }
 
-/* If a query was sent before, a later failure does not undo what it may have done: the caller is
- * not assured that nothing was done. If its values are refused, they were already refused the
- * first time. */
+/* A query that was sent before may have been done, so a later failure must not tell the caller that
+ * nothing was done. The exception is a query whose values are refused: they were already refused
+ * the first time. */
 static void test_a_later_failure_hides_no_earlier_success(void **state)
 {
     struct pg_bench bench;
@@ -476,8 +476,8 @@ static void start_backend(struct pg_call *call)
     submit(call, &backend);
 }
 
-/* The first use of a statement comes after the command that fails, and its second use is under
- * way by then. Neither the session nor the statement is at fault. */
+/* A statement is prepared after a command that fails, so the server skips the preparation, and the
+ * second use of the statement is already under way. Both uses succeed in the same session. */
 static void test_a_skipped_preparation_is_made_up_for(void **state)
 {
     struct pg_bench bench;
@@ -491,7 +491,7 @@ static void test_a_skipped_preparation_is_made_up_for(void **state)
     assert_int_equal(pg_sync_run(lock, "begin; lock table t.item", &err), OK);
     pg_call_start(&bench, &calls[0], start_get, NULL);
     pg_call_start(&bench, &calls[1], start_backend, NULL);
-    pg_bench_until_true(&bench, somebody_waits, NULL);
+    pg_bench_until_true(&bench, one_waits, NULL);
     int64_t session = items_ask(conninfo, "select pid from pg_stat_activity where "
                                           "wait_event_type = 'Lock' and datname = "
                                           "current_database()");
@@ -550,7 +550,7 @@ static void test_cancel_waiting_and_in_flight(void **state)
     open_with_rows(&bench, &config, 3);
     struct pg_sync *lock = lock_row();
     pg_call_start(&bench, &calls[0], start_add, NULL);
-    pg_bench_until_true(&bench, somebody_waits, NULL);
+    pg_bench_until_true(&bench, one_waits, NULL);
     pg_call_start(&bench, &calls[1], start_add, NULL); /* waits for the lane */
     while (!calls[1].is_submitted)
         loop_turn(bench.loop, false);
@@ -559,7 +559,7 @@ static void test_cancel_waiting_and_in_flight(void **state)
     assert_int_equal(calls[1].query.status, ERR_BUSY);
     op_cancel(&calls[0].op);
     pg_bench_until(&bench, &calls[1].is_freed);
-    assert_false(calls[0].is_freed); /* the pool still holds it */
+    assert_false(calls[0].is_freed); /* the pool still holds the call */
     pg_sync_close(lock);
     pg_bench_until(&bench, &calls[0].is_freed);
     assert_int_equal(calls[0].query.rows.count, 0); /* drained, not copied */
@@ -577,7 +577,7 @@ static void test_pool_freed_under_way(void **state)
     open_with_rows(&bench, &config, 4);
     struct pg_sync *lock = lock_row();
     pg_call_start(&bench, &calls[0], start_set, NULL);
-    pg_bench_until_true(&bench, somebody_waits, NULL);
+    pg_bench_until_true(&bench, one_waits, NULL);
     pg_call_start(&bench, &calls[1], start_set, NULL);
     while (!calls[1].is_submitted)
         loop_turn(bench.loop, false);
@@ -662,7 +662,7 @@ static void test_an_unreachable_database_is_not_waited_for_twice(void **state)
     assert_int_equal(calls[0].query.status, ERR_BUSY);
     pg_call_start(&bench, &calls[2], start_result, NULL);
     pg_call_start(&bench, &calls[3], start_attended, NULL);
-    pg_calls_wait(&bench, &calls[3], 1); /* an hour, if it waited */
+    pg_calls_wait(&bench, &calls[3], 1); /* would take an hour if it waited */
     assert_int_equal(calls[3].query.status, ERR_BUSY);
     assert_int_equal(bench.pool->waiting, 2);
     op_cancel(&calls[1].op);

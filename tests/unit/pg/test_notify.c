@@ -87,7 +87,7 @@ static bool has_restarted(void *arg)
     return ((struct ear *)arg)->starts > 1;
 }
 
-static void test_reconnect_is_told(void **state)
+static void test_a_reconnect_is_reported(void **state)
 {
     struct ear ear;
     (void)state;
@@ -139,7 +139,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_heard_by_all_and_coalesced),
-        cmocka_unit_test(test_reconnect_is_told),
+        cmocka_unit_test(test_a_reconnect_is_reported),
         cmocka_unit_test(test_overflow_is_dropped),
     };
     return unit_result(cmocka_run_group_tests(tests, set_up, tear_down));

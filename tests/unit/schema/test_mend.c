@@ -43,7 +43,7 @@ static const char *const mended[][4] = {
     {OF("{\"type\":\"integer\",\"maximum\":20}"), "{\"x\":\"12\"}", "{\"x\":12}", "/x"},
     {OF("{\"type\":\"number\"}"), "{\"x\":\"-1.5e3\"}", "{\"x\":-1500.0}", "/x"},
     {OF("{\"type\":[\"array\",\"number\"]}"), "{\"x\":\"12\"}", "{\"x\":12}", "/x"},
-    /* several, in lists, by references, and beside faults that stay */
+    /* several, in lists, by references, and next to faults that stay */
     {"{\"properties\":{\"x\":" LIST ",\"y\":{\"items\":{\"type\":\"integer\"}}},"
      "\"required\":[\"z\"]}",
      "{\"w\":\"1\",\"x\":\"a\",\"y\":[1,\"2\",3]}", "{\"w\":\"1\",\"x\":[\"a\"],\"y\":[1,2,3]}",
@@ -59,7 +59,7 @@ static void slips_are_mended(void **state)
         const struct schema *schema = compile(arena, mended[i][0]);
         const struct json *before = parse(arena, mended[i][1]);
         struct schema_slips slips;
-        const struct json *after = schema_mend(schema, before, arena, &slips);
+        const struct json *after = schema_mend(schema, before, 0, arena, &slips);
         slice places = SLICE("");
         for (size_t k = 0; k < slips.count; k++)
             places = arena_printf(arena, "%.*s%s%.*s", SLICE_ARG(places), k > 0 ? " " : "",
@@ -80,7 +80,7 @@ static const char *const kept[][2] = {
     /* another schema of the value wants the text, or a choice does not say which is meant */
     {OF("{\"allOf\":[" TEXT "," LIST "]}"), "{\"x\":\"a\"}"},
     {OF("{\"anyOf\":[" LIST ",{\"type\":\"string\",\"maxLength\":1}]}"), "{\"x\":\"ab\"}"},
-    /* what it would become does not fit */
+    /* the mended value would not fit */
     {OF(LIST), "{\"x\":\"[1]\"}"},
     {OF("{\"type\":\"array\",\"items\":{\"type\":\"integer\"}}"), "{\"x\":\"a\"}"},
     /* a list or an object with a fault does not become an item */
@@ -108,20 +108,23 @@ static void the_rest_stays_as_it_is(void **state)
     for (size_t i = 0; i < ARRAY_LEN(kept); i++) {
         const struct json *before = parse(arena, kept[i][1]);
         struct schema_slips slips;
-        assert_ptr_equal(schema_mend(compile(arena, kept[i][0]), before, arena, &slips), before);
+        assert_ptr_equal(schema_mend(compile(arena, kept[i][0]), before, 0, arena, &slips), before);
         assert_int_equal(slips.count, 0);
     }
 }
 
-/* A JSON text may not nest deeper than a request, and not be longer than a form can show. */
+/* A JSON text may not nest deeper than a request where it is put, and not be longer than a form can
+ * show. */
 static void limits_hold(void **state)
 {
     struct arena *arena = *state;
     const struct schema *schema = compile(arena, OF("{\"type\":\"object\"}"));
     static const struct {
-        size_t depth, blanks;
+        size_t around, depth, blanks;
         bool is_mended;
-    } rows[] = {{63, 0, true}, {64, 0, false}, {1, 32 * 1024, false}, {1, 31 * 1024, true}};
+    } rows[] = {{0, 63, 0, true},         {0, 64, 0, false},      {3, 60, 0, true},
+                {3, 61, 0, false},        {62, 1, 0, true},       {63, 1, 0, false},
+                {0, 1, 32 * 1024, false}, {0, 1, 31 * 1024, true}};
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct buf text;
         struct schema_slips slips;
@@ -135,10 +138,20 @@ static void limits_hold(void **state)
             buf_append_char(&text, '}');
         struct json instance = json_object();
         json_object_set(arena, &instance, SLICE("x"), json_string(arena_take(arena, &text)));
-        const struct json *after = schema_mend(schema, &instance, arena, &slips);
+        const struct json *after = schema_mend(schema, &instance, rows[i].around, arena, &slips);
         assert_int_equal(after != &instance, rows[i].is_mended);
         assert_int_equal(slips.count, rows[i].is_mended);
     }
+}
+
+/* An item that becomes a list nests one deeper. */
+static void a_list_counts_as_depth(void **state)
+{
+    const struct schema *schema = compile(*state, OF(LIST));
+    const struct json *instance = parse(*state, "{\"x\":\"a\"}");
+    struct schema_slips slips;
+    assert_ptr_not_equal(schema_mend(schema, instance, 62, *state, &slips), instance);
+    assert_ptr_equal(schema_mend(schema, instance, 63, *state, &slips), instance);
 }
 
 static void without_memory_nothing_is_mended(void **state)
@@ -149,7 +162,7 @@ static void without_memory_nothing_is_mended(void **state)
         struct arena small;
         struct schema_slips slips;
         arena_init(&small, size);
-        const struct json *after = schema_mend(schema, instance, &small, &slips);
+        const struct json *after = schema_mend(schema, instance, 0, &small, &slips);
         assert_int_equal(after == instance, slips.count == 0);
         arena_deinit(&small);
     }
@@ -161,6 +174,7 @@ int main(void)
         ARENA_TEST(slips_are_mended),
         ARENA_TEST(the_rest_stays_as_it_is),
         ARENA_TEST(limits_hold),
+        ARENA_TEST(a_list_counts_as_depth),
         ARENA_TEST(without_memory_nothing_is_mended),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

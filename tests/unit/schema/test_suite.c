@@ -211,8 +211,8 @@ static void bundle_one(struct remotes *remotes, slice name, struct json document
     json_object_set(&remotes->arena, &remotes->defs, name, document);
 }
 
-/* Under its own $id, or under the URI that it would be fetched from. If these differ, the URI is a
- * schema that refers to the $id. */
+/* Adds the document under its own $id, or under the URI that it would be fetched from. If these
+ * differ, the URI is a schema that refers to the $id. */
 static void bundle(struct remotes *remotes, slice uri, struct json *document)
 {
     slice id = json_get_str(document, SLICE("$id"));

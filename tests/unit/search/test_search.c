@@ -246,7 +246,7 @@ static void fitting_hits_are_those_of_high_relevance(void **state)
 }
 
 /* The subject, recipient and date of a letter do not say what to do. */
-static void what_is_told_does_not_count(void **state)
+static void what_is_reported_does_not_count(void **state)
 {
     struct bench *b = *state;
     assert_first(b, "send a letter saying that he must delete the spreadsheet", "post_send_letter");
@@ -260,7 +260,7 @@ static void what_is_told_does_not_count(void **state)
     assert_first(b, "let Anna know that it is polished, with a letter", "post_send_letter");
 }
 
-/* The rank of a twin: the same, except for the connection. */
+/* The twins differ only in whether they are connected. */
 static void what_is_connected_comes_first_among_near_equals(void **state)
 {
     struct bench *b = *state;
@@ -386,7 +386,7 @@ static void hostile_queries_do_no_harm(void **state)
     struct bench *b = *state;
     static char text[100 * 1024];
     uint32_t random = 12345;
-    run(b, &(struct search_request){.query = SLICE("letter"), .limit = 1}); /* what is made once */
+    run(b, &(struct search_request){.query = SLICE("letter"), .limit = 1}); /* warms up */
     arena_reset(&b->arena);
     for (int round = 0; round < 3000; round++) {
         size_t len = round % 400;
@@ -514,7 +514,7 @@ int main(void)
         TEST(one_known_word_is_enough),
         TEST(relevance_is_high_for_half_of_what_is_asked),
         TEST(fitting_hits_are_those_of_high_relevance),
-        TEST(what_is_told_does_not_count),
+        TEST(what_is_reported_does_not_count),
         TEST(what_is_connected_comes_first_among_near_equals),
         TEST(equal_hits_keep_the_catalogs_order),
         TEST(a_search_can_be_narrowed),

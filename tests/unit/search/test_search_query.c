@@ -89,7 +89,7 @@ static void words_of_a_keyword_query_are_all_core(void **state)
     assert_read(*state, "", "", "", "");
 }
 
-static void what_says_where_stands_beside(void **state)
+static void a_place_refines_the_request(void **state)
 {
     assert_read(*state, "add a comment to the page", "add comment", "page", "");
     assert_read(*state, "add a comment on slack", "add comment slack", "", ""); /* never an app */
@@ -97,7 +97,7 @@ static void what_says_where_stands_beside(void **state)
                 "customer send", "");
 }
 
-static void what_is_told_is_payload(void **state)
+static void what_is_reported_is_payload(void **state)
 {
     struct bench *b = *state;
     assert_read(b, "create an issue that the page cannot be deleted", "create issue", "",
@@ -124,7 +124,7 @@ static void what_is_told_is_payload(void **state)
 
 /* The person after a verb such as "tell" is not part of the request either. "to", "for" and "if"
  * begin the message. */
-static void what_somebody_shall_do_is_payload(void **state)
+static void what_another_person_has_to_do_is_payload(void **state)
 {
     struct bench *b = *state;
     assert_read(b, "tell the team to merge the branch", "tell", "", "team merge branch");
@@ -148,7 +148,7 @@ static void how_and_when_it_is_said_counts(void **state)
     assert_read(b, "delete tomorrow the page that is open", "delete page", "", "tomorrow open");
 }
 
-static void an_app_that_mails_come_from_stands_beside(void **state)
+static void an_app_that_mails_come_from_refines_the_request(void **state)
 {
     struct bench *b = *state;
     assert_read(b, "delete the mails from Jira", "delete mails", "jira", "");
@@ -181,7 +181,7 @@ static void names_numbers_and_addresses_say_nothing(void **state)
         assert_int_equal(b->reading.parts[i].is_name, i == 1);
 }
 
-static void phrases_stand_for_what_they_mean(void **state)
+static void phrases_have_their_meaning(void **state)
 {
     struct bench *b = *state;
     assert_read(b, "get rid of the page", "<delete remove> page", "", "");
@@ -289,14 +289,14 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(words_of_a_keyword_query_are_all_core),
-        TEST(what_says_where_stands_beside),
-        TEST(what_is_told_is_payload),
-        TEST(what_somebody_shall_do_is_payload),
+        TEST(a_place_refines_the_request),
+        TEST(what_is_reported_is_payload),
+        TEST(what_another_person_has_to_do_is_payload),
         TEST(how_and_when_it_is_said_counts),
-        TEST(an_app_that_mails_come_from_stands_beside),
+        TEST(an_app_that_mails_come_from_refines_the_request),
         TEST(what_something_is_done_inside_of_is_a_container),
         TEST(names_numbers_and_addresses_say_nothing),
-        TEST(phrases_stand_for_what_they_mean),
+        TEST(phrases_have_their_meaning),
         TEST(a_phrase_that_asks_makes_a_question),
         TEST(the_first_word_of_a_clause_is_its_command),
         TEST(the_clause_that_asks_is_the_request),

@@ -65,7 +65,7 @@ static void test_what_a_cluster_has_to_have(void **state)
     check_demand("insert into pg_dist_node values (true, true)", NULL);
 }
 
-/* Once the catalogs exist. */
+/* Runs after the test that creates the catalogs. */
 static void test_a_server_is_set_as_the_tables_are(void **state)
 {
     (void)state;

@@ -80,7 +80,7 @@ static void test_tables_have_the_names_of_their_parts(void **state)
     placement_free(placement);
 }
 
-/* The database of the next call undoes each change. */
+/* Each call makes its change in a separate database. */
 static void check_refused(const char *change, int code)
 {
     struct err err = {.code = OK};

@@ -231,7 +231,7 @@ static void run_split(void)
                "delete from sluice.note_200; commit");
 }
 
-/* The placement in the pool's view. */
+/* The node of these shards, as far as the pool knows. */
 static int64_t group_of(unsigned index)
 {
     const struct placement *placement = shards_of_bench()->placement;
@@ -240,7 +240,7 @@ static int64_t group_of(unsigned index)
 
 /* ---- tests ---- */
 
-static void test_each_account_is_asked_where_it_lies(void **state)
+static void test_each_account_is_queried_on_its_shard(void **state)
 {
     (void)state;
     begin();
@@ -593,7 +593,7 @@ static void test_a_text_that_cannot_be_planned_costs_no_connection(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_account_is_asked_where_it_lies),
+        cmocka_unit_test(test_each_account_is_queried_on_its_shard),
         cmocka_unit_test(test_a_moved_shard_is_followed),
         cmocka_unit_test(test_a_shard_that_is_being_moved_holds_up_its_own),
         cmocka_unit_test(test_the_first_rows_of_all_shards),

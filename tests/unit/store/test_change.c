@@ -51,7 +51,7 @@ static void on_notify(void *owner, slice payload)
     heard->is_told = store_change_parse(payload, &heard->account, &integration);
 }
 
-static void test_told_by_a_commit_only(void **state)
+static void test_only_a_commit_notifies(void **state)
 {
     struct pg_bench bench;
     struct heard heard = {.count = 0};
@@ -93,7 +93,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_payloads),
-        cmocka_unit_test(test_told_by_a_commit_only),
+        cmocka_unit_test(test_only_a_commit_notifies),
     };
     return unit_result(cmocka_run_group_tests(tests, set_up, NULL));
 }

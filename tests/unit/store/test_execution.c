@@ -429,7 +429,7 @@ static void test_sets_of_everything(void **state)
     assert_int_equal(count_of("idempotency_key"), SET / 2);
     for (size_t i = 0; i < SET; i++)
         items[i].execution.id = uuid_v7();
-    start_items(start_item_finish); /* the claim does not exist, so all of them are fenced */
+    start_items(start_item_finish); /* the claim does not exist, so the fence stops all of them */
     for (size_t i = 0; i < SET; i++)
         assert_int_equal(store_hit_result(&calls[i].query), ERR_NOTFOUND);
     pg_calls_end(calls, SET);

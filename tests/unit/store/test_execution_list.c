@@ -58,7 +58,7 @@ static void test_by_time_over_all_flows(void **state)
     assert_int_equal(list_of(0, 1000, 100, &list), (FLOWS - 1) * STEPS);
     assert_true(uuid_is_nil(next));
     for (size_t i = 0; i < (FLOWS - 1) * STEPS; i++) {
-        size_t n = (FLOWS - 1) * STEPS - 1 - i; /* youngest first */
+        size_t n = (FLOWS - 1) * STEPS - 1 - i; /* newest first */
         size_t step = n / (FLOWS - 1), flow = n % (FLOWS - 1);
         int64_t at = begin + (int64_t)(step * 10 + flow) * 1000000;
         assert_int_equal(list[i].started_at, at);

@@ -258,7 +258,7 @@ static void test_moves_are_fenced_and_replayable(void **state)
     assert_int_equal(moved_again(), OK);
     assert_int_equal(count("flow_step", "status = 'completed'"), 1);
     move.op_token = uuid_v7();
-    assert_int_equal(moved(), ERR_NOTFOUND); /* rev has moved on */
+    assert_int_equal(moved(), ERR_NOTFOUND); /* rev is higher by now */
     finish_into(FLOW_RUNNING);
     move.owner = other;
     assert_int_equal(moved(), ERR_NOTFOUND);

@@ -118,7 +118,8 @@ static void test_resume_of_a_failed_one(void **state)
     assert_int_equal(got.attempt, 1);
 }
 
-/* The flow's revision. The flow is taken as the scan found it. */
+/* Scans for orphans, and counts the current flow if it is one of them and has this owner. The next
+ * take uses what the scan found. */
 static size_t orphans_of(struct uuid owner)
 {
     struct flow_ref *refs;

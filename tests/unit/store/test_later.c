@@ -111,7 +111,7 @@ static void answer(struct bench *b)
     seam_settle(b->loop);
 }
 
-static void past_the_bound_there_is_no_room(void **state)
+static void beyond_the_limit_there_is_no_room(void **state)
 {
     struct bench *b = *state;
     for (size_t i = 0; i < ROOM; i++)
@@ -252,7 +252,7 @@ static void every_step_and_jump_was_taken(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LATER_TEST(past_the_bound_there_is_no_room),
+        LATER_TEST(beyond_the_limit_there_is_no_room),
         LATER_TEST(a_failure_is_the_owner_s_to_see),
         LATER_TEST(it_is_sent_until_its_owner_is_content),
         LATER_TEST(it_is_cancelled_at_every_place),

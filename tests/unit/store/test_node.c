@@ -164,7 +164,7 @@ static void test_recovery_and_fences(void **state)
     assert_false(sweep()); /* dead for less than an hour */
     items_tell(conninfo, "update sluice.node set lease_until = now() - interval '2 h' "
                          "where lease_until <= now()");
-    assert_true(sweep()); /* it owns the other claim */
+    assert_true(sweep()); /* not removed: the node owns the other claim */
     assert_int_equal(count_of("node"), 2);
     claim = unkeyed;
     run(start_release);

@@ -134,7 +134,7 @@ static void test_a_claim_runs_out(void **state)
     assert_int_equal(claim(uuid_v7()), ERR_NOTFOUND); /* not of this revision */
 }
 
-static void test_a_loss_is_told_once(void **state)
+static void test_a_loss_is_reported_once(void **state)
 {
     size_t winners = 0;
     int64_t rev, before = wanted_rev;
@@ -432,7 +432,7 @@ static void test_an_authorization_is_taken_once(void **state)
     assert_int_equal(winners, 1);
 }
 
-static void test_what_nobody_came_back_to_is_swept(void **state)
+static void test_abandoned_authorizations_are_removed(void **state)
 {
     const char *count = "select count(*) from sluice.oauth_begun";
     (void)state;
@@ -472,11 +472,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_holder_at_a_time),
         cmocka_unit_test(test_a_claim_runs_out),
-        cmocka_unit_test(test_a_loss_is_told_once),
+        cmocka_unit_test(test_a_loss_is_reported_once),
         cmocka_unit_test(test_what_a_person_changes),
         cmocka_unit_test(test_clients),
         cmocka_unit_test(test_an_authorization_is_taken_once),
-        cmocka_unit_test(test_what_nobody_came_back_to_is_swept),
+        cmocka_unit_test(test_abandoned_authorizations_are_removed),
     };
     return unit_result(cmocka_run_group_tests(tests, set_up, tear_down));
 }

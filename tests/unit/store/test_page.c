@@ -273,7 +273,7 @@ static void test_partitions_are_pruned(void **state)
         partitions_read("audit_list", "array[null]::text[], array[null]::text[]", PG_MODE_SET), 1);
 }
 
-/* ---- ---- */
+/* ---- setup ---- */
 
 /* Executions n of a day, where the largest n is the newest. They are the same for each account. */
 #define FILL_DAY                                                                             \

@@ -35,8 +35,8 @@ static int64_t read_number(const char *sql)
     return items_ask(conninfo, sql);
 }
 
-/* Makes all leases and the level that many milliseconds old. Below 0, they do not age, so no
- * test depends on its speed. */
+/* Makes all leases and the level that many milliseconds old. With a negative value they do not age,
+ * so no test depends on its own speed. */
 static void let_pass(int ms)
 {
     char sql[300];

@@ -31,7 +31,7 @@ static int second_take(enum flow_take_kind kind)
     return status;
 }
 
-static void test_of_who_owns_it(void **state)
+static void test_of_the_owner(void **state)
 {
     (void)state;
     begin();
@@ -65,7 +65,7 @@ static void test_of_a_wake(void **state)
     assert_int_equal(count("flow", "waiting_for = 'approval' and rev = 3"), 1);
 }
 
-static void test_of_who_takes_it(void **state)
+static void test_of_the_node_that_takes_it(void **state)
 {
     (void)state;
     begin();
@@ -87,7 +87,7 @@ static void test_of_who_takes_it(void **state)
     assert_int_equal(got.adoptions, 1);
 }
 
-static void test_of_who_ends_it(void **state)
+static void test_of_the_node_that_ends_it(void **state)
 {
     struct uuid was_owned_by;
     bool was_cancelled;
@@ -154,10 +154,10 @@ static int open_pipe_mode(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(test_of_who_owns_it),
+    cmocka_unit_test(test_of_the_owner),
     cmocka_unit_test(test_of_a_wake),
-    cmocka_unit_test(test_of_who_takes_it),
-    cmocka_unit_test(test_of_who_ends_it),
+    cmocka_unit_test(test_of_the_node_that_takes_it),
+    cmocka_unit_test(test_of_the_node_that_ends_it),
     cmocka_unit_test(test_what_others_did_is_not_ours),
 };
 

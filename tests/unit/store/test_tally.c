@@ -67,7 +67,7 @@ static void start_read(struct pg_call *call)
         store_tally_rows(call->bench->pool, &call->query, &call->op, account, read_range.before_at);
 }
 
-/* All sums, of open and closed times. */
+/* Reads all sums, of closed and of open periods. */
 static size_t read_sums(struct tally_sum **list)
 {
     struct tally_group *found;
@@ -444,14 +444,14 @@ static void test_sums_of_what_is_over_are_cached(void **state)
     assert_int_equal(read_cached(), 603); /* not added to the cache, because its period is not
                                            * over */
     cache_now += 10 * MINUTE_US;
-    assert_int_equal(read_cached(), 603); /* now it is */
+    assert_int_equal(read_cached(), 603); /* now the period is over */
     add(row_of(hour + 75 * MINUTE_US, SLICE("read"), TALLY_SUCCEEDED));
     assert_int_equal(read_cached(), 606);
     struct uuid own = account;
     account = uuid_v7(); /* another's */
     assert_int_equal(read_cached(), 0);
     account = own;
-    read_range.since += 60 * MINUTE_US; /* the range has moved on */
+    read_range.since += 60 * MINUTE_US; /* a later range */
     assert_int_equal(read_cached(), 6);
 }
 
@@ -492,7 +492,8 @@ static void test_many_rows_are_added_up_by_the_database(void **state)
     add_many(hour, 600);
     add_many(hour + 80 * MINUTE_US, 600);
     add_many(hour - 90 * MINUTE_US, 8);
-    add_many(hour - 60 * MINUTE_US, 8); /* half of them are before a time as long before now */
+    /* half of this hour is in the first 90 minutes of the earlier period */
+    add_many(hour - 60 * MINUTE_US, 8);
     assert_int_equal(read_cached(), 1200);
     assert_int_equal(calls_before, 12);
     items_tell(conninfo, "delete from sluice.tally");

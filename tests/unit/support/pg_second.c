@@ -9,7 +9,7 @@
 #include "pg/sync.h"
 #include "support/pg_items.h"
 
-static bool somebody_waits(void *conninfo)
+static bool one_waits(void *conninfo)
 {
     return items_ask(conninfo, "select count(*) from pg_stat_activity where wait_event_type = "
                                "'Lock' and datname = current_database()") > 0;
@@ -24,7 +24,7 @@ struct race {
 static bool waits_for_the_first(void *arg)
 {
     const struct race *race = arg;
-    return race->call->is_done || somebody_waits((void *)(uintptr_t)race->conninfo);
+    return race->call->is_done || one_waits((void *)(uintptr_t)race->conninfo);
 }
 
 static void must(int rc, const struct err *err)
@@ -68,7 +68,7 @@ void pg_answer_unseen(struct pg_bench *bench, const char *conninfo, const char *
     snprintf(sql, sizeof(sql), "begin; lock table %s in access exclusive mode", table);
     must(pg_sync_run(lock, sql, &err), &err);
     begin(arg);
-    pg_bench_until_true(bench, somebody_waits, (void *)(uintptr_t)conninfo);
+    pg_bench_until_true(bench, one_waits, (void *)(uintptr_t)conninfo);
     must(pg_sync_run(lock, "rollback", &err), &err);
     pg_sync_close(lock);
     snprintf(sql, sizeof(sql),

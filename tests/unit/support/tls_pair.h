@@ -30,7 +30,7 @@ void pair_init(struct pair *pair, struct certs *certs, const char *server_cert,
 void pair_connect(struct pair *pair);
 /* Waits until both ends are open. If one closes, fails the test with the client's message. */
 void pair_wait_open(struct pair *pair);
-/* Both ends closed; ready for another pair_connect. */
+/* Closes both ends. pair_connect may be called again. */
 void pair_close(struct pair *pair);
 void pair_deinit(struct pair *pair);
 

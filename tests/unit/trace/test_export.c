@@ -57,7 +57,7 @@ static void bench_close(struct bench *b)
     assert_int_equal(mem_live_blocks(), 0);
 }
 
-/* Of sluice_trace_spans_total. */
+/* The value of sluice_trace_spans_total with that label. */
 static unsigned counted(const char *as)
 {
     char name[64];

@@ -357,7 +357,7 @@ static const struct vault_caller *caller_of(const struct vault_key *key)
 
 /* A guard is notified once when its key is refused. Guards of other keys, and guards that
  * stopped, are not. */
-static void test_guards_are_told(void **state)
+static void test_guards_are_notified(void **state)
 {
     struct pg_bench bench;
     struct vault_auth *auth = open_auth(&bench, 3600 * 1000, 0);
@@ -411,7 +411,7 @@ static void test_cache_is_bounded(void **state)
     pg_bench_close(&bench);
 }
 
-static void test_no_database_is_no_refusal(void **state)
+static void test_no_database_is_not_a_refusal(void **state)
 {
     struct pg_bench bench;
     struct pg_pool_config config = {.conninfo = "host=/nonexistent", .queue_timeout_ms = 50};
@@ -423,7 +423,7 @@ static void test_no_database_is_no_refusal(void **state)
         vault_auth_new(bench.loop, &(struct vault_auth_config){.pool = bench.pool});
     vault_key_new(&key);
     assert_int_equal(ask(&bench, auth, &asker, key.text), ERR_BUSY);
-    assert_int_equal(ask(&bench, auth, &asker, key.text), ERR_BUSY); /* and it is not cached */
+    assert_int_equal(ask(&bench, auth, &asker, key.text), ERR_BUSY); /* the error is not cached */
     assert_false(asker.was_at_once);
     vault_auth_free(auth);
     pg_bench_close(&bench);
@@ -468,9 +468,9 @@ int main(void)
         cmocka_unit_test(test_revoked_after_flush),
         cmocka_unit_test(test_revoked_under_way),
         cmocka_unit_test(test_forget_one_account),
-        cmocka_unit_test(test_guards_are_told),
+        cmocka_unit_test(test_guards_are_notified),
         cmocka_unit_test(test_cache_is_bounded),
-        cmocka_unit_test(test_no_database_is_no_refusal),
+        cmocka_unit_test(test_no_database_is_not_a_refusal),
         cmocka_unit_test(test_freed_under_way),
     };
     return unit_result(cmocka_run_group_tests(tests, set_up, NULL));

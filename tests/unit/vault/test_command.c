@@ -170,13 +170,13 @@ static void a_key_is_made_replaced_and_revoked(void **state)
                      1);
     next = new_key();
     next.key.replaces = first;
-    next.key.replaced_until = 9000000; /* it ends earlier, as it would have anyway */
+    next.key.replaced_until = 9000000; /* the old key ends earlier, at its own expiry */
     assert_int_equal(change(&next, NULL), OK);
     assert_int_equal(count("api_key", "expires_at = timestamptz 'epoch' + interval '5 seconds'"),
                      1);
     struct vault_command_request end = of_key(VAULT_KEY_REVOKE, first);
     assert_int_equal(change(&end, NULL), OK);
-    assert_int_equal(change(&end, NULL), OK); /* it stays so */
+    assert_int_equal(change(&end, NULL), OK); /* the key is already revoked */
     assert_int_equal(events("key.revoked"), 1);
     assert_int_equal(notified, 5);
     next = new_key();
@@ -186,7 +186,7 @@ static void a_key_is_made_replaced_and_revoked(void **state)
     assert_int_equal(events("key.%"), 4);
 }
 
-static void what_is_none_of_the_accounts_is_left_alone(void **state)
+static void objects_of_other_accounts_are_left_alone(void **state)
 {
     struct vault_command_request make = new_key();
     (void)state;
@@ -283,7 +283,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_account_is_made_and_changed),
         cmocka_unit_test(a_key_is_made_replaced_and_revoked),
-        cmocka_unit_test(what_is_none_of_the_accounts_is_left_alone),
+        cmocka_unit_test(objects_of_other_accounts_are_left_alone),
         cmocka_unit_test(sessions_end),
         cmocka_unit_test(a_change_whose_event_is_refused_is_not_made),
     };

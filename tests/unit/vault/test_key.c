@@ -42,7 +42,7 @@ static void test_new_keys(void **state)
     buf_deinit(&bytes);
 }
 
-static void test_what_is_no_key(void **state)
+static void test_invalid_keys(void **state)
 {
     static const char *const bad[] = {
         "",
@@ -119,8 +119,8 @@ static void test_addresses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sha256),         cmocka_unit_test(test_new_keys),
-        cmocka_unit_test(test_what_is_no_key), cmocka_unit_test(test_scopes),
+        cmocka_unit_test(test_sha256),       cmocka_unit_test(test_new_keys),
+        cmocka_unit_test(test_invalid_keys), cmocka_unit_test(test_scopes),
         cmocka_unit_test(test_addresses),
     };
     return unit_result(cmocka_run_group_tests(tests, NULL, NULL));

@@ -99,7 +99,7 @@ static void test_the_scale_is_round(void **state)
     }
 }
 
-static void test_no_data_is_no_chart(void **state)
+static void test_without_data_there_is_no_chart(void **state)
 {
     const struct chart_column empty[24] = {{.at = HOUR_US}};
     (void)state;
@@ -203,7 +203,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_numbers_have_groups_of_three, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_scale_is_round, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_no_data_is_no_chart, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_without_data_there_is_no_chart, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_one_column, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_small_and_huge_values_stay_in_the_picture, set_up,
                                         tear_down),

@@ -39,7 +39,7 @@ static void test_markup_of_strangers_is_text(void **state)
     check("");
 }
 
-static void test_what_is_no_text_is_marked(void **state)
+static void test_invalid_text_is_marked(void **state)
 {
     (void)state;
     html_text(&out, SLICE("a\xFFz"));
@@ -101,7 +101,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_markup_of_strangers_is_text, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_what_is_no_text_is_marked, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_invalid_text_is_marked, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_is_read_is_visible, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_byte_gets_through, set_up, tear_down),
     };

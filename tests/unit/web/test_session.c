@@ -68,11 +68,11 @@ static void test_there_and_back(void **state)
     assert_int_equal(strlen(back.csrf), SESSION_CSRF_LEN);
     assert_true(back.until_ms == session.until_ms);
     assert_null(back.link_token.ptr);
-    assert_false(back.is_open); /* the key remains to be checked */
+    assert_false(back.is_open); /* the key still has to be checked */
 }
 
 /* A link's cookie opens only the link's pages, and a sign-in's cookie opens no link. */
-static void test_a_link_is_no_sign_in(void **state)
+static void test_a_link_is_not_a_sign_in(void **state)
 {
     struct web_session back;
     (void)state;
@@ -134,7 +134,7 @@ static void test_too_old_or_of_another_server_it_is_refused(void **state)
     assert_int_not_equal(session_unseal(ring, sealed(), false, &arena, &back), OK);
 }
 
-static void test_what_is_no_cookie_is_refused(void **state)
+static void test_an_invalid_cookie_is_refused(void **state)
 {
     static const char *const texts[] = {"", "x", "====", "%00", "AAAA", "\"quoted\""};
     struct web_session back;
@@ -155,13 +155,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_there_and_back, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_link_is_no_sign_in, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_link_is_not_a_sign_in, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_any_bit_changed_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_moved_to_another_account_it_is_refused, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_too_old_or_of_another_server_it_is_refused, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(test_what_is_no_cookie_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_an_invalid_cookie_is_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tokens_of_forms_differ, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
