@@ -148,7 +148,7 @@ test('an update shows what changes in each item, and which step read it', async 
   await dashboard.reaches(account, again, 'waiting');
   await visit.goto(`/flows/${again}`);
   assert.equal(await visit.page.locator('.diff').count(), 0);
-  assert.match(await call(1).innerText(), /2 properties stay\. “Now” is what/);
+  assert.match(await call(1).innerText(), /2 properties do not change\. “Now” is what/);
   await visit.end();
 });
 
