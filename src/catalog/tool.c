@@ -449,8 +449,8 @@ static void sign_choice(struct signature *s, const struct json *branches)
         const struct json *required = JSON_GET(&branches->as.items[i], "required");
         bool is_first = true;
         for (uint32_t k = 0; json_is(required, JSON_ARRAY) && k < required->count; k++) {
-            if (!sign_name(s, is_first ? separator : SLICE(" + "),
-                           json_str(&required->as.items[k]), SLICE("")))
+            if (!sign_name(s, is_first ? separator : SLICE(" + "), json_str(&required->as.items[k]),
+                           SLICE("")))
                 continue;
             is_first = false;
             separator = SLICE(" | ");

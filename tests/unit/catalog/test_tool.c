@@ -176,16 +176,16 @@ static void a_signature_has_what_a_call_needs(void **state)
           "{'properties':{'a':{},'b':{},'c':{},'d':{}},'allOf':[{'required':['d']},{'oneOf':"
           "[{'required':['a','b']},{'required':['c']}]}]}",
           "f(d!, a + b | c)");
-    /* a branch without a requirement makes the others optional, and a required input is no choice */
-    signs(*state,
-          "{'properties':{'a':{},'b':{}},'anyOf':[{'required':['b']},{'minProperties':2}]}",
+    /* a branch without a requirement makes the others optional, and a required input is not a
+     * choice
+     */
+    signs(*state, "{'properties':{'a':{},'b':{}},'anyOf':[{'required':['b']},{'minProperties':2}]}",
           "f(a, b)");
     signs(*state,
           "{'properties':{'a':{},'b':{}},'required':['a'],'anyOf':[{'required':['a']},"
           "{'required':['b']}]}",
           "f(a!, b)");
-    signs(*state,
-          "{'properties':{'a':{},'b':{},'c':{},'d':{},'e':{},'f':{},'g':{},'h':{},'i':{}}}",
+    signs(*state, "{'properties':{'a':{},'b':{},'c':{},'d':{},'e':{},'f':{},'g':{},'h':{},'i':{}}}",
           "f(a, b, c, d, e, f, g, h, ...)");
     char schema[600], name[351];
     memset(name, 'x', 350);
