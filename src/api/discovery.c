@@ -83,14 +83,6 @@ static bool is_match(const struct catalog *catalog, const struct catalog_integra
             supports(catalog, integration, filter->supports_action));
 }
 
-static enum connect_state integration_state_of(const struct catalog_integration *integration,
-                                               const struct connection_app *apps, size_t count)
-{
-    if (integration->auth.kind == AUTH_NONE)
-        return CONNECT_CONNECTED;
-    return connect_state_of(connect_app_of(apps, count, integration->integration_id));
-}
-
 static void put_integration_state(struct json_writer *w,
                                   const struct catalog_integration *integration,
                                   enum connect_state state, size_t connections)
@@ -136,7 +128,7 @@ static void put_integrations(struct json_writer *w, const struct catalog *catalo
     uint64_t total = 0, first = (filter->page - 1) * filter->page_size;
     json_member_open(w, "items", '[');
     for (size_t i = 0; i < count; i++) {
-        enum connect_state state = integration_state_of(list[i], apps, app_count);
+        enum connect_state state = connect_state_for(list[i], apps, app_count);
         if (!is_match(catalog, list[i], filter, state))
             continue;
         const struct connection_app *app = connect_app_of(apps, app_count, list[i]->integration_id);
@@ -309,7 +301,7 @@ static enum op_result finish_search(struct api_request *request)
     struct json_writer *w = api_reply_open(request, LIST_BYTES_MAX);
     json_member_open(w, "items", '[');
     for (size_t i = 0; i < count; i++)
-        put_hit(w, &hits[i], integration_state_of(hits[i].integration, apps, app_count));
+        put_hit(w, &hits[i], connect_state_for(hits[i].integration, apps, app_count));
     json_close(w, ']');
     return api_reply_close_tagged(request);
 }
@@ -322,11 +314,6 @@ static enum op_result begin_search(struct api_request *request)
     request->state = state;
     state->search = (struct search_request){
         .query = api_query_text(request, "query"), .with_integrations = true, .with_actions = true};
-    if (request->outer) { /* a model gets only the actions that it may run; over HTTP the catalog
-                           * is complete */
-        state->search.without_reads = !serve_may(&request->serve, SCOPE_EXECUTE_READ);
-        state->search.without_writes = !serve_may(&request->serve, SCOPE_EXECUTE_WRITE);
-    }
     if (!state->search.query.ptr)
         return api_reply_error(request, 400, "The query parameter query is required");
     if (!api_query_bool(request, "connected_only", &state->connected_only) ||

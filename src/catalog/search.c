@@ -30,6 +30,18 @@ int catalog_search(const struct catalog *catalog, struct arena *arena,
     return OK;
 }
 
+int catalog_split(const struct catalog *catalog, struct arena *arena, slice query, slice *things,
+                  size_t max, size_t *count)
+{
+    return search_split(catalog->search, arena, query, things, max, count);
+}
+
+int catalog_match(const struct catalog *catalog, struct arena *arena, slice query, slice text,
+                  float *share)
+{
+    return search_match(catalog->search, arena, query, text, share);
+}
+
 void catalog_search_within(struct search_request *request,
                            const struct catalog_integration *integration)
 {

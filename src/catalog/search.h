@@ -20,6 +20,12 @@ struct catalog_hit {
 int catalog_search(const struct catalog *catalog, struct arena *arena,
                    const struct search_request *request, struct catalog_hit **hits,
                    size_t *count) MUST_CHECK;
+/* Like search_split, with the words of this catalog. */
+int catalog_split(const struct catalog *catalog, struct arena *arena, slice query, slice *things,
+                  size_t max, size_t *count) MUST_CHECK;
+/* Like search_match, with the words of this catalog. */
+int catalog_match(const struct catalog *catalog, struct arena *arena, slice query, slice text,
+                  float *share) MUST_CHECK;
 /* Restricts hits to this integration of the searched catalog. */
 void catalog_search_within(struct search_request *request,
                            const struct catalog_integration *integration);

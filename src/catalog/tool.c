@@ -6,7 +6,15 @@
 #include "base/ascii.h"
 #include "schema/keyword.h"
 
-enum { NODES_MAX = 1000, HOPS_MAX = 16, RULES_BYTES_MAX = 600, WORDS_DEPTH_MAX = 4 };
+enum {
+    NODES_MAX = 1000,
+    HOPS_MAX = 16,
+    RULES_BYTES_MAX = 600,
+    WORDS_DEPTH_MAX = 4,
+    SIGNATURE_BYTES_MAX = 300,
+    SIGNATURE_NAMES_MAX = 24,
+    SIGNATURE_USUAL_MAX = 8, /* no optional input is added to that many */
+};
 
 /* ---- questions ---- */
 
@@ -379,4 +387,103 @@ slice catalog_tool_description(const struct catalog_action *action, struct arena
     slice about = cut_text(action->description, CATALOG_TOOL_TEXT_MAX - rules.len);
     return rules.len == 0 ? about
                           : arena_printf(arena, "%.*s%.*s", SLICE_ARG(about), SLICE_ARG(rules));
+}
+
+/* ---- the signature ---- */
+
+struct signature {
+    struct arena_text text;
+    const struct json *root, *properties;
+    slice names[SIGNATURE_NAMES_MAX];
+    size_t count;
+};
+
+static bool is_in_signature(const struct signature *s, slice name)
+{
+    for (size_t i = 0; i < s->count; i++)
+        if (slice_eq(s->names[i], name))
+            return true;
+    return false;
+}
+
+/* What does not fit is left out, so that the text never ends inside a name. */
+static bool sign_name(struct signature *s, slice separator, slice name, slice mark)
+{
+    const struct json *schema = json_get(s->properties, name);
+    const struct json *target = target_of(s->root, schema);
+    schema = target ? target : schema;
+    slice kind = SLICE("");
+    if (takes_type(schema, "array"))
+        kind = SLICE("[]");
+    else if (takes_type(schema, "object"))
+        kind = SLICE("{}");
+    if (is_in_signature(s, name) || s->count == SIGNATURE_NAMES_MAX ||
+        s->text.len + separator.len + name.len + kind.len + mark.len > SIGNATURE_BYTES_MAX)
+        return false;
+    s->names[s->count++] = name;
+    arena_text_printf(&s->text, "%.*s%.*s%.*s%.*s", SLICE_ARG(separator), SLICE_ARG(name),
+                      SLICE_ARG(kind), SLICE_ARG(mark));
+    return true;
+}
+
+static slice next_separator(const struct signature *s)
+{
+    return s->count > 0 ? SLICE(", ") : SLICE("");
+}
+
+static void sign_required(struct signature *s, const struct json *schema)
+{
+    const struct json *required = JSON_GET(schema, "required");
+    for (uint32_t i = 0; json_is(required, JSON_ARRAY) && i < required->count; i++)
+        (void)sign_name(s, next_separator(s), json_str(&required->as.items[i]), SLICE("!"));
+}
+
+/* Only if each branch requires something. */
+static void sign_choice(struct signature *s, const struct json *branches)
+{
+    for (uint32_t i = 0; json_is(branches, JSON_ARRAY) && i < branches->count; i++)
+        if (!JSON_GET(&branches->as.items[i], "required"))
+            return;
+    slice separator = next_separator(s);
+    for (uint32_t i = 0; json_is(branches, JSON_ARRAY) && i < branches->count; i++) {
+        const struct json *required = JSON_GET(&branches->as.items[i], "required");
+        bool is_first = true;
+        for (uint32_t k = 0; json_is(required, JSON_ARRAY) && k < required->count; k++) {
+            if (!sign_name(s, is_first ? separator : SLICE(" + "), json_str(&required->as.items[k]),
+                           SLICE("")))
+                continue;
+            is_first = false;
+            separator = SLICE(" | ");
+        }
+    }
+}
+
+static void sign_choices(struct signature *s, const struct json *schema)
+{
+    sign_choice(s, JSON_GET(schema, "anyOf"));
+    sign_choice(s, JSON_GET(schema, "oneOf"));
+}
+
+slice catalog_tool_signature(slice name, const struct json *input_schema, struct arena *arena)
+{
+    struct signature s = {.root = input_schema, .properties = JSON_GET(input_schema, "properties")};
+    const struct json *all = JSON_GET(input_schema, "allOf");
+    uint32_t also = json_is(all, JSON_ARRAY) ? all->count : 0;
+    arena_text_init(&s.text, arena, SIGNATURE_BYTES_MAX + CATALOG_TOOL_TEXT_MAX);
+    arena_text_add(&s.text, name);
+    ARENA_TEXT_LIT(&s.text, "(");
+    sign_required(&s, input_schema);
+    for (uint32_t i = 0; i < also; i++)
+        sign_required(&s, &all->as.items[i]);
+    sign_choices(&s, input_schema);
+    for (uint32_t i = 0; i < also; i++)
+        sign_choices(&s, &all->as.items[i]);
+    uint32_t count = json_is(s.properties, JSON_OBJECT) ? s.properties->count : 0;
+    for (uint32_t i = 0; i < count && s.count < SIGNATURE_USUAL_MAX; i++)
+        (void)sign_name(&s, next_separator(&s), json_str(&s.properties->as.members[i].key),
+                        SLICE(""));
+    if (s.count < count)
+        arena_text_printf(&s.text, "%.*s...", SLICE_ARG(next_separator(&s)));
+    ARENA_TEXT_LIT(&s.text, ")");
+    return s.text.status == OK ? slice_of(s.text.ptr, s.text.len) : SLICE_NONE;
 }

@@ -29,6 +29,12 @@ void catalog_tool_put_schema(struct catalog_tool *tool, struct json_writer *w,
  * CATALOG_TOOL_TEXT_MAX bytes, in the arena. */
 slice catalog_tool_description(const struct catalog_action *action, struct arena *arena);
 
+/* A call in one line, for an agent that may need no more: `send_message(to!, subject!, text | html,
+ * cc, ...)`. A `!` follows a required input; one of the inputs with a `|` between them is required
+ * (`a + b`: together); [] is a list and {} an object; `...`: it has further inputs. In the arena;
+ * SLICE_NONE: out of memory. */
+slice catalog_tool_signature(slice name, const struct json *input_schema, struct arena *arena);
+
 /* Whether clients accept the name of a property. */
 bool catalog_tool_takes_property(slice name);
 /* Whether the schema allows an array without a type for its items. */

@@ -422,6 +422,14 @@ const struct connection_app *connect_app_of(const struct connection_app *apps, s
     return NULL;
 }
 
+enum connect_state connect_state_for(const struct catalog_integration *integration,
+                                     const struct connection_app *apps, size_t count)
+{
+    if (integration->auth.kind == AUTH_NONE)
+        return CONNECT_CONNECTED;
+    return connect_state_of(connect_app_of(apps, count, integration->integration_id));
+}
+
 const bool *connect_connected_flags(struct arena *arena, const struct catalog *catalog,
                                     const struct connection_app *apps, size_t count)
 {

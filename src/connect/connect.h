@@ -200,6 +200,9 @@ static inline bool connect_state_is_live(enum connect_state state)
 {
     return state == CONNECT_CONNECTED || state == CONNECT_AMBIGUOUS;
 }
+/* The same state for an integration, which may need no connection. */
+enum connect_state connect_state_for(const struct catalog_integration *integration,
+                                     const struct connection_app *apps, size_t count);
 /* One flag for each of the catalog's integrations: whether an account with these connections has
  * it connected, or does not need to. In the arena; NULL: out of memory. */
 const bool *connect_connected_flags(struct arena *arena, const struct catalog *catalog,

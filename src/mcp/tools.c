@@ -9,10 +9,12 @@
 #include "catalog/tool.h"
 #include "flow/template.h"
 #include "json/scan.h"
+#include "mcp/describe.h"
 #include "mcp/flow_view.h"
 #include "mcp/list_text.h"
 #include "mcp/method.h"
 #include "mcp/outside.h"
+#include "mcp/search.h"
 #include "mcp/slips.h"
 #include "mcp/start.h"
 #include "mcp/words.h"
@@ -62,11 +64,13 @@ static enum op_result call_describe_action(struct api_request *request, const st
         return api_delegate(request, &api_flows_template, arguments, &mcp_tool_result);
     request->serve.match.params[0] = json_get_str(arguments, SLICE("integration_id"));
     request->serve.match.params[1] = json_get_str(arguments, SLICE("action_id"));
-    if (request->serve.match.params[0].len > 0 && request->serve.match.params[1].len > 0)
-        return api_delegate(request, tool->endpoint, arguments, &mcp_tool_result);
+    slice fault = mcp_description_fault(arguments);
+    if (request->serve.match.params[0].len == 0 || request->serve.match.params[1].len == 0)
+        fault = SLICE("integration_id and action_id are required, or template alone");
+    if (!fault.ptr)
+        return api_delegate(request, tool->endpoint, arguments, &mcp_description_result);
     request->envelope = &mcp_tool_result;
-    return api_reply_error(request, 400,
-                           "integration_id and action_id are required, or template alone");
+    return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
 }
 
 /* With a link_id, the result is the state of that link: ids and times, no data from outside. */
@@ -137,20 +141,20 @@ static enum op_result call_get_flow(struct api_request *request, const struct to
 
 static const struct tool tools[] = {
     {"search_actions", "Search actions",
-     "Finds actions and integrations of the catalog that match a sentence, best match first. Each "
-     "result says whether its app is connected.",
-     &api_search, .is_read = true, .is_own = true, .begin = call_endpoint,
-     .inputs = {{"query", "string", "What you want to do, in words", true},
+     "Finds actions and templates for what you want to do, best first. f(a!, b | c, ...): a is "
+     "required, and b or c; ... more inputs; [] a list, {} an object.",
+     &mcp_search, .is_read = true, .is_own = true, .begin = call_endpoint,
+     .inputs = {{"query", "string", "One thing to do, in words", false},
+                {"queries", "array", "Instead: up to 5 things", false},
                 {"connected_only", "boolean", "Only apps that are connected", false},
-                {"limit", "integer", "Maximum number of results, 1 to 100. Default: 20", false}}},
+                {"limit", "integer", "Results of each, 1 to 100. Default: 5", false}}},
     {"describe_action", "Describe an action",
-     "The input schema, examples and preconditions of an action, or those of a flow's template.",
-     &api_actions_get, .is_read = true, .is_own = true, .begin = call_describe_action,
-     .inputs = {{"integration_id", "string", "The app's id, as search_actions returns it", false},
-                {"action_id", "string", "The action's id, as search_actions returns it", false},
-                {"template", "string",
-                 "A template of start_flow, instead of an app and an action. * lists all templates",
-                 false}}},
+     "The input schema, examples and preconditions of an action or a template.", &api_actions_get,
+     .is_read = true, .is_own = true, .begin = call_describe_action,
+     .inputs = {{"integration_id", "string", "The app", false},
+                {"action_id", "string", "The action", false},
+                {"template", "string", "Instead: a template. * lists all", false},
+                {"include", "array", "Also: output, provenance, scopes, version", false}}},
     {"run_action", "Run an action",
      "Runs one action. An action that writes is blocked without confirm and says what it would do.",
      &mcp_run_action, .is_destructive = true, .begin = call_endpoint,
@@ -170,8 +174,7 @@ static const struct tool tools[] = {
                 {"max_pages", "integer", "Maximum number of list pages to read, 1 to 100", false}}},
     {"start_flow", "Start a flow",
      "Starts a durable run of a template with several steps and returns its flow. get_flow takes "
-     "the flow's id. describe_action with `template` describes the template's input, and with the "
-     "template `*` it lists all templates. Templates: ",
+     "the flow's id. describe_action with `template` has its input. Templates: ",
      &api_flows_start, .is_destructive = true, .begin = call_start_flow,
      .inputs =
          {{"template", "string", "The template's key", true},

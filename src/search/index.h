@@ -116,6 +116,8 @@ struct search_index {
 int search_index_build(const struct search_integration *integrations, size_t count,
                        struct arena *arena, struct buf *texts,
                        struct search_index *index) MUST_CHECK;
+/* Creates the stemmer at the first search, since it cannot be part of a pack. ERR_NOMEM. */
+int search_index_prepare(struct search_index *index) MUST_CHECK;
 /* Frees what searches have allocated. Accepts NULL. */
 void search_index_close(struct search_index *index);
 

@@ -536,10 +536,7 @@ int search_run(struct search_index *index, struct arena *arena,
     size_t most = request->limit < index->doc_count ? request->limit : index->doc_count;
     *hits = ARENA_ARRAY(arena, struct search_found, most + 1);
     *count = 0;
-    /* Created at the first search, since it cannot be part of a pack. */
-    if (!index->stemmer)
-        index->stemmer = sb_stemmer_new("english", "UTF_8");
-    if (!q || !*hits || !index->stemmer)
+    if (!q || !*hits || search_index_prepare(index) != OK)
         return ERR_NOMEM;
     q->index = index;
     q->doc_first = request->doc_first;
@@ -554,6 +551,13 @@ int search_run(struct search_index *index, struct arena *arena,
     score_parts(q);
     *count = pick_best(q, request, *hits);
     return OK;
+}
+
+int search_index_prepare(struct search_index *index)
+{
+    if (!index->stemmer)
+        index->stemmer = sb_stemmer_new("english", "UTF_8");
+    return index->stemmer ? OK : ERR_NOMEM;
 }
 
 void search_index_close(struct search_index *index)

@@ -58,5 +58,13 @@ struct search_index;
 int search_run(struct search_index *index, struct arena *arena,
                const struct search_request *request, struct search_found **hits,
                size_t *count) MUST_CHECK;
+/* Splits a sentence that asks for several things, at most `max`: "find the mail and make a page of
+ * it". One thing is the query itself, others are in the arena. ERR_NOMEM. */
+int search_split(struct search_index *index, struct arena *arena, slice query, slice *things,
+                 size_t max, size_t *count) MUST_CHECK;
+/* The share of the query's words that the text has, or has other words for: 0 to 1. For a few
+ * texts that are not documents of the index. ERR_NOMEM. */
+int search_match(struct search_index *index, struct arena *arena, slice query, slice text,
+                 float *share) MUST_CHECK;
 
 #endif

@@ -44,6 +44,58 @@ test('the default list of tools has at most 2,000 tokens, always in the same ord
   assert.deepEqual(again.result, first.result);
 });
 
+test('search_actions answers a line for each result, the first three with a signature', async () => {
+  const lines = await linesOf('search_actions', { query: 'send a mail' });
+  assert.equal(lines.length, 5, lines.join('\n'));
+  assert.match(lines.join('\n'), /^gmail send_message\(to!, subject!, text \| html, .*\)  write  connected  \S/m);
+  assert.equal(lines.filter((line) => /^\S+ \w+\(.*\)  /.test(line) && !line.startsWith('template ')).length, 3);
+  assert.match(lines.join('\n'), /  not connected, call connect_app first  /);
+  // The same as objects, and the whole of it costs a model less than a fifth of what it was.
+  const { structuredContent } = await program.call('search_actions', { query: 'send a mail' });
+  const gmail = structuredContent.items.find((item) => item.integration_id === 'gmail');
+  assert.deepEqual([structuredContent.items.length, gmail.signature.slice(0, 18)], [5, 'send_message(to!, ']);
+  const before = (await server.call(account.key, 'GET', '/api/search?query=send%20a%20mail')).text;
+  assert.ok(lines.join('\n').length * 5 < before.length, `${lines.join('\n').length} of ${before.length}`);
+});
+
+test('a template is found by its words, among the results', async () => {
+  const lines = await linesOf('search_actions', { query: 'post a digest of unread mail to slack' });
+  assert.equal(lines.length, 5);
+  assert.match(lines.join('\n'), /^template unread_mail_to_slack\(channel!.*\)?  write  call start_flow  Reads unread mail/m);
+  assert.doesNotMatch((await linesOf('search_actions', { query: 'delete a calendar event' })).join('\n'), /^template/m);
+});
+
+test('several queries are answered one after the other, and no result is named twice', async () => {
+  const queries = ['send a mail', 'create a page', 'send a message by mail'];
+  const lines = await linesOf('search_actions', { queries });
+  const headings = lines.filter((line) => queries.some((query) => line.startsWith(`${query}:`)));
+  assert.deepEqual(headings.map((line) => line.split(':')[0]), queries);
+  assert.equal(headings[2], 'send a message by mail: send_message (above)');
+  const names = lines.filter((line) => !headings.includes(line)).map((line) => line.split(/[( ]+/).slice(0, 2).join(' '));
+  assert.equal(new Set(names).size, names.length, names.join());
+  const { structuredContent } = await program.call('search_actions', { queries });
+  assert.equal(structuredContent.items.length, names.length);
+  assert.deepEqual([...new Set(structuredContent.items.map((item) => item.query))].slice(0, 2), queries.slice(0, 2));
+});
+
+test('a search that finds nothing says what to try', async () => {
+  assert.deepEqual(await linesOf('search_actions', { query: 'zzqx wvvy' }), ['Nothing fits well. Name one thing to do and the app in a few English words: send a mail with gmail. list_apps lists the apps.']);
+  const { structuredContent } = await program.call('search_actions', { query: 'zzqx wvvy', connected_only: true });
+  assert.deepEqual([structuredContent.items, /without connected_only/.test(structuredContent.hint)], [[], true]);
+  assert.match((await linesOf('search_actions', { queries: ['send a mail', 'zzqx wvvy'] })).join('\n'), /^zzqx wvvy: nothing\nNothing fits/m);
+});
+
+test('describe_action has what a call needs, and the rest on request', async () => {
+  const at = { integration_id: 'gmail', action_id: 'get_message' };
+  const lean = contentOf(await mcp.call('describe_action', at)), whole = (await server.call(account.key, 'GET', '/api/actions/gmail/get_message')).json;
+  assert.deepEqual(lean.input_schema, whole.input_schema);
+  assert.deepEqual(lean.examples, whole.examples);
+  assert.deepEqual(lean.preconditions, whole.preconditions.slice(0, -1));
+  for (const name of ['output_schema', 'scopes', 'auth', 'schema_version', 'input_summary', 'tool_name', 'files']) assert.equal(name in lean, false, name);
+  const all = contentOf(await mcp.call('describe_action', { ...at, include: ['output', 'provenance', 'scopes', 'version'] }));
+  assert.deepEqual(all, Object.fromEntries(Object.entries(whole).filter(([, value]) => value !== null)));
+});
+
 test('list_apps says in one line for each app whether it is connected', async () => {
   const all = (await server.call(account.key, 'GET', '/api/integrations?page_size=100')).json.items;
   const lines = await linesOf('list_apps');

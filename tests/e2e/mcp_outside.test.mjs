@@ -189,7 +189,8 @@ test('a result without data from outside has no mark', async () => {
   };
   const input = { at: 1 };
   const at = (args) => ({ integration_id: 'mail', action_id: 'read', ...args });
-  assert.ok(plain(await mcp.call('search_actions', { query: 'read the mail' })).items.length > 0);
+  assert.match((await mcp.call('search_actions', { query: 'read the mail' })).content[0].text, /^mail read\(/m);
+  assert.doesNotMatch((await mcp.call('search_actions', { query: 'read the mail' })).content[0].text, /^(BEGIN|END)/m);
   assert.ok(plain(await mcp.call('describe_action', at())).input_schema);
   assert.ok(plain(await mcp.call('describe_action', { template: '*' })).templates.length >= 2);
   assert.equal(plain(await mcp.call('describe_action', { template: 'relay' })).key, 'relay');

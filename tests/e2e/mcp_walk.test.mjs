@@ -61,7 +61,7 @@ async function walk(name, options, run) {
     });
 
   const found = await call('search_actions', { query: 'read a label' });
-  assert.ok(contentOf(found).items.some((item) => item.action_id === LABEL.action_id && !item.connected));
+  assert.match(found.content[0].text, /^probe read_label\(id!\)  read  not connected, call connect_app first  /m);
   const described = await call('describe_action', { integration_id: 'probe', action_id: 'read_label' });
   assert.deepEqual(contentOf(described).input_schema.required, ['id']);
 

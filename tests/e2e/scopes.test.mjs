@@ -147,7 +147,7 @@ test('/mcp lists and finds only what the key may run, REST lists all', async () 
   }
   const level = new Map(actions.map((action) => [toolOf(action), action]));
   for (const query of ['send a mail', 'delete a page', 'create an event', 'post a message in a channel', 'list messages']) {
-    const found = contentOf(await narrow.call('search_actions', { query, limit: 20 })).items.filter((item) => item.kind === 'action');
+    const found = (await narrow.call('search_actions', { query, limit: 20 }, { meta: { 'sluice/structured': true } })).structuredContent.items.filter((item) => item.kind === 'action');
     assert.ok(found.length >= 10, query);
     for (const item of found) assert.ok(isRead(level.get(toolOf(item))), `${query}: ${toolOf(item)}`);
     const rest = (await call(keys.read, 'GET', `/api/search?query=${encodeURIComponent(query)}`)).json;

@@ -156,6 +156,44 @@ static void the_whole_fits(void **state)
     assert_true(cut->count <= CATALOG_TOOL_TEXT_MAX && cut->count > CATALOG_TOOL_TEXT_MAX - 20);
 }
 
+static void signs(struct arena *arena, const char *schema, const char *wanted)
+{
+    slice got = catalog_tool_signature(SLICE("f"), parse_quoted(arena, schema), arena);
+    if (!slice_eq_cstr(got, wanted))
+        fail_msg("%.*s, not %s", SLICE_ARG(got), wanted);
+}
+
+static void a_signature_has_what_a_call_needs(void **state)
+{
+    signs(*state,
+          "{'properties':{'cc':{'type':'array'},'to':{'type':'string'},'text':{},'html':{},"
+          "'at':{'$ref':'#/$defs/at'}},'required':['to'],'anyOf':[{'required':['text']},"
+          "{'required':['html']}],'$defs':{'at':{'type':['object','null']}}}",
+          "f(to!, text | html, cc[], at{})");
+    signs(*state, "{'properties':{}}", "f()");
+    signs(*state, "{}", "f()");
+    signs(*state,
+          "{'properties':{'a':{},'b':{},'c':{},'d':{}},'allOf':[{'required':['d']},{'oneOf':"
+          "[{'required':['a','b']},{'required':['c']}]}]}",
+          "f(d!, a + b | c)");
+    /* a branch without a requirement makes the others optional, and a required input is not a
+     * choice
+     */
+    signs(*state, "{'properties':{'a':{},'b':{}},'anyOf':[{'required':['b']},{'minProperties':2}]}",
+          "f(a, b)");
+    signs(*state,
+          "{'properties':{'a':{},'b':{}},'required':['a'],'anyOf':[{'required':['a']},"
+          "{'required':['b']}]}",
+          "f(a!, b)");
+    signs(*state, "{'properties':{'a':{},'b':{},'c':{},'d':{},'e':{},'f':{},'g':{},'h':{},'i':{}}}",
+          "f(a, b, c, d, e, f, g, h, ...)");
+    char schema[600], name[351];
+    memset(name, 'x', 350);
+    name[350] = '\0';
+    (void)snprintf(schema, sizeof(schema), "{'properties':{'%s':{},'b':{}}}", name);
+    signs(*state, schema, "f(b, ...)");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -164,6 +202,7 @@ int main(void)
         ARENA_TEST(what_grows_without_end_is_cut),
         ARENA_TEST(what_the_top_demands_is_said),
         ARENA_TEST(the_whole_fits),
+        ARENA_TEST(a_signature_has_what_a_call_needs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -236,6 +236,68 @@ static void sentences_find_their_actions(void **state)
     check_figure("sentences measured only", &measured, 80, 95);
 }
 
+/* ---- sentences that need two apps ---- */
+
+/* Whether one of the things that the sentence asks for has the action among its first five. */
+static bool is_found(struct bench *b, const slice *things, size_t count, slice wanted)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct search_request request = {
+            .query = things[i], .with_actions = true, .limit = FIRST_MAX};
+        struct catalog_hit *hits;
+        size_t hit_count;
+        assert_int_equal(catalog_search(b->catalog, &b->arena, &request, &hits, &hit_count), OK);
+        for (size_t k = 0; k < hit_count; k++)
+            if (is_wanted(b, &hits[k], wanted))
+                return true;
+    }
+    return false;
+}
+
+/* Two things with five results each are the first ten. A sentence of one clause is one thing, and
+ * most that are missed are of this kind. */
+static void judge_both(struct bench *b, slice words, slice wanted, void *arg)
+{
+    enum { THINGS_MAX = 2 };
+    struct judging *judging = arg;
+    slice things[THINGS_MAX];
+    size_t count;
+    ptrdiff_t and = slice_find(wanted, SLICE(" & "));
+    assert_true(and > 0);
+    slice one = slice_first(wanted, (size_t) and), other = slice_from(wanted, (size_t) and +3);
+    assert_true(is_applicable(b->catalog, one) && is_applicable(b->catalog, other));
+    assert_int_equal(catalog_split(b->catalog, &b->arena, words, things, THINGS_MAX, &count), OK);
+    bool has_one = is_found(b, things, count, one), has_other = is_found(b, things, count, other);
+    judging->figure.pairs++;
+    judging->figure.in_first_five += has_one && has_other;
+    if (judging->prints_misses && !(has_one && has_other))
+        print_message("%s %.*s -> %.*s\n",
+                      has_one     ? "second"
+                      : has_other ? "first"
+                                  : "both",
+                      SLICE_ARG(words), SLICE_ARG(wanted));
+    for (size_t i = 0; judging->prints_misses && !(has_one && has_other) && i < count; i++)
+        print_message("    %.*s\n", SLICE_ARG(things[i]));
+}
+
+static void sentences_that_need_two_apps_find_both(void **state)
+{
+    static const char *const whats[] = {[PART_TUNING] = "for tuning", [PART_MEASURED] = "measured"};
+    static const double bars[] = {[PART_TUNING] = 64, [PART_MEASURED] = 50};
+    struct bench *b = *state;
+    b->catalog = catalog_load_all(NULL, &b->report);
+    assert_non_null(b->catalog);
+    for (enum part part = PART_TUNING; part <= PART_MEASURED; part++) {
+        struct judging judging = {.prints_misses = part == PART_TUNING &&
+                                                   getenv("SLUICE_MISSES") != NULL};
+        read_lines(b, "search_sentences_two_apps.txt", part, judge_both, &judging);
+        double both = percent(judging.figure.in_first_five, judging.figure.pairs);
+        print_message("figure: two apps, %s, of %u: both in ten %.1f %% (bar %.0f)\n", whats[part],
+                      judging.figure.pairs, both, bars[part]);
+        assert_true(judging.figure.pairs >= 20 && both >= bars[part]);
+    }
+}
+
 /* The limits of the tuning sentences are the shares when they were written, with 374 actions.
  * The limits of the measured sentences are the shares with 789 actions. */
 static void hard_sentences_find_as_many_as_before(void **state)
@@ -559,6 +621,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(sentences_find_their_actions, setup, teardown),
         cmocka_unit_test_setup_teardown(hard_sentences_find_as_many_as_before, setup, teardown),
         cmocka_unit_test_setup_teardown(later_sentences_find_their_actions, setup, teardown),
+        cmocka_unit_test_setup_teardown(sentences_that_need_two_apps_find_both, setup, teardown),
         cmocka_unit_test_setup_teardown(half_of_the_sentences_have_no_word_of_a_title, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(another_app_or_channel_is_low, setup, teardown),

@@ -1,0 +1,84 @@
+/*
+ * Splits a sentence that asks for several things: "find the mail and make a page of it" is two
+ * queries. A thing ends before an "and", a "then" or a mark that a word follows with which some
+ * action's id begins, or that means such a word, and an object after it.
+ */
+#include "search/reading.h"
+
+/* Words that join two things, and come before the verb. */
+static bool is_joint(const struct search_part *part)
+{
+    static const char words[] = "and then also afterwards finally please";
+    return slice_has_word(slice_cstr(words), slice_of(part->token.text, part->token.len));
+}
+
+static bool means_verb(const struct search_index *index, const struct search_term *term)
+{
+    for (uint32_t i = 0; i < term->link_count; i++) {
+        const struct search_link *link = &index->links[term->link_first + i];
+        if (index->terms[link->term].is_verb && link->use != AS_NOUN)
+            return true;
+    }
+    return false;
+}
+
+static bool may_be_command(const struct search_index *index, const struct search_part *part)
+{
+    if (!part->token.source.ptr || part->is_quoted || part->is_taken ||
+        part->classes & (WORD_DETERMINER | WORD_PREPOSITION))
+        return false;
+    if (part->means.len > 0 || part->classes & (WORD_SAYS | WORD_ASKS | WORD_THANKS))
+        return true;
+    slice word = slice_of(part->token.text, part->token.len);
+    return part->term && !(part->classes & WORD_STOP) && !search_text_is_plural(word) &&
+           (part->term->is_verb || means_verb(index, part->term) ||
+            part->term->implied != SEARCH_NO_TERM);
+}
+
+/* Returns the part with which a thing begins whose joint is at `at`; 0: none does. */
+static size_t begins_at(const struct search_index *index, const struct search_reading *r, size_t at)
+{
+    bool is_joined = is_joint(&r->parts[at]);
+    if (!r->parts[at].token.source.ptr || r->parts[at].is_quoted || r->parts[at].follows_colon ||
+        (!is_joined && !r->parts[at].begins_clause))
+        return 0;
+    while (at < r->count && is_joint(&r->parts[at]))
+        at++;
+    return at + 1 < r->count && may_be_command(index, &r->parts[at]) ? at : 0;
+}
+
+static size_t content_between(const struct search_reading *r, size_t from, size_t to)
+{
+    size_t count = 0;
+    for (size_t i = from; i < to; i++)
+        count += r->parts[i].is_content || r->parts[i].means.len > 0;
+    return count;
+}
+
+int search_split(struct search_index *index, struct arena *arena, slice query, slice *things,
+                 size_t max, size_t *count)
+{
+    struct search_reading *r = ARENA_NEW(arena, struct search_reading);
+    size_t first = 0;
+    *count = 0;
+    if (!r || search_index_prepare(index) != OK)
+        return ERR_NOMEM;
+    search_query_read(index, query, r);
+    const char *start = r->text;
+    for (size_t i = 1; i < r->count && *count + 1 < max; i++) {
+        size_t next = begins_at(index, r, i);
+        if (next == 0 || content_between(r, first, i) == 0)
+            continue;
+        things[(*count)++] =
+            slice_trim(slice_of(start, (size_t)(r->parts[i].token.source.ptr - start)));
+        start = r->parts[next].token.source.ptr;
+        first = i = next;
+    }
+    if (*count == 0) {
+        things[(*count)++] = query;
+        return OK;
+    }
+    size_t used = (size_t)(start - r->text);
+    things[(*count)++] = slice_trim(slice_of(start, strnlen(start, SEARCH_QUERY_BYTES_MAX - used)));
+    return OK;
+}
