@@ -50,7 +50,7 @@ test('mcp.sh', async () => {
   assert.deepEqual(more, []);
   assert.ok(discovered.supportedVersions.includes(MODERN));
   assert.equal(listed.tools.length, 10);
-  assert.ok(contentOf(found).items.some((item) => item.action_id === 'send_message'));
+  assert.match(found.content[0].text, /^gmail send_message\(to!, subject!, /m);
   assert.deepEqual(contentOf(action).input_schema.required, ['to', 'subject']);
   assert.deepEqual([read, said, agreed].map((one) => contentOf(one).status), ['succeeded', 'succeeded', 'succeeded']);
   assert.equal(contentOf(blocked).error_code, 'policy_blocked');
