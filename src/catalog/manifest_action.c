@@ -321,7 +321,7 @@ static void name_tool(struct reader *r, struct catalog_action *action)
         arena_printf(r->arena, "%.*s_%.*s", SLICE_ARG(prefix), SLICE_ARG(action->action_id));
     if (action->tool_name.len > CATALOG_TOOL_NAME_MAX)
         reader_error(r, "action_id",
-                     "the tool name %.*s has %zu characters, at most %d are allowed",
+                     "the tool name %.*s has %zu characters; at most %d are allowed",
                      SLICE_ARG(action->tool_name), action->tool_name.len, CATALOG_TOOL_NAME_MAX);
 }
 

@@ -72,7 +72,7 @@ static int create_account(struct session *session, struct command_call *call)
     uuid_format(result == OK ? account->account_id : other, id);
     if (result == ERR_BUSY)
         return err_set(&session->err, ERR_INVALID,
-                       "an account \"%.*s\" exists already (%s); --again creates another one",
+                       "an account \"%.*s\" already exists (%s); --again creates another one",
                        SLICE_ARG(account->name), id);
     /* The hint goes to stderr, since scripts read the id from the first line of stdout. */
     if (result == OK &&

@@ -160,8 +160,8 @@ static int read_line(struct authorize *it)
     int c;
     (void)fprintf(
         stderr,
-        "Open this address in a browser. Then paste the address of the page that you end up on "
-        "here:\n");
+        "Open this address in a browser and allow the access. Then paste here the address of the "
+        "page that the browser shows last:\n");
     while ((c = getchar()) != EOF && c != '\n')
         buf_append_char(&it->line, (char)c);
     if (!buf_is_ok(&it->line) || it->line.len == 0)

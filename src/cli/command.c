@@ -147,14 +147,14 @@ static int open_log(const struct command_call *call, struct err *err)
     if (!call->verb->body && call->command->scopes & (CONFIG_SERVE | CONFIG_DEV)) {
         if (!log_level_parse(config->log_level, &level))
             return err_set(err, ERR_INVALID,
-                           "log-level is trace, debug, info, warn or error, got \"%.*s\"",
+                           "log-level must be trace, debug, info, warn or error, got \"%.*s\"",
                            SLICE_ARG(config->log_level));
         bool is_json = slice_eq_cstr(config->log_format, "json");
         format = is_json ? LOG_JSON : LOG_TEXT;
         if (slice_eq_cstr(config->log_format, "auto"))
             format = LOG_AUTO;
         else if (!is_json && !slice_eq_cstr(config->log_format, "text"))
-            return err_set(err, ERR_INVALID, "log-format is json, text or auto, got \"%.*s\"",
+            return err_set(err, ERR_INVALID, "log-format must be json, text or auto, got \"%.*s\"",
                            SLICE_ARG(config->log_format));
     }
     log_init(level, format);

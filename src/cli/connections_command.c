@@ -187,7 +187,7 @@ static int change_one(struct session *session, const struct command_call *call,
     if (!slice_to_i64(slice_cstr(call->argv[1]), id) || *id <= 0)
         return err_set(
             &session->err, ERR_INVALID,
-            "CONNECTION must be a number, got \"%s\"; `sluice connections list` shows them",
+            "CONNECTION must be a number, got \"%s\"; `sluice connections list` shows the ids",
             call->argv[1]);
     if (session_open_account(session, call, &account) != OK)
         return (int)session->err.code;

@@ -111,7 +111,7 @@ static int print_new(struct session *session, const struct command_call *call,
         return output_json_end(&json, stdout, &session->err);
     }
     uuid_format(key->id, id);
-    (void)fprintf(stderr, "key %s; it is printed only once:\n", id);
+    (void)fprintf(stderr, "key %s; the secret is printed only this once:\n", id);
     (void)printf("%s\n", secret);
     return OK;
 }

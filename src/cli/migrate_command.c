@@ -38,7 +38,7 @@ static int migrate(const char *url, bool is_citus, unsigned shards, struct err *
         rc = pg_migrate(url, embed_sql, embed_sql_count, &events, &applied, err);
     if (rc == OK)
         (void)printf(applied > 0 ? "the schema is now at version %u\n"
-                                 : "the schema is at version %u already\n",
+                                 : "the schema is already at version %u\n",
                      pg_schema_known(embed_sql, embed_sql_count));
     if (rc == OK && !is_citus)
         rc = citus_is_distributed(sync, &is_citus, err);

@@ -346,7 +346,7 @@ static enum op_result step_read(struct op *op)
         if (seal(renewer))
             return OP_NEXT;
         return finish_renewal(renewer, CONNECT_RENEWAL_REFUSED,
-                              SLICE("its new tokens are too large"));
+                              SLICE("the app's new tokens are too large"));
     case OAUTH_GONE:
         return op_jump(op, STEP_MARK);
     case OAUTH_REFUSED:

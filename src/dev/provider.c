@@ -114,8 +114,8 @@ static int wait_until_ready(struct dev_provider *provider, struct err *err)
     return is_complete(provider)
                ? OK
                : err_set(err, ERR_INVALID,
-                         "%s lacks ca_file, tokens or task_parent: the programs are of "
-                         "different versions; build both again",
+                         "%s lacks ca_file, tokens or task_parent: sluice and "
+                         "sluice-provider must be of the same version; rebuild both",
                          provider->ready);
 }
 

@@ -134,7 +134,7 @@ static void append_unconfirmed(const struct exec *exec, bool is_faulty, struct b
                    ? "needs the consent of a person, but this client cannot show a form"
                    : "was not confirmed");
     if (is_faulty)
-        buf_append(out, SLICE(", and it cannot run as it is: "));
+        buf_append(out, SLICE(", and the action cannot run as requested: "));
 }
 
 static void append_how_to_confirm(const struct exec *exec, struct buf *out)

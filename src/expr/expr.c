@@ -41,7 +41,7 @@ static enum expr_fault check_source(slice source, struct err *err)
 {
     size_t bad_at = 0;
     if (source.len > EXPR_SOURCE_MAX) {
-        err_set(err, ERR_LIMIT, "limit: an expression of %zu bytes, at most %d are allowed",
+        err_set(err, ERR_LIMIT, "limit: an expression of %zu bytes; at most %d are allowed",
                 source.len, EXPR_SOURCE_MAX);
         return EXPR_FAULT_LIMIT;
     }
@@ -99,7 +99,7 @@ struct expr *expr_compile_fault(struct arena *arena, slice source, enum expr_fau
     slice copy = arena_dup(arena, source);
     if (!expr || !copy.ptr) {
         *fault = EXPR_FAULT_MEMORY;
-        return err_null(err, ERR_NOMEM, "memory: no room to compile an expression");
+        return err_null(err, ERR_NOMEM, "memory: not enough memory to compile an expression");
     }
     expr->source = copy;
     expr->top = expr_parse(arena, copy, fault, err);

@@ -114,7 +114,7 @@ struct expr_token expr_lex_next(struct expr_lexer *lexer)
         return pair(lexer, '=', EXPR_TOKEN_GE, EXPR_TOKEN_GT);
     case '=':
         if (peek(lexer, lexer->at + 1) != '=')
-            return bad_token(lexer, "a single '=', comparison is '=='");
+            return bad_token(lexer, "a single '='; use '==' to compare");
         return token(lexer, EXPR_TOKEN_EQ, 2);
     case '"':
         return quoted(lexer, EXPR_TOKEN_QUOTED, "a '\"' that is never closed");
@@ -127,6 +127,6 @@ struct expr_token expr_lex_next(struct expr_lexer *lexer)
     }
     enum expr_token_kind kind = (enum expr_token_kind)singles[(unsigned char)c];
     if (kind == EXPR_TOKEN_END)
-        return bad_token(lexer, "a character that begins no token");
+        return bad_token(lexer, "unexpected character");
     return token(lexer, kind, 1);
 }

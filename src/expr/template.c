@@ -91,7 +91,7 @@ static struct expr_template *node_new(struct compiler *c, const struct position 
 {
     struct expr_template *node = ARENA_NEW(c->arena, struct expr_template);
     if (!node)
-        return fail_with(c, position, ERR_NOMEM, "memory: no room to compile a template");
+        return fail_with(c, position, ERR_NOMEM, "memory: not enough memory to compile a template");
     node->kind = kind;
     return node;
 }
@@ -148,7 +148,7 @@ static struct expr_template *compile_placeholder(struct compiler *c,
     if (!node->expr)
         return fail_at(c, position);
     if (!node->where.ptr)
-        return fail_with(c, position, ERR_NOMEM, "memory: no room to compile a template");
+        return fail_with(c, position, ERR_NOMEM, "memory: not enough memory to compile a template");
     *rest = slice_from(*rest, (size_t)end + 1);
     return node;
 }
@@ -360,7 +360,7 @@ static int fill_value(struct filling *f, const struct expr_template *tmpl, struc
 static int no_room(struct filling *f)
 {
     expr_budget_fail(f->budget, EXPR_FAULT_MEMORY, "");
-    return err_set(f->err, ERR_NOMEM, "memory: no room to fill in a template");
+    return err_set(f->err, ERR_NOMEM, "memory: not enough memory to fill in a template");
 }
 
 /* Whether a kid that gave null is omitted from its container. */

@@ -91,7 +91,8 @@ static enum op_result refuse_run(struct flow_command *command)
         command, FLOW_ANSWER_UNAVAILABLE,
         service->is_draining
             ? SLICE("The server is shutting down. Nothing was done. Try again.")
-            : SLICE("The server runs as many flows as it may. Nothing was done. Try again."));
+            : SLICE(
+                  "The server already runs as many flows as it can. Nothing was done. Try again."));
 }
 
 /* message: SLICE_NONE if there was no memory for it. */

@@ -18,8 +18,8 @@ void flow_plan_fault(struct flow_run *run, const char *what, const char *why)
         "validation_error",
         arena_printf(flow_run_scratch(run), "%s of step \"%.*s\": %s", what,
                      SLICE_ARG(flow_run_step(run)->key), why),
-        SLICE("Nothing was done in this step. Its template does not fit what earlier steps "
-              "gave."));
+        SLICE("Nothing was done in this step. Its input cannot be made from the output "
+              "of earlier steps."));
 }
 
 /* Logged for the operator, who wrote the expression; the step's error is for readers who only
@@ -201,11 +201,11 @@ static void plan_fan_out(struct flow_run *run, const struct flow_step_def *step)
     if (!flow_plan_evaluate(run, step->for_each, NULL, "for_each", &run->plan.value))
         return;
     if (run->plan.value.type != JSON_ARRAY) {
-        flow_plan_fault(run, "for_each", "it gives no array");
+        flow_plan_fault(run, "for_each", "its value is not an array");
         return;
     }
     if (run->plan.value.count > FLOW_ITEMS_MAX) {
-        flow_plan_fault(run, "for_each", "it gives more than 1,000 items");
+        flow_plan_fault(run, "for_each", "it has more than 1,000 items");
         return;
     }
     struct json recorded = json_object();

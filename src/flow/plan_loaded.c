@@ -146,7 +146,7 @@ bool flow_plan_loaded(struct flow_run *run)
     struct flow_error error = {.code = SLICE("execution_failed"), .retry_after_ms = -1};
     if (run->flow.adoptions >= FLOW_POISON_ADOPTIONS) {
         error.message = SLICE("The servers that ran this flow died repeatedly in this step.");
-        error.hint = SLICE("Resume tries it once more.");
+        error.hint = SLICE("Resume the flow to try this step again.");
     } else if (!read_documents(run)) {
         error.message = SLICE("The flow's documents cannot be held in memory.");
     } else {

@@ -135,7 +135,7 @@ static void put_changes(struct approval *a, const struct flow_step_def *step,
 /* Always returns false, so that a caller can return the result. */
 static bool refuse_expression(struct approval *a)
 {
-    flow_plan_log(a->run, "what there is to approve", &a->err);
+    flow_plan_log(a->run, "the approval", &a->err);
     (void)err_set(&a->err, a->err.code, "%s", a->budget.words);
     return false;
 }
@@ -192,7 +192,8 @@ static bool put_approval_step(struct approval *a, const struct flow_step_def *st
     if (expr_eval(step->for_each, root, root, &a->budget, arena, &value, &a->err) != OK)
         return refuse_expression(a);
     if (value.type != JSON_ARRAY || value.count > FLOW_ITEMS_MAX) {
-        (void)err_set(&a->err, ERR_INVALID, "its for_each gives no array of at most 1,000 items");
+        (void)err_set(&a->err, ERR_INVALID,
+                      "its for_each does not give an array of at most 1,000 items");
         return false;
     }
     for (uint32_t i = 0; i < value.count; i++)
@@ -253,7 +254,7 @@ static void write_input(struct flow_run *run, const struct json *title, const st
     if (write_asked(run, title, summary, true, &err) ||
         (err.code == ERR_LIMIT && write_asked(run, title, summary, false, &err)))
         return;
-    flow_plan_fault(run, "what there is to approve", err.text);
+    flow_plan_fault(run, "the approval", err.text);
 }
 
 /* park_until is called first, because a fault in write_input replaces the kind that it sets. */

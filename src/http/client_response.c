@@ -342,7 +342,7 @@ static int on_interim(struct http_connection *connection, const llhttp_t *parser
     /* Bytes after a 101 are no longer HTTP (RFC 9110 15.2.2). */
     if (parser->status_code == 101)
         return refuse_response_protocol(connection,
-                                        "switches to a protocol that was not asked for");
+                                        "switches to a protocol that was not requested");
     if (++connection->response.interims > HTTP_CALL_INTERIM_MAX)
         return refuse_response_protocol(connection, "is preceded by too many interim replies");
     return 0;

@@ -46,10 +46,10 @@ static void config_defaults(struct http_server_config *config)
 static int config_check(const struct http_server_config *config, struct err *err)
 {
     if (config->head.headers_max > HTTP_HEADERS_LIMIT)
-        return err_set(err, ERR_INVALID, "headers_max is %u, the highest is %d",
+        return err_set(err, ERR_INVALID, "headers_max is %u; the maximum is %d",
                        config->head.headers_max, HTTP_HEADERS_LIMIT);
     if (config->head.head_bytes_max > CONN_INPUT_BYTES_MAX / 2)
-        return err_set(err, ERR_INVALID, "head_bytes_max is %u, the highest is %d",
+        return err_set(err, ERR_INVALID, "head_bytes_max is %u; the maximum is %d",
                        config->head.head_bytes_max, CONN_INPUT_BYTES_MAX / 2);
     if (config->write_bytes_max >= MEM_BLOCK_BYTES_MAX / 2)
         return err_set(err, ERR_INVALID, "write_bytes_max is too large");

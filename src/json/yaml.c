@@ -227,7 +227,7 @@ static int take_scalar(struct reader *reader, const yaml_event_t *event)
     bool is_text = slice_eq_cstr(tag, YAML_STR_TAG);
     bool is_plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && !is_text;
     if (tag.ptr && !is_text && !slice_eq_cstr(tag, "!"))
-        return refuse_at(reader, &event->start_mark, "of tags only !!str is supported");
+        return refuse_at(reader, &event->start_mark, "the only supported tag is !!str");
     /* A key is always text, whatever its form: "1: a" has the key "1". */
     if (is_key(reader))
         return take_key(reader, &event->start_mark, text, is_plain);
@@ -259,7 +259,7 @@ static int open_container(struct reader *reader, const yaml_event_t *event, stru
 {
     slice name = yaml_text(anchor);
     if (tag)
-        return refuse_at(reader, &event->start_mark, "of tags only !!str is supported");
+        return refuse_at(reader, &event->start_mark, "a mapping or a sequence cannot have a tag");
     if (is_key(reader))
         return refuse_at(reader, &event->start_mark, "a key must be a scalar");
     if (reader->depth == reader->depth_max)

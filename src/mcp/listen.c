@@ -352,9 +352,10 @@ static enum op_result start_listening(struct api_request *request, struct listen
         return api_refuse_scope(request, SCOPE_READ);
     if (has_too_many(request)) {
         serve_retry_after(&request->serve, RETRY_AFTER_MS);
-        return mcp_reply_error(request, message, 429, MCP_INVALID_REQUEST, SLICE_NONE,
-                               "An account may have %d open subscriptions. Close one first.",
-                               MCP_LISTENERS_MAX);
+        return mcp_reply_error(
+            request, message, 429, MCP_INVALID_REQUEST, SLICE_NONE,
+            "An account can have at most %d open subscriptions. Close one first.",
+            MCP_LISTENERS_MAX);
     }
     message->is_subscription = true;
     request->state = listening;

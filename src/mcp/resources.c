@@ -20,7 +20,7 @@ static const struct {
     const char *uri, *name, *about;
 } templates[] = {
     {"sluice://executions/{id}{?pointer,offset,max_output_bytes}", "execution",
-     "What an execution gave: its summary with the stored output, or a part of that"},
+     "An execution's result: its summary with the stored output, or a part of the output"},
     {"sluice://flows/{id}", "flow", "A flow with its steps"},
 };
 

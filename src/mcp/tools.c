@@ -86,8 +86,9 @@ static enum op_result call_list_connections(struct api_request *request, const s
         return api_delegate(request, &api_connect_session_get, arguments, &mcp_tool_result);
     request->envelope = &mcp_tool_result;
     if (link_id)
-        return api_reply_error(request, 400,
-                               "link_id takes only wait: leave integration_id and cursor out");
+        return api_reply_error(
+            request, 400,
+            "link_id can be combined only with wait: leave out integration_id and cursor");
     if (json_given(arguments, SLICE("wait")))
         return api_reply_error(request, 400,
                                "wait needs link_id, the id that connect_app has returned");
@@ -223,12 +224,12 @@ static const struct tool tools[] = {
      "works once and expires after 15 minutes. Wait for its use with list_connections, then repeat "
      "the call that was blocked.",
      &api_connect_session, .is_own = true, .begin = call_endpoint,
-     .inputs = {{"integration_id", "string", "The app", true},
-                {"force_reconnect", "boolean", "Renew the grant of the existing connection", false},
-                {"connection_id", "string", "The connection to reconnect, if there are several",
-                 false},
-                {"email", "string", "Only this login may be connected", false},
-                {"subject", "string", "The same, by the login's id in the app", false}}},
+     .inputs =
+         {{"integration_id", "string", "The app", true},
+          {"force_reconnect", "boolean", "Renew the grant of the existing connection", false},
+          {"connection_id", "string", "The connection to reconnect, if there are several", false},
+          {"email", "string", "Only the login with this email address may be connected", false},
+          {"subject", "string", "Only the login with this id in the app may be connected", false}}},
 };
 
 /* ---- tools/list ---- */

@@ -183,8 +183,8 @@ void import_security(struct import *im)
          (best == RANK_CODE && !is_address(json_get_str(&im->auth, SLICE("authorize_url")))))) {
         im->auth = json_object();
         import_set_text(im, &im->auth, "type", SLICE("bearer"));
-        import_note(im, "the addresses of the OAuth flow are not https, so a token is asked for "
-                        "when connecting; give integration.auth in the overrides");
+        import_note(im, "the addresses of the OAuth flow are not https, so the person who "
+                        "connects is asked for a token; give integration.auth in the overrides");
     }
     import_note(im, "the security scheme \"%.*s\" is used", SLICE_ARG(im->scheme_name));
 }

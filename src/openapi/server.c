@@ -211,8 +211,9 @@ int import_servers(struct import *im, struct err *err)
         return result;
     buf_init(&out, 4096);
     if (!is_absolute) {
-        import_note(im, "no server with a host is described, so the host is asked for when "
-                        "connecting (connection_params.host); or give base_url in the overrides");
+        import_note(
+            im, "no server with a host is described, so the person who connects is "
+                "asked for the host (connection_params.host); or give base_url in the overrides");
         struct json property = json_object();
         import_set_text(im, &property, "type", SLICE("string"));
         import_set(im, &property, "minLength", json_i64(1));

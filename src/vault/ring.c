@@ -49,7 +49,7 @@ static int decode_key(slice word, struct buf *bytes, size_t number, struct err *
     if (rc != OK || !buf_is_ok(bytes))
         return err_set(err, ERR_SYNTAX, "master key %zu is neither base64 nor hex", number);
     if (bytes->len != VAULT_MASTER_KEY_LEN)
-        return err_set(err, ERR_SYNTAX, "master key %zu has %zu bytes, a master key has %d", number,
+        return err_set(err, ERR_SYNTAX, "master key %zu has %zu bytes; a master key has %d", number,
                        bytes->len, VAULT_MASTER_KEY_LEN);
     return OK;
 }

@@ -21,7 +21,7 @@ enum op_result link_reply_over(struct web_request *request, enum link_over why,
                           "Perhaps it was not copied completely, or it expired long ago."},
         [LINK_EXPIRED] = {410, "This link has expired",
                           "A link is valid for 15 minutes, and for one hour once it is opened."},
-        [LINK_TAKEN] = {410, "This link has been opened already",
+        [LINK_TAKEN] = {410, "This link has already been opened",
                         "A link works once, in the browser that opened it. If that was this "
                         "browser, check that "
                         "it accepts cookies."},

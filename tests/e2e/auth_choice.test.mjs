@@ -116,7 +116,7 @@ test('a link also offers the choice', async () => {
   const { json } = await dashboard.call(account, 'POST', '/api/connect/sessions', { integration_id: 'choice' });
   const visit = await dashboard.browser.visit(dashboard.base);
   await visit.goto(new URL(json.url).pathname);
-  await visit.sees('Requested only if you tick it on the next page: Purge files for good.');
+  await visit.sees('Requested only if ticked on the next page: Purge files for good.');
   await visit.press('Continue');
   assert.doesNotMatch(await visit.text(), /Requested only if/);
   assert.equal(await visit.page.getByRole('button', { name: 'Connect Choice (API token)' }).count(), 1);

@@ -422,7 +422,7 @@ test('a link works in one browser; its form sent twice counts once', async () =>
   assert.equal((await trail(two, 'link.used')).length, 1);
   const late = await other.press(theirs, 'Continue');
   assert.equal(late.status, 410);
-  assert.ok(late.text.includes('<h1>This link has been opened already</h1>'), late.text);
+  assert.ok(late.text.includes('<h1>This link has already been opened</h1>'), late.text);
 });
 
 test('two links in one browser do not disturb each other, or the dashboard', async () => {

@@ -416,7 +416,7 @@ test('a connection: how often its app is called, and the calls through it, here 
   assert.equal(hours.length, 24);
   assert.equal(hours.filter((text) => text.endsWith(': 40 succeeded, 2 failed, 1 blocked')).length >= 22, true, hours.join('\n'));
   const users = async () => (await visit.page.locator('section:has(#users)').innerText()).replace(/\s+/g, ' ');
-  assert.match(await users(), /Flows No running or waiting flow still has a step that uses it\. Templates .*Unread mail summary .*Keys mail-agent\s*$/);
+  assert.match(await users(), /Flows No running or waiting flow has a remaining step that uses it\. Templates .*Unread mail summary .*Keys mail-agent\s*$/);
   assert.doesNotMatch(await users(), /Reschedule tasks/);
   await visit.fits();
   await visit.press('mail-agent');

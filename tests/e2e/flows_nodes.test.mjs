@@ -126,7 +126,7 @@ test('a server that has as many flows in work as it may says so, and takes more 
     await post(server, `${parked}/approve`),
   ]) {
     assert.equal(reply.status, 503, reply.text);
-    assert.equal(reply.json.error, 'The server runs as many flows as it may. Nothing was done. Try again.');
+    assert.equal(reply.json.error, 'The server already runs as many flows as it can. Nothing was done. Try again.');
     assert.equal(reply.headers.get('retry-after'), '1');
   }
   await held.letGo();

@@ -71,7 +71,7 @@ test('a key that refuses unattended writes makes none without a form, and says w
     for (const result of [await run(keys.refuse, action), await run(keys.refuse, action, {}, {}), await ask(keys.refuse, nameOf(action), { ...inputOf(action), confirm: true })]) {
       const { status, error_code, message, hint } = contentOf(result);
       assert.deepEqual([result.isError, status, error_code], [true, 'blocked', 'policy_blocked'], nameOf(action));
-      assert.match(message, /needs the consent of a person, but this client cannot show a form(?:, and it cannot run as it is: .*)?\. Nothing was done\.$/, nameOf(action));
+      assert.match(message, /needs the consent of a person, but this client cannot show a form(?:, and the action cannot run as requested: .*)?\. Nothing was done\.$/, nameOf(action));
       assert.match(hint, /Use a client that can show a form \(MCP elicitation\)/);
       assert.doesNotMatch(hint, /confirm: true/);
     }

@@ -213,7 +213,7 @@ static void bad_accounts_are_refused(void **state)
     char first[64], refusal[128];
     snprintf(first, sizeof(first), "%s", new_account("twin"));
     RUN(1, "accounts", "create", "twin");
-    snprintf(refusal, sizeof(refusal), "an account \"twin\" exists already (%s); --again", first);
+    snprintf(refusal, sizeof(refusal), "an account \"twin\" already exists (%s); --again", first);
     assert_err(refusal);
     RUN(0, "accounts", "create", "twin", "--again");
     RUN(1, "accounts", "disable", "twin");
@@ -229,7 +229,7 @@ static void a_key_is_shown_once_and_stored_as_a_hash(void **state)
     RUN(0, "keys", "create", "keys");
     assert_int_equal(strlen(last.out), 47);
     assert_int_equal(strncmp(last.out, "sk_", 3), 0);
-    assert_err("it is printed only once");
+    assert_err("the secret is printed only this once");
     char secret[64];
     snprintf(secret, sizeof(secret), "%.46s", last.out);
     RUN(0, "keys", "list", account);

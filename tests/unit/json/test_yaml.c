@@ -110,8 +110,8 @@ static void what_is_refused_says_where(void **state)
     refuses("a\n---\nb", ERR_SYNTAX, "line 2, column 1: a second document");
     refuses("a: 1\na: 2", ERR_SYNTAX, "\"a\" occurs twice");
     refuses("? [x]\n: 1", ERR_SYNTAX, "a key must be a scalar");
-    refuses("a: !!int 1", ERR_SYNTAX, "of tags only !!str");
-    refuses("a: !mine {}", ERR_SYNTAX, "of tags only !!str");
+    refuses("a: !!int 1", ERR_SYNTAX, "the only supported tag is !!str");
+    refuses("a: !mine {}", ERR_SYNTAX, "a mapping or a sequence cannot have a tag");
     refuses("a: &x {b: 1}\nc:\n  <<: *x", ERR_SYNTAX, "line 3, column 3: merge keys");
     refuses("[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]", ERR_LIMIT, "deeper than 20");
     refuses("a: \"\xff\"", ERR_SYNTAX, "not valid YAML");
