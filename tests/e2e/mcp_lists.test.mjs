@@ -261,7 +261,7 @@ test('a wait ends with the link, and another account or scope does not see it', 
   for (const link_id of ['x', '019a1b2c-3d4e-7f50-8a61-72839405a6b7']) await refused('list_connections', { link_id }, /^Connect link not found$/);
   await refused('list_connections', { wait: 5 }, /^wait needs link_id/);
   await refused('list_connections', { link_id: id, wait: 'x' }, /^wait must be /);
-  for (const filter of [{ integration_id: 'probe' }, { cursor: 'x' }]) await refused('list_connections', { link_id: id, ...filter }, /^link_id takes only wait/);
+  for (const filter of [{ integration_id: 'probe' }, { cursor: 'x' }]) await refused('list_connections', { link_id: id, ...filter }, /^link_id can be combined only with wait/);
   const blind = new Mcp(server.base, await stack.key(account.id, ['--scopes', 'execute']));
   await refused('list_connections', { link_id: id }, /lacks the scope "read"/, blind);
   await stack.cluster.sql(`update sluice.connect_session set expires_at = now() + interval '1 second' where link_id = '${id}'`);

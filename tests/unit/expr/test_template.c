@@ -99,7 +99,7 @@ static void bad_templates_say_where(void **state)
     assert_refused(*state, "{\"a/b~\":\"${}\"}", ERR_SYNTAX, "at /a~1b~0: syntax: the expression");
     assert_refused(*state, "\"${input.a b}\"", ERR_SYNTAX, "found b where an operator");
     assert_refused(*state, "\"${'x}\"", ERR_SYNTAX, "never closed");
-    assert_refused(*state, "\"${a # b}\"", ERR_SYNTAX, "begins no token");
+    assert_refused(*state, "\"${a # b}\"", ERR_SYNTAX, "unexpected character");
     assert_refused(*state, "{\"${input.n}\":1}", ERR_SYNTAX, "at /${input.n}: syntax: a member");
     assert_refused(*state, "{\"x\":\"${nope(@)}\"}", ERR_NOTFOUND, "at /x: unknown-function");
     assert_refused(*state, "{\"x\":[\"${abs(input.to)}\"]}", ERR_INVALID, "at /x/0: invalid-type");
