@@ -476,6 +476,16 @@ static void start_backend(struct pg_call *call)
     submit(call, &backend);
 }
 
+/* The process id of the session that waits for a lock. */
+static bool find_waiting_session(void *arg)
+{
+    int64_t *session = arg;
+    *session = items_ask(conninfo, "select coalesce(max(pid), 0) from pg_stat_activity"
+                                   " where wait_event_type = 'Lock' and datname = "
+                                   "current_database()");
+    return *session > 0;
+}
+
 /* A statement is prepared after a command that fails, so the server skips the preparation, and the
  * second use of the statement is already under way. Both uses succeed in the same session. */
 static void test_a_skipped_preparation_is_made_up_for(void **state)
@@ -484,17 +494,15 @@ static void test_a_skipped_preparation_is_made_up_for(void **state)
     struct pg_pool_config config = config_of(conninfo);
     struct err err;
     (void)state;
-    config.lock_timeout_ms = 300;
+    config.lock_timeout_ms = 2000; /* time to look at the session and to start the second use */
     config.readers = 1;
     open_with_rows(&bench, &config, 1);
     struct pg_sync *lock = pg_sync_open(conninfo, &err);
     assert_int_equal(pg_sync_run(lock, "begin; lock table t.item", &err), OK);
     pg_call_start(&bench, &calls[0], start_get, NULL);
     pg_call_start(&bench, &calls[1], start_backend, NULL);
-    pg_bench_until_true(&bench, one_waits, NULL);
-    int64_t session = items_ask(conninfo, "select pid from pg_stat_activity where "
-                                          "wait_event_type = 'Lock' and datname = "
-                                          "current_database()");
+    int64_t session = 0;
+    pg_bench_until_true(&bench, find_waiting_session, &session);
     pg_call_start(&bench, &calls[2], start_backend, NULL);
     pg_calls_wait(&bench, calls, 3);
     pg_sync_close(lock);
