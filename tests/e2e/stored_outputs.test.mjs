@@ -143,7 +143,7 @@ reading('parts of it', async () => {
   assert.equal(more.preview[0].id, `3-${kept}`);
   const nowhere = await get(`${path}?pointer=/absent`);
   assert.equal(nowhere.status, 404);
-  assert.match(nowhere.text, /nothing at/);
+  assert.match(nowhere.text, /has no value at/);
   assert.equal((await get(path, other.key)).status, 404);
 });
 

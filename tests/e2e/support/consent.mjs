@@ -24,6 +24,7 @@ export class Consent {
     consent.key = 'Basic none'; // other tokens that the app accepts
     consent.behave();
     consent.server = createServer((request, response) => consent.#serve(request, response));
+    consent.server.keepAliveTimeout = 0; // never: a test that reuses a connection must not find it closed
     await new Promise((resolve) => consent.server.listen(0, '127.0.0.1', resolve));
     consent.url = `http://127.0.0.1:${consent.server.address().port}`;
     return consent;

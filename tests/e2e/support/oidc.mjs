@@ -34,6 +34,7 @@ export class Oidc {
     oidc.onRefusal = null; // awaited before the API answers 401
     oidc.onPage = null; // called and awaited with (page, token) before a page of the list is answered
     oidc.server = createServer((request, response) => oidc.#serve(request, response));
+    oidc.server.keepAliveTimeout = 0; // never: a test that reuses a connection must not find it closed
     await listen(oidc.server);
     oidc.url = `http://127.0.0.1:${oidc.server.address().port}`;
     oidc.#setUp();
