@@ -14,7 +14,7 @@ struct missing {
     slice names[MISSING_MAX];
     const struct json *schemas[MISSING_MAX];
     size_t count;
-    bool is_askable; /* a form has one field for each */
+    bool is_askable; /* a form can have one field for each */
 };
 
 /* ---- what is missing ---- */
@@ -165,7 +165,7 @@ static enum op_result ask_for_input(struct api_request *request, const struct mc
 
 /* ---- the answer ---- */
 
-/* A copy of the input's table with the new members at its end. */
+/* Replaces the input with a copy of its table that has the new members at the end. */
 static bool fill(struct arena *arena, const struct json *filled, struct exec_request *wanted)
 {
     struct json *input = ARENA_NEW(arena, struct json);

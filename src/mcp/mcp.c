@@ -106,8 +106,8 @@ static enum op_result accept_notification(struct api_request *request)
 
 static enum op_result begin(struct api_request *request)
 {
-    /* A web page could reach a server on its user's own machine through a name that the page's
-     * server has pointed to it. Only browsers send the header. */
+    /* A web page could reach a server on its user's machine through a host name that was made to
+     * resolve to that machine (DNS rebinding). Only browsers send Origin. */
     if (api_origin_is_foreign(request))
         return mcp_reply_error(request, NULL, 403, MCP_INVALID_REQUEST, SLICE_NONE,
                                "Pages of this origin may not call this server. The settings "

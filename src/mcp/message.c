@@ -43,7 +43,7 @@ void mcp_put_versions(struct json_writer *w)
 
 /* ---- errors ---- */
 
-/* Writes the text in the form of an envelope. */
+/* Sends a finished JSON-RPC response. */
 static enum op_result send_response(struct api_request *request, const struct mcp_message *message,
                                     unsigned status, slice text)
 {
@@ -369,7 +369,7 @@ static const struct json *progress_token(const struct reading *r)
     return slice_find(header_of(r, "Accept"), SLICE("text/event-stream")) >= 0 ? token : NULL;
 }
 
-/* If such a key were ignored, the call could run twice. */
+/* Reads _meta. If a malformed idempotency key were ignored, the call could run twice. */
 static bool read_meta(struct reading *r)
 {
     const struct json *meta = json_given(r->message->params, SLICE("_meta"));

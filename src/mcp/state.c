@@ -88,7 +88,8 @@ slice mcp_state_seal(struct api_request *request, const struct mcp_state *state)
     return result.len > 0 ? result : SLICE_NONE;
 }
 
-/* A text that can be unsealed was sealed here; the caller and the time are checked. */
+/* Reads an unsealed text. It was sealed by this server, so only the caller and the expiry are
+ * checked. */
 static bool read_plain(struct api_request *request, slice plain, struct mcp_state *state)
 {
     const char *at = plain.ptr;
