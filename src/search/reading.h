@@ -199,7 +199,7 @@ struct search_expansion {
 /* Adds the term itself and its synonyms. use: that of the word (AS_VERB, AS_NOUN), or 0. */
 void search_expand_term(const struct search_index *index, const struct search_term *term,
                         float weight, unsigned use, struct search_expansion *out);
-/* Words with this prefix, and with may_mistype those at one mistake. */
+/* Adds the terms of words with this prefix. */
 void search_expand_prefix(const struct search_index *index, slice word, float weight,
                           struct search_expansion *out);
 void search_expand_typo(const struct search_index *index, slice word, struct search_expansion *out);
