@@ -92,7 +92,7 @@ static void on_prepared(struct peer *peer, unsigned status, slice body, const ch
 }
 
 /* Runs in the parent, since the load processes inherit the captured values. Its loop is freed
- * before they are forked. */
+ * before the load processes are forked. */
 static int prepare(struct bench *bench, struct scenario *scenario, struct err *err)
 {
     struct preparing preparing = {.bench = bench, .scenario = scenario};

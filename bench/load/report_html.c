@@ -177,7 +177,8 @@ static void write_percentiles(const struct histogram *h, struct buf *out)
 
 /* ---- the time line ---- */
 
-/* The value of second i; negative: unknown. server: the requested server figure, or NULL. */
+/* Returns the value to plot for second i; negative: unknown. server: the server figure to plot, or
+ * NULL for a figure of the client. */
 typedef double (*second_fn)(const struct report *report, size_t i,
                             const struct sampler_figure *server);
 

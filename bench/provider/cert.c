@@ -125,7 +125,8 @@ int cert_make(const char *dir, struct cert_files *files, struct err *err)
 {
     static const char *const names[] = {"ca.pem", "cert.pem", "cert.key"};
     char *paths[] = {files->ca, files->cert, files->key};
-    char whole[PATH_MAX]; /* clients that read the ready file may run in another folder */
+    char whole[PATH_MAX]; /* an absolute path, since clients that read the ready file may run in
+                             another folder */
     char ca_pem[PEM_BYTES_MAX], key_pem[PEM_BYTES_MAX];
     struct buf chain;
     if ((mkdir(dir, 0700) != 0 && errno != EEXIST) || !realpath(dir, whole))

@@ -55,7 +55,7 @@ struct app {
 
 static struct app app; /* global: a signal handler gets no other pointer */
 
-/* The variable that gets the value of an option. */
+/* Stores the value of an option in its variable. */
 static int take_option(struct options *options, slice name, const char *value, struct err *err)
 {
     const struct {

@@ -149,7 +149,8 @@ static slice extended_value(struct arena *arena, slice value)
     return to_utf8(arena, is_ok ? text : value);
 }
 
-/* Parameter of a structured header, "text/plain; charset=utf-8"; "" when absent. */
+/* Returns a parameter of a structured header such as "text/plain; charset=utf-8"; "" if it is
+ * absent. */
 static slice param(struct arena *arena, slice value, const char *name)
 {
     slice_split(&value, ';');
@@ -284,8 +285,8 @@ static ptrdiff_t find_delimiter(slice text, slice mark, bool *is_last)
     }
 }
 
-/* Text begins with the line end before it. The line end before a delimiter belongs to the delimiter
- * (RFC 2046 5.1.1); the last part may lack one. */
+/* text includes the line end before its first line, since the line end before a delimiter belongs
+ * to the delimiter (RFC 2046 5.1.1). The delimiter after the last part may be missing. */
 static int read_multipart(struct reading *r, slice text, slice id, unsigned depth,
                           struct mime_part *part, struct json *parts)
 {

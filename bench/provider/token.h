@@ -23,7 +23,7 @@ int tokens_add(struct tokens *tokens, slice spec, struct err *err) MUST_CHECK;
 const struct token *tokens_find(const struct tokens *tokens, const char *app,
                                 const struct provider_request *request);
 
-/* Whether it has one of these scopes. */
+/* Whether the token has one of these scopes. */
 bool token_may(const struct token *token, const char *scopes);
 
 #endif
