@@ -63,7 +63,7 @@ static pid_t nginx;
 
 /* ---- nginx ---- */
 
-/* Ports that are free now, all different. The sockets are closed again, so that nginx can bind
+/* Chooses different ports that are free now. Their sockets are closed again, so that nginx can bind
  * the ports. */
 static void choose_ports(void)
 {

@@ -17,8 +17,8 @@ extern const char seam_demo_manifest[];
 /* demo_get, then demo_put confirmed by its approval, with a wait of a minute in between. */
 extern const char seam_demo_template[];
 
-/* Built from texts, ended by NULL, which are asserted to be valid. The caller gets the
- * reference. */
+/* Builds a catalog from manifests, an array that ends with NULL. Asserts that they are valid. The
+ * caller gets the reference. */
 struct catalog *seam_catalog(const char *const *manifests);
 struct flow_template_set *seam_templates(const struct catalog *catalog,
                                          const char *const *templates);

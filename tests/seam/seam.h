@@ -97,14 +97,14 @@ bool seam_query_is_abandoned(const struct pg_query *query);
 /* Adds one row per call, with cells in the order of the statement's columns. seam_query_done
  * follows. */
 void seam_row(struct pg_query *query, const struct pg_value *cells);
-/* Rows without columns, as fenced statements return them. */
+/* Adds rows without columns, as fenced statements return them. */
 void seam_rows(struct pg_query *query, size_t count);
-/* OK, with the rows that seam_row gave. */
+/* Answers the query with OK and the rows that seam_row has added. */
 void seam_query_done(struct pg_query *query);
 /* Whether the query was done and its answer is still on its way (seam_rows_do). */
 bool seam_query_is_done(const struct pg_query *query);
 void seam_query_done_set(struct pg_query *query);
-/* Ends with ERR_BUSY, ERR_TIMEOUT, ERR_INVALID or ERR_IO: it was not done. */
+/* Ends the query with ERR_BUSY, ERR_TIMEOUT, ERR_INVALID or ERR_IO: its statement was not done. */
 void seam_query_fail(struct pg_query *query, int status);
 /* The connection is lost before the answer arrives. The test decides whether the query was done.
  * As in the real pool, the query is sent again in its second form, or ends with ERR_CLOSED. */

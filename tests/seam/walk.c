@@ -163,7 +163,7 @@ static void answer_background(struct seam_walk *walk)
     }
 }
 
-/* Time passes for this node while its work waits. */
+/* Lets time pass for this node while its work waits. */
 static void pass(struct seam_walk *walk, uint64_t ms)
 {
     uint64_t until_ns = seam_now_ns() + ms * 1000000;

@@ -55,7 +55,7 @@ static uint64_t key_of(const struct http_call *call)
     return key.ptr ? hash_stable(key.ptr, key.len) : 0;
 }
 
-/* NULL: for a flow. */
+/* Returns the run that made the call; NULL: a flow made it. */
 static struct sim_run *run_of(struct sim_node *node, const struct http_call *call)
 {
     LIST_EACH(&node->runs, struct sim_run, run, link) {
