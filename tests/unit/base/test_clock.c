@@ -359,8 +359,8 @@ static void shares_a_clock(void **state)
         {1000, 100, 1001}, /* slow, so it proves nothing */
         {1005, 0, 1005},   /* immediate */
         {1004, 2, 1005},   /* from 1004 to 1006 */
-        {1000, 2, 1002},   /* at most that */
-        {1010, 3, 1010},   /* at least that */
+        {1000, 2, 1002},   /* from 1000 to 1002 */
+        {1010, 3, 1010},   /* from 1010 to 1013 */
     };
     for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
         clock_share(answers[i].shared_s * US, now - (uint64_t)answers[i].sent_s * second, now);

@@ -126,7 +126,8 @@ static int tear_down(void **state)
     return machine_free(*state);
 }
 
-/* The mark on the connection would block the app for the next run. */
+/* Answers a query, but does not mark the connection, since the mark would block the app for the
+ * next run. */
 static void answer(struct machine *m, struct pg_query *query)
 {
     if (strcmp(query->stmt->name, "connection_lost") == 0)

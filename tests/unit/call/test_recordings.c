@@ -263,7 +263,7 @@ static bool is_refused(const struct catalog_action *action, const char *type, co
                                              seen.is_unknown == (action->level != LEVEL_READ));
 }
 
-/* The first of its kind that counts as a success, or NULL. */
+/* Returns the first of these replies that counts as a success, or NULL. */
 static const char *find_leak(const struct catalog_action *action)
 {
     const struct catalog_reply *reply = catalog_reply_at(action, action->then_count);

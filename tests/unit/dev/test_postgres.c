@@ -83,7 +83,8 @@ static void it_is_made_once_and_found_again(void **state)
     folder_remove(&folder);
 }
 
-/* Its parent has ended without stopping it: there is no PR_SET_PDEATHSIG here. */
+/* The server's parent has ended without stopping it, since the test's child has no
+ * PR_SET_PDEATHSIG. */
 static void an_orphan_is_stopped(void **state)
 {
     (void)state;
@@ -180,7 +181,8 @@ static void a_server_that_dies_at_start_tells_why(void **state)
     folder_remove(&folder);
 }
 
-/* Used if the path of the socket is too long, or if unix_socket_directories would misread it. */
+/* The sockets are in /tmp if their path would be too long, or if unix_socket_directories would
+ * misread it. */
 static void odd_paths_work(void **state)
 {
     (void)state;

@@ -314,7 +314,7 @@ static void a_refusal_proves_that_nothing_was_done(void **state)
     machine_check_outcome(m, id, "not_done");
 }
 
-/* The attempts of the step itself, of a person, and of another process after a crash. */
+/* Covers attempts of the step itself, of a person, and of another process after a crash. */
 static void a_lost_reply_stays_in_doubt(void **state)
 {
     struct machine *m = *state;

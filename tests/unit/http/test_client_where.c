@@ -1,5 +1,5 @@
 /*
- * The targets of the outbound client's calls: names, addresses and the policy, overrides, TLS.
+ * Where the outbound client's calls go: name resolution, the address policy, overrides, and TLS.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -81,7 +81,7 @@ static void a_client_may_go_in_any_state(void **state)
         answer_held(&app, run / 3);
         while (app.server->conn_count) {
             loop_turn(app.loop, true);
-            answer_held(&app, run); /* a pipelined one was started */
+            answer_held(&app, run); /* a pipelined request was started */
         }
         client_close(&client);
     }
@@ -179,7 +179,7 @@ static void every_allocation_may_fail(void **state)
             struct client client;
             assert_true(n < 200);
             client_open(&client, &app);
-            buf_reserve(&client.got, 4096); /* ours may not fail */
+            buf_reserve(&client.got, 4096); /* the test's own buffer may not fail */
             buf_reserve(&app.seen, 4096);
             buf_clear(&app.seen);
             size_t half = strlen(requests[i]) / 2;

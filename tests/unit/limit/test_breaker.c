@@ -356,7 +356,7 @@ static void probes_are_spread_over_accounts(void **state)
     breaker_report(&probes[0], true, now);
     assert_in_range(refusal_ms(account_of(0), true), 200, 250);
     breaker_leave(&probes[1]);
-    now += 25 * MS; /* its time is not over, but bert did not fail: */
+    now += 25 * MS; /* the circuit is still open, but bert did not fail: */
     assert_true(is_refused(account_of(0)));
     assert_true(enter(&more, ORIGIN, bert));
     assert_true(more.is_probe);
@@ -426,7 +426,7 @@ static void a_host_that_a_connection_names_is_its_accounts_own_affair(void **sta
             assert_true(vote_as(given(ORIGIN, account_of(number)), true));
     assert_false(is_refused(anna)); /* the app at this origin */
     assert_true(vote_as(given(ORIGIN, anna), false));
-    assert_true(vote_as(given(ORIGIN, account_of(0)), true)); /* its tenth */
+    assert_true(vote_as(given(ORIGIN, account_of(0)), true)); /* its tenth failure */
     assert_false(vote_as(given(ORIGIN, account_of(0)), true));
     assert_false(is_refused(account_of(0)));
     assert_int_equal(gauge(), 0);

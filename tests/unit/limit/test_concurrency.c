@@ -78,7 +78,7 @@ static void an_execution_costs_no_allocation(void **state)
     assert_true(enter(2));
     concurrency_leave(&concurrency, inside[--count]);
     mem_fail_at(1, UINT64_MAX);
-    assert_true(enter(3)); /* in the slots that 2 left */
+    assert_true(enter(3)); /* in the slots that account 2 left */
     assert_false(enter(4));
     mem_fail_at(0, 0);
     assert_true(enter(4));

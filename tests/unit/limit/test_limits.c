@@ -340,7 +340,7 @@ static void a_quota_that_is_used_up_closes_until_its_reset(void **state)
     turn_until(&waiting[5]->is_decided); /* the quota is over after 20 ms */
     assert_true(is_free(waiting[5]));
     tell(third, (struct limits_feedback){false, -1, -1, 20});
-    tell(third, (struct limits_feedback){false, -1, 0, -1}); /* half of it proves nothing */
+    tell(third, (struct limits_feedback){false, -1, 0, -1}); /* proves nothing without a time */
     assert_true(is_free(come(2, 0)));
 }
 

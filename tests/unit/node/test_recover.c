@@ -40,7 +40,7 @@ static void let_end(struct seam_bench *b)
     assert_true(seam_walk_until_ended(&walk, &b->run));
 }
 
-/* The claim as it is after its statement has run once more. */
+/* Returns the claim as it is after its statement has run once more. */
 static struct row_claim copy_claim(struct seam_bench *b)
 {
     assert_int_equal(b->store.claims.count, 1);

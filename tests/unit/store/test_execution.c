@@ -423,7 +423,7 @@ static void test_sets_of_everything(void **state)
     start_items(start_item_claim);
     pg_calls_end(calls, SET);
     for (size_t i = 0; i < SET; i += 2)
-        items[i].claim.owner = uuid_v7(); /* not theirs to release */
+        items[i].claim.owner = uuid_v7(); /* the claims now have another owner, so they stay */
     start_items(start_item_release);
     pg_calls_end(calls, SET);
     assert_int_equal(count_of("idempotency_key"), SET / 2);

@@ -222,7 +222,8 @@ static void test_single_flight_and_cancel(void **state)
     struct asker askers[CHECKS];
     struct vault_key key;
     (void)state;
-    vault_key_new(&key); /* the key is unknown, so no later use is recorded */
+    /* the key is not in the database, so no update of its last use adds to the count */
+    vault_key_new(&key);
     struct err err;
     struct pg_sync *sync = pg_sync_open(conninfo, &err);
     assert_non_null(sync);

@@ -80,7 +80,8 @@ static void test_what_is_read_is_visible(void **state)
     check("\u2068\uFFFD\u05e9\u2069");
 }
 
-/* Every byte between two others: no character with a meaning in HTML is written unescaped. */
+/* Tests every byte value between two letters: no character that is special in HTML is written
+ * unescaped. */
 static void test_no_byte_gets_through(void **state)
 {
     (void)state;
