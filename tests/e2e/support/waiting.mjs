@@ -1,8 +1,8 @@
 // Creates many waiting flows as copies of one, since starting them one by one would take too long.
 
 // Creates `count` copies of `model`, a flow that waits for a time. due: SQL of each copy's time,
-// where n counts from 1. `batch` distinguishes the copies of different calls. Returns SQL that is
-// true for these rows `f`.
+// where n counts from 1. `batch` distinguishes the copies of different calls. Returns an SQL
+// condition that is true for these rows of sluice.flow f.
 export async function copies(stack, model, batch, count, due) {
   await stack.cluster.sql(`
     create table made as select n, (lpad(to_hex((extract(epoch from now()) * 1000)::bigint), 12, '0') || '7000'
