@@ -15,7 +15,7 @@ struct sampler_figure {
                          * that has counted a turn since the last sample */
     const char *key;    /* in the JSON report */
     const char *title, *unit;
-    double factor;   /* to that unit */
+    double factor;   /* converts a sample to `unit` */
     bool is_counter; /* shown as a rate per second */
 };
 extern const struct sampler_figure sampler_figures[SAMPLER_FIGURES];

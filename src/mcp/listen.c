@@ -25,7 +25,7 @@ struct topic {
     slice name; /* as the client wrote it: a URI, or the id of a task */
     struct uuid id;
     bool is_task;
-    bool is_found;    /* it belongs to this account */
+    bool is_found;    /* the flow belongs to this account */
     bool is_notified; /* a change has not been sent yet */
     struct flow_watch watch;
     struct pg_query query;

@@ -217,7 +217,7 @@ for (const [how, options] of WAYS) {
     const links = () => visit.page.locator(`main a[href="/flows/${waiting}"]`).count();
     await visit.goto(`/connections/${mail}`);
     await visit.press('Disconnect');
-    await visit.sees('No running or waiting flow uses it.'); // its mail is read
+    await visit.sees('No running or waiting flow uses it.'); // the flow has already read its mail
     assert.doesNotMatch(await visit.text(), /There may be more/);
     assert.equal(await links(), 0);
     await visit.goto(`/connections/${notes}`);

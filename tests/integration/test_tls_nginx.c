@@ -240,7 +240,7 @@ static void bad_certificates_and_old_versions_are_refused(void **state)
         caller_deinit(&caller);
     }
     caller_world_deinit(&world);
-    /* and a certificate that is good with one authority is bad with another */
+    /* a certificate that is valid with one authority is refused with another */
     world_init(&world, "other.pem");
     for (size_t i = 0; i < 4; i++) {
         struct caller caller;

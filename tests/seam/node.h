@@ -85,7 +85,7 @@ struct seam_run {
     struct uuid flow_id;
     slice message, view_json;
     bool is_command, is_held;
-    void (*on_gone)(struct seam_run *run); /* its memory may be freed; NULL: none is waiting */
+    void (*on_gone)(struct seam_run *run); /* called when it may be freed; or NULL */
 };
 
 extern const struct uuid seam_account;

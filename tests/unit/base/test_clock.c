@@ -40,7 +40,7 @@ static void counts_every_day(void **state)
     }
     assert_int_equal(time_days_from_civil(1970, 1, 1), 0);
     assert_int_equal(days, 2932897);
-    /* also before year 0 */
+    /* the functions also accept years before 0 */
     assert_int_equal(time_days_from_civil(-1, 12, 31), -719529);
     int64_t y;
     unsigned m, d;

@@ -202,7 +202,7 @@ static void another_process_is_waited_for(void **state)
         (void)loop_turn(bench.db.loop, true);
     assert_false(asker.is_done);
     assert_int_equal(bench.peer.requests, 0);
-    /* its process dies, so its lease expires */
+    /* the process of the refresh dies, so its lease expires */
     change(id, "refreshing_until = now() - interval '1 second'");
     pg_bench_until(&bench.db, &asker.is_freed);
     assert_int_equal(asker.renewal.result, CONNECT_RENEWED);

@@ -107,7 +107,7 @@ static void an_orphan_is_stopped(void **state)
                               .death_signal = SIGWINCH};
     struct child orphan;
     assert_int_equal(child_start(&orphan, &spec, &err), OK);
-    /* its file exists and is complete */
+    /* waits until its postmaster.pid is complete */
     while (dev_postgres_find_postmaster(pg.cluster) != orphan.pid)
         assert_true(child_is_running(&orphan, pg.log, &err));
     start(&pg);

@@ -199,7 +199,7 @@ static inline void machine_on_step(const struct op *op)
         machine_memory.from = NULL;
     }
     if (machine_memory.at && strcmp(op->class->name, "seam_run") == 0 && op->step > 0) {
-        machine_memory.hits = mem_fail_hits(); /* its data belong to the test */
+        machine_memory.hits = mem_fail_hits(); /* further allocations belong to the test */
         mem_fail_at(0, 0);
         machine_memory.at = 0;
     }

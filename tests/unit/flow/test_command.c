@@ -86,7 +86,7 @@ static void a_start_that_is_repeated(void **state)
     machine_reply(m, 200);
     machine_until(m, id, FLOW_COMPLETED);
     seam_settle(m->node.loop);
-    assert_int_equal(start_as(m, id), FLOW_ANSWER_REPEATED); /* its row exists */
+    assert_int_equal(start_as(m, id), FLOW_ANSWER_REPEATED); /* the flow's row exists */
     assert_int_equal(m->store.flows.count, 1);
 }
 

@@ -232,7 +232,7 @@ static void a_call_that_may_not_be_sent(void **state)
     seam_settle(m->node.loop);
     assert_int_equal(seam_call_count(m->node.http), 0);
     assert_int_equal(flow_service_active(m->node.flow), 1);
-    seam_move_to_ns(seam_now_ns() + UINT64_C(400000000)); /* and once more */
+    seam_move_to_ns(seam_now_ns() + UINT64_C(400000000)); /* time passes once more */
     seam_settle(m->node.loop);
     machine_until(m, id, FLOW_COMPLETED); /* taken by the next incarnation of the same process */
 }

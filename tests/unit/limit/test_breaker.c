@@ -199,7 +199,7 @@ static void a_probe_that_succeeds_closes_it(void **state)
         assert_false(breaker_is_open(&probes[i], now));
     }
     assert_false(enter(&more, ORIGIN, anna)); /* a few, not all */
-    breaker_leave(&probes[0]);                /* its client disconnected */
+    breaker_leave(&probes[0]);                /* the probe's client disconnected */
     assert_true(enter(&more, ORIGIN, anna));
     breaker_report(&more, false, now);
     assert_false(is_refused(anna));
@@ -308,7 +308,7 @@ static void no_account_counts_twice(void **state)
     for (unsigned i = 0; i < 4; i++) { /* two accounts that fail, in each half of a window */
         accounts_fail(2, 3);
         succeed_times(2, bert);
-        assert_true(vote(ORIGIN, bert, true)); /* and one that fails occasionally */
+        assert_true(vote(ORIGIN, bert, true)); /* bert fails only occasionally */
         assert_false(is_refused(anna));
         now += 500 * MS;
     }
@@ -334,7 +334,7 @@ static void an_account_that_succeeds_continues_and_closes_it(void **state)
     assert_false(is_refused(anna));
     accounts_fail(4, 3);
     assert_true(is_refused(anna));
-    assert_true(vote(ORIGIN, bert, false)); /* at once this time */
+    assert_true(vote(ORIGIN, bert, false)); /* this success closes the circuit at once */
     assert_false(is_refused(anna));
     assert_int_equal(gauge(), 0);
 }
@@ -370,7 +370,7 @@ static void what_closes_it_lets_accounts_probe(void **state)
 {
     (void)state;
     begin(&config);
-    accounts_fail(1, 10); /* its own circuit */
+    accounts_fail(1, 10); /* opens the circuit of this account */
     now += 25 * MS;
     accounts_fail(4, 4);
     assert_true(is_refused(account_of(0)));
@@ -433,7 +433,7 @@ static void a_host_that_a_connection_names_is_its_accounts_own_affair(void **sta
     struct buf text;
     buf_init(&text, 1 << 20);
     metric_render(&text);
-    assert_true(slice_find(buf_slice(&text), ORIGIN) < 0); /* not a label */
+    assert_true(slice_find(buf_slice(&text), ORIGIN) < 0); /* an origin is not a label */
     buf_deinit(&text);
 }
 

@@ -45,7 +45,7 @@ static void one_alone_gets_its_share(void **state)
     assert_true(enter(2));
     concurrency_leave(&concurrency, inside[--count]);
     concurrency_leave(&concurrency, inside[--count]);
-    assert_true(enter(1)); /* one of the slots that it returned */
+    assert_true(enter(1)); /* in one of the slots that account 1 returned */
     assert_false(enter(1));
 }
 

@@ -182,12 +182,12 @@ static void a_cap_lets_them_in_in_order(void **state)
     for (unsigned i = 0; i < 6; i++)
         all[i] = come(1, 60000);
     assert_true(is_free(all[0]) && is_free(all[1]) && !all[2]->is_decided);
-    assert_true(is_free(come(2, 0))); /* another connection */
+    assert_true(is_free(come(2, 0))); /* another connection has its own limits */
     assert_int_equal(waiting(), 4);
     limits_leave(&all[1]->place, true);
     turn_until(&all[2]->is_decided);
     limits_leave(&all[0]->place, true);
-    limits_leave(&all[0]->place, true); /* once is enough */
+    limits_leave(&all[0]->place, true); /* a second call has no effect */
     limits_leave(&all[2]->place, true);
     turn_until(&all[4]->is_decided);
     assert_false(all[5]->is_decided);

@@ -455,7 +455,7 @@ static void test_a_row_that_many_change_holds_up_no_other_account(void **state)
     pg_calls_wait(&bench, &calls[1300], 100);
     assert_true(done_of(calls, 1300) <= 100);
     pg_calls_wait(&bench, calls, 1400);
-    assert_int_equal(pg_get_i64(&calls[1299].query.rows, 0, 0), 1301); /* in their order */
+    assert_int_equal(pg_get_i64(&calls[1299].query.rows, 0, 0), 1301); /* made in order */
     pg_calls_end(calls, 1400);
     pg_bench_close(&bench);
 }

@@ -601,7 +601,7 @@ static void test_queue_is_bounded(void **state)
     config.queue_max = 11; /* ten for an account alone */
     pg_bench_open(&bench, &config, false);
     start_all(&bench, 15, start_put);
-    pg_calls_wait(&bench, &calls[10], 5); /* at once */
+    pg_calls_wait(&bench, &calls[10], 5); /* these fail at once */
     assert_int_equal(pg_pool_pending(bench.pool), 10);
     pg_call_start(&bench, &calls[16], start_other_put, NULL);
     pg_call_start(&bench, &calls[17], start_other_put, NULL);

@@ -274,7 +274,7 @@ static void a_client_that_goes_ends_its_op(void **state)
     struct room room;
     struct client client;
     room_begin(&room, *state, defaults);
-    client_open(&client, &room.app); /* in its body, */
+    client_open(&client, &room.app); /* the client disconnects in its body, */
     SEND(&client, POST("/body", "6") "abc");
     WAIT_UNTIL(room.app.loop, room.serve.active == 1);
     client_close(&client);

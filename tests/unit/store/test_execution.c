@@ -13,7 +13,7 @@ static void test_claim_finish_replay(void **state)
     run(start_claim); /* a replay of the same statement has also won */
     assert_int_equal(outcome_of(&calls[0]).state, CLAIM_WON);
     done();
-    assert_int_equal(claim_now(SLICE("key-1")), CLAIM_IN_FLIGHT); /* another execution's */
+    assert_int_equal(claim_now(SLICE("key-1")), CLAIM_IN_FLIGHT); /* another execution has it */
     run(start_find);
     struct claim_outcome outcome = outcome_of(&calls[0]);
     assert_int_equal(outcome.state, CLAIM_IN_FLIGHT);
@@ -302,7 +302,7 @@ static void test_keys_of_a_connection(void **state)
     run(start_app_keys);
     assert_int_equal(store_app_keys_result(&calls[0].query, &keys, &count), OK);
     assert_int_equal(count, 1);
-    assert_true(uuid_eq(keys[0].id, key) && !keys[0].name.ptr); /* it was removed */
+    assert_true(uuid_eq(keys[0].id, key) && !keys[0].name.ptr); /* the key's row was removed */
     done();
 }
 
