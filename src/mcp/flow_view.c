@@ -60,7 +60,7 @@ static void put_members(struct json_writer *w, slice object, slice names, struct
     }
 }
 
-/* A document that is too large for a result is replaced by its size. */
+/* Writes a document. One that is too large for a result is replaced with its size. */
 static void put_document(struct json_writer *w, const char *name, slice document)
 {
     char size[32];

@@ -49,7 +49,8 @@ static bool is_choice_of_strings(const struct json *choice)
     return true;
 }
 
-/* A password must not pass through a model or a form. */
+/* Whether a form may have a field for the member. A password must not pass through a model or a
+ * form. */
 static bool is_field(const struct json *schema)
 {
     slice type = json_get_str(schema, SLICE("type"));

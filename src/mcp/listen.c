@@ -203,7 +203,7 @@ static struct topic *next_notified(struct listening *listening)
     return NULL;
 }
 
-/* The flow is past its retention, or belongs to another account. */
+/* Drops a flow that is past its retention, or belongs to another account. */
 static void drop_topic(struct topic *topic)
 {
     topic->is_found = false;

@@ -56,7 +56,8 @@ static enum op_result discover(struct api_request *request, const struct mcp_mes
     return mcp_result_send(request, message, &result);
 }
 
-/* The version that the client asks for, if it is supported; else the newest supported version. */
+/* Answers with the version that the client asks for, if it is supported; else with the newest
+ * supported version. */
 static enum op_result initialize(struct api_request *request, const struct mcp_message *message)
 {
     struct mcp_result result;

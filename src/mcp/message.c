@@ -308,7 +308,7 @@ static bool refuse_meta(struct reading *r, const char *name, const char *kind)
     return put_fault(r, MCP_INVALID_PARAMS, "params._meta must have \"%s\", %s", name, kind);
 }
 
-/* The requirements for a request of 2026-07-28. */
+/* Checks the requirements for a request of 2026-07-28. */
 static bool read_modern(struct reading *r)
 {
     struct mcp_message *message = r->message;
@@ -426,7 +426,7 @@ struct mcp_message *mcp_message_parse(struct arena *arena, const struct json *bo
     return r.message && read_parts(&r, body) && read_version(&r) ? r.message : NULL;
 }
 
-/* The trace that the call is part of (W3C Trace Context 3.2): _meta takes precedence over the
+/* Reads the trace that the call is part of (W3C Trace Context 3.2): _meta takes precedence over the
  * header. The log line links it to the request's id, by which all other lines are found; a
  * malformed header is ignored, by the specification. */
 static void read_trace(struct api_request *request, const struct mcp_message *message)

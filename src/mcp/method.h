@@ -64,7 +64,7 @@ extern const struct api_endpoint mcp_run_action;
  * table has no such call. */
 bool mcp_fixture_answer(struct api_request *request, const struct mcp_message *message,
                         enum op_result *result);
-/* The capabilities that the table adds. */
+/* Writes the capabilities that the table adds. */
 void mcp_fixture_put_abilities(struct json_writer *w);
 #endif
 

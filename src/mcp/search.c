@@ -230,7 +230,8 @@ static void put_result(struct buf *out, const struct found *found)
         buf_append(out, action->title);
 }
 
-/* The query has its best result above, or none. */
+/* Writes the query, and "nothing" or, if its best result is listed under an earlier query, the name
+ * of that result. */
 static void put_heading(struct buf *out, const struct lookup *lookup, size_t query)
 {
     size_t best = lookup->best[query];

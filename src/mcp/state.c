@@ -50,7 +50,7 @@ bool mcp_state_digest(const struct exec_request *wanted, const struct catalog_ac
     return finish_digest(&text, wanted->input, digest);
 }
 
-/* No tool of the catalog is called start_flow. */
+/* The digest begins with the name start_flow, which no tool of the catalog has. */
 bool mcp_state_digest_start(const struct flow_request *in, const struct flow_template *tmpl,
                             uint8_t digest[32])
 {

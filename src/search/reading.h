@@ -57,8 +57,8 @@ struct search_token {
     slice source;                     /* as it is in the text */
 };
 
-/* The next word of *text, which is advanced past it; false at the end. A word consists of letters,
- * digits and all bytes above 127; with splits_humps "threadId" is two. */
+/* Reads the next word of *text, and advances *text past it. Returns false at the end. A word
+ * consists of letters, digits and all bytes above 127; with splits_humps "threadId" is two. */
 bool search_text_next(slice *text, bool splits_humps, struct search_token *token);
 /* Checks by the ending: "messages". */
 bool search_text_is_plural(slice word);
