@@ -295,7 +295,8 @@ static int write_file(const char *path, const struct report *report,
     return is_written ? OK : err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
 }
 
-/* Checked before the run, because the results would be lost if the file could not be written. */
+/* Checks before the run that the file can be written, because the results would otherwise be
+ * lost. */
 static int check_writable(const char *path, struct err *err)
 {
     FILE *file = path ? fopen(path, "ae") : NULL;

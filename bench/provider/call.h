@@ -47,12 +47,13 @@ struct call {
     const char *app;         /* for the ledger */
 };
 
-/* The route of these segments; its parameters are id and id2. false: there is none. */
+/* Finds the route of these segments, and sets id and id2 to its parameters. Returns false if there
+ * is none. */
 bool call_route(struct call *call, const struct route *routes, size_t count, const slice *segments,
                 size_t segment_count);
-/* The JSON of the request, or the query of a GET. requests (NULL: not checked): the schema of {name
- * of the route: body}. ERR_INVALID: err says what the schema does not allow. Other errors: the body
- * is not valid JSON. */
+/* Reads the JSON of the request, or the query of a GET. requests (NULL: not checked): the schema of
+ * {name of the route: body}. ERR_INVALID: err says what the schema does not allow. Other errors:
+ * the body is not valid JSON. */
 int call_body(struct call *call, const struct schema *requests, struct err *err) MUST_CHECK;
 bool call_reply(struct call *call, unsigned status, const struct json *value);
 /* Records that the route's write was carried out. */

@@ -71,7 +71,7 @@ static int set_names(mbedtls_x509write_cert *cert)
     return mbedtls_x509write_crt_set_subject_alternative_name(cert, &name);
 }
 
-/* The certificate of `key` as PEM, signed by `issuer_key`. */
+/* Makes the certificate of `key` as PEM, signed by `issuer_key`. */
 static bool make_cert(mbedtls_pk_context *key, mbedtls_pk_context *issuer_key, bool is_ca,
                       char pem[PEM_BYTES_MAX])
 {

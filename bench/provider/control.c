@@ -63,7 +63,7 @@ static bool reset(struct call *call)
     return done(call, "reset");
 }
 
-/* All mails, newest first, in a short form that Gmail does not have. */
+/* Replies with all mails, newest first, in a short form that Gmail does not have. */
 static bool get_mails(struct call *call)
 {
     static const char *const fields[] = {"From", "To", "Cc", "Subject", "Message-ID"};

@@ -68,7 +68,7 @@ uint64_t faults_changes(const struct faults *faults)
     return faults->changes;
 }
 
-/* An unknown member is an error: a misspelt rule would match nothing, and its test would prove
+/* Refuses an unknown member: a misspelt rule would match nothing, and its test would prove
  * nothing. */
 static int check_members(const struct json *object, const char *names, const char *where,
                          struct err *err)

@@ -499,7 +499,7 @@ static bool write_draft(struct call *call)
     return mail && reply_new(call, mail, GMAIL_A_DRAFT);
 }
 
-/* The draft is deleted and a new message with SENT takes its place. A `message` in the request
+/* Deletes the draft, and adds a new message with SENT in its place. A `message` in the request
  * replaces the draft's content. */
 static bool send_draft(struct call *call)
 {
@@ -515,7 +515,7 @@ static bool send_draft(struct call *call)
 
 /* ---- labels, profile, settings ---- */
 
-/* {key: [...]}, or {} if the list is empty, as Gmail does. */
+/* Replies with {key: [...]}, or with {} if the list is empty, as Gmail does. */
 static bool list_records(struct call *call)
 {
     struct json items = json_array(), out = json_object();

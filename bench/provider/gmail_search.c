@@ -112,7 +112,7 @@ static bool at_time(const struct search *s, const struct prefix *op, int64_t tim
     return op->number > 0 ? s->mail->time_ms >= time_ms : s->mail->time_ms < time_ms;
 }
 
-/* "2026/01/31", "2026-1-31", "01/31/2026" or seconds since 1970. */
+/* Accepts "2026/01/31", "2026-1-31", "01/31/2026" and seconds since 1970. */
 static bool date_term(struct search *s, const struct prefix *op, slice value)
 {
     uint64_t n[3] = {0};
@@ -131,7 +131,7 @@ static bool date_term(struct search *s, const struct prefix *op, slice value)
                    time_days_from_civil((int64_t)year, (unsigned)month, (unsigned)day) * 86400000);
 }
 
-/* newer_than:7d, older_than:2m; days, months of 30, years of 365, and hours. */
+/* newer_than:7d, older_than:2m: ages in days, months of 30 days, years of 365 days, or hours. */
 static bool age_term(struct search *s, const struct prefix *op, slice value)
 {
     static const char letters[] = "hdmy";

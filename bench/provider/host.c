@@ -52,7 +52,8 @@ static bool has_body(const struct provider_reply *reply)
     return reply->status != 204 && reply->status != 304;
 }
 
-/* The bytes of a reply, some of which may be missing; false: the client has disconnected. */
+/* Sends the bytes of a reply, some of which may be missing. Returns false if the client has
+ * disconnected. */
 static bool send_raw(struct http_exchange *exchange, slice bytes, bool closes)
 {
     http_reply_begin_raw(exchange, closes);

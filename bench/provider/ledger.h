@@ -18,7 +18,7 @@ void ledger_add(struct ledger *ledger, const struct provider_request *request, c
                 const char *kind, slice object_id, slice marker);
 /* Counts one more request for this app ("gmail", "notion", "other") with this reply status. */
 void ledger_count(struct ledger *ledger, const char *app, unsigned status);
-/* GET /__control/ledger and /__control/counters. */
+/* Write the replies to GET /__control/ledger and /__control/counters. */
 void ledger_write(struct json_writer *w, const struct ledger *ledger);
 void ledger_write_counters(struct json_writer *w, const struct ledger *ledger);
 

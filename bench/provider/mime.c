@@ -63,7 +63,8 @@ static void decode_quoted(struct buf *out, slice text, bool is_header)
     }
 }
 
-/* White space is skipped. If the rest has an invalid character, nothing is decoded. */
+/* Decodes base64. White space is skipped. If the rest has an invalid character, nothing is
+ * decoded. */
 static void decode_lines(struct buf *out, slice text)
 {
     struct buf digits;
@@ -316,7 +317,8 @@ static int read_multipart(struct reading *r, slice text, slice id, unsigned dept
     return OK;
 }
 
-/* The form of Gmail's MessagePart; the bytes of an attachment are a separate resource. */
+/* Writes the part in the form of Gmail's MessagePart. The bytes of an attachment are a separate
+ * resource. */
 static void shape(struct reading *r, slice id, struct mime_part *part, struct json parts)
 {
     struct arena *arena = r->arena;

@@ -61,8 +61,8 @@ bool notion_is_block(const struct record *record);
 bool notion_get(struct call *call);
 /* Records in the ledger that a write was carried out, and replies with the record. */
 bool notion_done(struct call *call, const struct record *record);
-/* The items that page_size and start_cursor select. false: there is no such cursor, and the
- * request has been answered. */
+/* Replies with the items that page_size and start_cursor select. Returns false if there is no such
+ * cursor, for which it has answered with an error. */
 bool notion_list(struct call *call, const char *type, const struct json *items);
 
 /* Converts any form of an id (with or without dashes, upper or lower case) to the canonical

@@ -234,7 +234,8 @@ static bool page_move(struct call *call)
     return true;
 }
 
-/* Text, people and relations are returned as a list of items, each with a single value. */
+/* Replies with a property. Text, people and relations are a list of items, each with a single
+ * value. */
 static bool page_property(struct call *call)
 {
     const struct json *property = notion_property(call->record, call->id2);

@@ -193,7 +193,7 @@ static struct sorted with_keys(struct call *call, const struct record *page, siz
     return out;
 }
 
-/* Empty values are last, whatever the direction. */
+/* Compares two pages by the sorts. Empty values are last in both directions. */
 static int compare(const void *one, const void *other)
 {
     const struct sorted *a = one, *b = other;
@@ -209,7 +209,8 @@ static int compare(const void *one, const void *other)
     return a->index < b->index ? -1 : 1;
 }
 
-/* Without sorts the pages are listed in their stored order, the newest first. */
+/* Replies to a query. Without sorts, the pages are listed in their stored order, the newest
+ * first. */
 bool notion_source_query(struct call *call)
 {
     const struct json *filter = call_get(call, "filter"), *sorts = call_get(call, "sorts");

@@ -146,8 +146,8 @@ bool notion_schema_read(struct call *call, struct json *schema, const struct jso
 
 /* ---- values ---- */
 
-/* The option of the schema that input names; a new option is added to the schema, except for a
- * status. */
+/* Finds the option of the schema that input names. A new option is added to the schema, except for
+ * a status. */
 static bool read_option(struct call *call, struct record *source, slice type,
                         const struct json *config, const struct json *input, struct json *out)
 {

@@ -80,7 +80,7 @@ void provider_deinit(struct provider *provider);
 void provider_reset(struct provider *provider, int64_t now_us);
 /* Answers the request. The status of the reply is always set. */
 void provider_handle(struct call *call);
-/* The reply that a fault with a status asks for: its own body, or the app's shape. */
+/* Writes the reply that a fault with a status asks for: its own body, or the app's error shape. */
 void provider_fail(struct call *call, const struct fault *fault);
 
 /* ---- reading a request ---- */
@@ -97,7 +97,7 @@ void reply_header(struct provider_reply *reply, slice name, slice value);
 struct json_writer reply_json(struct provider_reply *reply, unsigned status);
 /* content_type SLICE_NONE: there is no body. */
 void reply_text(struct provider_reply *reply, unsigned status, slice content_type, slice text);
-/* {"error": text} */
+/* Replies with {"error": text}. */
 void reply_error(struct provider_reply *reply, unsigned status, const char *text);
 
 /* ---- random and ids ---- */
@@ -125,7 +125,7 @@ bool provider_is_below(const struct provider_request *request, const char *segme
 /* Paths that belong to no app: /echo, /bytes/{n}, /status/{code}, /sleep/{ms} */
 void generic_handle(struct call *call);
 bool generic_fail(struct call *call, unsigned status);
-/* Everything below /__control. */
+/* Answers requests to everything below /__control. */
 void control_handle(struct call *call);
 
 #endif
