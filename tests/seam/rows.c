@@ -584,7 +584,7 @@ static void refuse_unknown(const char *name)
     abort();
 }
 
-/* One in fifty transitions and records is answered as done, but is not. */
+/* Answers one in fifty transitions and records as done without doing it. Returns whether it has. */
 static bool is_lost_later(struct pg_query *query)
 {
     const struct pg_stmt *stmt = query->stmt;

@@ -45,7 +45,7 @@ static enum flow_status status_of(slice name)
     return FLOW_FAILED;
 }
 
-/* The CHECK constraints of sluice.flow. */
+/* Whether the row meets the CHECK constraints of sluice.flow. */
 static bool is_legal(const struct flow *flow)
 {
     bool has_owner = !uuid_is_nil(flow->owner);

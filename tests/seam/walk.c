@@ -44,7 +44,7 @@ const char *seam_fault_name(enum seam_fault fault)
     return names[fault];
 }
 
-/* The node's periodic queries. */
+/* Whether it is one of the node's periodic queries. */
 static bool is_background(const struct pg_query *query)
 {
     static const char *const names[] = {

@@ -193,7 +193,7 @@ static bool has(slice text, const char *part)
     return slice_find(text, slice_cstr(part)) >= 0;
 }
 
-/* A code after which clients repeat the request. */
+/* Whether it is a code after which clients repeat the request. */
 static bool is_passing_code(slice code)
 {
     return slice_has_word(SLICE("rate_limited reauth_required unauthorized forbidden "

@@ -108,7 +108,7 @@ static void begin(struct asker *asker, struct machine *m)
     seam_settle(m->node.loop);
 }
 
-/* The probe has ended once, and its result can be read until let_go. */
+/* Checks that the probe has ended once. Its result can be read until let_go. */
 static void assert_ended(const struct asker *asker)
 {
     assert_int_equal(asker->ended, 1);

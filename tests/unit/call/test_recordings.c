@@ -169,8 +169,8 @@ static slice base_path(const struct catalog_integration *integration, struct ben
     return slash < 0 ? SLICE("") : slice_from(base, (size_t)slash);
 }
 
-/* An error with status 200: ok is false in Slack's reply, or Salesforce stored none of the
- * records. */
+/* Whether it is an error with status 200: ok is false in Slack's reply, or Salesforce stored none
+ * of the records. */
 static bool is_refusal(const struct json *reply)
 {
     if (json_is(reply, JSON_ARRAY) && reply->count == 1)

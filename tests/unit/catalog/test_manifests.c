@@ -20,7 +20,7 @@ struct bar {
     size_t min, max;
 };
 
-/* Every action outside the limits is named, with its value and the limit. */
+/* Prints every action outside the limits, with its value and the limit. */
 static void check_actions(const struct catalog *catalog, const struct bar *bar)
 {
     size_t bad = 0, seen = 0;

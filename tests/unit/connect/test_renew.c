@@ -80,7 +80,7 @@ static void wait_for_request(unsigned number)
     pg_bench_until_true(&bench.db, has_request, &number);
 }
 
-/* Another writer changes the row. */
+/* Acts as another writer that changes the row. */
 static void change(int64_t id, const char *what)
 {
     char text[400];
@@ -251,7 +251,8 @@ struct failing_row {
     enum connect_renewed result;
 };
 
-/* false: the machine was paused, so the pause after a failure was over at the second request. */
+/* Returns false if the machine was paused, so the pause after a failure was over at the second
+ * request. */
 static bool fails_as_expected(const struct failing_row *row)
 {
     enum { QUIET_MS = 500 }; /* see connect/renew.c */

@@ -18,7 +18,7 @@ static bool has_postgres(void)
     return access("/usr/lib/postgresql", F_OK) == 0 || access("/usr/bin/initdb", F_OK) == 0;
 }
 
-/* The user that PostgreSQL runs as must be able to enter the folder. */
+/* Makes a folder that the user that PostgreSQL runs as can enter. */
 static void make_base(void)
 {
     folder_make(&folder);

@@ -427,7 +427,8 @@ static bool has(slice text, const char *part)
     return !part || slice_find(text, slice_cstr(part)) >= 0;
 }
 
-/* What is stored: one execution with the same reason, and a key that is bound or free again. */
+/* Checks what is stored: one execution with the same reason, and a key that is bound or free
+ * again. */
 static bool expect_stored(struct machine *m, const struct way *way)
 {
     const struct exec_outcome *out = &m->run.out;

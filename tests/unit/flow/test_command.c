@@ -281,7 +281,7 @@ static void an_approval_and_a_second_one(void **state)
     seam_run_end(&m->run);
 }
 
-/* A command for a step, and with a revision. Either may be missing. */
+/* Checks the answer to a command for a step and with a revision, either of which may be missing. */
 static void check_conflict(struct machine *m, struct uuid id, const char *step, int64_t rev,
                            const char *message)
 {

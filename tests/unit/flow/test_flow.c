@@ -16,7 +16,7 @@ static int tear_down(void **state)
     return seam_bench_close(*state) ? 0 : -1;
 }
 
-/* A command with everything answered. */
+/* Runs a command, with everything answered. */
 static enum flow_answer command(struct seam_bench *b, struct seam_walk *walk,
                                 enum flow_command_kind kind, struct uuid id)
 {

@@ -122,7 +122,7 @@ static void a_lease_that_ended_meanwhile_sends_nothing(void **state)
 
 /* ---- the other side ---- */
 
-/* Another node cancels. All queries are answered, but the cancel has to wait. */
+/* Lets another node cancel. All queries are answered, but the cancel has to wait. */
 static void begin_cancel(struct machine *m, struct seam_node *node, struct uuid id)
 {
     seam_run_command(&m->run, node, FLOW_COMMAND_CANCEL, id);

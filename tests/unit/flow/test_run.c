@@ -337,7 +337,7 @@ static void a_lost_reply_stays_in_doubt(void **state)
     machine_until(m, id, FLOW_COMPLETED);
 }
 
-/* The replies to all of exec's own retries are lost, too. */
+/* Loses the reply, and the replies to all of exec's own retries. */
 static void lose_all(struct machine *m)
 {
     while (!seam_query_named(m->node.pool, "flow_move")) {
@@ -415,7 +415,7 @@ static void an_error_without_an_outcome(void **state)
 
 /* ---- refusals that pass ---- */
 
-/* The next attempt fails before its first byte is sent. exec makes some retries of its own. */
+/* Fails the next attempt before its first byte is sent. exec makes some retries of its own. */
 static void fail_unsent(struct machine *m, struct uuid id, enum seam_phase phase)
 {
     size_t failed = machine_count_steps(m, id, false);
@@ -583,7 +583,8 @@ static bool go_to(struct machine *m, struct uuid id, size_t place)
     return false;
 }
 
-/* The flow is killed, and another server adopts it; or a person cancels it. */
+/* Kills the server of the flow, so that another server adopts it, or cancels the flow as a
+ * person. */
 static bool interrupt(size_t way, size_t place, enum event event, bool *is_ok)
 {
     struct machine *m = machine_new(templates);

@@ -179,7 +179,7 @@ static void its_own_successes_do_not_excuse_an_account(void **state)
     assert_true(is_refused(anna));
 }
 
-/* The circuit is open for anna, and its time is over. */
+/* Opens the circuit for anna, and waits until its time is over. */
 static void open_and_wait(void)
 {
     begin(&config);
@@ -268,7 +268,7 @@ static void one_account_is_never_the_cause_for_others(void **state)
         assert_true(vote(ORIGIN, bert, false));
 }
 
-/* Each of `count` accounts fails this many times. */
+/* Makes each of `count` accounts fail this many times. */
 static void accounts_fail(unsigned count, unsigned times)
 {
     for (unsigned i = 0; i < times; i++)

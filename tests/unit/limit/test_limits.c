@@ -81,7 +81,7 @@ static struct caller *come(int64_t connection_id, uint64_t wait_ms)
     return caller;
 }
 
-/* The time since began_ns is at least this long. The exact time is unknown. */
+/* Checks what is left of a time of whole_ms that began at began_ns or later. */
 static void assert_left_ms(int64_t left_ms, int64_t whole_ms, uint64_t began_ns)
 {
     int64_t gone_ms = (int64_t)((clock_mono_ns() - began_ns) / MS) + 1;

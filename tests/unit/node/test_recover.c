@@ -33,7 +33,7 @@ static void start_write(struct seam_bench *b, const char *key)
     seam_settle(b->node.loop);
 }
 
-/* The run continues until it has ended, with every query and call answered. */
+/* Lets the run continue until it has ended, with every query and call answered. */
 static void let_end(struct seam_bench *b)
 {
     struct seam_walk walk = {.node = &b->node, .store = &b->store, .place = SIZE_MAX};

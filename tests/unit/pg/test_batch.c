@@ -76,7 +76,7 @@ static void start_all(struct pg_bench *bench, size_t count, void (*start)(struct
     pg_calls_wait(bench, calls, count);
 }
 
-/* Row i of account i % 3; the order is not that of the keys. */
+/* Plans row i for account i % 3, in an order that is not the order of the keys. */
 static void plan(size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -225,7 +225,7 @@ static void start_shared(struct pg_call *call)
     submit(call, &item_shared);
 }
 
-/* `count` calls in one turn for `different` rows, and one for a row that does not exist. */
+/* Makes `count` calls in one turn for `different` rows, and one for a row that does not exist. */
 static void share(enum pg_mode mode, size_t count, size_t different)
 {
     struct pg_bench bench;
@@ -297,7 +297,7 @@ static const struct pg_stmt backend_stmts[] = {BACKEND(0), BACKEND(1), BACKEND(2
                                                BACKEND(3), BACKEND(4), BACKEND(5),
                                                BACKEND(6), BACKEND(7), BACKEND(8)};
 
-/* The statement of that id. */
+/* Starts the statement with that id. */
 static void start_backend(struct pg_call *call)
 {
     struct todo *t = todo_of(call);

@@ -104,7 +104,7 @@ static slice name_of(const struct catalog_hit *hit)
     return hit->action ? hit->action->tool_name : hit->integration->integration_id;
 }
 
-/* The first hit is this tool, or this integration. */
+/* Checks that the first hit is this tool, or this integration. */
 static void check_first(struct bench *b, const char *query, const char *name, int line)
 {
     find(b, query);

@@ -216,7 +216,7 @@ static void start_tally(struct pg_call *call)
     store_tally_add(call->bench->pool, &call->query, &call->op, &tally);
 }
 
-/* Calls that many seconds after the beginning of the range. */
+/* Adds calls that many seconds after the beginning of the range. */
 static void add_calls(const char *app, int64_t seconds, enum tally_outcome outcome, int64_t count)
 {
     bool is_blocked = outcome == TALLY_BLOCKED;
@@ -327,7 +327,8 @@ static void start_item_find(struct pg_call *call)
     store_claim_find(call->bench->pool, &call->query, &call->op, account, slice_cstr(item->key));
 }
 
-/* One third keeps its key, one third returns it, and one third has none. */
+/* Starts the end of an item. One third keeps its key, one third returns it, and one third has
+ * none. */
 static void start_item_finish(struct pg_call *call)
 {
     struct item *item = call->arg;

@@ -417,7 +417,7 @@ static int64_t read_cached(void)
     return end_cached(0);
 }
 
-/* Rows of that many actions. */
+/* Adds rows of that many actions. */
 static void add_many(int64_t slot, int count)
 {
     char sql[400], id[UUID_TEXT_LEN + 1];
