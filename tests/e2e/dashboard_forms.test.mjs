@@ -287,7 +287,7 @@ test('a flow uses the default connection, or the one that its input names', asyn
 
 /* ---- forms that are sent twice ---- */
 
-// Like the browser, by hand.
+// Posts a form as the browser would.
 async function post(visit, path, body) {
   const cookie = (await visit.context.cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
   return fetch(dashboard.base + path, { method: 'POST', redirect: 'manual', headers: { cookie, origin: dashboard.base, 'content-type': 'application/x-www-form-urlencoded' }, body });

@@ -29,7 +29,7 @@ export async function copyFlow({ cluster }, id, count, first) {
   await cluster.sql(insert('flow_doc', 'd', 'flow_id') + insert('flow_step', 's', 'flow_id', ", 'started_at', s.started_at - n * interval '1 ms', 'finished_at', s.finished_at - n * interval '1 ms'") + insert('flow', 'f', 'id'));
 }
 
-// More flows that wait for a decision than one page of a list has.
+// Adds more flows that wait for a decision than one page of a list has.
 export async function lengthen({ cluster }, where) {
   await cluster.sql(`update sluice.flow_doc set waiting_input = (left(waiting_input::text, -1) || ',"pad":"' || repeat('x', 20000) || '"}')::json where waiting_input is not null and ${where}`);
 }
