@@ -21,7 +21,7 @@ struct histogram {
 };
 
 void histogram_clear(struct histogram *histogram);
-/* Longer values count as 60 s in the buckets; max_us keeps the true value. */
+/* Adds a value. Longer values count as 60 s in the buckets; max_us keeps the true value. */
 void histogram_record(struct histogram *histogram, uint64_t us);
 void histogram_merge(struct histogram *into, const struct histogram *from);
 /* The value that `percent` (0 to 100) of all values do not exceed; 0: empty. */

@@ -45,7 +45,7 @@ struct load {
     /* open loop */
     int timer_fd;
     struct poll_watch *watch;
-    uint64_t interval_ns, next_due_ns; /* next_due_ns: of the next operation */
+    uint64_t interval_ns, next_due_ns; /* next_due_ns: when the next operation is due */
     uint64_t *due;                     /* a ring of operations waiting for a free connection */
     size_t due_first, due_count;
     bool is_over;
@@ -208,8 +208,9 @@ static void on_reply(struct peer *peer, unsigned status, slice body, const char 
 
 /* ---- time ---- */
 
-/* A timerfd that has expired `late` times since the last read. libuv's timers have a resolution
- * of milliseconds. With thousands of operations per second, that would be most of the latency. */
+/* Called when the timerfd has expired, `late` times since the last read. A timerfd is used because
+ * libuv's timers have a resolution of milliseconds, which would be most of the latency with
+ * thousands of operations per second. */
 static void on_timer(void *owner, int events)
 {
     struct load *load = owner;
@@ -238,7 +239,7 @@ static int start_open_loop(struct load *load)
     load->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (!load->due || load->timer_fd < 0)
         return ERR_NOMEM;
-    /* interleaves the processes */
+    /* each process starts at its share of the interval, so that they alternate */
     uint64_t begin_ns =
         clock_mono_ns() + 1000000 + load->interval_ns / plan->options->processes * plan->process;
     load->next_due_ns = begin_ns;
@@ -282,7 +283,8 @@ static void on_starting(struct timer *timer)
     load->cpu_s = used_cpu_s();
 }
 
-/* An open loop waits for all operations that were scheduled while measuring. */
+/* Whether a scheduled operation has not ended. An open loop waits for all operations that were
+ * scheduled while measuring. */
 static bool is_anything_due(const struct load *load)
 {
     if (load->plan->options->rate <= 0)

@@ -42,7 +42,7 @@ struct load_plan {
     uint64_t start_ns, end_ns; /* when measuring starts and ends, CLOCK_MONOTONIC */
 };
 
-/* Runs until the end. Not 0: it could not run; result->why has the reason. */
+/* Runs until the end. If it could not run, returns a value other than 0 and sets result->why. */
 int load_run(const struct load_plan *plan, struct load_result *result);
 
 #endif

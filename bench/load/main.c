@@ -92,7 +92,7 @@ static void on_prepared(struct peer *peer, unsigned status, slice body, const ch
 }
 
 /* Runs in the parent, since the load processes inherit the captured values. Its loop is freed
- * before they are forked. */
+ * before the load processes are forked. */
 static int prepare(struct bench *bench, struct scenario *scenario, struct err *err)
 {
     struct preparing preparing = {.bench = bench, .scenario = scenario};
@@ -295,7 +295,8 @@ static int write_file(const char *path, const struct report *report,
     return is_written ? OK : err_set(err, ERR_IO, "%s: %s", path, strerror(errno));
 }
 
-/* Checked before the run, because the results would be lost if the file could not be written. */
+/* Checks before the run that the file can be written, because the results would otherwise be
+ * lost. */
 static int check_writable(const char *path, struct err *err)
 {
     FILE *file = path ? fopen(path, "ae") : NULL;

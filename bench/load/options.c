@@ -72,7 +72,7 @@ static int parse_var(struct load_options *options, const char *text, struct err 
     return OK;
 }
 
-/* "read" or "write:2" */
+/* Parses one scenario of the list: "read" or "write:2". */
 static int parse_scenario(struct load_options *options, slice word, struct err *err)
 {
     uint64_t weight = 1;
@@ -125,7 +125,7 @@ static int take_key(struct load_options *options, char *key, struct err *err)
     return OK;
 }
 
-/* One option and its value. */
+/* Parses one option and its value. */
 static int parse_one(struct load_options *options, const char *name, char *value, struct err *err)
 {
     const struct {

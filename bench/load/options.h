@@ -25,8 +25,8 @@ struct load_options {
     size_t scenario_count;
 };
 
-/* Parses the command line. Returns OK, or ERR_INVALID with a message. is_help: print the help
- * and exit with 0. */
+/* Parses the command line. Returns OK, or ERR_INVALID with a message. Sets *is_help if the caller
+ * has to print the help and exit with 0. */
 int load_options_parse(struct load_options *options, int argc, char **argv, bool *is_help,
                        struct err *err) MUST_CHECK;
 void load_options_print_help(void);

@@ -195,7 +195,7 @@ static void on_open(struct stream *stream, void *owner)
 static const struct stream_events open_events = {
     .on_open = on_open, .on_read = on_read, .on_eof = on_eof, .on_closed = on_closed};
 
-/* The TCP connection below a TLS session. */
+/* Called when the TCP connection below a TLS session is open. */
 static void on_tcp_open(struct stream *stream, void *owner)
 {
     struct peer *peer = owner;

@@ -39,7 +39,7 @@ extern const size_t report_percent_count;
 
 void report_print(const struct report *report);
 void report_write_json(const struct report *report, struct buf *out);
-/* One self-contained file: no script, no external resources. */
+/* Writes one self-contained file: no script, no external resources. */
 void report_write_html(const struct report *report, struct buf *out);
 
 #endif

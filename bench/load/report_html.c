@@ -115,7 +115,7 @@ static void x_label(struct buf *out, double x, const char *text)
                CHART_HEIGHT - MARGIN_BOTTOM + 16, text);
 }
 
-/* The number of operations by latency: bars over a logarithmic axis. */
+/* Draws the number of operations by latency: bars over a logarithmic axis. */
 static void write_histogram(const struct histogram *h, struct buf *out)
 {
     double counts[BARS_MAX], highest = 1;
@@ -150,7 +150,7 @@ static void write_histogram(const struct histogram *h, struct buf *out)
     buf_append(out, SLICE("</svg>"));
 }
 
-/* Latency over percentile, with the percentiles in nines (90, 99, 99.9 ...). */
+/* Draws the latency over the percentile, with the percentiles in nines (90, 99, 99.9 ...). */
 static void write_percentiles(const struct histogram *h, struct buf *out)
 {
     const struct axis x = {.min = 1, .max = 10000, .is_log = true}; /* 1 / (1 - part) */
@@ -177,7 +177,8 @@ static void write_percentiles(const struct histogram *h, struct buf *out)
 
 /* ---- the time line ---- */
 
-/* The value of second i; negative: unknown. server: the requested server figure, or NULL. */
+/* Returns the value to plot for second i; negative: unknown. server: the server figure to plot, or
+ * NULL for a figure of the client. */
 typedef double (*second_fn)(const struct report *report, size_t i,
                             const struct sampler_figure *server);
 

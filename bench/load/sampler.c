@@ -33,7 +33,7 @@ static double find(slice text, slice name)
     return -1;
 }
 
-/* "name{le="0.002"} 18" and so on; the counts in the text are cumulative. */
+/* Reads the buckets of a histogram: "name{le="0.002"} 18" and so on, with cumulative counts. */
 static double take_lags(struct sampler *sampler, slice text)
 {
     static const slice prefix = SLICE_INIT("sluice_loop_lag_seconds_bucket{le=\"");

@@ -15,12 +15,12 @@ struct sampler_figure {
                          * that has counted a turn since the last sample */
     const char *key;    /* in the JSON report */
     const char *title, *unit;
-    double factor;   /* to that unit */
+    double factor;   /* converts a sample to `unit` */
     bool is_counter; /* shown as a rate per second */
 };
 extern const struct sampler_figure sampler_figures[SAMPLER_FIGURES];
 
-/* As sampler_figures; negative: unknown. */
+/* Values in the order of sampler_figures; negative: unknown. */
 struct sample {
     double values[SAMPLER_FIGURES];
 };
@@ -37,7 +37,7 @@ struct sampler {
 
 void sampler_init(struct sampler *sampler, struct loop *loop, const struct peer_target *target,
                   slice key);
-/* Sends a request unless one is in progress. The reply is in `last` some time later. */
+/* Sends a request unless one is in progress. The reply is stored in `last` when it arrives. */
 void sampler_ask(struct sampler *sampler);
 void sampler_close(struct sampler *sampler);
 

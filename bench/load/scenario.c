@@ -320,8 +320,8 @@ void scenario_write(const struct scenario_step *step, const struct scenario_cont
         buf_append(out, SLICE("\r\n"));
         return;
     }
-    /* the length precedes the body, which has not been written yet, so it is a gap of fixed
-     * width */
+    /* the length comes before the body, which has not been written yet, so a gap of fixed width is
+     * left for it */
     buf_append(out, SLICE("Content-Type: application/json\r\nContent-Length: "));
     size_t gap = out->len;
     buf_append(out, SLICE("0000000\r\n\r\n"));

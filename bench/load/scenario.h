@@ -67,12 +67,12 @@ struct scenario {
     struct scenario_value values[SCENARIO_VALUES_MAX]; /* given with --var, or by prepare */
 };
 
-/* name: a built-in scenario, or a file if it has a '/' or ".json" in it. err names the file and the
- * position in it. */
+/* name: a built-in scenario, or a file if it contains '/' or ".json". A message in err names the
+ * file and the position. */
 int scenario_load(struct scenario *scenario, const char *name, struct err *err) MUST_CHECK;
 void scenario_deinit(struct scenario *scenario);
-/* Sets a value from outside; names that the scenario does not use are ignored. ERR_LIMIT,
- * ERR_INVALID. */
+/* Sets a value that was given on the command line; names that the scenario does not use are
+ * ignored. ERR_LIMIT, ERR_INVALID. */
 int scenario_set(struct scenario *scenario, slice name, slice text, struct err *err) MUST_CHECK;
 /* Checks that every name has a value, either given, or captured by a request before its first
  * use. ERR_INVALID names the first name without a value. */
@@ -84,7 +84,7 @@ struct scenario_context {
     slice host, key; /* the Host header and the API key */
     const struct scenario_value *values;
     uint64_t unique;
-    uint64_t connection; /* its number among those of all processes, from 0 */
+    uint64_t connection; /* number of the connection among those of all processes, from 0 */
 };
 /* Appends the complete request. */
 void scenario_write(const struct scenario_step *step, const struct scenario_context *context,
@@ -93,8 +93,8 @@ void scenario_write(const struct scenario_step *step, const struct scenario_cont
 enum scenario_verdict { SCENARIO_GO_ON, SCENARIO_AGAIN, SCENARIO_WRONG };
 /* Whether the step needs the body of its reply. */
 bool scenario_reads_body(const struct scenario_step *step);
-/* Checks a reply against the step and stores the captures in `values`. why describes the fault
- * of the reply. */
+/* Checks a reply against the step and stores the captures in `values`. If the reply is wrong, why
+ * says what is wrong with it. */
 enum scenario_verdict scenario_check_reply(const struct scenario_step *step, unsigned status,
                                            slice body, struct scenario_value *values,
                                            struct arena *arena, struct err *why);

@@ -10,7 +10,7 @@
 static bool matches(const char *pattern, const slice *segments, size_t count, slice params[2])
 {
     slice rest = slice_cstr(pattern);
-    /* Most patterns begin otherwise. */
+    /* Rejects most patterns by their first character. */
     if (*pattern != '*' && (!count || !segments->len || *pattern != *segments->ptr))
         return false;
     for (; rest.ptr && count; segments++, count--) {

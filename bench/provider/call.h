@@ -30,7 +30,7 @@ struct route {
     call_handler run;
     const char *scopes; /* the token needs one of these scopes; NULL: none */
     unsigned kind;      /* the app's kind of the object that the first parameter names */
-    const char *name;   /* in the ledger, for writes; other routes: if data describes them */
+    const char *name;   /* of a write: in the ledger; of other routes: in the app's data; or NULL */
 };
 
 struct call {
@@ -47,12 +47,13 @@ struct call {
     const char *app;         /* for the ledger */
 };
 
-/* The route of these segments; its parameters are id and id2. false: there is none. */
+/* Finds the route of these segments, and sets id and id2 to its parameters. Returns false if there
+ * is none. */
 bool call_route(struct call *call, const struct route *routes, size_t count, const slice *segments,
                 size_t segment_count);
-/* The JSON of the request, or the query of a GET. requests (NULL: not checked): the schema of
+/* Reads the JSON of the request, or the query of a GET. requests (NULL: not checked): the schema of
  * {name of the route: body}. ERR_INVALID: err says what the schema does not allow. Other errors:
- * the body is not JSON. */
+ * the body is not valid JSON. */
 int call_body(struct call *call, const struct schema *requests, struct err *err) MUST_CHECK;
 bool call_reply(struct call *call, unsigned status, const struct json *value);
 /* Records that the route's write was carried out. */

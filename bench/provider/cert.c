@@ -71,7 +71,7 @@ static int set_names(mbedtls_x509write_cert *cert)
     return mbedtls_x509write_crt_set_subject_alternative_name(cert, &name);
 }
 
-/* The certificate of `key` as PEM, signed by `issuer_key`. */
+/* Makes the certificate of `key` as PEM, signed by `issuer_key`. */
 static bool make_cert(mbedtls_pk_context *key, mbedtls_pk_context *issuer_key, bool is_ca,
                       char pem[PEM_BYTES_MAX])
 {
@@ -125,7 +125,8 @@ int cert_make(const char *dir, struct cert_files *files, struct err *err)
 {
     static const char *const names[] = {"ca.pem", "cert.pem", "cert.key"};
     char *paths[] = {files->ca, files->cert, files->key};
-    char whole[PATH_MAX]; /* clients that read the ready file may run in another folder */
+    char whole[PATH_MAX]; /* an absolute path, since clients that read the ready file may run in
+                             another folder */
     char ca_pem[PEM_BYTES_MAX], key_pem[PEM_BYTES_MAX];
     struct buf chain;
     if ((mkdir(dir, 0700) != 0 && errno != EEXIST) || !realpath(dir, whole))

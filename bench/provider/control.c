@@ -63,7 +63,7 @@ static bool reset(struct call *call)
     return done(call, "reset");
 }
 
-/* All mails, newest first, in a short form of our own. */
+/* Replies with all mails, newest first, in a short form that Gmail does not have. */
 static bool get_mails(struct call *call)
 {
     static const char *const fields[] = {"From", "To", "Cc", "Subject", "Message-ID"};
@@ -95,7 +95,7 @@ static bool post_mail(struct call *call)
     return call_reply(call, 200, &out);
 }
 
-/* The form is that of --token. The token is accepted from now on, like a token that an
+/* The body has the form of --token. The token is accepted from now on, like a token that an
  * authorization server has just issued. */
 static bool post_token(struct call *call)
 {

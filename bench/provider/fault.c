@@ -22,8 +22,8 @@ struct faults {
     uint64_t changes;
 };
 
-/* The value of a kind is its word, or true if it has no word or its word is the member's first.
- * The value of other kinds is a number or an object. */
+/* The member of an action that names each kind. Its value is the kind's word, if there is one, or
+ * true, if is_true is set. Otherwise it is a number or an object. */
 static const struct {
     const char *member, *word;
     bool is_true;
@@ -68,7 +68,7 @@ uint64_t faults_changes(const struct faults *faults)
     return faults->changes;
 }
 
-/* An unknown member is an error: a misspelt rule would match nothing, and its test would prove
+/* Refuses an unknown member: a misspelt rule would match nothing, and its test would prove
  * nothing. */
 static int check_members(const struct json *object, const char *names, const char *where,
                          struct err *err)
@@ -105,7 +105,7 @@ static enum fault_kind find_kind(const struct json *action)
     return FAULT_NONE;
 }
 
-/* The action, which lives as long as the fault. */
+/* Reads a rule's action, which must live as long as the fault. */
 static int read_action(struct arena *arena, const struct json *action, struct fault *fault,
                        struct err *err)
 {

@@ -5,17 +5,18 @@
  *   {"rules": [{"match": {"method": "POST", "path_prefix": "/gmail/", "token": "ya29..."},
  *               "count": 2, "skip": 0, "action": {...}}]}
  *
- * Action, one kind, and latency_ms with any of them or alone:
- *   {"latency_ms": 200}                  wait, then answer as ever
+ * An action has one of these kinds, latency_ms, or both:
+ * {"latency_ms": 200} wait, then answer as usual
  *   {"hold": true}                       wait for the next change of the rules (PUT, DELETE,
- * reset), then answer as ever, or with the given status
+ * reset), then answer as usual, or with the given status
  *   {"status": 429, "retry_after": 3, "body": {...} | "text", "executed": false}
  *   {"reset": "before" | "after" | "mid_body"}
  *   {"slow_body": {"bytes": 10, "interval_ms": 50}}
  *   {"endless_body": true}  {"close_after_headers": true}  {"garbage": true}
  *   {"hang": "before" | "after"}
- * "before": the request is not carried out; "after", "mid_body" and the kinds of bodies: it is, and
- * the ledger has it. A status is answered instead of carrying it out, unless executed is true.
+ * "before": the request is not carried out. "after", "mid_body" and the other kinds that change the
+ * body: it is carried out and entered in the ledger. "status": it is carried out only if executed
+ * is true.
  */
 #ifndef PROVIDER_FAULT_H
 #define PROVIDER_FAULT_H
@@ -45,19 +46,19 @@ struct fault {
     bool is_held;                  /* until the rules change */
     int64_t status, retry_after_s; /* retry_after_s -1: none */
     bool is_executed;              /* status: carries the request out first */
-    slice body; /* status: {NULL, 0} for the app's own shape; lives as long as the rules */
+    slice body; /* status: SLICE_NONE for the error shape of the app; lives as long as the rules */
     bool is_body_json;
     int64_t slow_bytes, slow_interval_ms;
 };
 
 struct faults *faults_new(void);
 void faults_free(struct faults *faults);
-/* Replaces all rules by those of a document. On an error, nothing changes. */
+/* Replaces all rules with those of a document. On an error, nothing changes. */
 int faults_set(struct faults *faults, const struct json *document, struct err *err) MUST_CHECK;
 void faults_clear(struct faults *faults);
 /* The number of times the rules have been replaced. When it changes, held replies are sent. */
 uint64_t faults_changes(const struct faults *faults);
-/* The fault for this request, which counts against the maximum of its rule; NULL: none. */
+/* The fault for this request, which counts toward the `count` of its rule; NULL: none. */
 const struct fault *faults_take(struct faults *faults, const struct provider_request *request);
 void faults_write(struct json_writer *w, const struct faults *faults);
 

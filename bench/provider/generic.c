@@ -43,7 +43,8 @@ static void echo(struct call *call)
     buf_deinit(&encoded);
 }
 
-/* n bytes, each the low byte of its offset, so that a gap or a wrong order can be detected. */
+/* Replies with that many bytes, each the low byte of its offset, so that a gap or a wrong order can
+ * be detected. */
 static void bytes(struct call *call, uint64_t count)
 {
     reply_text(call->reply, 200, SLICE("application/octet-stream"), SLICE_NONE);

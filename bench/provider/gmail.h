@@ -1,7 +1,7 @@
 /*
- * The Gmail-shaped mailbox of one account. A thread's record is the parent of those of its mails,
- * in order of time. Labels and settings are also records. gmail.json has the initial state, the
- * shapes of replies and the errors.
+ * The Gmail-shaped mailbox of one account. A thread's record is the parent of the records of its
+ * mails, which are in order of time. Labels and settings are also records. gmail.json has the
+ * initial state, the shapes of replies and the errors.
  */
 #ifndef PROVIDER_GMAIL_H
 #define PROVIDER_GMAIL_H
@@ -32,7 +32,7 @@ enum gmail_kind {
     GMAIL_NONE
 };
 
-/* The keys of their lists. */
+/* The key of the list of each kind in a reply. */
 extern const char *const gmail_kind_names[];
 
 /* The fields that a search can name. Each text is prepared: lower case, every run of other bytes
@@ -61,7 +61,7 @@ struct gmail {
     struct arena arena;
     const struct json *data;
     struct schema *requests;        /* schema of {route: body} */
-    struct shapes shapes, parts;    /* parts: those of the first mails, in order */
+    struct shapes shapes, parts;    /* parts: the members of the initial mails, in order */
     struct store store;             /* order: mails, the newest first */
     struct list kinds[GMAIL_KINDS]; /* order of the records of other kinds */
     uint64_t history_id;
@@ -74,7 +74,7 @@ struct gmail {
 struct gmail *gmail_new(struct provider *provider);
 void gmail_free(struct gmail *gmail);
 void gmail_seed(struct gmail *gmail, int64_t now_us);
-/* Records other than mails. */
+/* Adds a record of any kind but a mail. */
 struct record *gmail_add(struct gmail *gmail, enum gmail_kind kind, slice id,
                          const struct json *json);
 
@@ -86,7 +86,8 @@ struct gmail_new {
     struct json labels;    /* ids of the labels */
     bool is_made;
 };
-/* NULL: see err (ERR_SYNTAX if the mail cannot be parsed). */
+/* Inserts a mail. Returns NULL and sets *err on failure (ERR_SYNTAX if the mail cannot be
+ * parsed). */
 struct record *gmail_insert(struct gmail *gmail, const struct gmail_new *mail,
                             struct err *err) MUST_CHECK;
 /* POST /__control/mail: a mail arrives now. */
@@ -107,8 +108,8 @@ static inline struct gmail_mail *gmail_mail(const struct record *mail)
 
 /* ---- search (gmail_search.c) ---- */
 
-/* Whether a mail is found by `q`, which never fails, whatever a person types. Mails in the trash
- * or in spam are only found if the text asks for that, or with shows_hidden. */
+/* Whether the search `q` finds the mail. Any text is a valid search. Mails in the trash or in spam
+ * are only found if the text asks for that, or with shows_hidden. */
 bool gmail_matches(const struct gmail *gmail, const struct record *mail, slice q, int64_t now_us,
                    bool shows_hidden);
 /* Prepares text as in gmail_mail.words. */

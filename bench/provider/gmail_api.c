@@ -69,7 +69,7 @@ static bool not_found(struct call *call)
     return gmail_error_plain(call, 404);
 }
 
-/* One more write, done. */
+/* Records that a removal was carried out, and replies. */
 static bool removed(struct call *call, slice id, slice marker)
 {
     call_record(call, id, marker);
@@ -277,7 +277,7 @@ static bool list(struct call *call)
         listing.shows_hidden |= slice_has_word(SLICE("TRASH SPAM"), label);
     }
     bool is_behind = !after.len;
-    /* Mails after the page are only counted, up to the maximum of the estimate. */
+    /* Mails after the page are only counted, up to ESTIMATE_MAX. */
     RECORD_EACH(&gmail->store.order, mail, order_link) {
         bool is_token = slice_eq_cstr(after, mail->id);
         if (more && items.count + more >= ESTIMATE_MAX)
@@ -367,7 +367,7 @@ static bool delete_mails(struct call *call)
 
 /* ---- sending, drafts: a mail comes as base64url in `raw` ---- */
 
-/* A mail that a request contains, or sends. */
+/* A mail that a request contains or causes to be sent. */
 struct letter {
     struct gmail_new new;
     struct mime_part head;
@@ -378,8 +378,8 @@ static bool unreadable(struct call *call, const struct err *err)
     return bad(call, "The message could not be parsed: %s", err->text);
 }
 
-/* message is the JSON that contains the mail. It may omit what the letter has. false: the
- * request has been answered. */
+/* message is the JSON that contains the mail. It may omit what the letter already has. Returns
+ * false if it has answered the request. */
 static bool read_letter(struct call *call, const struct json *message, struct letter *letter)
 {
     struct gmail_new *new = &letter->new;
@@ -406,7 +406,8 @@ static bool read_letter(struct call *call, const struct json *message, struct le
     return mime_read_head(call->arena, &raw, &letter->head, &err) == OK || unreadable(call, &err);
 }
 
-/* The mail with the headers that Gmail adds when it sends. NULL: the request has been answered. */
+/* Inserts the mail, with the headers that Gmail adds when it sends. Returns NULL if it has answered
+ * the request. */
 static struct record *insert(struct call *call, struct letter *letter)
 {
     struct gmail *gmail = call->provider->gmail;
@@ -498,7 +499,7 @@ static bool write_draft(struct call *call)
     return mail && reply_new(call, mail, GMAIL_A_DRAFT);
 }
 
-/* The draft is deleted and a new message with SENT takes its place. A `message` in the request
+/* Deletes the draft, and adds a new message with SENT in its place. A `message` in the request
  * replaces the draft's content. */
 static bool send_draft(struct call *call)
 {
@@ -514,7 +515,7 @@ static bool send_draft(struct call *call)
 
 /* ---- labels, profile, settings ---- */
 
-/* {key: [...]}, or {} if the list is empty, as Gmail does. */
+/* Replies with {key: [...]}, or with {} if the list is empty, as Gmail does. */
 static bool list_records(struct call *call)
 {
     struct json items = json_array(), out = json_object();
@@ -616,7 +617,7 @@ static bool delete_record(struct call *call)
 #define LABEL_VIEW     READ_SCOPES " labels"
 #define LABEL_SCOPES   MODIFY_SCOPES " labels"
 
-/* After users/{userId}/. */
+/* The paths after users/{userId}/. */
 static const struct route routes[] = {
     {GET, "messages", list, READ_SCOPES, GMAIL_MESSAGE, "list"},
     {POST, "messages/send", send_mail, SEND_SCOPES, GMAIL_NONE, "messages.send"},
@@ -700,8 +701,8 @@ static bool find_draft(struct call *call)
     return call->record || not_found(call);
 }
 
-/* Finds the record of the id in the path or the body, and the ids of the mails to change. false:
- * answered. */
+/* Finds the record of the id in the path or the body, and the ids of the mails to change. Returns
+ * false if it has answered the request. */
 static bool find_target(struct call *call)
 {
     unsigned kind = call->route->kind;

@@ -22,7 +22,8 @@ struct search {
     bool wants_hidden; /* the text itself asks for the trash or spam */
 };
 
-/* The word before a colon, and how the value after it is parsed. number: a field, or a sign. */
+/* An operator: the word before a colon, and how the value after it is parsed. number: the field to
+ * search, or a sign. */
 struct prefix {
     const char *name;
     bool (*read)(struct search *s, const struct prefix *op, slice value);
@@ -51,7 +52,7 @@ slice gmail_words_of(struct arena *arena, slice text)
     return slice_of(out, len);
 }
 
-/* Whether prepared words begin with those of the value, which begins with a word. */
+/* Whether the prepared words begin with the words of the value, which begins with a word. */
 static bool words_at(slice words, slice value)
 {
     size_t at = 0;
@@ -65,7 +66,7 @@ static bool words_at(slice words, slice value)
     return true;
 }
 
-/* The value's words next to each other; a value without words is not a condition. */
+/* Searches for the value's words next to each other. A value without words is not a condition. */
 static bool words_term(struct search *s, const struct prefix *op, slice value)
 {
     slice words = s->mail->words[op->number];
@@ -87,7 +88,7 @@ static bool has_label(struct search *s, slice name)
     return label && gmail_has(s->record, id);
 }
 
-/* in:, label: and is: name a label. */
+/* The operators in:, label: and is:, whose value is the name of a label. */
 static bool label_term(struct search *s, const struct prefix *op, slice value)
 {
     (void)op;
@@ -111,7 +112,7 @@ static bool at_time(const struct search *s, const struct prefix *op, int64_t tim
     return op->number > 0 ? s->mail->time_ms >= time_ms : s->mail->time_ms < time_ms;
 }
 
-/* "2026/01/31", "2026-1-31", "01/31/2026" or seconds since 1970. */
+/* Accepts "2026/01/31", "2026-1-31", "01/31/2026" and seconds since 1970. */
 static bool date_term(struct search *s, const struct prefix *op, slice value)
 {
     uint64_t n[3] = {0};
@@ -130,7 +131,7 @@ static bool date_term(struct search *s, const struct prefix *op, slice value)
                    time_days_from_civil((int64_t)year, (unsigned)month, (unsigned)day) * 86400000);
 }
 
-/* newer_than:7d, older_than:2m; days, months of 30, years of 365, and hours. */
+/* newer_than:7d, older_than:2m: ages in days, months of 30 days, years of 365 days, or hours. */
 static bool age_term(struct search *s, const struct prefix *op, slice value)
 {
     static const char letters[] = "hdmy";
@@ -173,7 +174,7 @@ static slice word_ahead(const struct search *s)
     return slice_first(s->rest, len);
 }
 
-/* Consumes that word if it comes next. */
+/* Consumes the word if it comes next. */
 static bool take_word(struct search *s, slice word)
 {
     s->rest = slice_trim(s->rest);
@@ -186,7 +187,7 @@ static bool take_word(struct search *s, slice word)
 static enum verdict read_list(struct search *s, const struct prefix *op, char closing,
                               unsigned depth);
 
-/* What an operator applies to. */
+/* Parses the value of an operator: a word, a quotation or a group. */
 static enum verdict read_value(struct search *s, const struct prefix *op, unsigned depth)
 {
     char c = s->rest.len ? s->rest.ptr[0] : ')';
@@ -214,7 +215,7 @@ static enum verdict read_term(struct search *s, const struct prefix *op, unsigne
     slice behind = word_ahead(s);
     slice name = slice_split(&behind, ':');
     for (size_t i = 0; behind.ptr && name.len && i < ARRAY_LEN(prefixes); i++) {
-        bool may_be = prefixes[i].name[0] == ascii_lower(*name.ptr); /* most begin otherwise */
+        bool may_be = prefixes[i].name[0] == ascii_lower(*name.ptr); /* false for most prefixes */
         if (!may_be || !slice_eq_nocase(name, slice_cstr(prefixes[i].name)))
             continue;
         op = &prefixes[i];

@@ -147,7 +147,7 @@ static slice make_snippet(struct arena *arena, slice text)
     return arena_take(arena, &out);
 }
 
-/* All texts that a search scans, prepared once. */
+/* Prepares all texts that a search scans. */
 static void prepare_words(struct arena *arena, struct gmail_mail *mail, slice body)
 {
     const struct mime_part *payload = &mail->payload;
@@ -249,7 +249,7 @@ struct record *gmail_insert(struct gmail *gmail, const struct gmail_new *new, st
     while (gmail->store.made_count >= gmail->store.made_max)
         gmail_delete(gmail, LIST_ITEM(gmail->store.made.next, struct record, made_link));
     while (!id.ptr || store_find(&gmail->store, id)) {
-        /* Like Google's: milliseconds in the high bits, so that ids grow with time. */
+        /* Like Google's ids: milliseconds in the high bits, so that ids grow with time. */
         uint64_t high = (uint64_t)(new->time_ms) << 20;
         (void)snprintf(room, sizeof(room), "%016llx",
                        (unsigned long long)(high | rng_below(&gmail->provider->rng, 1 << 20)));

@@ -25,11 +25,11 @@ struct late {
     struct list link; /* host->late */
     struct timer timer;
     struct provider_reply reply;
-    slice body; /* what is left of it */
+    slice body; /* the part that has not been sent */
     struct fault fault;
 };
 
-/* ---- replies as they should be ---- */
+/* ---- correct replies ---- */
 
 static const struct http_header *headers_of(const struct provider_reply *reply, size_t *count)
 {
@@ -45,21 +45,22 @@ static void give(struct http_exchange *exchange, const struct provider_reply *re
     http_reply(exchange, reply->status, headers, count, body);
 }
 
-/* ---- and as they should not ---- */
+/* ---- faulty replies ---- */
 
 static bool has_body(const struct provider_reply *reply)
 {
     return reply->status != 204 && reply->status != 304;
 }
 
-/* The bytes of a reply, some of which may be missing; false: the client has disconnected. */
+/* Sends the bytes of a reply, some of which may be missing. Returns false if the client has
+ * disconnected. */
 static bool send_raw(struct http_exchange *exchange, slice bytes, bool closes)
 {
     http_reply_begin_raw(exchange, closes);
     return http_reply_chunk(exchange, bytes) == OK;
 }
 
-/* A head as http_reply makes it, of a body of body_bytes. */
+/* Returns a head such as http_reply writes for a body of body_bytes. */
 static slice make_head(struct http_exchange *exchange, const struct provider_reply *reply,
                        size_t body_bytes)
 {
@@ -156,8 +157,8 @@ static void let_go(struct host *host)
     }
 }
 
-/* Sends the reply later, or begins it now and continues later. Of a reply that is to be cut off,
- * it sends only half. */
+/* Sends the reply later, or begins it now and continues later. If the reply has to be cut off, only
+ * half of it is sent. */
 static void put_off(struct host *host, struct http_exchange *exchange,
                     const struct provider_reply *reply, slice body, const struct fault *fault)
 {
@@ -195,7 +196,8 @@ static void deliver(struct host *host, struct http_exchange *exchange,
                     const struct provider_reply *reply, const struct fault *fault)
 {
     slice body = arena_dup(&exchange->arena, buf_slice(reply->body));
-    bool is_whole = buf_is_ok(reply->body) && body.ptr; /* not longer than a reply may be */
+    /* false: the body is longer than a reply may be, or out of memory */
+    bool is_whole = buf_is_ok(reply->body) && body.ptr;
     buf_shrink(reply->body, BODY_KEPT_BYTES);
     if (!is_whole || fault->kind == FAULT_RESET_BEFORE || fault->kind == FAULT_RESET_AFTER)
         reset(exchange);

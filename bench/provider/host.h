@@ -11,7 +11,7 @@
 #include "provider/tls_server.h"
 
 enum {
-    HOST_CONNECTIONS_MAX = 20000, /* also the maximum of replies that wait */
+    HOST_CONNECTIONS_MAX = 20000, /* also the maximum number of delayed replies */
     HOST_WRITE_BYTES_MAX = PROVIDER_REPLY_BYTES_MAX + 1024 * 1024,
 };
 
@@ -24,7 +24,8 @@ struct host {
     struct buf body; /* the body of the reply that is being built */
 };
 
-/* Listens. provider and tls are borrowed for its life. On an error, deinit is harmless. */
+/* Listens. provider and tls are borrowed for its life. host_deinit may be called even if this
+ * fails. */
 int host_init(struct host *host, struct loop *loop, struct provider *provider,
               struct tls_server *tls, slice address, struct err *err) MUST_CHECK;
 /* Closes all connections with a reset; the loop's closing turns free them. */

@@ -55,7 +55,7 @@ struct app {
 
 static struct app app; /* global: a signal handler gets no other pointer */
 
-/* The variable that gets the value of an option. */
+/* Stores the value of an option in its variable. */
 static int take_option(struct options *options, slice name, const char *value, struct err *err)
 {
     const struct {
@@ -95,7 +95,7 @@ static int take_option(struct options *options, slice name, const char *value, s
                : err_set(err, ERR_LIMIT, "too many --token options");
 }
 
-/* "--name value" and "--name=value". */
+/* Reads options in the forms "--name value" and "--name=value". */
 static int read_options(int argc, char **argv, struct options *options, struct err *err)
 {
     int status = OK;

@@ -63,7 +63,8 @@ static void decode_quoted(struct buf *out, slice text, bool is_header)
     }
 }
 
-/* White space is skipped. If the rest has an invalid character, nothing is decoded. */
+/* Decodes base64. White space is skipped. If the rest has an invalid character, nothing is
+ * decoded. */
 static void decode_lines(struct buf *out, slice text)
 {
     struct buf digits;
@@ -149,7 +150,8 @@ static slice extended_value(struct arena *arena, slice value)
     return to_utf8(arena, is_ok ? text : value);
 }
 
-/* Parameter of a structured header, "text/plain; charset=utf-8"; "" when absent. */
+/* Returns a parameter of a structured header such as "text/plain; charset=utf-8"; "" if it is
+ * absent. */
 static slice param(struct arena *arena, slice value, const char *name)
 {
     slice_split(&value, ';');
@@ -284,8 +286,8 @@ static ptrdiff_t find_delimiter(slice text, slice mark, bool *is_last)
     }
 }
 
-/* Text begins with the line end before it. The line end before a delimiter belongs to the delimiter
- * (RFC 2046 5.1.1); the last part may lack one. */
+/* text includes the line end before its first line, since the line end before a delimiter belongs
+ * to the delimiter (RFC 2046 5.1.1). The delimiter after the last part may be missing. */
 static int read_multipart(struct reading *r, slice text, slice id, unsigned depth,
                           struct mime_part *part, struct json *parts)
 {
@@ -315,7 +317,8 @@ static int read_multipart(struct reading *r, slice text, slice id, unsigned dept
     return OK;
 }
 
-/* The form of Gmail's MessagePart; the bytes of an attachment are a separate resource. */
+/* Writes the part in the form of Gmail's MessagePart. The bytes of an attachment are a separate
+ * resource. */
 static void shape(struct reading *r, slice id, struct mime_part *part, struct json parts)
 {
     struct arena *arena = r->arena;

@@ -1,9 +1,9 @@
 /*
  * The Notion-shaped workspace (API version 2026-03-11): pages, databases, data sources, blocks,
  * comments. The children of a page are its blocks, sub-pages, databases and comments in order.
- * Those of a database are its data sources, and those of a data source are its pages, newest first.
- * notion.json has the users, the shape of a new object of each kind, the errors, the allowed
- * contents of requests, and the requests that create the initial state.
+ * The children of a database are its data sources, and the children of a data source are its pages,
+ * newest first. notion.json has the users, the shape of a new object of each kind, the errors, the
+ * allowed contents of requests, and the requests that create the initial state.
  */
 #ifndef PROVIDER_NOTION_H
 #define PROVIDER_NOTION_H
@@ -61,8 +61,8 @@ bool notion_is_block(const struct record *record);
 bool notion_get(struct call *call);
 /* Records in the ledger that a write was carried out, and replies with the record. */
 bool notion_done(struct call *call, const struct record *record);
-/* The items that page_size and start_cursor select. false: there is no such cursor, and the
- * request has been answered. */
+/* Replies with the items that page_size and start_cursor select. Returns false if there is no such
+ * cursor, for which it has answered with an error. */
 bool notion_list(struct call *call, const char *type, const struct json *items);
 
 /* Converts any form of an id (with or without dashes, upper or lower case) to the canonical
@@ -76,11 +76,12 @@ const char *notion_kind_name(unsigned kind);
 
 /* Replaces the record's object, and marks the record as edited, and also the page of a block. */
 void notion_edit(struct call *call, struct record *record, struct json *object);
-/* Replaces the record's object with that of the request, and replies with it. Returns true. */
+/* Replaces the record's object with call->object, and replies with it. Returns true. */
 bool notion_save(struct call *call);
 bool notion_is_gone(const struct record *record); /* the record, or one that contains it, is
                                                    * archived */
-/* false: the record or one above it is archived and stays so; the request has been answered. */
+/* Returns false, and answers the request, if the record or one that contains it is archived and
+ * stays archived. */
 bool notion_is_editable(struct call *call, const struct record *record);
 /* Adds blocks to parent, before a sibling, or at the end if it is NULL. */
 void notion_blocks_add(struct call *call, struct record *parent, struct list *before,
@@ -97,10 +98,10 @@ struct json notion_value(struct call *call, const char *type, const struct json 
 slice notion_label(struct arena *arena, const struct json *object);
 /* The property with that name or id, or NULL. */
 const struct json *notion_property(const struct record *record, slice name_or_id);
-/* Changes a schema as a request says. false: the request has been answered. */
+/* Changes a schema as a request says. Returns false if it has answered the request. */
 bool notion_schema_read(struct call *call, struct json *schema, const struct json *input);
-/* Values for a page below `source` (NULL: only a title): those of input, otherwise those that
- * the page has, otherwise empty values. */
+/* Values for a page below `source` (NULL: only a title): the values in input, otherwise the values
+ * that the page has, otherwise empty values. */
 bool notion_values_read(struct call *call, struct record *source, struct json *page,
                         const struct json *input);
 /* What filters and sorts compare: a text, a number, a boolean, a list of texts, or null. */

@@ -262,8 +262,8 @@ static bool read_body(struct call *call)
            fail(call, 400, SLICE("invalid_json"), SLICE("Error parsing JSON body."));
 }
 
-/* The object of the path. Pages and databases are also blocks. false: the request has been
- * answered. */
+/* Finds the object that the path names. Pages and databases are also blocks. Returns false if it
+ * has answered the request. */
 static bool find_record(struct call *call)
 {
     unsigned kind = call->route->kind;
@@ -296,7 +296,7 @@ void notion_handle(struct call *call)
 
 /* ---- the first state ---- */
 
-/* One request of an entry whose expressions were evaluated. */
+/* Carries out one request of an entry whose expressions have been evaluated. */
 static void seed_one(struct provider *provider, const struct json *entry, int64_t now_us,
                      struct arena *arena)
 {
@@ -325,7 +325,7 @@ void notion_seed(struct provider *provider, int64_t now_us)
     const struct json *entries = JSON_GET(provider->notion->data, "seed");
     for (uint32_t i = 0; i < entries->count; i++) {
         struct arena arena;
-        const struct json *rows = JSON_GET(json_at(entries, i), "each"); /* or it alone */
+        const struct json *rows = JSON_GET(json_at(entries, i), "each"); /* NULL: one request */
         arena_init(&arena, 1024 * 1024);
         for (uint32_t k = 0; k < (rows ? rows->count : 1); k++) {
             struct json scope = OBJECT(&arena, "row now_s", rows ? *json_at(rows, k) : json_null,

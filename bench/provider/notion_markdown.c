@@ -72,7 +72,7 @@ static struct json read_line(struct arena *arena, slice line, slice *rest, slice
     return content;
 }
 
-/* The lines at this depth, where deeper lines become children of the line above them. */
+/* Reads the lines at this depth. Deeper lines become children of the line above them. */
 static struct json read_level(struct arena *arena, slice *rest, size_t depth)
 {
     struct json list = json_array();
@@ -108,7 +108,8 @@ struct json notion_markdown_read(struct arena *arena, slice text)
 
 /* ---- writing ---- */
 
-/* The line or lines of one block without its children; false: it has no form in Markdown. */
+/* Writes the line or lines of one block without its children. Returns false if the block has no
+ * form in Markdown. */
 static bool write_block(struct buf *out, const struct record *block)
 {
     slice type = json_get_str(&block->json, SLICE("type"));

@@ -41,7 +41,7 @@ static struct json new_id(struct call *call)
     return seeded.len ? json_string_dup(call->arena, seeded) : notion_id_random(call);
 }
 
-/* A new object below parent, without content; draws its id. */
+/* Makes a new object below parent, without content and with a new id. */
 static struct json shape(struct call *call, enum notion_kind kind, const struct record *parent)
 {
     struct json id = new_id(call), now = json_string(now_text(call));
@@ -77,7 +77,8 @@ static void keep(struct call *call, struct record *record, struct json *object)
     record_set(record, object, label);
 }
 
-/* A record of a filled shape, last below parent (in a data source first). */
+/* Adds a record for a complete object, as the last child of parent (in a data source as the
+ * first). */
 static struct record *add(struct call *call, enum notion_kind kind, struct record *parent,
                           struct json *object)
 {
@@ -136,7 +137,7 @@ bool notion_is_editable(struct call *call, const struct record *record)
 
 /* ---- what a body may change ---- */
 
-/* The members that the object has and the body names. */
+/* Copies into the object the members of the body that the object also has. */
 static void read_members(struct call *call, struct json *object)
 {
     static const char *const keys[] = {"title", "description", "rich_text", "icon",
@@ -149,7 +150,8 @@ static void read_members(struct call *call, struct json *object)
     }
 }
 
-/* The record of body.parent; NULL: the workspace. false: the request has been answered. */
+/* Sets *out to the record that body.parent names, or to NULL for the workspace. Returns false if it
+ * has answered the request. */
 static bool read_parent(struct call *call, struct record **out)
 {
     static const char *const keys[] = {"page_id", "database_id", "data_source_id"};
@@ -164,7 +166,7 @@ static bool read_parent(struct call *call, struct record **out)
     return true;
 }
 
-/* The parent of a page. A database means its only data source. */
+/* Like read_parent, for a page. A database stands for its only data source. */
 static bool read_page_parent(struct call *call, struct record **out)
 {
     size_t count = 0;
@@ -186,8 +188,8 @@ static bool read_page_parent(struct call *call, struct record **out)
 
 /* ---- pages ---- */
 
-/* The members that the body may change in a page below parent. false: the request has been
- * answered. */
+/* Reads the members that the body may change in a page below parent. Returns false if it has
+ * answered the request. */
 static bool read_page(struct call *call, struct record *parent, struct json *page)
 {
     read_members(call, page);
@@ -232,7 +234,8 @@ static bool page_move(struct call *call)
     return true;
 }
 
-/* Text, people and relations are returned as a list of items, each with a single value. */
+/* Replies with a property. Text, people and relations are a list of items, each with a single
+ * value. */
 static bool page_property(struct call *call)
 {
     const struct json *property = notion_property(call->record, call->id2);
@@ -285,7 +288,7 @@ static bool database_create(struct call *call)
     return notion_done(call, database);
 }
 
-/* Only sets members. Also used for blocks and pages. */
+/* Sets the members that the body has. Also used for blocks and pages. */
 static bool update(struct call *call)
 {
     read_members(call, &call->object);
@@ -453,7 +456,7 @@ static bool users_list(struct call *call)
     return notion_list(call, "user", JSON_GET(call->provider->notion->data, "users"));
 }
 
-/* Without an id: the bot itself. */
+/* Without an id, replies with the bot itself. */
 static bool user_get(struct call *call)
 {
     char text[UUID_TEXT_LEN + 1];
@@ -484,7 +487,7 @@ static bool comment_create(struct call *call)
     struct record *record = NULL;
     if (!discussion.len && !read_parent(call, &record))
         return false;
-    /* What the discussion is about. */
+    /* Finds what the discussion is about. */
     MAP_EACH(&call->provider->notion->store.records, slot) {
         struct record *comment = discussion.len ? slot->value : NULL;
         if (comment && slice_eq(json_get_str(&comment->json, SLICE("discussion_id")), discussion))

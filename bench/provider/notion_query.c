@@ -47,7 +47,7 @@ struct leaf {
     const struct json *operand;
 };
 
-/* false: the filter has no known condition. */
+/* Reads a condition. Returns false if the filter has no known condition. */
 static bool read_leaf(const struct json *filter, struct leaf *leaf)
 {
     *leaf = (struct leaf){.property = json_get_str(filter, SLICE("property"))};
@@ -71,7 +71,7 @@ static int order_of(const struct json *value, const struct json *operand)
     int order = !json_equal(value, operand);
     if (json_is_number(value) && json_is_number(operand))
         order = json_number_cmp(value, operand);
-    else if (text.ptr) /* compared with a day: a time counts as its day */
+    else if (text.ptr) /* compared with a day: only the day of a time counts */
         order = slice_cmp(other.len == 10 ? slice_first(text, 10) : text, other);
     return order < 0 ? BELOW : order > 0 ? ABOVE : SAME;
 }
@@ -114,7 +114,7 @@ static bool holds(const struct leaf *leaf, const struct json *value,
     return order_of(value, &from) != BELOW && order_of(value, &to) != ABOVE;
 }
 
-/* Whether the filter fits the schema. false: the request has been answered. */
+/* Whether the filter fits the schema. If not, it answers the request. */
 static bool check(struct call *call, const struct json *filter)
 {
     const struct json *any = JSON_GET(filter, "or"), *parts = any ? any : JSON_GET(filter, "and");
@@ -193,7 +193,7 @@ static struct sorted with_keys(struct call *call, const struct record *page, siz
     return out;
 }
 
-/* Empty values are last, whatever the direction. */
+/* Compares two pages by the sorts. Empty values are last in both directions. */
 static int compare(const void *one, const void *other)
 {
     const struct sorted *a = one, *b = other;
@@ -209,7 +209,8 @@ static int compare(const void *one, const void *other)
     return a->index < b->index ? -1 : 1;
 }
 
-/* Without sorts the pages are listed in their stored order, the newest first. */
+/* Replies to a query. Without sorts, the pages are listed in their stored order, the newest
+ * first. */
 bool notion_source_query(struct call *call)
 {
     const struct json *filter = call_get(call, "filter"), *sorts = call_get(call, "sorts");
@@ -242,7 +243,7 @@ bool notion_source_query(struct call *call)
 
 /* ---- search ---- */
 
-/* Every word of the query begins a word of the title, whatever its case. */
+/* Whether each word of the query is the beginning of a word of the title. Case is ignored. */
 static bool title_matches(slice title, slice query)
 {
     while (query.len) {

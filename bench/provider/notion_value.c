@@ -84,7 +84,8 @@ static struct json find_option(struct call *call, const struct json *options,
                   json_string(color.len ? color : SLICE("default")));
 }
 
-/* The configuration with ids for its options; an option that is named again keeps its id. */
+/* Returns the configuration with an id for each option. An option that also occurs in `former`
+ * keeps its id. */
 static struct json read_config(struct call *call, slice type, const struct json *input,
                                const struct json *former)
 {
@@ -98,7 +99,7 @@ static struct json read_config(struct call *call, slice type, const struct json 
 }
 
 /* Applies one entry of a schema: null removes the property, a name renames it, a type adds or
- * changes it. It moves to the end. */
+ * changes it. The changed property moves to the end. */
 static void read_entry(struct call *call, slice key, const struct json *entry, struct json *schema)
 {
     struct json_member *found = find_property(schema, key);
@@ -114,7 +115,7 @@ static void read_entry(struct call *call, slice key, const struct json *entry, s
         id = json_get_str(entry, SLICE("id"));
     if (slice_eq(type, SLICE("title")))
         id = type;
-    while (!id.len || (!found && find_property(schema, id))) /* needs no percent-encoding */
+    while (!id.len || (!found && find_property(schema, id))) /* ids need no percent-encoding */
         id = arena_printf(call->arena, "%04llx",
                           (unsigned long long)rng_below(&call->provider->rng, 0x10000));
     if (found) {
@@ -145,8 +146,8 @@ bool notion_schema_read(struct call *call, struct json *schema, const struct jso
 
 /* ---- values ---- */
 
-/* The option of the schema that input names; a new option is added to the schema, except for a
- * status. */
+/* Finds the option of the schema that input names. A new option is added to the schema, except for
+ * a status. */
 static bool read_option(struct call *call, struct record *source, slice type,
                         const struct json *config, const struct json *input, struct json *out)
 {
@@ -165,7 +166,7 @@ static bool read_option(struct call *call, struct record *source, slice type,
     return true;
 }
 
-/* A value of an entry of the source's schema. */
+/* Reads a value by its entry in the source's schema. */
 static bool read_typed(struct call *call, struct record *source, const struct json *entry,
                        const struct json *input, struct json *out)
 {

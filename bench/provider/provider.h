@@ -1,10 +1,10 @@
 /*
  * The emulated provider: one process that answers like Gmail and Notion, with its state in memory,
- * faults on request and a ledger of every write. A peer for `sluice dev`, tests and benchmarks; it
- * is not a part of the server. README.md here lists endpoints, tokens and fixed ids.
+ * faults on request and a ledger of every write. It serves `sluice dev`, tests and benchmarks, and
+ * is not part of the server. README.md here lists endpoints, tokens and fixed ids.
  *
  * A handler is a plain function from a request to a reply; it knows nothing of connections. One
- * request at a time, one thread.
+ * thread handles one request at a time.
  */
 #ifndef PROVIDER_PROVIDER_H
 #define PROVIDER_PROVIDER_H
@@ -73,14 +73,14 @@ struct provider_reply {
     uint64_t delay_ms; /* answer later */
 };
 
-/* The initial state, from the seed. */
+/* Creates the initial state from the seed. */
 void provider_init(struct provider *provider, uint64_t seed, int64_t now_us);
 void provider_deinit(struct provider *provider);
 /* Restores the state after init: POST /__control/reset. Faults are cleared, tokens stay. */
 void provider_reset(struct provider *provider, int64_t now_us);
 /* Answers the request. The status of the reply is always set. */
 void provider_handle(struct call *call);
-/* The reply that a fault with a status asks for: its own body, or the app's shape. */
+/* Writes the reply that a fault with a status asks for: its own body, or the app's error shape. */
 void provider_fail(struct call *call, const struct fault *fault);
 
 /* ---- reading a request ---- */
@@ -97,7 +97,7 @@ void reply_header(struct provider_reply *reply, slice name, slice value);
 struct json_writer reply_json(struct provider_reply *reply, unsigned status);
 /* content_type SLICE_NONE: there is no body. */
 void reply_text(struct provider_reply *reply, unsigned status, slice content_type, slice text);
-/* {"error": text} */
+/* Replies with {"error": text}. */
 void reply_error(struct provider_reply *reply, unsigned status, const char *text);
 
 /* ---- random and ids ---- */
@@ -113,10 +113,10 @@ struct json provider_object(struct arena *arena, const char *keys, const struct 
                     sizeof((const struct json[]){__VA_ARGS__}) / sizeof(struct json))
 /* The object's members as a new object, which shares them; {} if it is not an object. */
 struct json provider_copy(struct arena *arena, const struct json *object);
-/* Whether the query has that parameter (whose name begins so) with that value, or does not have it
- * at all; in any case. */
+/* Whether the query has a parameter whose name begins with `name` and whose value is `value` (case
+ * is ignored), or has no such parameter. */
 bool provider_wants(const struct provider_request *request, slice name, slice value);
-/* Compiles a template of ours and evaluates it. */
+/* Compiles one of the provider's own templates and evaluates it. */
 struct json provider_eval(struct arena *arena, const struct json *tree, const struct json *scope);
 /* A file of this folder that is compiled in. */
 const struct json *provider_data(struct arena *arena, const char *name);
@@ -125,7 +125,7 @@ bool provider_is_below(const struct provider_request *request, const char *segme
 /* Paths that belong to no app: /echo, /bytes/{n}, /status/{code}, /sleep/{ms} */
 void generic_handle(struct call *call);
 bool generic_fail(struct call *call, unsigned status);
-/* Everything below /__control. */
+/* Answers requests to everything below /__control. */
 void control_handle(struct call *call);
 
 #endif

@@ -40,17 +40,19 @@ struct record *store_find(const struct store *store, slice id);
 /* Evicts records that requests created, above the maximum. Between requests only. */
 void store_evict(struct store *store);
 
-/* Without JSON, last below parent (NULL: among the roots), in no order yet; the id is free. Where
- * there is no memory for a record, the process ends: the store would be inconsistent. */
+/* Adds a record without JSON as the last child of parent (NULL: as the last root). It is not in
+ * `order` yet. The id must be free. If there is no memory for it, the process ends, because the
+ * store would be inconsistent. */
 struct record *record_new(struct store *store, slice id, unsigned kind, struct record *parent,
                           bool is_made);
-/* Copies the object, and the label, into an arena of the record's own instead of the former; they
- * may share with it. */
+/* Copies the object and the label into a new arena of the record, which replaces the old one. Both
+ * may point into the old arena. */
 void record_set(struct record *record, const struct json *object, slice label);
-/* Moves it before a sibling, or to the end of parent's children, or of the roots. */
+/* Moves the record before a sibling, or, if `before` is NULL, to the end of parent's children or of
+ * the roots. */
 void record_move(struct store *store, struct record *record, struct record *parent,
                  struct list *before);
-/* With everything inside it. */
+/* Frees the record and everything inside it. */
 void record_free(struct store *store, struct record *record);
 
 #define RECORD_EACH(head, item, link) LIST_EACH(head, struct record, item, link)

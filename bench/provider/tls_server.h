@@ -18,10 +18,10 @@ struct tls_server_config {
 
 struct tls_server;
 
-/* Calls tls_library_init. NULL: err says which file and why. */
+/* Calls tls_library_init. On failure, returns NULL and sets *err to the file and the reason. */
 struct tls_server *tls_server_new(const struct tls_server_config *config,
                                   struct err *err) MUST_CHECK;
-/* Sessions under way keep a reference of their own. NULL is fine. */
+/* Sessions under way keep a reference of their own. Accepts NULL. */
 void tls_server_unref(struct tls_server *server);
 
 /* Starts a session over an accepted stream, which it takes over. on_open follows when the

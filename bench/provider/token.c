@@ -24,7 +24,8 @@ static const char *const demo_tokens[] = {
 };
 
 static const struct {
-    const char *app, *scopes, *all; /* scopes: the app's; all: those of a token that names none */
+    /* scopes: all that the app knows; all: the scopes of a token that names none */
+    const char *app, *scopes, *all;
 } apps[] = {
     {"gmail", "full modify readonly compose send labels settings expired", "full,settings"},
     {"notion", "read insert update comments users revoked", "read,insert,update,comments,users"},

@@ -17,13 +17,14 @@ struct token {
 
 struct tokens *tokens_new(void);
 void tokens_free(struct tokens *tokens);
-/* "gmail=TOKEN" or "notion=TOKEN", scopes follow after a comma: "gmail=abc,readonly,send". */
+/* Adds a token: "gmail=TOKEN" or "notion=TOKEN", with scopes after commas:
+ * "gmail=abc,readonly,send". */
 int tokens_add(struct tokens *tokens, slice spec, struct err *err) MUST_CHECK;
 /* The token of the request; NULL if it is unknown, expired, revoked, or another app's. */
 const struct token *tokens_find(const struct tokens *tokens, const char *app,
                                 const struct provider_request *request);
 
-/* Whether it has one of these scopes. */
+/* Whether the token has one of these scopes. */
 bool token_may(const struct token *token, const char *scopes);
 
 #endif

@@ -111,7 +111,8 @@ static void put_schema(struct json_writer *w, const struct catalog_action *actio
     json_close(w, '}');
 }
 
-/* Hints for clients. Many ask their user because of readOnlyHint alone. */
+/* Writes a tool with its hints for clients. Many clients decide by readOnlyHint alone whether to
+ * ask their user. */
 static void put_tool(struct api_request *request, struct json_writer *w,
                      const struct catalog_action *action)
 {
@@ -151,9 +152,9 @@ void mcp_action_tools_put(struct api_request *request, struct json_writer *w, si
 
 /* ---- a call ---- */
 
-/* The arguments of the action. If some arguments are the tool's own, this is a copy of the
- * table, not of the values. *given receives the tool's own arguments, NULL where absent or null.
- * Returns NULL if out of memory. */
+/* Returns the arguments that are inputs of the action. If some arguments are the tool's own, their
+ * table is copied, but not the values. given receives the tool's own arguments, NULL where absent
+ * or null. Returns NULL if out of memory. */
 static const struct json *take_owns(struct arena *arena, const struct catalog_action *action,
                                     const struct json *arguments, const struct json **given)
 {
@@ -182,7 +183,7 @@ static const struct json *take_owns(struct arena *arena, const struct catalog_ac
     return arena->is_exhausted ? NULL : rest;
 }
 
-/* Checks the types of the tool's own arguments. false: the request has been answered. */
+/* Checks the types of the tool's own arguments. Returns false if it has answered the request. */
 static bool check_owns(struct api_request *request, const struct catalog_action *action,
                        const struct json *const *given)
 {

@@ -80,8 +80,8 @@ enum op_result mcp_confirm_refuse_large(struct api_request *request)
                            "agree to it. Make it smaller.");
 }
 
-/* Values are written as JSON on a single line. No line break can start a new line, and no text
- * follows right-to-left letters, which could reorder it. */
+/* Writes each value as JSON on a single line: a line break in a value cannot begin a new line, and
+ * right-to-left letters in it cannot reorder other text. */
 void mcp_confirm_put_input(struct buf *form, const struct json *input)
 {
     for (uint32_t i = 0; i < input->count; i++) {
@@ -92,8 +92,8 @@ void mcp_confirm_put_input(struct buf *form, const struct json *input)
     }
 }
 
-/* The action, its integration and connection, and every field in full. SLICE_NONE: too much for
- * a form. */
+/* Returns the text of the form: the action, its integration and connection, and every field in
+ * full. SLICE_NONE: too long for a form. */
 static slice show_call(struct api_request *request, const struct mcp_asking *asking)
 {
     const struct exec_outcome *out = exec_outcome_of(request->state);
@@ -197,8 +197,8 @@ enum op_result mcp_confirm_refuse_state(struct api_request *request, const char 
                            why);
 }
 
-/* Makes a key from the nonce that clients cannot guess. A state that is used again finds the
- * first run. */
+/* Makes the idempotency key from the state's nonce, which clients cannot guess. A state that is
+ * used again finds the first run. */
 static slice key_of(struct api_request *request, const struct mcp_state *state)
 {
     struct buf text;
@@ -229,7 +229,7 @@ enum mcp_answer mcp_confirm_answer(struct api_request *request, const struct mcp
     enum mcp_answer answer = answer_of(request->outer);
     if (answer == MCP_ANSWER_NONE)
         return answer;
-    /* The state stays valid while another yes could arrive, so the key must outlive it. */
+    /* The state can be sent again until it expires, so the key must be kept until then. */
     *guards_until = state->until_ms * 1000;
     if (!key->ptr)
         *key = key_of(request, state);

@@ -17,8 +17,8 @@
 /* Whether a person has to be asked before this runs. */
 bool mcp_confirm_is_wanted(struct api_request *request, const struct mcp_message *message,
                            const struct exec_request *wanted);
-/* The hint for a write that is refused because no person can be asked: it names the flows that
- * have the tool and an approval. SLICE_NONE: the write may run. */
+/* The hint for a write that is refused because no person can be asked: it names the flow templates
+ * that use the tool in a step with an approval. SLICE_NONE: the write may run. */
 slice mcp_confirm_refusal(struct api_request *request, const struct mcp_message *message,
                           slice tool_name);
 /* Starts the dry run, then asks. Pointers in wanted must live until the request ends. */
@@ -32,14 +32,13 @@ enum op_result mcp_confirm_take(struct api_request *request, struct mcp_message 
 /* Also used by start.c. Writes a line for each member of the input, in full; the buffer fails if
  * a member does not fit into the form. */
 void mcp_confirm_put_input(struct buf *form, const struct json *input);
-/* Sends the question. text: that of the form; SLICE_NONE: it does not fit into a form. state: has
- * the call and its connection; the other members are filled in here. */
+/* Sends the question. text: the text of the form; SLICE_NONE: it does not fit into a form. state:
+ * has the call and its connection; the other members are filled in here. */
 enum op_result mcp_confirm_send(struct api_request *request, struct mcp_state *state, slice text);
 enum op_result mcp_confirm_refuse_large(struct api_request *request);
 enum op_result mcp_confirm_refuse_state(struct api_request *request, const char *why);
-/* "accept" with the box ticked is a yes. If the person gave no answer, the question is asked
- * again. With an answer, *key (SLICE_NONE: out of memory) and *guards_until are set to those of
- * the call. */
+/* "accept" with the box ticked is a yes. If the person gave no answer, the question is asked again.
+ * With an answer, *key (SLICE_NONE: out of memory) and *guards_until are set for the call. */
 enum mcp_answer { MCP_ANSWER_NONE, MCP_ANSWER_YES, MCP_ANSWER_NO };
 enum mcp_answer mcp_confirm_answer(struct api_request *request, const struct mcp_state *state,
                                    slice *key, int64_t *guards_until);

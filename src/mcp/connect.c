@@ -43,8 +43,8 @@ static void put_link(struct json_writer *w, slice sentence, slice url_json)
     json_close(w, '}');
 }
 
-/* The reply of POST /api/connect/sessions. If it makes no link (several connections, too many) the
- * model gets the execution's own result. */
+/* Takes the reply of POST /api/connect/sessions. If no link was made (several connections, too many
+ * links), the model gets the execution's own result. */
 static enum op_result reply_link(struct api_request *request, unsigned status, slice json_text,
                                  struct op *owner)
 {

@@ -25,7 +25,7 @@ static bool is_included(const struct json *include, slice name)
     return true;
 }
 
-/* Without the last, which says how the action was proven. */
+/* Writes all preconditions except the last, which says how the action was proven. */
 static void put_preconditions(struct json_writer *w, slice list)
 {
     struct json_scan scan;

@@ -60,7 +60,7 @@ static void put_members(struct json_writer *w, slice object, slice names, struct
     }
 }
 
-/* A document that is too large for a result is replaced by its size. */
+/* Writes a document. One that is too large for a result is replaced with its size. */
 static void put_document(struct json_writer *w, const char *name, slice document)
 {
     char size[32];
@@ -88,7 +88,7 @@ static void put_present(struct json_writer *w, const struct mcp_flow_facts *fact
     put_document(w, "output", facts->output);
 }
 
-/* The hint has only words of sluice. SLICE_NONE: there is no hint. */
+/* Returns a hint in sluice's own words. SLICE_NONE: there is no hint. */
 static slice flow_hint(const struct api_request *request, const struct mcp_flow_facts *facts,
                        struct arena *arena)
 {
@@ -114,7 +114,7 @@ slice mcp_flow_lean(struct api_request *request, struct arena *arena, slice view
     json_open(w, '{');
     json_member_open(w, "flow", '{');
     put_members(w, facts.flow, SLICE("id rev templateKey status currentStep"), arena);
-    /* Without a flow_title of the template it is the template's name. */
+    /* If the template has no flow_title, the title is the template's name. */
     if (!slice_eq(mcp_flow_text(facts.flow, "title", arena),
                   mcp_flow_text(facts.flow, "name", arena)))
         put_members(w, facts.flow, SLICE("title"), arena);
@@ -164,7 +164,8 @@ const struct api_envelope mcp_flow_result = {.reply = reply_flow};
 
 /* ---- get_flow ---- */
 
-/* Reads `include`: the parts to add to the lean view. false: the request has been answered. */
+/* Reads `include`: the parts to add to the lean view. Returns false if it has answered the
+ * request. */
 static bool read_include(struct api_request *request, const struct json *include)
 {
     struct mcp_message *message = request->outer;

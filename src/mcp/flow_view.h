@@ -9,10 +9,10 @@
 /* Parts of a view {flow, steps}. Unquoted texts may be in the arena. */
 struct mcp_flow_facts {
     slice flow, status, rev; /* status: without quotes; rev: digits */
-    slice step, step_key;    /* the current one */
+    slice step, step_key;    /* the current step */
     size_t step_number, step_count;
     slice output, output_of; /* the last output as JSON, and the quoted key of its step */
-    bool is_approval;        /* the flow waits for one */
+    bool is_approval;        /* the flow waits for an approval */
 };
 struct mcp_flow_facts mcp_flow_read(slice view, struct arena *arena);
 /* A member that is a string, without quotes; SLICE_NONE: there is none. */
@@ -22,8 +22,9 @@ enum op_result mcp_get_flow(struct api_request *request, const struct json *argu
 /* The envelope for a flow's view {flow, steps} and for a start {flowId, flow: its view}. The
  * result contains the lean view. */
 extern const struct api_envelope mcp_flow_result;
-/* The lean view, in the arena: the state of the flow, its steps by name and status, the approval
- * that waits or the last output, and a hint of where a person decides. SLICE_NONE: no memory. */
+/* The lean view, in the arena: the state of the flow, its steps by name and status, the waiting
+ * approval or the last output, and a hint that says where a person decides. SLICE_NONE: out of
+ * memory. */
 slice mcp_flow_lean(struct api_request *request, struct arena *arena, slice view);
 
 #endif

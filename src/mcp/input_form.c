@@ -14,7 +14,7 @@ struct missing {
     slice names[MISSING_MAX];
     const struct json *schemas[MISSING_MAX];
     size_t count;
-    bool is_askable; /* a form has one field for each */
+    bool is_askable; /* a form can have one field for each */
 };
 
 /* ---- what is missing ---- */
@@ -49,7 +49,8 @@ static bool is_choice_of_strings(const struct json *choice)
     return true;
 }
 
-/* A password must not pass through a model or a form. */
+/* Whether a form may have a field for the member. A password must not pass through a model or a
+ * form. */
 static bool is_field(const struct json *schema)
 {
     slice type = json_get_str(schema, SLICE("type"));
@@ -165,7 +166,7 @@ static enum op_result ask_for_input(struct api_request *request, const struct mc
 
 /* ---- the answer ---- */
 
-/* A copy of the input's table with the new members at its end. */
+/* Replaces the input with a copy of its table that has the new members at the end. */
 static bool fill(struct arena *arena, const struct json *filled, struct exec_request *wanted)
 {
     struct json *input = ARENA_NEW(arena, struct json);

@@ -23,7 +23,7 @@ static slice item_text(const struct list_page *page, slice object, const char *n
     return mcp_flow_text(object, name, page->arena);
 }
 
-/* Text of an app or a person. */
+/* An excerpt of a member whose text is from an app or a person. */
 static slice excerpt_of(const struct list_page *page, slice object, const char *name)
 {
     return mcp_excerpt(item_text(page, object, name), page->arena);

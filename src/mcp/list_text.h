@@ -1,7 +1,7 @@
 /*
  * The lists that a model reads, as lines of text instead of the endpoint's JSON: lines cost a model
  * fewer tokens. Each line has one item, and text from outside in it is quoted and escaped, so that
- * it cannot begin a line of its own. The text that says how to continue is outside of the marked
+ * it cannot begin a line of its own. The text that says how to continue is outside the marked
  * lines. A program that asks for structuredContent gets the endpoint's JSON. Private to the mcp
  * room.
  */

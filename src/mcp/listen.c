@@ -25,7 +25,7 @@ struct topic {
     slice name; /* as the client wrote it: a URI, or the id of a task */
     struct uuid id;
     bool is_task;
-    bool is_found;    /* it belongs to this account */
+    bool is_found;    /* the flow belongs to this account */
     bool is_notified; /* a change has not been sent yet */
     struct flow_watch watch;
     struct pg_query query;
@@ -203,7 +203,7 @@ static struct topic *next_notified(struct listening *listening)
     return NULL;
 }
 
-/* The flow is past its retention, or belongs to another account. */
+/* Drops a flow that is past its retention, or belongs to another account. */
 static void drop_topic(struct topic *topic)
 {
     topic->is_found = false;
@@ -231,7 +231,8 @@ static enum op_result start_task_load(struct listening *listening, struct topic 
     return rest(listening, SERVE_HEARTBEAT_MS, "memory");
 }
 
-/* A change by this process includes its view; one by another process is loaded. */
+/* A change by this process comes with the flow's view. After a change by another process, the view
+ * is loaded. */
 static enum op_result send_topic(struct listening *listening, struct topic *topic)
 {
     bool is_gone = topic->watch.news_rev == INT64_MAX;
@@ -259,7 +260,7 @@ static enum op_result finish_task_load(struct listening *listening)
     listening->load = NULL;
     if (load->status == ERR_NOTFOUND)
         drop_topic(topic);
-    else if (load->status != OK || !load->view) /* the database is unreachable: later */
+    else if (load->status != OK || !load->view) /* the database is unreachable: try later */
         topic->is_notified = true;
     else if (load->view->rev > topic->watch.rev)
         return sent(listening, send_task(listening, topic, load->view));
@@ -267,7 +268,7 @@ static enum op_result finish_task_load(struct listening *listening)
                 "a change");
 }
 
-/* A load that has begun is finished before the op waits for a slow reader: its view is in
+/* Takes the result of a load before it waits for a slow reader, because the loaded view occupies
  * memory. */
 static enum op_result listen_continue(struct api_request *request)
 {

@@ -56,7 +56,8 @@ static enum op_result discover(struct api_request *request, const struct mcp_mes
     return mcp_result_send(request, message, &result);
 }
 
-/* The version that the client asks for, if it is supported; else the newest supported version. */
+/* Answers with the version that the client asks for, if it is supported; else with the newest
+ * supported version. */
 static enum op_result initialize(struct api_request *request, const struct mcp_message *message)
 {
     struct mcp_result result;
@@ -106,8 +107,8 @@ static enum op_result accept_notification(struct api_request *request)
 
 static enum op_result begin(struct api_request *request)
 {
-    /* A web page could reach a server on its user's own machine through a name that the page's
-     * server has pointed to it. Only browsers send the header. */
+    /* A web page could reach a server on its user's machine through a host name that was made to
+     * resolve to that machine (DNS rebinding). Only browsers send Origin. */
     if (api_origin_is_foreign(request))
         return mcp_reply_error(request, NULL, 403, MCP_INVALID_REQUEST, SLICE_NONE,
                                "Pages of this origin may not call this server. The settings "

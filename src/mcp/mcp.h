@@ -1,7 +1,8 @@
 /*
  * mcp: the Model Context Protocol endpoint, POST /mcp (README.md of this folder), for agents that
- * use its tools. Both eras of the protocol are served on it, without sessions: a request with the
- * members of 2026-07-28 in its _meta, and one of the revisions before, which begin with initialize.
+ * use its tools. It serves both eras of the protocol, without sessions: requests with the members
+ * of 2026-07-28 in their _meta, and requests of earlier revisions, in which a client begins with
+ * initialize.
  *
  * It has no engine of its own. A tool is run by the endpoint of the API that does the same (api/
  * request.h: the same key, rate, memory, scopes and checks), whose reply becomes the tool's result.

@@ -43,7 +43,7 @@ void mcp_put_versions(struct json_writer *w)
 
 /* ---- errors ---- */
 
-/* Writes the text in the form of an envelope. */
+/* Sends a finished JSON-RPC response. */
 static enum op_result send_response(struct api_request *request, const struct mcp_message *message,
                                     unsigned status, slice text)
 {
@@ -308,7 +308,7 @@ static bool refuse_meta(struct reading *r, const char *name, const char *kind)
     return put_fault(r, MCP_INVALID_PARAMS, "params._meta must have \"%s\", %s", name, kind);
 }
 
-/* The requirements for a request of 2026-07-28. */
+/* Checks the requirements for a request of 2026-07-28. */
 static bool read_modern(struct reading *r)
 {
     struct mcp_message *message = r->message;
@@ -369,7 +369,7 @@ static const struct json *progress_token(const struct reading *r)
     return slice_find(header_of(r, "Accept"), SLICE("text/event-stream")) >= 0 ? token : NULL;
 }
 
-/* If such a key were ignored, the call could run twice. */
+/* Reads _meta. If a malformed idempotency key were ignored, the call could run twice. */
 static bool read_meta(struct reading *r)
 {
     const struct json *meta = json_given(r->message->params, SLICE("_meta"));
@@ -426,7 +426,7 @@ struct mcp_message *mcp_message_parse(struct arena *arena, const struct json *bo
     return r.message && read_parts(&r, body) && read_version(&r) ? r.message : NULL;
 }
 
-/* The trace that the call is part of (W3C Trace Context 3.2): _meta takes precedence over the
+/* Reads the trace that the call is part of (W3C Trace Context 3.2): _meta takes precedence over the
  * header. The log line links it to the request's id, by which all other lines are found; a
  * malformed header is ignored, by the specification. */
 static void read_trace(struct api_request *request, const struct mcp_message *message)

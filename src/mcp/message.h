@@ -65,12 +65,12 @@ struct mcp_fault {
     const struct json *id; /* id of the message; NULL: no id could be read */
 };
 
-/* Parses the message from a body, an object, and the headers. It is in the arena, and borrows from
- * both. NULL: *fault. */
+/* Parses the message from the body (an object) and the headers. The message is in the arena and
+ * borrows from both. Returns NULL and sets *fault if it is refused. */
 struct mcp_message *mcp_message_parse(struct arena *arena, const struct json *body,
                                       const struct http_head *head,
                                       struct mcp_fault *fault) MUST_CHECK;
-/* Parses the message of a request. NULL: answered. */
+/* Parses the message of a request. Returns NULL if it has answered the request. */
 struct mcp_message *mcp_message_read(struct api_request *request) MUST_CHECK;
 /* Whether this revision is supported. */
 bool mcp_version_is_legacy(slice version);
@@ -102,7 +102,7 @@ void mcp_result_begin_as(struct mcp_result *result, const struct mcp_message *me
 void mcp_result_put_caching(struct mcp_result *result, const struct mcp_message *message,
                             int64_t ttl_ms);
 /* Opens a question as a form (the member inputRequests). Between the two calls the caller writes
- * the member requestedSchema. key: the key of its answer. */
+ * the member requestedSchema. key: the key of the answer. */
 void mcp_form_open(struct json_writer *w, slice key, slice message);
 /* Writes a text that a person reads before a decision: invisible characters become \uXXXX,
  * except the ASCII characters in `kept`. */
@@ -110,10 +110,10 @@ void mcp_put_visible(struct json_writer *w, const char *name, slice text, slice 
 /* Text from outside for a line of a list: json_excerpt, in which invisible characters become
  * \uXXXX, too. SLICE_NONE: out of memory. */
 slice mcp_excerpt(slice text, struct arena *arena);
-/* Begins a line with the name of a value, which follows. */
+/* Begins a line with the name of the value that the caller writes next. */
 void mcp_form_put_name(struct buf *form, slice name);
 void mcp_form_close(struct json_writer *w);
-/* Writes the end and answers. */
+/* Completes the result and answers with it. */
 enum op_result mcp_result_send(struct api_request *request, const struct mcp_message *message,
                                struct mcp_result *result);
 

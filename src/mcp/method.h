@@ -31,7 +31,7 @@ enum op_result mcp_tasks_cancel(struct api_request *request, const struct mcp_me
 
 /* Writes the first `room` tools of ?tools= as items of an open array. */
 void mcp_action_tools_put(struct api_request *request, struct json_writer *w, size_t room);
-/* The first `*` of the pattern matches any characters. */
+/* Whether the name matches the pattern, whose first `*` stands for any characters. */
 bool mcp_name_is_like(slice name, slice pattern);
 /* Whether the list has no more items than allowed, each with at most one `*`. */
 bool mcp_action_tools_are_few(slice list);
@@ -40,13 +40,13 @@ enum op_result mcp_action_tool_call(struct api_request *request, const struct mc
                                     const struct json *arguments);
 /* The envelope of a tool's result (tools.c). */
 extern const struct api_envelope mcp_tool_result;
-/* Writes the members of such a result from an endpoint's reply. Temporary data is in that arena. */
+/* Writes the members of such a result from an endpoint's reply. Temporary data is in `arena`. */
 void mcp_tool_result_put(struct json_writer *w, struct api_request *request, struct arena *arena,
                          slice json_text, bool is_error);
 /* Starts an execution whose outcome is the tool's result (run.c), or first asks for missing input
  * or a confirmation. */
 enum op_result mcp_run(struct api_request *request, struct exec_request *wanted);
-/* The end of such an execution: answers from its outcome. */
+/* Ends such an execution: answers with its outcome. */
 api_step mcp_run_reply;
 /* The idempotency key in _meta, for clients that may not add an argument to the model's;
  * SLICE_NONE: none. */
@@ -64,7 +64,7 @@ extern const struct api_endpoint mcp_run_action;
  * table has no such call. */
 bool mcp_fixture_answer(struct api_request *request, const struct mcp_message *message,
                         enum op_result *result);
-/* The capabilities that the table adds. */
+/* Writes the capabilities that the table adds. */
 void mcp_fixture_put_abilities(struct json_writer *w);
 #endif
 

@@ -16,7 +16,7 @@ enum { BYTES_MAX = 64 * 1024 * 1024, ID_BYTES = 6 };
 /* Objects, or arrays of objects, with members of both kinds. */
 #define MIXED "flow steps error connection connections"
 
-/* `error` is a sentence here: an object of that name is mixed. */
+/* `error` means a sentence here; an object of that name is in MIXED. */
 #define OWN                                                                                      \
     "status execution_id integration_id action_id started_at finished_at outcome error_code "    \
     "retryable retry_after hint recommended_next_action idempotent_replayed dry_run "            \
@@ -46,7 +46,7 @@ static bool is_own(const struct division *d, slice object, slice pointer, slice 
 {
     if (json_scan_type(value) == JSON_NULL)
         return true;
-    /* The message and the display of a summary. */
+    /* These two members are the message and the display of a summary. */
     if (slice_eq_cstr(name, "message") || slice_eq_cstr(name, "display"))
         return pointer.len == 0 && d->is_refusal;
     /* The input of a step comes from earlier steps, and a hint about it may quote it. */

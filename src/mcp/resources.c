@@ -24,7 +24,7 @@ static const struct {
     {"sluice://flows/{id}", "flow", "A flow with its steps"},
 };
 
-/* A program that asks for objects parses the text. */
+/* A program that asks for objects parses the text, so the type is JSON's. */
 static const char *mime_type(const struct mcp_message *message)
 {
     return message->is_structured ? "application/json" : "text/plain";

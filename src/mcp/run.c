@@ -68,7 +68,7 @@ static slice result_members(const struct exec_outcome *outcome, struct arena *ar
     return arena_take(arena, &text);
 }
 
-/* The reply is that of POST /api/executions; the request's envelope converts it to the result. */
+/* Answers like POST /api/executions; the request's envelope converts it to the result. */
 enum op_result mcp_run_reply(struct api_request *request)
 {
     struct mcp_message *message = request->outer;
@@ -96,10 +96,11 @@ enum op_result mcp_run(struct api_request *request, struct exec_request *wanted)
         fault = mcp_meta_key_fault(message, wanted->idempotency_key);
     if (fault.ptr)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
-    /* before a person is asked */
+    /* the scope is checked before a person is asked */
     if (action && !wanted->is_dry_run && !api_may(request, SCOPE_EXECUTE, action))
         return api_refuse_scope(request, exec_scope_of(action));
-    if (action) { /* as in the execution: the form and the digest cover the input that is sent */
+    if (action) { /* as the execution does, so that the form and the digest cover the input that is
+                     sent */
         wanted->input = schema_drop_nulls(action->schema, wanted->input, &request->serve.op.arena);
         wanted->input = mcp_mend_input(request, message, action->schema, wanted->input);
     }

@@ -1,7 +1,7 @@
 /*
  * search_actions: actions and flow templates for one or several things that an agent wants to do.
- * The result is a line each (text of the catalog and of templates, nothing from outside), and the
- * same as JSON for a program.
+ * The result has one line for each action or template (text from the catalog and from templates, no
+ * data from outside). A program gets the same as JSON.
  */
 #include "mcp/search.h"
 
@@ -12,10 +12,10 @@
 
 enum {
     QUERIES_MAX = 5,
-    RESULTS_DEFAULT = 5, /* of each query */
+    RESULTS_DEFAULT = 5, /* results for each query */
     RESULTS_MAX = 100,
     SIGNED_MAX = 3,    /* the first results of a query have a signature */
-    TEMPLATES_MAX = 2, /* of the results of a query */
+    TEMPLATES_MAX = 2, /* among the results of a query */
     SENTENCE_BYTES_MAX = 120,
     TEXT_BYTES_MAX = 256 * 1024,
 };
@@ -24,10 +24,10 @@ enum {
 static const float template_share_min = 0.7f;
 
 struct found {
-    const struct catalog_action *action; /* or template */
+    const struct catalog_action *action; /* NULL: the result is `template` */
     const struct flow_template *template;
     size_t query;
-    slice signature; /* SLICE_NONE: not of the first */
+    slice signature; /* SLICE_NONE: not one of the first results */
     enum connect_state state;
     size_t connections;
     bool is_high;
@@ -35,11 +35,10 @@ struct found {
 
 struct lookup {
     struct arena *arena;
-    struct search_request search; /* the query in it is one of these: */
+    struct search_request search; /* its query is one of `queries` */
     slice queries[QUERIES_MAX];
-    size_t query_count,
-        best[QUERIES_MAX]; /* the found item that is the query's best; or SIZE_MAX */
-    bool is_sentence;      /* `query`, not `queries` */
+    size_t query_count, best[QUERIES_MAX]; /* the index of the query's best result; or SIZE_MAX */
+    bool is_sentence;                      /* `query`, not `queries` */
     bool connected_only;
     const struct connection_app *apps;
     size_t app_count;
@@ -107,7 +106,7 @@ static bool add_hit(struct api_request *request, struct lookup *lookup, size_t q
     const struct catalog *catalog = *request->api->config.catalog;
     slice app = hit->integration->integration_id;
     const struct connection_app *own = connect_app_of(lookup->apps, lookup->app_count, app);
-    /* the hit is a head, and the signature needs the schema */
+    /* a hit has only the head of the action, but its signature needs the schema */
     const struct catalog_integration *integration = catalog_find_integration(catalog, app, NULL);
     const struct catalog_action *action =
         integration ? catalog_find_action(integration, hit->action->action_id, NULL) : NULL;
@@ -121,7 +120,7 @@ static bool add_hit(struct api_request *request, struct lookup *lookup, size_t q
     return action && add_found(lookup, found, rank);
 }
 
-/* Templates are the last of the query's results. */
+/* Adds the results of a query, the templates last. */
 static bool find_query(struct api_request *request, struct lookup *lookup, size_t query)
 {
     const struct catalog *catalog = *request->api->config.catalog;
@@ -207,7 +206,7 @@ static void begin_line(struct buf *out)
         buf_append_char(out, '\n');
 }
 
-/* The signature and what it does; an action that is not among the first has only a title. */
+/* Writes the signature and what the action does, or only its title if it is not among the first. */
 static void put_result(struct buf *out, const struct found *found)
 {
     const struct catalog_action *action = found->action;
@@ -231,7 +230,8 @@ static void put_result(struct buf *out, const struct found *found)
         buf_append(out, action->title);
 }
 
-/* The query has its best result above, or none. */
+/* Writes the query, and "nothing" or, if its best result is listed under an earlier query, the name
+ * of that result. */
 static void put_heading(struct buf *out, const struct lookup *lookup, size_t query)
 {
     size_t best = lookup->best[query];
@@ -258,7 +258,7 @@ static void put_lines(struct buf *out, const struct lookup *lookup)
     }
 }
 
-/* What to try if nothing fits; SLICE_NONE: something does. */
+/* Says what to try if no result fits; SLICE_NONE: one does. */
 static slice advice_of(const struct lookup *lookup)
 {
     bool is_empty = false, has_high = false;
@@ -313,7 +313,7 @@ static enum op_result finish_lookup(struct api_request *request)
         connect_connected_flags(lookup->arena, catalog, apps, lookup->app_count);
     if (lookup->connected_only)
         lookup->search.allowed = lookup->search.connected;
-    /* a sentence that asks for several things is as many queries */
+    /* a sentence that asks for several things becomes several queries */
     if (lookup->is_sentence &&
         catalog_split(catalog, lookup->arena, lookup->queries[0], lookup->queries, QUERIES_MAX,
                       &lookup->query_count) != OK)
@@ -328,7 +328,7 @@ static enum op_result finish_lookup(struct api_request *request)
     return reply_lookup(request, lookup);
 }
 
-/* Returns the fault, SLICE_NONE: none. */
+/* Reads the queries. Returns the fault in them, SLICE_NONE: none. */
 static slice read_queries(struct api_request *request, struct lookup *lookup)
 {
     const struct json *many = json_given(request->arguments, SLICE("queries"));

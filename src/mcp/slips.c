@@ -1,5 +1,6 @@
 /*
- * Slips in a call's input; see slips.h. Its schema is that of the action or the template.
+ * Slips in a call's input; see slips.h. The schema is the input schema of the action or the
+ * template.
  */
 #include "mcp/slips.h"
 

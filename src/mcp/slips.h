@@ -8,14 +8,16 @@
 
 #include "mcp/message.h"
 
-/* The arguments of a tool whose argument `input` is an object; if that is the JSON text of one, a
- * copy of their table with the object. NULL: out of memory. */
+/* For a tool whose argument `input` is an object. If `input` is a string with the JSON text of an
+ * object, returns a copy of the arguments' table with that object, otherwise the arguments. NULL:
+ * out of memory. */
 const struct json *mcp_mend_arguments(struct api_request *request, struct mcp_message *message,
                                       const struct json *arguments) MUST_CHECK;
-/* The input as schema_mend returns it. */
+/* Returns the input as mended by schema_mend. */
 const struct json *mcp_mend_input(struct api_request *request, struct mcp_message *message,
                                   const struct schema *schema, const struct json *input);
-/* The member that names the places, with a comma; SLICE_NONE: nothing was mended. */
+/* The result's member "coerced" (the pointers of the mended values), followed by a comma.
+ * SLICE_NONE: nothing was mended, or out of memory. */
 slice mcp_slips_member(struct api_request *request, const struct mcp_message *message);
 
 #endif

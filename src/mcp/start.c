@@ -44,7 +44,8 @@ static void put_tools(struct buf *form, const struct flow_template *tmpl, enum f
                        SLICE_ARG(tmpl->steps[i].tool));
 }
 
-/* The writes that the flow may make, and the whole input. SLICE_NONE: too much for a form. */
+/* Returns the text of the form: the writes that the flow may make, and the whole input. SLICE_NONE:
+ * too long for a form. */
 static slice show_start(struct arena *arena, const struct flow_template *tmpl,
                         const struct json *input)
 {
@@ -58,7 +59,7 @@ static slice show_start(struct arena *arena, const struct flow_template *tmpl,
     return arena_take(arena, &form);
 }
 
-/* in: with the input that a start would use. */
+/* in: has the input that the start would use. */
 static enum op_result ask(struct api_request *request, const struct flow_request *in,
                           const struct flow_template *tmpl)
 {
@@ -74,7 +75,7 @@ static enum op_result ask(struct api_request *request, const struct flow_request
 
 /* ---- the answer ---- */
 
-/* A flow cannot begin with a spent key, whatever action the claim names. */
+/* Spends the key. A flow cannot begin with a spent key, whatever action its claim names. */
 static enum op_result take_no(struct api_request *request, const struct flow_request *in)
 {
     const struct exec_request none = {
@@ -112,7 +113,7 @@ static enum op_result take_start_answer(struct api_request *request, struct flow
 
 /* ---- the tool ---- */
 
-/* No person can be asked. */
+/* Refuses the start because no person can be asked. */
 static enum op_result refuse_unattended(struct api_request *request, slice hint)
 {
     struct json_writer *w = api_reply_open(request, MCP_FORM_BYTES_MAX);
@@ -124,7 +125,7 @@ static enum op_result refuse_unattended(struct api_request *request, slice hint)
     return api_reply_close(request, 409);
 }
 
-/* The first tool that the start confirms; NULL: none. */
+/* Returns the first step whose tool the start confirms; NULL: none. */
 static const struct flow_step_def *confirmed_step(const struct flow_template *tmpl)
 {
     for (size_t i = 0; tmpl && i < tmpl->step_count; i++)
@@ -133,8 +134,8 @@ static const struct flow_step_def *confirmed_step(const struct flow_template *tm
     return NULL;
 }
 
-/* The person is not asked about a start that is not allowed or whose input has faults: it is
- * answered as if unconfirmed. */
+/* The person is not asked about a start that is not allowed or whose input has faults: such a start
+ * is answered as if it were unconfirmed. */
 static enum op_result begin_start_flow(struct api_request *request)
 {
     static const struct json yes = {.type = JSON_BOOL, .as.boolean = true};

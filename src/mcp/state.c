@@ -50,7 +50,7 @@ bool mcp_state_digest(const struct exec_request *wanted, const struct catalog_ac
     return finish_digest(&text, wanted->input, digest);
 }
 
-/* No tool of the catalog is called start_flow. */
+/* The digest begins with the name start_flow, which no tool of the catalog has. */
 bool mcp_state_digest_start(const struct flow_request *in, const struct flow_template *tmpl,
                             uint8_t digest[32])
 {
@@ -88,7 +88,8 @@ slice mcp_state_seal(struct api_request *request, const struct mcp_state *state)
     return result.len > 0 ? result : SLICE_NONE;
 }
 
-/* A text that can be unsealed was sealed here; the caller and the time are checked. */
+/* Reads an unsealed text. It was sealed by this server, so only the caller and the expiry are
+ * checked. */
 static bool read_plain(struct api_request *request, slice plain, struct mcp_state *state)
 {
     const char *at = plain.ptr;

@@ -38,7 +38,7 @@ bool mcp_notification_send(struct api_request *request, struct mcp_result *note)
     return is_sent;
 }
 
-/* Progress never decreases: a batch of steps may end in another order than it began. */
+/* Progress never decreases: the steps of a batch may end in a different order than they began. */
 void mcp_stream_progress(struct api_request *request, int64_t progress, int64_t total, slice text)
 {
     struct mcp_message *message = request->outer;
@@ -57,7 +57,7 @@ void mcp_stream_progress(struct api_request *request, int64_t progress, int64_t 
     (void)!mcp_notification_send(request, &note); /* a disconnect is noticed elsewhere */
 }
 
-/* If the response cannot be sent the stream ends without it, which a client sees as a
+/* If the response cannot be sent, the stream ends without it, which a client sees as a
  * disconnect. */
 enum op_result mcp_stream_end(struct api_request *request, slice json_text)
 {

@@ -260,8 +260,8 @@ enum op_result mcp_tasks_update(struct api_request *request, const struct mcp_me
     return delegate(request, message, &api_flows_get, &no_arguments, &acknowledged);
 }
 
-/* POST /api/flows/{id}/cancel also marks an ended flow, but an ended task must not change: so it is
- * read first. */
+/* POST /api/flows/{id}/cancel also marks an ended flow, but an ended task must not change, so the
+ * flow is read first. */
 static enum op_result cancel_task(struct api_request *request, unsigned status, slice json_text,
                                   struct op *owner)
 {

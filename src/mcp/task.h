@@ -1,6 +1,6 @@
 /*
- * Flows as tasks (the extension io.modelcontextprotocol/tasks of 2026-07-28): a task is a flow, by
- * the flow's id, so that nothing more is stored. Private to the mcp room.
+ * Flows as tasks (the extension io.modelcontextprotocol/tasks of 2026-07-28): a task is a flow and
+ * has the flow's id, so nothing more is stored. Private to the mcp room.
  *
  *   a flow that runs, or waits for a time  -> working
  *   one that waits for an approval         -> input_required, with a form

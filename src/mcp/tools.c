@@ -95,7 +95,8 @@ static enum op_result call_list_connections(struct api_request *request, const s
     return api_delegate(request, tool->endpoint, arguments, &mcp_connections_result);
 }
 
-/* The next two tools add members to the arguments: what a line of the list needs. */
+/* This tool and the next add members to the arguments, so that the reply has what a line of the
+ * list needs. */
 static enum op_result call_list_apps(struct api_request *request, const struct tool *tool,
                                      const struct json *arguments)
 {
@@ -243,7 +244,7 @@ static void put_schema(struct json_writer *w, const struct tool *tool)
         json_member_open(w, tool->inputs[i].name, '{');
         json_member_str(w, "type", slice_cstr(tool->inputs[i].type));
         json_member_str(w, "description", slice_cstr(tool->inputs[i].about));
-        /* Without it some clients send an object without members. */
+        /* Without additionalProperties, some clients send an object without members. */
         if (strcmp(tool->inputs[i].type, "object") == 0)
             json_member_bool(w, "additionalProperties", true);
         if (strcmp(tool->inputs[i].type, "array") == 0)
@@ -418,8 +419,8 @@ enum op_result mcp_tools_call(struct api_request *request, const struct mcp_mess
 
 /* ---- a result ---- */
 
-/* Replaces a flow's view that is too large. An execution's output was truncated to the limit
- * before. */
+/* Replaces a flow's view that is too large. The output of an execution has already been
+ * truncated. */
 static slice leave_flow_out(struct arena *arena, slice json_text)
 {
     struct json_text text;

@@ -30,7 +30,7 @@ static const struct {
     {"POST /api/flows/*/cancel", "cancel_flow"},
 };
 
-/* Members with different names. */
+/* Members whose name in a tool is different. */
 static const struct {
     const char *name, *words;
 } names[] = {
@@ -185,7 +185,7 @@ static void say_below(struct arena_text *out, slice container, unsigned depth, s
     arena_text_add(out, slice_of(from, (size_t)(container.ptr + container.len - from)));
 }
 
-/* A refusal's summary repeats its message. */
+/* Removes the summary of a refusal if it repeats the message. */
 static slice leave_summary_out(slice json_text, struct arena *arena)
 {
     slice display = json_scan_get(json_text, SLICE("display"), arena);

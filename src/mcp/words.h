@@ -13,8 +13,8 @@
  * itself if it contains no route; the result is in the arena otherwise. */
 slice mcp_words_say(slice sentence, struct arena *arena);
 /* Converts a JSON reply of the API: changes its hints, messages and errors, including those of a
- * flow's steps. All else stays, because texts from apps and callers are not sluice's. A summary of
- * the display that repeats the message is left out. */
+ * flow's steps. All else stays, because texts from apps and callers are not sluice's. The summary
+ * in `display` is left out if it repeats the message. */
 slice mcp_words_say_json(slice json_text, struct arena *arena);
 
 #endif

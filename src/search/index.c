@@ -547,8 +547,8 @@ static int compare_terms(const void *a, const void *b)
     return slice_cmp((*left)->stem, (*right)->stem);
 }
 
-/* The words that match a term, have a class or begin a phrase, in order. Other words need no
- * entry: a word of a query that is not found is stemmed instead. */
+/* Makes the table of the words that match a term, have a class or begin a phrase, in order. Other
+ * words need no entry: a word of a query that is not found is stemmed instead. */
 static int make_words(struct builder *b, struct buf *texts, struct search_index *index)
 {
     struct word **sorted = ARENA_ARRAY(b->arena, struct word *, b->word_count + 1);

@@ -1,5 +1,5 @@
 /*
- * How much of a query a text has that is not a document of the index; see search.h.
+ * Matches a query with a text that is not a document of the index; see search.h.
  */
 #include "search/reading.h"
 

@@ -80,7 +80,7 @@ static bool has_suffix_of(slice chunk, const char *suffixes)
     return false;
 }
 
-/* "OPS-77" */
+/* Whether it is a key like "OPS-77". */
 static bool is_issue_key(slice chunk)
 {
     size_t letters = 0, digits = 0;

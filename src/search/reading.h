@@ -57,8 +57,8 @@ struct search_token {
     slice source;                     /* as it is in the text */
 };
 
-/* The next word of *text, which is advanced past it; false at the end. A word consists of letters,
- * digits and all bytes above 127; with splits_humps "threadId" is two. */
+/* Reads the next word of *text, and advances *text past it. Returns false at the end. A word
+ * consists of letters, digits and all bytes above 127; with splits_humps "threadId" is two. */
 bool search_text_next(slice *text, bool splits_humps, struct search_token *token);
 /* Checks by the ending: "messages". */
 bool search_text_is_plural(slice word);
@@ -199,7 +199,7 @@ struct search_expansion {
 /* Adds the term itself and its synonyms. use: that of the word (AS_VERB, AS_NOUN), or 0. */
 void search_expand_term(const struct search_index *index, const struct search_term *term,
                         float weight, unsigned use, struct search_expansion *out);
-/* Words with this prefix, and with may_mistype those at one mistake. */
+/* Adds the terms of words with this prefix. */
 void search_expand_prefix(const struct search_index *index, slice word, float weight,
                           struct search_expansion *out);
 void search_expand_typo(const struct search_index *index, slice word, struct search_expansion *out);

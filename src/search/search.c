@@ -31,7 +31,8 @@ static const float name_bonus = 0.3f;
  * connection wins. */
 static const float tie_share = 0.04f;
 
-/* More than the weight of the one word that names a channel and its close matches. */
+/* A channel in the name of an action counts only if the matched words of the name weigh more than
+ * this, which is more than one word and its close matches can have. */
 static const float name_words_min = 1.6f;
 
 enum {
@@ -47,7 +48,7 @@ struct score {
     float sum, best;
     float id, best_id, title, best_title; /* matched words of its id, of its title */
     bool is_app_named;                    /* the integration is named */
-    bool is_of_channel;                   /* is about the requested channel, or one in its name */
+    bool is_of_channel;                   /* is about the requested channel */
     bool is_channel_in_name;
 };
 

@@ -62,8 +62,8 @@ int search_run(struct search_index *index, struct arena *arena,
  * it". One thing is the query itself, others are in the arena. ERR_NOMEM. */
 int search_split(struct search_index *index, struct arena *arena, slice query, slice *things,
                  size_t max, size_t *count) MUST_CHECK;
-/* The share of the query's words that the text has, or has other words for: 0 to 1. For a few
- * texts that are not documents of the index. ERR_NOMEM. */
+/* Sets *share to the share of the query's words that the text has, or has other words for: 0 to 1.
+ * For a few texts that are not documents of the index. ERR_NOMEM. */
 int search_match(struct search_index *index, struct arena *arena, slice query, slice text,
                  float *share) MUST_CHECK;
 

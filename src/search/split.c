@@ -1,7 +1,7 @@
 /*
  * Splits a sentence that asks for several things: "find the mail and make a page of it" is two
- * queries. A thing ends before an "and", a "then" or a mark that a word follows with which some
- * action's id begins, or that means such a word, and an object after it.
+ * queries. A thing ends before an "and", a "then" or a mark, if a verb and its object follow. A
+ * verb is a word with which some action's id begins, or a synonym of such a word.
  */
 #include "search/reading.h"
 
@@ -35,7 +35,7 @@ static bool may_be_command(const struct search_index *index, const struct search
             part->term->implied != SEARCH_NO_TERM);
 }
 
-/* Returns the part with which a thing begins whose joint is at `at`; 0: none does. */
+/* Returns the part at which a thing begins after the joint at `at`; 0: none begins there. */
 static size_t begins_at(const struct search_index *index, const struct search_reading *r, size_t at)
 {
     bool is_joined = is_joint(&r->parts[at]);

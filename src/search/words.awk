@@ -1,5 +1,5 @@
-# Makes C of words.txt and idioms.txt, which say how their lines read: the tables of reading.h. A
-# kind that the header does not have is refused by the compiler, by its name.
+# Makes C from words.txt and idioms.txt, which describe their lines: the tables of reading.h. The
+# compiler refuses a kind that the header does not have, and names it.
 #
 #   awk -f src/search/words.awk src/search/words.txt src/search/idioms.txt >words.c
 
@@ -16,7 +16,7 @@ function flags(kinds, prefix)
     return "0" toupper(kinds)
 }
 
-# Makes a row of the lines read so far, which end where the next does not continue them.
+# Makes a row of the lines read so far. It is called when the next line does not continue them.
 function finish(    at, kinds, first, left, right)
 {
     if (line == "")

@@ -14,7 +14,7 @@ const paths = Object.entries(contract.paths).flatMap(([path, item]) =>
 const ROUTE = /\b(GET|POST|PUT|PATCH|DELETE) (\/api\/[\w/{}%.~-]*[\w}])/g;
 const TOOL = /\b(search_actions|describe_action|run_action|start_flow|get_flow|connect_app)\b/;
 
-// Each route that the text names exists in the API.
+// Checks that each route that the text names exists in the API.
 function checkRoutes(text, about) {
   for (const [said, method, path] of text.matchAll(ROUTE))
     assert.ok(paths.some(([one, pattern]) => one === method && pattern.test(path)), `${about}: ${said} in ${text}`);

@@ -27,7 +27,7 @@ before(async () => {
 });
 after(() => stage?.stopWell(assert));
 
-// The value with its expressions evaluated.
+// Returns the value with its expressions evaluated.
 function build(value, scope) {
   if (typeof value === 'string' && value.startsWith('=')) {
     const found = TreeInterpreter.search(compile(value.slice(1)), scope);
@@ -96,7 +96,7 @@ const night = () => ({
   text: Array.from({ length: 800 }, (_, at) => `${String(at).padStart(4, '0')} the test that ran is test_night_${at}, passed`).join('\n') + '\nthe last test that failed is test_night_999',
 });
 
-// The argument of a task's `reached`.
+// Returns the argument for a task's `reached`.
 async function stateAfter({ replies, text }, { person }) {
   const { flowId } = replies.find((one) => one.flowId) ?? {};
   const flow = flowId && (await stage.server.call(person, 'GET', `/api/flows/${flowId}`)).json.flow;

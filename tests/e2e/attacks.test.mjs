@@ -124,7 +124,7 @@ async function round(begin) {
   }
 }
 
-// begin(): promises of the attackers.
+// begin() starts the attackers and returns their promises.
 async function isHarmless(t, begin) {
   const worst = (one) => Math.max(...one.beside.medians.map((ms, i) => ms / one.alone.medians[i]));
   const share = (one) => one.beside.replies / Math.max(1, ...one.counts.map((counts) => counts[200] ?? 0));
@@ -175,7 +175,8 @@ test('clients that do not read', (t) =>
 
 const read = (action_id, input = {}) => ({ path: '/api/executions', body: { integration_id: 'gmail', action_id, input } });
 
-// The other account calls the same app, but other actions, which do not fail.
+// Runs fn while the attackers' calls get this fault. The other account calls other actions of the
+// same app, which do not fail.
 async function withFault(action, fn) {
   await stack.provider.faults([{ match: { path_prefix: '/gmail/v1/users/me/messages' }, action }]);
   try {
@@ -205,7 +206,7 @@ const TURNS_MAX = 8; // the most turns of the loop for which a readable connecti
 const BODY = 200_000;
 const QUIET = ['read_small'];
 
-// Checked by counts: during the attack, one connection of a quiet account is served without a
+// Checks by counts that during the attack, one connection of a quiet account is served without a
 // failure and in its turn, and what it and its app send is read within TURNS_MAX turns. The number
 // of pages that begin in a turn is tested only in loop/test_entrance: while the client here gets no
 // processor time, the strangers are alone and have no limit.

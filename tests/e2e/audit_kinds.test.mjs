@@ -173,7 +173,7 @@ const causes = {
   },
 };
 
-// The app permanently refuses the connection's credential.
+// Makes the app refuse the connection's credential permanently.
 async function lost(run) {
   await api('PATCH', `/api/connections/${await connection('notion')}`, { default: true });
   await stack.provider.faults([{ match: { path_prefix: '/v1/' }, count: -1, action: { status: 401 } }]);

@@ -46,7 +46,7 @@ const count = async (what = '') =>
 const added = async () =>
   Number(await stack.cluster.sql(`select count(*) from sluice.audit_event where account_id = '${account.id}' and kind = 'connection.added'`));
 
-// The page of a link, opened in a separate browser: {pages, page}.
+// Opens the page of a link in a separate browser: {pages, page}.
 async function taken(url) {
   const pages = new Pages(server.base);
   const first = await pages.go(new URL(url).pathname);

@@ -92,8 +92,8 @@ async function connectProbe(visit, account) {
   assert.equal(gone.json.items.find((item) => item.integration_id === 'probe').connection_state, 'not_connected');
 }
 
-// A key is shown once and works. After it is revoked it is refused, both in the API and in a
-// session.
+// Checks that a key is shown once and works, and that after it is revoked it is refused, both in
+// the API and in a session.
 async function makeKey(visit, how) {
   await visit.goto('/keys');
   await visit.press('New key');

@@ -217,7 +217,7 @@ for (const [how, options] of WAYS) {
     const links = () => visit.page.locator(`main a[href="/flows/${waiting}"]`).count();
     await visit.goto(`/connections/${mail}`);
     await visit.press('Disconnect');
-    await visit.sees('No running or waiting flow uses it.'); // its mail is read
+    await visit.sees('No running or waiting flow uses it.'); // the flow has already read its mail
     assert.doesNotMatch(await visit.text(), /There may be more/);
     assert.equal(await links(), 0);
     await visit.goto(`/connections/${notes}`);
@@ -287,7 +287,7 @@ test('a flow uses the default connection, or the one that its input names', asyn
 
 /* ---- forms that are sent twice ---- */
 
-// Like the browser, by hand.
+// Posts a form as the browser would.
 async function post(visit, path, body) {
   const cookie = (await visit.context.cookies()).map(({ name, value }) => `${name}=${value}`).join('; ');
   return fetch(dashboard.base + path, { method: 'POST', redirect: 'manual', headers: { cookie, origin: dashboard.base, 'content-type': 'application/x-www-form-urlencoded' }, body });

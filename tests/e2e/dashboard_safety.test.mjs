@@ -41,8 +41,8 @@ after(async () => {
   }
 });
 
-// A page has only elements of ours, no attribute that runs code or sets styles, and one script. The
-// result of a flow links to what was created, and sends no referrer.
+// Checks that a page has only elements of ours, no attribute that runs code or sets styles, and one
+// script. The result of a flow links to what was created, and sends no referrer.
 async function isTame(visit) {
   const wild = await visit.page.evaluate((tags) => {
     const found = [];
@@ -293,7 +293,7 @@ function readPage(body) {
   return { elements, read };
 }
 
-// The fault of a readable text, or null.
+// Returns the fault of a readable text, or null.
 function shapes(text) {
   let depth = 0;
   for (const c of text) {

@@ -12,12 +12,12 @@ import { whileCounting } from './support/machine.mjs';
 import { copyFlow } from './support/waiting.mjs';
 
 const FLOWS = Number(process.env.SLUICE_WEIGHT_FLOWS ?? 10_000);
-const REQUESTS = 50; // of a page, in a round
+const REQUESTS = 50; // requests for a page in a round
 const [ROUNDS_MIN, ROUNDS_MAX] = [2, 5];
 const STATEMENTS_MAX = 6; // the overview: its frame, the inbox, counts, flows, tallies, connections
 const PAGE_BYTES_MAX = 60e3;
 const OVERVIEW_BYTES_MAX = 16e3; // gzipped
-const PAGE_S_MAX = 0.005; // of CPU time, of the server and its database together
+const PAGE_S_MAX = 0.005; // CPU time of the server and its database together
 // A page with one list and the frame. On a slow machine, which needs more than 5 ms, the other
 // pages may cost this many times as much as that page in the same run. Measured on such a machine:
 // 9 and 13 times for the overview.

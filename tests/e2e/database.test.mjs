@@ -70,8 +70,8 @@ class Load {
   }
 }
 
-// Every write that was answered with 200 was made once and is stored. A write without such an
-// answer may have been made once. No write was made twice.
+// Checks that every write that was answered with 200 was made once and is stored. A write without
+// such an answer may have been made once. No write may have been made twice.
 async function audit(load) {
   const counts = new Map();
   for (const { marker } of await stack.provider.ledger()) counts.set(marker, (counts.get(marker) ?? 0) + 1);
@@ -168,7 +168,7 @@ test('while it is unreachable: 503 in bounded time, liveness stays, readiness fa
   assert.equal((await stack.provider.ledger()).filter((entry) => entry.marker.startsWith('while away')).length, 1); // words: ok
 });
 
-// The database stops after the calls have been made. `outage` decides how long it is down. Resolves
+// Stops the database after the calls have been made. `outage` decides how long it is down. Resolves
 // with the final replies and the number of first answers that were final.
 async function writesOverAnOutage(name, outage) {
   const COUNT = 20;

@@ -31,8 +31,8 @@ after(async () => {
   assert.deepEqual([end?.code, end?.signal], [0, null], end?.log.slice(-30000));
 });
 
-// Returns the file's text with all of these replaced. Each must be present.
 const read = (name) => readFile(deploy(name), 'utf8');
+// Returns the text with every pair's first text replaced by its second. Each must be present.
 function putInto(text, pairs) {
   for (const [from, to] of pairs) {
     assert.ok(text.includes(from), from);

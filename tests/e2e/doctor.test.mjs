@@ -25,7 +25,7 @@ after(() => stack?.stopWell(assert));
 
 const well = ['--public-url', 'https://sluice.example.com', '--connections', '500', '--outbound-connections', '100'];
 
-// {code, stderr, of(check): its findings}
+// Runs the doctor: {code, stderr, list, of(check): the findings of a check}
 async function doctor(args = [], options = {}) {
   const answer = await stack.sluice(['doctor', '--json', ...well, ...args], options);
   const list = JSON.parse(answer.stdout);

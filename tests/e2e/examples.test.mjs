@@ -24,7 +24,7 @@ after(async () => {
   assert.deepEqual([end?.code, end?.signal], [0, null], end?.log.slice(-30000));
 });
 
-// The key comes from the folder.
+// Runs an example, whose key comes from the folder.
 const answers = async (script) => (await must(`./${script}`, [], { cwd: dir, env: { SLUICE_URL: dev.base } })).trim().split('\n').map((line) => JSON.parse(line));
 const wrote = async (path) => (await dev.ledger()).filter((entry) => entry.path.endsWith(path)).length;
 const sent = () => wrote('/messages/send');

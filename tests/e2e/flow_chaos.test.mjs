@@ -74,7 +74,7 @@ async function startFlows() {
   }
 }
 
-// Every waiting flow is approved at some point, on either server.
+// Approves waiting flows, each at some point and on either server.
 async function approve() {
   for (let n = 0; !isOver || [...flows.values()].some((flow) => flow.isApproval && !flow.isApproved); n++) {
     const ids = await sqlOr('', `select id from sluice.flow where waiting_for = 'approval' order by random() limit 20`);

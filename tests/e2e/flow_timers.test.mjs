@@ -48,8 +48,8 @@ async function model(server) {
   return id;
 }
 
-// Each timer ran once: one take, one end, and no other changes. The step began no later than it
-// ended.
+// Checks that each timer ran once: one take, one end, and no other changes. The step began no later
+// than it ended.
 async function judgeTimers(t, what, which) {
   const of = `from sluice.flow f join sluice.flow_step s on s.account_id = f.account_id and s.flow_id = f.id and s.step_index = 0 where ${which}`;
   const late = `extract(epoch from s.finished_at - f.wake_at)`;

@@ -285,8 +285,8 @@ test('a step that is blocked fails the flow with its code; once the cause is rep
   });
 });
 
-// Two at a time, in both orders, on one node and on two: the flow ends as in one of the two serial
-// orders.
+// Sends two requests at the same time, to one node or to two. The tests use both orders, and the
+// flow has to end as in one of the two serial orders.
 const both = async (id, first, second, servers) =>
   Promise.all([post(servers[0], `${id}/${first}`), post(servers[1], `${id}/${second}`)]);
 

@@ -69,7 +69,8 @@ async function dies(server) {
   );
 }
 
-// A start that was interrupted returned no id, but may be durable.
+// Finds a flow by its subject, since a start that was interrupted returned no id but may be
+// durable.
 const findBy = (subject) =>
   stack.cluster.sql(`select flow_id from sluice.flow_doc where input::text like '%"${subject}"%'`);
 
@@ -160,7 +161,7 @@ const ended = (id) =>
     },
   );
 
-// The provider's ledger and the flow's state agree.
+// Checks that the provider's ledger and the flow's state agree.
 async function judge(name) {
   const { id: told, subjects } = begun.get(name);
   const id = told ?? (await findBy(subjects[0]));

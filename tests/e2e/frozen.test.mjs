@@ -39,8 +39,8 @@ const noneInFlight = () => until('no claim is in flight', async () => (await inF
 const recovered = async (as) =>
   Number(new RegExp(`^sluice_recovered_total\\{as="${as}"\\} (\\d+)`, 'm').exec(await server.metrics())?.[1] ?? 0);
 
-// A timer's take that committed late: this node owns the row, but has no run of the flow. The last
-// test in this file found this case.
+// Creates the state that a timer's take leaves if it commits late: this node owns the row, but has
+// no run of the flow. The last test in this file found this case.
 async function loseFlow() {
   const body = { flowTemplate: 'probe_wait', input: { seconds: 3600 } };
   flowId = (await server.call(account.key, 'POST', '/api/flows/start', body)).json.flowId;

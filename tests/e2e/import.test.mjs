@@ -64,7 +64,7 @@ test('every operation is imported or has a line with the reason', () => {
   assert.equal(weakened, report.filter((line) => line.startsWith('weakened: ')).length);
 });
 
-// The same for /a/{b} and /a/${input.b}.
+// Returns the same text for /a/{b} and /a/${input.b}.
 function shape(path) {
   return path.replace(/\$?\{[^}]*\}/g, '*');
 }

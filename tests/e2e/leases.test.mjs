@@ -8,11 +8,11 @@ import { pause, until } from './support/client.mjs';
 import { Scripted, overrides, writeCatalog } from './support/scripted.mjs';
 import { Stack } from './support/stack.mjs';
 
-const [RATE, BURST] = [40, 60]; // of an account
+const [RATE, BURST] = [40, 60]; // requests of an account
 const WORKERS = 2;
 const CAP = 3; // concurrent calls of a connection
 const PACE = { rate_per_s: 10, burst: 6 };
-const VOLUME = 10; // of a circuit
+const VOLUME = 10; // calls before a circuit may open
 
 let stack, provider, nodes, fails;
 
@@ -185,7 +185,7 @@ test('while the database does not answer, a process continues with its last part
   assert.ok(count.served <= BURST + RATE * took, `${count.served} in ${took} s`);
   await there(`select pg_terminate_backend(${await locker()})::text`);
   assert.notEqual((await lock).code, 0);
-  await load([line], account, async () => (await held(account, 'requests')).parts?.length === 1); // and the database comes back
+  await load([line], account, async () => (await held(account, 'requests')).parts?.length === 1); // the database is back
   line.end();
 });
 

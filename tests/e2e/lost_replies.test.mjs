@@ -211,7 +211,7 @@ async function ask(intent, account) {
   return ends.find(({ outcome }) => outcome !== 'not_done') ?? ends[0];
 }
 
-// A bound key gives the same answer, without a request to the vendor.
+// Checks that a bound key gives the same answer, without a request to the vendor.
 async function checkBound(intent, account, { reply, outcome }) {
   const before = intent.order.requests;
   const again = await send(intent, account, intent.random.one(DIRECT), intent.random.below(2));
@@ -328,7 +328,7 @@ async function runIntent(intent, account) {
   return undefined;
 }
 
-// Each of `accounts` has one intent at a time.
+// Runs the intents. Each of `accounts` has one intent at a time.
 async function runAll(intents, accounts) {
   const errors = [];
   const rest = intents[Symbol.iterator]();

@@ -11,7 +11,7 @@ before(async () => {
 after(() => stage?.stopWell(assert));
 
 const json = (status, body) => ({ status, headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
-// The replies, in order, to an action that makes no further requests.
+// Runs an action with these replies, in order. The action must make no further requests.
 async function run(app, action, input, ...replies) {
   const { seen, summary } = await stage.run({ app }, action, input, (_, nth) => replies[nth] ?? json(500, {}));
   assert.equal(seen.length, replies.length, JSON.stringify(summary));

@@ -50,7 +50,7 @@ test('one after the thousandth works, as the default and by its id', async () =>
   assert.equal(named.status, 200, named.text);
   assert.equal(named.json.ok, true);
   await stack.must(['connections', 'default', account.id, '7']);
-  const again = await run(last); // no longer the default
+  const again = await run(last); // `last` is no longer the default
   assert.equal(again.status, 200, again.text);
   const link = { integration_id: 'probe', connection_id: last };
   assert.equal((await server.call(account.key, 'POST', '/api/connect/sessions', link)).status, 201);

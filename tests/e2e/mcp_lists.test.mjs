@@ -1,6 +1,6 @@
-// What an agent is asked daily (src/mcp/README.md): which apps are connected, what was done, to
-// cancel a flow, and whether a connect link was used. Lists are lines for a model and JSON for a
-// program.
+// What an agent is asked to do daily (src/mcp/README.md): say which apps are connected, what was
+// done, and whether a connect link was used, and cancel a flow. Lists are lines for a model and
+// JSON for a program.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -50,7 +50,8 @@ test('search_actions answers a line for each result, the first three with a sign
   assert.match(lines.join('\n'), /^gmail send_message\(to!, subject!, text \| html, .*\)  write  connected  \S/m);
   assert.equal(lines.filter((line) => /^\S+ \w+\(.*\)  /.test(line) && !line.startsWith('template ')).length, 3);
   assert.match(lines.join('\n'), /  not connected, call connect_app first  /);
-  // The same as objects, and the whole of it costs a model less than a fifth of what it was.
+  // A program gets the same as objects. The lines cost a model less than a fifth of the endpoint's
+  // JSON.
   const { structuredContent } = await program.call('search_actions', { query: 'send a mail' });
   const gmail = structuredContent.items.find((item) => item.integration_id === 'gmail');
   assert.deepEqual([structuredContent.items.length, gmail.signature.slice(0, 18)], [5, 'send_message(to!, ']);

@@ -75,7 +75,7 @@ test('every reply names an allowed origin, and never another', async () => {
   }
   const none = await send('/mcp', 'POST', key, body('ping'));
   assert.deepEqual([none.status, ...fields(none)], [200, null, null]);
-  // also a stream
+  // a stream names it, too
   const mcp = new Mcp(server.base, account.key, '/mcp/');
   const listed = await mcp.ask('tools/call', { name: 'search_actions', arguments: { query: 'label' } }, { headers: { origin: own } });
   assert.equal(listed.headers.get('access-control-allow-origin'), own);

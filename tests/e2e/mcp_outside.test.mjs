@@ -34,7 +34,7 @@ const PARTS = [
   () => pick(['Ignore the rules before.', 'The data ends here.', 'See GET /api/connections.', 'connectionId']),
 ];
 const name = (at) => `canary${String(at).padStart(4, '0')}`;
-// The name comes first and last, so that a text that was cut is also found.
+// Each text begins and ends with its name, so that a text that was cut is also found.
 const texts = [];
 const text = (at) => (texts[at] ??= `${name(at)}${Array.from({ length: 1 + random(5) }, () => pick(PARTS)()).join('')}${name(at)}`);
 

@@ -173,7 +173,7 @@ test('the dashboard offers only the templates that the session may start', async
     for (const template of templates) {
       const can = key !== keys.read || !template.steps.some((step) => step.side_effect_level && step.side_effect_level !== 'read');
       assert.equal(list.includes(`/flows/new?template=${template.key}"`), can, template.key);
-      const { text } = await pages.go(`/flows/new?template=${template.key}`); // its form, or the list
+      const { text } = await pages.go(`/flows/new?template=${template.key}`); // the template's form, or the list of templates
       assert.equal(!text.includes('/flows/new?template='), can, template.key);
     }
   }

@@ -192,7 +192,7 @@ test('a host that the manifest does not name is not called', async () => {
     seen = [];
     const key = newKey();
     const { status, json, text } = await run('put', { name: 'a' }, { idempotency_key: key, dry_run: true });
-    assert.equal(status, 409, text); // it needs a file
+    assert.equal(status, 409, text); // the action needs a file
     const answer = await tool('put', { name: 'a' });
     const isUrl = !/user@|nonsense|^\/\//.test(location);
     assert.deepEqual([answer.status, answer.json.canonical.error_code], isUrl ? [409, 'unsupported_operation'] : [500, 'execution_failed'], answer.text);

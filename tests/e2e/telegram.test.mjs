@@ -11,7 +11,7 @@ const ENCODED = encodeURIComponent(TOKEN);
 const calls = [];
 let stack, server, account, standIn, answer;
 
-// With the most verbose log.
+// Starts a server with the most verbose log.
 const serve = (url) =>
   stack.serve({
     args: ['--origin-override', `https://api.telegram.org=${url}`, '--allow-host', '127.0.0.1', '--log-level', 'trace'],

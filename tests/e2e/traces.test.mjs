@@ -275,7 +275,7 @@ test('a receiver that never answers fills a bounded queue, and delays nothing', 
     const { exported, dropped, failed } = await counts(to);
     return exported + dropped + failed === ended && exported > 0;
   });
-  slow.on = () => {}; // and is silent again: the shutdown waits for it, but not for long
+  slow.on = () => {}; // the receiver is silent again: the shutdown waits for it, but not for long
   await run(to, {});
   await stopWell(to);
   await slow.stop();

@@ -30,7 +30,7 @@ static size_t size_of(const struct json *value)
     return size;
 }
 
-/* Reading the rest after a cut returns everything that was left out. */
+/* Checks that reading the rest after a cut returns everything that was left out. */
 static void check_cut(struct arena *arena, slice summary, const struct json *whole,
                       const struct json *cut)
 {

@@ -31,7 +31,7 @@ static bool on_path(void *user, const slice *names, size_t count)
     return ++*seen < 1000;
 }
 
-/* The result is within the limits: not too large, not too deep, no NaN, valid JSON. */
+/* Checks that the result is within the limits: not too large, not too deep, no NaN, valid JSON. */
 static void check_result(struct arena *arena, const struct json *result)
 {
     struct buf out;

@@ -59,7 +59,7 @@ static void feed_parser(struct reader *reader, slice bytes)
         refuse(reader, (struct http_problem){400, "llhttp"});
 }
 
-/* An accepted message is as strict as the parser promises. */
+/* Checks that an accepted message is as strict as the parser promises. */
 static void check_head(const struct reader *reader)
 {
     const struct http_head *head = &reader->head;
@@ -144,7 +144,7 @@ static void feed(struct reader *reader, slice bytes)
     }
 }
 
-/* Parsed in pieces of `step` bytes, each in its own block. */
+/* Parses the bytes in pieces of `step`, each in its own block. */
 static struct outcome judge(slice bytes, size_t step)
 {
     struct reader *reader = mem_zalloc(sizeof(*reader));

@@ -24,7 +24,7 @@ static void check(bool is_fine)
         abort();
 }
 
-/* Everything that a walk over the value visits. */
+/* Counts everything that a walk over the value visits. */
 static size_t count_nodes(const struct json *value, unsigned depth)
 {
     size_t count = 1;

@@ -19,7 +19,7 @@ static void check(bool is_fine)
         abort();
 }
 
-/* Headers that a server would accept. */
+/* Reads the lines that a server would accept as headers. */
 static void read_headers(slice *text, struct http_head *head)
 {
     while (text->len > 0) {
@@ -50,7 +50,7 @@ static bool says(const struct http_head *head, const char *name, slice wanted)
     return is_same;
 }
 
-/* A result for the message has the id of the request. */
+/* Checks that a result for the message has the message's id. */
 static void check_id(struct arena *arena, const struct mcp_message *message)
 {
     struct mcp_result result;

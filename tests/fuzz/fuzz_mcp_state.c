@@ -13,7 +13,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The form of src/mcp/state.c. */
+/* The layout of a state in src/mcp/state.c. */
 enum {
     KEY_LEN = 16,
     HEADER_LEN = KEY_LEN + 8,
@@ -61,7 +61,7 @@ static slice seal(slice plain)
     return arena_take(&request.serve.op.arena, &text);
 }
 
-/* Only a bug in this program could have sealed this. */
+/* Opens data that only a bug in sluice could have sealed. */
 static void open_sealed(slice plain)
 {
     struct mcp_state state;
@@ -78,7 +78,7 @@ static void open_sealed(slice plain)
     check(slice_eq(state.filled, slice_from(plain, FIXED_LEN)));
 }
 
-/* Sealed for this caller, with an expiry in the future. */
+/* Opens data that was sealed for this caller, with an expiry in the future. */
 static void open_own(slice rest)
 {
     struct buf plain;
@@ -92,7 +92,8 @@ static void open_own(slice rest)
     buf_deinit(&plain);
 }
 
-/* Two bytes of a position and one to write there. With 0, the text ends there. */
+/* Opens the good text after changes. Each change is two bytes of a position and one byte to write
+ * there; 0 ends the text there. */
 static void open_changed(slice changes)
 {
     struct mcp_state given = {.connection_id = 7, .is_confirmation = true}, state;

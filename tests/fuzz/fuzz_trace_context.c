@@ -26,7 +26,7 @@ static bool has_any(const uint8_t *bytes, size_t count)
     return false;
 }
 
-/* A known version uses the whole text. A later one may have more after a hyphen. */
+/* A known version uses the whole text. A later version may have more text after a hyphen. */
 static void check_parent(slice text)
 {
     char room[TRACE_PARENT_LEN + 1], other[TRACE_PARENT_LEN + 1];

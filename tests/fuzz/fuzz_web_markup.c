@@ -18,7 +18,7 @@ enum {
     FILES_MAX = 3
 };
 
-/* Characters that no file has, on either side of each sign. */
+/* Characters that occur in no file. They enclose each sign in the hostile text. */
 #define LEFT  "\x02"
 #define RIGHT "\x03"
 static const char hostile[] = "\"><" LEFT "\"" RIGHT "'" LEFT "'" RIGHT "<" LEFT "<" RIGHT ">" LEFT
@@ -46,7 +46,7 @@ static size_t split(slice text, struct markup_source *sources)
     return count;
 }
 
-/* The depth is that of a parsed text. */
+/* Recursive: the sample was parsed from text, which limits its depth. */
 static struct json fill(struct arena *arena, const struct json *sample)
 {
     struct json made = *sample;

@@ -265,7 +265,7 @@ static void a_key_is_shown_once_and_stored_as_a_hash(void **state)
     assert_out("revoked");
     assert_string_equal(query("select count(*)::text from sluice.audit_event where kind in "
                               "('key.created', 'key.revoked') and details->>'key_id' is not null"),
-                        "3"); /* it was revoked once */
+                        "3"); /* the key was revoked only once */
 }
 
 static void a_key_is_rolled_with_overlap(void **state)

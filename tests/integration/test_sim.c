@@ -88,7 +88,7 @@ static bool is_same_row(const struct pg_rows *a, size_t i, const struct pg_rows 
     return true;
 }
 
-/* In any order: scans have none. */
+/* Compares the rows in any order, since the rows of a scan have none. */
 static bool is_same(const struct pg_rows *wanted, const struct pg_rows *got)
 {
     if (wanted->count != got->count)
@@ -126,7 +126,7 @@ static void set_now(struct replay *r, int64_t now)
     assert_int_equal(pg_sync_run(r->sync, sql, &err), OK);
 }
 
-/* false: the end of the file. */
+/* Repeats one statement. Returns false at the end of the file. */
 static bool replay_one(struct replay *r)
 {
     struct pg_value params[PG_PARAMS_MAX];

@@ -266,7 +266,7 @@ static void serves_on_a_socket_of_the_manager(void **state)
     serve_on_handed(*state);
     await("READY=1", text);
     snprintf(url, sizeof(url), "\nSTATUS=serving on http://127.0.0.1:%u", (unsigned)port);
-    assert_contains(text, url); /* and not on the configured address */
+    assert_contains(text, url); /* the address of the handed socket, not the configured one */
     assert_answers(port);
     stop();
     /* The socket belongs to the manager, and stays open for the next start. */

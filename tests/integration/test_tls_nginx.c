@@ -63,7 +63,7 @@ static pid_t nginx;
 
 /* ---- nginx ---- */
 
-/* Ports that are free now, all different. The sockets are closed again, so that nginx can bind
+/* Chooses different ports that are free now. Their sockets are closed again, so that nginx can bind
  * the ports. */
 static void choose_ports(void)
 {
@@ -240,7 +240,7 @@ static void bad_certificates_and_old_versions_are_refused(void **state)
         caller_deinit(&caller);
     }
     caller_world_deinit(&world);
-    /* and a certificate that is good with one authority is bad with another */
+    /* a certificate that is valid with one authority is refused with another */
     world_init(&world, "other.pem");
     for (size_t i = 0; i < 4; i++) {
         struct caller caller;

@@ -99,7 +99,8 @@ test_find_citus()
     is "a PostgreSQL with Citus is found" "$(SLUICE_CITUS_BIN=$bin tests/citus/find.sh)" "$bin"
 }
 
-# $1: name of a program that fails the first time, $2: STRICT. The run's last lines, and its status.
+# $1: name of a program that fails the first time, $2: STRICT. Prints the run's last lines and its
+# status.
 run_flaky()
 {
     rm -f "$work/ran"

@@ -47,7 +47,7 @@ id_of()
     awk -F: -v name="$1" '$1 == name { print $3 ":" $4 }' "$root/etc/passwd"
 }
 
-# From the sources without ignored files, or from an earlier stage.
+# Copies from the sources without ignored files, or from an earlier stage.
 copy()
 {
     case $1 in

@@ -42,7 +42,7 @@ async function under(t, kind, work) {
   }
 }
 
-// The primary dies, then its replacement.
+// Kills the primary, then its replacement.
 async function byHand(pair, promoted) {
   for (const name of ['b', 'a']) {
     const dead = pair.primary;

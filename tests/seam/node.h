@@ -17,8 +17,8 @@ extern const char seam_demo_manifest[];
 /* demo_get, then demo_put confirmed by its approval, with a wait of a minute in between. */
 extern const char seam_demo_template[];
 
-/* Built from texts, ended by NULL, which are asserted to be valid. The caller gets the
- * reference. */
+/* Builds a catalog from manifests, an array that ends with NULL. Asserts that they are valid. The
+ * caller gets the reference. */
 struct catalog *seam_catalog(const char *const *manifests);
 struct flow_template_set *seam_templates(const struct catalog *catalog,
                                          const char *const *templates);
@@ -85,7 +85,7 @@ struct seam_run {
     struct uuid flow_id;
     slice message, view_json;
     bool is_command, is_held;
-    void (*on_gone)(struct seam_run *run); /* its memory may be freed; NULL: none is waiting */
+    void (*on_gone)(struct seam_run *run); /* called when it may be freed; or NULL */
 };
 
 extern const struct uuid seam_account;

@@ -17,7 +17,7 @@ struct pg_pool {
     struct loop *loop;
     struct list queries; /* waiting and sent queries, in the order of their submission */
     struct loop_hook hook;
-    struct timer expiry; /* while it is unreachable */
+    struct timer expiry; /* runs while the database is unreachable */
     size_t pending;
     bool is_away, is_refusing;
 };

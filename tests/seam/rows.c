@@ -355,7 +355,7 @@ static int by_start(const void *a, const void *b)
     return (left->started_at > right->started_at) - (left->started_at < right->started_at);
 }
 
-/* The oldest first. */
+/* The rows of the answer are in order of age, the oldest first. */
 static int do_claim_owned(struct seam_store *store, struct pg_query *query)
 {
     const struct claim **found = mem_calloc(store->claims.count + 1, sizeof(*found));
@@ -584,7 +584,7 @@ static void refuse_unknown(const char *name)
     abort();
 }
 
-/* One in fifty transitions and records is answered as done, but is not. */
+/* Answers one in fifty transitions and records as done without doing it. Returns whether it has. */
 static bool is_lost_later(struct pg_query *query)
 {
     const struct pg_stmt *stmt = query->stmt;

@@ -45,7 +45,7 @@ static enum flow_status status_of(slice name)
     return FLOW_FAILED;
 }
 
-/* The CHECK constraints of sluice.flow. */
+/* Whether the row meets the CHECK constraints of sluice.flow. */
 static bool is_legal(const struct flow *flow)
 {
     bool has_owner = !uuid_is_nil(flow->owner);
@@ -215,7 +215,7 @@ static void add_finished(struct seam_store *store, const struct pg_query *query)
     };
 }
 
-/* rev is still the previous one, and the caller is still the owner. */
+/* Whether rev is still the previous one, and the caller is still the owner. */
 static bool is_ours(const struct seam_store *store, const struct pg_query *query,
                     const struct row_flow *row)
 {
@@ -225,15 +225,15 @@ static bool is_ours(const struct seam_store *store, const struct pg_query *query
            uuid_eq(row->flow.owner, seam_uuid(query, "owner"));
 }
 
-/* The flow still waits at that rev, and its time has come by the database's clock. */
+/* Whether the flow still waits at that rev, and its time has come by the database's clock. */
 static bool is_due(const struct pg_query *query, const struct row_flow *row)
 {
     return row->flow.rev == seam_i64(query, "rev") - 1 && row->flow.waiting_for != FLOW_WAITS_NOT &&
            row->flow.wake_at != 0 && row->flow.wake_at <= seam_store_now();
 }
 
-/* The row whose fence holds, or NULL. Then the rows of the answer are set: the second sending finds
- * its own token. */
+/* Returns the row if the statement's fence holds. Otherwise sets the rows of the answer, in which a
+ * second sending finds its own token, and returns NULL. */
 static struct row_flow *fenced(struct seam_store *store, struct pg_query *query)
 {
     struct row_flow *row = seam_flow_of(store, query, "id");

@@ -9,7 +9,7 @@
 /* The row of the query's account with the id in its parameter, or NULL. */
 struct row_flow *seam_flow_of(struct seam_store *store, const struct pg_query *query,
                               const char *id);
-/* The only function that changes a row. ERR_INVALID: a CHECK of the table refuses it. */
+/* Changes a row; no other function does. ERR_INVALID: a CHECK of the table refuses the change. */
 int seam_flow_set(struct seam_store *store, struct pg_query *query, struct row_flow *row,
                   const struct flow *after);
 /* The columns of a whole row, and their number. */

@@ -16,7 +16,8 @@ static void put_flow(struct pg_query *query, const struct flow *flow)
     seam_row(query, cells);
 }
 
-/* The row if this statement changed it, or an earlier sending of it, which left its token there. */
+/* Answers with the row if this statement changed it, or if an earlier sending of it did, which left
+ * its token in the row. */
 static int put_row_now(struct seam_store *store, struct pg_query *query, bool was_ours)
 {
     const struct row_flow *row = seam_flow_of(store, query, "id");
@@ -48,7 +49,7 @@ static struct flow running_again(const struct row_flow *row, const struct pg_que
     return next;
 }
 
-/* The flow has failed, or it waits and its time has come. */
+/* Resumes a flow that has failed, or that waits and whose time has come. */
 static int do_resume(struct seam_store *store, struct pg_query *query)
 {
     struct row_flow *row = seam_flow_of(store, query, "id");
@@ -69,7 +70,7 @@ static int do_resume(struct seam_store *store, struct pg_query *query)
     return put_row_now(store, query, holds || is_again);
 }
 
-/* The flow waits for an approval at that step, and the approval has not expired. */
+/* Whether the flow waits for an approval at that step, and the approval has not expired. */
 static bool is_open(const struct row_flow *row, const struct pg_query *query)
 {
     int64_t step = seam_i64(query, "step_index");
@@ -130,7 +131,7 @@ static int do_reject(struct seam_store *store, struct pg_query *query)
     return put_row_now(store, query, holds || is_again);
 }
 
-/* The owner is still the dead node. */
+/* Adopts a flow whose owner is still the dead node. */
 static int do_adopt(struct seam_store *store, struct pg_query *query)
 {
     struct row_flow *row = seam_flow_of(store, query, "id");
@@ -149,7 +150,7 @@ static int do_adopt(struct seam_store *store, struct pg_query *query)
     return put_row_now(store, query, holds || is_again);
 }
 
-/* Any state but cancelled. A cancelled flow does not change. */
+/* Cancels a flow in any state. A cancelled flow does not change. */
 static int do_cancel(struct seam_store *store, struct pg_query *query)
 {
     struct pg_value cells[32];

@@ -97,24 +97,24 @@ bool seam_query_is_abandoned(const struct pg_query *query);
 /* Adds one row per call, with cells in the order of the statement's columns. seam_query_done
  * follows. */
 void seam_row(struct pg_query *query, const struct pg_value *cells);
-/* Rows without columns, as fenced statements return them. */
+/* Adds rows without columns, as fenced statements return them. */
 void seam_rows(struct pg_query *query, size_t count);
-/* OK, with the rows that seam_row gave. */
+/* Answers the query with OK and the rows that seam_row has added. */
 void seam_query_done(struct pg_query *query);
 /* Whether the query was done and its answer is still on its way (seam_rows_do). */
 bool seam_query_is_done(const struct pg_query *query);
 void seam_query_done_set(struct pg_query *query);
-/* Ends with ERR_BUSY, ERR_TIMEOUT, ERR_INVALID or ERR_IO: it was not done. */
+/* Ends the query with ERR_BUSY, ERR_TIMEOUT, ERR_INVALID or ERR_IO: its statement was not done. */
 void seam_query_fail(struct pg_query *query, int status);
-/* The connection is lost before the answer arrives. The test decides whether the query was done.
- * As in the real pool, the query is sent again in its second form, or ends with ERR_CLOSED. */
+/* Loses the connection before the answer arrives. The test decides whether the query was done. As
+ * in the real pool, the query is sent again in its second form, or ends with ERR_CLOSED. */
 void seam_query_lose(struct pg_query *query);
 /* Like seam_query_lose, but the query is not sent again before its deadline: ERR_CLOSED. */
 void seam_query_lose_for_good(struct pg_query *query);
 /* While the database is unreachable, nothing is sent, and a query that waits too long ends with
  * ERR_BUSY. */
 void seam_pool_away_set(struct pg_pool *pool, bool is_away);
-/* Permanent: queries that were sent are lost, and others are refused. The process is shutting
+/* Loses the queries that were sent and refuses all others, permanently: the process is shutting
  * down. */
 void seam_pool_refuse(struct pg_pool *pool);
 
@@ -127,8 +127,8 @@ size_t seam_call_count(struct http_client *client);
  * frees it. */
 char *seam_call_text(const struct http_call *call);
 slice seam_call_body(const struct http_call *call);
-/* The handshake is done and the first byte is sent. A second call is harmless. false: the checks
- * at that moment stopped the call. */
+/* Completes the handshake and sends the first byte. A second call is harmless. Returns false if the
+ * checks at that moment stopped the call. */
 bool seam_call_send(struct http_call *call);
 void seam_call_reply(struct http_call *call, unsigned status, const char *body);
 /* headers: pairs of name and value, ended by NULL. */

@@ -44,7 +44,7 @@ const char *seam_fault_name(enum seam_fault fault)
     return names[fault];
 }
 
-/* The node's periodic queries. */
+/* Whether it is one of the node's periodic queries. */
 static bool is_background(const struct pg_query *query)
 {
     static const char *const names[] = {
@@ -163,7 +163,7 @@ static void answer_background(struct seam_walk *walk)
     }
 }
 
-/* Time passes for this node while its work waits. */
+/* Lets time pass for this node while its work waits. */
 static void pass(struct seam_walk *walk, uint64_t ms)
 {
     uint64_t until_ns = seam_now_ns() + ms * 1000000;

@@ -61,7 +61,8 @@ struct seam_walk {
     bool is_call, is_hit;
 };
 
-/* false: it has not ended within ten minutes, and is printed. */
+/* Runs until the run has ended. Returns false, and prints the run, if it has not ended within ten
+ * minutes. */
 bool seam_walk_until_ended(struct seam_walk *walk, struct seam_run *run);
 /* Runs for that long, for background work. */
 void seam_walk_for_ms(struct seam_walk *walk, uint64_t ms);

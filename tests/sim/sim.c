@@ -188,8 +188,8 @@ static bool answer_some(struct sim *sim)
 static void one_event(struct sim *sim)
 {
     sim->events++;
-    seam_move_to_ns(seam_now_ns() + (1 + seam_pick(20)) * 1000); /* no two at exactly the same
-                                                                  * moment */
+    seam_move_to_ns(seam_now_ns() + (1 + seam_pick(20)) * 1000); /* no two events at exactly the
+                                                                  * same moment */
     if (!sim->is_calm)
         sim_fault_event(sim);
     if (sim_chance(sim, sim->storm.time)) {

@@ -164,7 +164,8 @@ void sim_provider_event(struct sim *sim, struct sim_node *node, size_t index);
 /* ---- sim_client.c ---- */
 
 void sim_clients_init(struct sim *sim, size_t executions, size_t flows);
-/* A client makes a request, or decides about a flow. false: no client has anything to do now. */
+/* Lets a client make a request, or decide about a flow. Returns false if no client has anything to
+ * do now. */
 bool sim_client_event(struct sim *sim);
 /* The time of the next action of a client; UINT64_MAX: never. */
 uint64_t sim_clients_next_ns(const struct sim *sim);
@@ -202,7 +203,7 @@ void sim_check_flow(void *owner, const struct flow *before, const struct flow *a
                     const struct pg_query *query);
 void sim_check_told(struct sim *sim, const struct sim_run *run);
 enum sim_effect_told sim_told(const struct sim_run *run);
-/* What the error of the flow's last failed step says about the effect. */
+/* Whether the error of the flow's last failed step says that the effect is unknown. */
 bool sim_is_in_doubt(const struct sim *sim, struct uuid flow_id);
 /* Checks a flow that has failed: its error says what its step did, or may have done. */
 void sim_check_failed(struct sim *sim, const struct row_flow *row);

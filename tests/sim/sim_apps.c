@@ -202,7 +202,7 @@ static const struct {
     {"demo.example", "{\"id\":\"made\"}"},
 };
 
-/* Mails: two for each client, whose names appear in later requests. */
+/* Answers with mails: two for each client, whose names appear in later requests. */
 static void answer_mail(struct sim *sim, struct http_call *call)
 {
     char text[600];

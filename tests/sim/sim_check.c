@@ -138,8 +138,8 @@ void sim_check_failed(struct sim *sim, const struct row_flow *row)
                  client->number);
 }
 
-/* The answer matches what was done, and the state of its key. A released key runs again. A bound
- * key gives the same answer. */
+/* Checks that the answer matches what was done, and the state of its key. A released key runs
+ * again. A bound key gives the same answer. */
 static void check_effect(struct sim *sim, const struct sim_run *run)
 {
     const struct sim_client *client = run->client;

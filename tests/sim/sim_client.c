@@ -212,7 +212,7 @@ static void continue_unanswered(struct sim_client *client)
                        client->kind == SIM_FLOW || client->key[0] || client->kind == SIM_READ);
 }
 
-/* The request may be done twice now: as another request, under another key. */
+/* Sends the request again as another request, under another key, so it may be done twice. */
 static void insist(struct sim *sim, struct sim_client *client)
 {
     sim_note(sim, "client %zu: tries it all the same", client->number);

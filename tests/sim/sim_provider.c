@@ -55,7 +55,7 @@ static uint64_t key_of(const struct http_call *call)
     return key.ptr ? hash_stable(key.ptr, key.len) : 0;
 }
 
-/* NULL: for a flow. */
+/* Returns the run that made the call; NULL: a flow made it. */
 static struct sim_run *run_of(struct sim_node *node, const struct http_call *call)
 {
     LIST_EACH(&node->runs, struct sim_run, run, link) {
@@ -206,7 +206,7 @@ static bool refuse(struct sim *sim, struct sim_node *node, struct http_call *cal
     return true;
 }
 
-/* The provider may have done it or not. */
+/* Fails the call in a way that does not show whether the provider has done it. */
 static void fail(struct sim *sim, struct sim_node *node, struct http_call *call)
 {
     static const unsigned statuses[] = {500, 502, 503, 302, 408};
@@ -236,7 +236,7 @@ static void answer(struct sim *sim, struct sim_node *node, struct http_call *cal
         sim_apps_answer(sim, call);
 }
 
-/* A planted fault: the effect of an earlier request of the run is forgotten. */
+/* Plants a fault: the effect of an earlier request of the run is forgotten. */
 static void forget_doubt(struct sim_node *node, const struct http_call *call)
 {
     LIST_EACH(&node->on.exec->all, struct exec, exec, all_link) {

@@ -1,12 +1,13 @@
 /*
- * Writes the statements of a run, with the rows' answers, to the file that RECORD names. Another
- * program runs them on a real database and compares (tests/integration/test_sim.c). A record:
+ * Writes each statement of a run, with the answer of the in-memory store (tests/seam/rows.h), to
+ * the file that RECORD names. Another program runs the statements on a real database and compares
+ * the answers (tests/integration/test_sim.c). A record:
  *
- *   u8 length and name of the statement, i64 the database's now (microseconds since 1970)
- *   u8 number of parameters, each: u8 type (enum pg_type), u8 is it null, u32 length and bytes (16
- *      of a uuid, 8 of a number, otherwise the text)
+ *   u8 length and name of the statement, i64 time of the database (microseconds since 1970)
+ *   u8 number of parameters; for each: u8 type (enum pg_type), u8 whether it is null, u32 length
+ *      and bytes (16 for a uuid, 8 for a number, otherwise the text)
  *   i32 status, u32 rows (UINT32_MAX: not requested), u32 columns
- *   each cell: i32 length (-1: null) and bytes, as the database sends them
+ *   for each cell: i32 length (-1: null) and bytes, as the database sends them
  *
  * Numbers are in this machine's byte order.
  */

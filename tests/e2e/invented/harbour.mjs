@@ -46,7 +46,7 @@ export class Harbour {
     return key;
   }
 
-  // All existing access tokens expire now.
+  // Makes all existing access tokens expire now.
   expire() {
     this.access.clear();
   }

@@ -4,12 +4,12 @@
 // the calls so far. Any other name or identifier must be in the request, in the tool list or in a
 // reply, since the agent knows nothing else. agent_tasks.test.mjs checks that.
 //
-// ask: what the person asks. before: the calls that it took at commit 307286f0, before the tools
-// were reworked. searches: what the first call searches for at once today. saved: the places of the
-// calls that are not needed today. now: all calls that it takes today, if these two do not say it.
-// recorded: the calls and
-// bytes (arguments and text content) of `before`, as printed by this command, which runs `before`
-// with the program of that commit:
+// ask: what the person asks. before: the calls that the task took at commit 307286f0, before the
+// tools were reworked. searches: everything that the first call searches for today. saved: the
+// positions in `before` of the calls that are not needed today. now: all calls that the task takes
+// today, if they do not follow from `before`, `searches` and `saved`. recorded: the calls and bytes
+// (arguments and text content) of `before`, as printed by this command, which runs `before` with
+// the program of that commit:
 //     SLUICE_AGENT_TASKS=before SLUICE_BIN=PROGRAM SLUICE_RELEASE_BIN=PROGRAM \
 //         node --test tests/e2e/agent_tasks.test.mjs
 // reached: whether the task is done, given the text of all replies, the flow, and what the apps
@@ -315,7 +315,7 @@ export const TASKS = [
   },
 ];
 
-// The calls of a task that are made today. A place without a call is null.
+// The calls of a task that are made today. A call of `before` that is not needed is null.
 export function callsNow({ before, now, searches, saved = [] }) {
   if (now) return now;
   return before.map((call, at) => (saved.includes(at) ? null : at === 0 && searches ? { tool: 'search_actions', args: { queries: searches } } : call));

@@ -52,7 +52,7 @@ export class Dev {
     return this.call('POST', '/api/executions', { integration_id, action_id, input, ...more });
   }
 
-  // The emulated provider's control endpoint (bench/provider/README.md).
+  // Sends a request to the emulated provider's control endpoint (bench/provider/README.md).
   async control(method, path, body) {
     this.ca ??= await readFile(this.info.provider_ca_file);
     return control(this.provider, this.ca, method, path, body);

@@ -59,8 +59,8 @@ if (SCHEMAS)
   for (const version of [MODERN, LEGACY]) ajv.addSchema(JSON.parse(readFileSync(join(folder, version, 'schema.json'), 'utf8')), version);
 const tasks = { task: SCHEMAS && ajv.compile(CREATED), complete: SCHEMAS && ajv.compile(DETAILED) };
 
-// A task in the form of tasks/get and notifications/tasks, or in the form of the reply to its
-// creation.
+// Checks a task in the form of tasks/get and notifications/tasks, or in the form of the reply to
+// its creation.
 export function checkTask(value, type = 'complete') {
   if (SCHEMAS) assert.ok(tasks[type](value), `${ajv.errorsText(tasks[type].errors)}: ${JSON.stringify(value).slice(0, 3000)}`);
 }
@@ -194,7 +194,7 @@ export class Mcp {
     return { id: body.id, status: reply.status, headers: reply.headers, isStream, next, until, close: () => gone.abort() };
   }
 
-  // A request of one of the earlier revisions.
+  // Sends a request of one of the earlier revisions.
   async askLegacy(method, params, headers = {}) {
     const body = { jsonrpc: '2.0', id: `l${++this.id}`, method, ...(params && { params }) };
     const reply = await this.post(body, headers);
@@ -205,7 +205,8 @@ export class Mcp {
     return { ...reply, ...reply.json };
   }
 
-  // A tool's result, {content, isError}. contentOf() returns it as JSON.
+  // Calls a tool and returns its result, {content, isError}. contentOf() returns the result as
+  // JSON.
   async call(name, args, options) {
     const { result, error, status } = await this.ask('tools/call', { name, arguments: args }, options);
     assert.ok(result, `${name}: ${status} ${JSON.stringify(error)}`);

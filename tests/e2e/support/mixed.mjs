@@ -91,8 +91,9 @@ export class Mixed {
     return Date.now() - begin;
   }
 
-  // Every write that was answered with 200 was made once and is stored as answered. Every other
-  // write was answered as unknown, which its record does not contradict, and was not made twice. Every flow whose start was answered exists, and ends.
+  // Checks that every write that was answered with 200 was made once and is stored as answered.
+  // Every other write was answered as unknown, which its record does not contradict, and was not
+  // made twice. Every flow whose start was answered exists, and ends.
   async check() {
     const counts = new Map();
     for (const { marker } of await this.stack.provider.ledger()) counts.set(marker, (counts.get(marker) ?? 0) + 1);

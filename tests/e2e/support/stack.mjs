@@ -29,7 +29,7 @@ export const credentials = {
   probe: { token: 'ya29.demo-gmail-full' },
 };
 
-// PostgreSQL refuses to run as root.
+// The user to run PostgreSQL as, since it refuses to run as root.
 async function databaseUser() {
   if (process.getuid() !== 0) return {};
   const id = async (flag) => Number(await must('id', [flag, 'postgres']));

@@ -20,9 +20,9 @@ const HUGE = 'x'.repeat(300_000); // longer than the manifests' timeouts
 const idIn = (text) => /intent_(\d+)_/.exec(text)?.[1];
 const json = (status, body, headers) => ({ status, headers, body: body === undefined ? '' : JSON.stringify(body) });
 
-// One intent of a client, as the vendor sees it. way: the kind of its effect (act). ways: the kinds
-// of parts that have another one. script: the fates of its requests, in order. Later requests
-// succeed.
+// One intent of a client, as the vendor sees it. way: the kind of its effect (see act). ways: the
+// kinds of the parts whose kind is different. script: the fates of its requests, in order. Later
+// requests succeed.
 export class Order {
   constructor(id, way, script, { isKnown = true, ways = {}, exists = true, gone = 404 } = {}) {
     Object.assign(this, { id, way, ways, script: [...script], isKnown, exists, gone, ledger: [], keys: new Map(), requests: 0, faults: [], story: [] });

@@ -1,8 +1,8 @@
 // Creates many waiting flows as copies of one, since starting them one by one would take too long.
 
 // Creates `count` copies of `model`, a flow that waits for a time. due: SQL of each copy's time,
-// where n counts from 1. `batch` distinguishes the copies of different calls. Returns SQL that is
-// true for these rows `f`.
+// where n counts from 1. `batch` distinguishes the copies of different calls. Returns an SQL
+// condition that is true for these rows of sluice.flow f.
 export async function copies(stack, model, batch, count, due) {
   await stack.cluster.sql(`
     create table made as select n, (lpad(to_hex((extract(epoch from now()) * 1000)::bigint), 12, '0') || '7000'
@@ -29,7 +29,7 @@ export async function copyFlow({ cluster }, id, count, first) {
   await cluster.sql(insert('flow_doc', 'd', 'flow_id') + insert('flow_step', 's', 'flow_id', ", 'started_at', s.started_at - n * interval '1 ms', 'finished_at', s.finished_at - n * interval '1 ms'") + insert('flow', 'f', 'id'));
 }
 
-// More flows that wait for a decision than one page of a list has.
+// Adds more flows that wait for a decision than one page of a list has.
 export async function lengthen({ cluster }, where) {
   await cluster.sql(`update sluice.flow_doc set waiting_input = (left(waiting_input::text, -1) || ',"pad":"' || repeat('x', 20000) || '"}')::json where waiting_input is not null and ${where}`);
 }

@@ -55,7 +55,7 @@ class Nodes {
     return answer.stdout.trim();
   }
 
-  // From here on, a commit is acknowledged only after both nodes have it.
+  // Waits until a commit is acknowledged only after both nodes have it.
   isSynchronous() {
     return until('the standby is synchronous', async () => {
       const state = await this.psql('select sync_state from pg_stat_replication', 'postgres');
@@ -92,7 +92,7 @@ export class Pair extends Nodes {
     }, DOWN_MS);
   }
 
-  // A standby copied from the primary. Waits until it streams the primary's changes.
+  // Makes a standby as a copy of the primary, and waits until it streams the primary's changes.
   async follow(name) {
     const data = join(this.home, name);
     await rm(data, { recursive: true, force: true });
@@ -169,7 +169,7 @@ export class Patroni extends Nodes {
     return join(this.home, `${name}.yml`);
   }
 
-  // JSON is YAML.
+  // Starts a node of Patroni. Its settings are JSON, which is also YAML.
   async up(name) {
     const at = (port) => ({ listen: `127.0.0.1:${port}`, connect_address: `127.0.0.1:${port}` });
     const hba = ['host all all 127.0.0.1/32 trust', 'host replication all 127.0.0.1/32 trust'];
@@ -197,7 +197,7 @@ export class Patroni extends Nodes {
     this.nodes[name] = new Running('/usr/bin/patroni', [this.fileOf(name)], { ...this.user, cwd: this.home });
   }
 
-  // The node's agent and postmaster die together, as if the machine died.
+  // Kills the node's agent and postmaster together, as if the machine died.
   async kill(name) {
     const pid = (await must('head', ['-1', join(this.home, name, 'postmaster.pid')])).trim();
     this.nodes[name].kill('SIGKILL');

@@ -157,7 +157,7 @@ static int cleanup_count;
 static void note_cleanup(void *ctx)
 {
     assert_in_range(cleanup_count, 0, 3);
-    cleanups[cleanup_count++] = *(int *)ctx; /* the arena's memory exists */
+    cleanups[cleanup_count++] = *(int *)ctx; /* the arena's memory still exists */
 }
 
 static void cleanups_run_newest_first_and_once(void **state)

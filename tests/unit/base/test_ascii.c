@@ -10,7 +10,7 @@ static const char lowers[] = "abcdefghijklmnopqrstuvwxyz";
 static const char uppers[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 static const char hex[] = "0123456789abcdef", hex_upper[] = "0123456789ABCDEF";
 
-/* Without NUL, which strchr finds in every text. */
+/* Whether the set contains the byte. NUL is excluded, since strchr finds it in every text. */
 static bool has(const char *set, int byte)
 {
     return byte != 0 && strchr(set, byte) != NULL;

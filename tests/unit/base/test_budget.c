@@ -108,7 +108,7 @@ static void one_use_of_an_account_goes_past_its_share(void **state)
     assert_false(budget_use_take(&uses[0], 100 * MIB));
     assert_true(budget_use_overdraw(&uses[0], 100 * MIB));
     assert_false(budget_use_overdraw(&uses[1], 100 * MIB));
-    assert_true(budget_use_overdraw(&uses[0], 10 * MIB)); /* it may continue */
+    assert_true(budget_use_overdraw(&uses[0], 10 * MIB)); /* work under way may continue */
     budget_use_end(&uses[0]);
     assert_true(budget_use_overdraw(&uses[1], 100 * MIB));
     budget_use_settle(&uses[1]); /* within its share again */

@@ -40,7 +40,7 @@ static void counts_every_day(void **state)
     }
     assert_int_equal(time_days_from_civil(1970, 1, 1), 0);
     assert_int_equal(days, 2932897);
-    /* also before year 0 */
+    /* the functions also accept years before 0 */
     assert_int_equal(time_days_from_civil(-1, 12, 31), -719529);
     int64_t y;
     unsigned m, d;
@@ -359,8 +359,8 @@ static void shares_a_clock(void **state)
         {1000, 100, 1001}, /* slow, so it proves nothing */
         {1005, 0, 1005},   /* immediate */
         {1004, 2, 1005},   /* from 1004 to 1006 */
-        {1000, 2, 1002},   /* at most that */
-        {1010, 3, 1010},   /* at least that */
+        {1000, 2, 1002},   /* from 1000 to 1002 */
+        {1010, 3, 1010},   /* from 1010 to 1013 */
     };
     for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
         clock_share(answers[i].shared_s * US, now - (uint64_t)answers[i].sent_s * second, now);

@@ -17,7 +17,7 @@ static void a_key_has_one_entry(void **state)
     keyed_init(&table, sizeof(struct count));
     assert_null(keyed_find(&table, SLICE("a")));
     struct count *a = keyed_get(&table, SLICE("a"));
-    struct count *none = keyed_get(&table, SLICE_NONE); /* also a key */
+    struct count *none = keyed_get(&table, SLICE_NONE); /* the empty key is a key, too */
     assert_non_null(a);
     assert_ptr_not_equal(a, none);
     assert_int_equal(a->value, 0);
@@ -91,7 +91,7 @@ static void without_memory_there_is_none(void **state)
     (void)state;
     for (uint64_t at = 1; at <= 2; at++) {
         keyed_init(&table, sizeof(struct count));
-        mem_fail_at(at, 1); /* its block, and its slot in the map */
+        mem_fail_at(at, 1); /* the entry's block, and its slot in the map */
         assert_null(keyed_get(&table, SLICE("a")));
         mem_fail_at(0, 0);
         assert_null(keyed_find(&table, SLICE("a")));

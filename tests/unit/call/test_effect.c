@@ -126,7 +126,8 @@ static int tear_down(void **state)
     return machine_free(*state);
 }
 
-/* The mark on the connection would block the app for the next run. */
+/* Answers a query, but does not mark the connection, since the mark would block the app for the
+ * next run. */
 static void answer(struct machine *m, struct pg_query *query)
 {
     if (strcmp(query->stmt->name, "connection_lost") == 0)
@@ -192,7 +193,7 @@ static bool has(slice text, const char *part)
     return slice_find(text, slice_cstr(part)) >= 0;
 }
 
-/* A code after which clients repeat the request. */
+/* Whether it is a code after which clients repeat the request. */
 static bool is_passing_code(slice code)
 {
     return slice_has_word(SLICE("rate_limited reauth_required unauthorized forbidden "

@@ -323,7 +323,8 @@ static void begin(struct asker *asker, struct machine *m, const struct way *way)
     seam_settle(m->node.loop);
 }
 
-/* Sealed for this row, so the credential of another row cannot replace it. */
+/* Checks that the credential is sealed for this row, so that the credential of another row cannot
+ * replace it. */
 static void check_sealed(struct asker *asker, const struct pg_query *query, int64_t id)
 {
     struct vault_binding place = {seam_account, id};
@@ -428,7 +429,7 @@ static struct pg_query *next_query(struct asker *asker)
 
 enum fault { FAULT_REFUSED, FAULT_TIMEOUT, FAULT_CLOSED, FAULT_INVALID, FAULT_CANCEL, FAULTS };
 
-/* true: the enrolment has ended, or the fault at that wait has happened. */
+/* Fails the query or call that the enrolment waits for, or cancels the enrolment. */
 static void fail_at_wait(struct asker *asker, enum fault fault)
 {
     static const int statuses[] = {
@@ -449,7 +450,8 @@ static void fail_at_wait(struct asker *asker, enum fault fault)
     seam_settle(asker->machine->node.loop);
 }
 
-/* Every query and call succeeds, except at that wait. Returns the number of waits. */
+/* Answers every query and call with success, except at the given wait. Returns the number of
+ * waits. */
 static size_t go_through(struct asker *asker, size_t wait, enum fault fault)
 {
     struct machine *m = asker->machine;
@@ -476,7 +478,7 @@ static size_t go_through(struct asker *asker, size_t wait, enum fault fault)
     return waits;
 }
 
-/* The enrolment has ended once, and no part of it is under way. */
+/* Checks that the enrolment has ended once and that no part of it is under way, and releases it. */
 static void let_go(struct asker *asker)
 {
     struct machine *m = asker->machine;

@@ -164,7 +164,7 @@ static void hostile_values_are_cut_in_bounds(void **state)
     const struct json *cut = fit(b, arena_cstr(&b->arena, buf_slice(&text)), 5000, NULL, 0);
     assert_in_range(preview(b, cut, 5000)->count, 100, 250);
     buf_clear(&text);
-    buf_append_cstr(&text, "[\""); /* only escapes, in an array of one */
+    buf_append_cstr(&text, "[\""); /* an array with one text of escapes */
     for (int i = 0; i < 20000; i++)
         buf_append_cstr(&text, "\\u0001");
     buf_append_cstr(&text, "\"]");

@@ -97,7 +97,7 @@ static struct json with_null(struct bench *b, const struct json *input, slice na
 
 static size_t null_count;
 
-/* A null that a schema accepts has a meaning, so it must be sent. */
+/* Checks that a null that the schema accepts is sent, since it has a meaning. */
 static void check_kept_null(struct bench *b, const struct catalog_action *action,
                             const struct json *input, slice name)
 {
@@ -111,7 +111,8 @@ static void check_kept_null(struct bench *b, const struct catalog_action *action
                  SLICE_ARG(name));
 }
 
-/* The input of a client in strict mode: every member is present, and omitted members are null. */
+/* Checks the input of a client in strict mode: every member is present, and omitted members are
+ * null. */
 static void check_nulls(struct bench *b, const struct catalog_action *action)
 {
     const struct json *properties = JSON_GET(action->input_schema, "properties");
@@ -190,7 +191,7 @@ static bool is_tried(const struct growth *at, const char *what, bool is_letters)
     return true;
 }
 
-/* The longest text that the schema accepts, of the longest characters that the schema accepts. */
+/* Checks the longest text that the schema accepts, of the longest characters that it accepts. */
 static void check_text(const struct growth *at, const struct json *schema)
 {
     static const char *const units[] = {"\xf0\x9f\x98\x80", "a", "1"};
@@ -208,7 +209,7 @@ static void check_text(const struct growth *at, const struct json *schema)
     *at->value = before;
 }
 
-/* As many items as the schema accepts, each a copy of the first item of the example. */
+/* Checks as many items as the schema accepts, each a copy of the first item of the example. */
 static void check_items(const struct growth *at, const struct json *schema)
 {
     int64_t most = json_get_i64(schema, SLICE("maxItems"), 0);

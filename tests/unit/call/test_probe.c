@@ -108,7 +108,7 @@ static void begin(struct asker *asker, struct machine *m)
     seam_settle(m->node.loop);
 }
 
-/* The probe has ended once, and its result can be read until let_go. */
+/* Checks that the probe has ended once. Its result can be read until let_go. */
 static void assert_ended(const struct asker *asker)
 {
     assert_int_equal(asker->ended, 1);
@@ -151,7 +151,7 @@ struct reply {
     "t0ken\n\n"
 /* {"alg":"none"} . {"email":"a@b.c","sub":[40,2]} . */
 #define ID_TOKEN "eyJhbGciOiJub25lIn0.eyJlbWFpbCI6ImFAYi5jIiwic3ViIjpbNDAsMl19.x"
-/* its sub is not the list that the manifest's expression requires */
+/* a token whose sub is not the list that the manifest's expression requires */
 #define ODD_TOKEN "eyJhbGciOiJub25lIn0.eyJlbWFpbCI6ImFAYi5jIiwic3ViIjoieCJ9.x"
 
 struct way {

@@ -169,8 +169,8 @@ static slice base_path(const struct catalog_integration *integration, struct ben
     return slash < 0 ? SLICE("") : slice_from(base, (size_t)slash);
 }
 
-/* An error with status 200: ok is false in Slack's reply, or Salesforce stored none of the
- * records. */
+/* Whether it is an error with status 200: ok is false in Slack's reply, or Salesforce stored none
+ * of the records. */
 static bool is_refusal(const struct json *reply)
 {
     if (json_is(reply, JSON_ARRAY) && reply->count == 1)
@@ -263,7 +263,7 @@ static bool is_refused(const struct catalog_action *action, const char *type, co
                                              seen.is_unknown == (action->level != LEVEL_READ));
 }
 
-/* The first of its kind that counts as a success, or NULL. */
+/* Returns the first of these replies that counts as a success, or NULL. */
 static const char *find_leak(const struct catalog_action *action)
 {
     const struct catalog_reply *reply = catalog_reply_at(action, action->then_count);

@@ -435,7 +435,7 @@ static void the_mark_of_the_next_page_is_read(void **state)
     assert_int_equal(out.page_next.type, JSON_NULL);
 }
 
-/* The value of pages.next after a reply with this Link field (or none) and body. */
+/* Checks the value of pages.next after a reply with this Link field (or none) and body. */
 static void assert_next(struct bench *b, const char *pagination, const char *input,
                         const char *link, const char *body, const char *wanted)
 {

@@ -37,7 +37,7 @@ static struct catalog *load(struct bench *b, const char *extra, const char *old,
     return catalog_load(&source, 1, &b->report);
 }
 
-/* A problem has this pointer and contains this phrase, and nothing was loaded. */
+/* Checks that a problem has this pointer and contains this phrase, and that nothing was loaded. */
 static void check_fault(struct bench *b, const char *extra, const char *old, const char *new,
                         const char *pointer, const char *phrase, int line)
 {
@@ -55,7 +55,7 @@ static void check_fault(struct bench *b, const char *extra, const char *old, con
     fail();
 }
 
-/* The manifest was loaded with exactly this problem. phrase NULL: without any. */
+/* Checks that the manifest was loaded with exactly this problem. phrase NULL: with no problem. */
 static void check_warning(struct bench *b, const char *extra, const char *old, const char *new,
                           const char *pointer, const char *phrase, int line)
 {

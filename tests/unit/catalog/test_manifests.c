@@ -20,7 +20,7 @@ struct bar {
     size_t min, max;
 };
 
-/* Every action outside the limits is named, with its value and the limit. */
+/* Prints every action outside the limits, with its value and the limit. */
 static void check_actions(const struct catalog *catalog, const struct bar *bar)
 {
     size_t bad = 0, seen = 0;
@@ -90,8 +90,8 @@ static const char *const restorable[] = {
     "trello_archive_list",     "zendesk_delete_ticket",
 };
 
-/* Says "never", names the action that restores the object, or is a deletion that the app itself
- * can undo. */
+/* Not 0 if the action is not a deletion, if it says how it is undone, or if it is one of these
+ * deletions. */
 static size_t says_whether_it_comes_back(const struct catalog_action *action)
 {
     size_t said = action->level != LEVEL_DELETE || action->undo.len > 0;

@@ -76,7 +76,7 @@ static void test_home(void **state)
 
 /* ---- addresses ---- */
 
-/* Each recipient as "lead|address|tail|domain", with a line break between two. */
+/* expected: each recipient as "lead|address|tail|domain", with a line break between two. */
 static void assert_list(const char *text, const char *expected)
 {
     char all[1024] = "";

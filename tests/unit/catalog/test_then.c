@@ -78,7 +78,7 @@ static void three_requests_are_read(void **state)
     assert_false(action->then[1].is_idempotent);
     assert_int_equal(catalog_reply_at(action, 0)->body, REPLY_ANY);
     assert_int_equal(catalog_reply_at(action, 2)->kind, REPLY_KIND_OBJECT);
-    assert_false(catalog_request_acts(action, 0)); /* it only reads */
+    assert_false(catalog_request_acts(action, 0)); /* the first request only reads */
     assert_true(catalog_request_acts(action, 1));
     assert_true(catalog_request_acts(action, 2));
     catalog_unref(catalog);

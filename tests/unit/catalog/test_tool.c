@@ -149,7 +149,7 @@ static void the_whole_fits(void **state)
     got = catalog_tool_description(&action, arena);
     assert_true(got.len <= CATALOG_TOOL_TEXT_MAX);
     assert_true(slice_find(got, SLICE("describe_action has the whole")) > 0);
-    /* also of a property */
+    /* the description of a property is cut, too */
     const struct json *property =
         parse_quoted(arena, arena_cstr(arena, arena_printf(arena, "{'description':'%s'}", about)));
     const struct json *cut = JSON_GET(shown(arena, property, property), "description");

@@ -33,7 +33,7 @@ static void a_table_is_as_wide_as_its_cells(void **state)
     arena_deinit(&arena);
 }
 
-/* The output for a terminal with that many columns, in `text`. */
+/* Stores the output for a terminal with that many columns in `text`. */
 static void print_on_terminal(const struct output_table *table, unsigned short columns, char *text,
                               size_t size)
 {

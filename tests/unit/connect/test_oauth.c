@@ -108,7 +108,7 @@ static enum oauth_outcome go(struct way *way, bool is_finishing)
     return way->outcome;
 }
 
-/* A parameter of the URL, decoded. */
+/* Stores a parameter of the URL, decoded, in `value`. */
 static bool param(const char *url, const char *name, char *value, size_t room)
 {
     slice query = slice_cstr(strchr(url, '?') + 1);

@@ -80,7 +80,7 @@ static void wait_for_request(unsigned number)
     pg_bench_until_true(&bench.db, has_request, &number);
 }
 
-/* Another writer changes the row. */
+/* Acts as another writer that changes the row. */
 static void change(int64_t id, const char *what)
 {
     char text[400];
@@ -202,7 +202,7 @@ static void another_process_is_waited_for(void **state)
         (void)loop_turn(bench.db.loop, true);
     assert_false(asker.is_done);
     assert_int_equal(bench.peer.requests, 0);
-    /* its process dies, so its lease expires */
+    /* the process of the refresh dies, so its lease expires */
     change(id, "refreshing_until = now() - interval '1 second'");
     pg_bench_until(&bench.db, &asker.is_freed);
     assert_int_equal(asker.renewal.result, CONNECT_RENEWED);
@@ -251,7 +251,8 @@ struct failing_row {
     enum connect_renewed result;
 };
 
-/* false: the machine was paused, so the pause after a failure was over at the second request. */
+/* Returns false if the machine was paused, so the pause after a failure was over at the second
+ * request. */
 static bool fails_as_expected(const struct failing_row *row)
 {
     enum { QUIET_MS = 500 }; /* see connect/renew.c */

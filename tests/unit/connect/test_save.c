@@ -88,7 +88,7 @@ static void what_it_acts_as_is_stored_and_told(void **state)
     static struct saving it;
     (void)state;
     assert_int_equal(save(&it, 0, NULL), CONNECT_SAVED);
-    assert_true(it.save.is_default); /* the first of its app */
+    assert_true(it.save.is_default); /* the first connection of an app */
     assert_int_equal(count("connection where identity_email = 'ada@example.com' and "
                            "identity_subject = '7\"' and identity_label is null"),
                      1);
@@ -106,7 +106,7 @@ static void a_link_makes_one_connection(void **state)
     (void)state;
     int64_t before = count("connection");
     start(&one, 0, &link);
-    start(&two, 0, &link); /* at the same time */
+    start(&two, 0, &link); /* both use the link at the same time */
     pg_bench_until(&bench.db, &one.is_freed);
     pg_bench_until(&bench.db, &two.is_freed);
     bool is_one_first = one.save.result == CONNECT_SAVED;

@@ -71,7 +71,8 @@ static void wait_for(int64_t id, const char *what)
     pg_bench_until_true(&db, is_so, &wanted);
 }
 
-/* All writes scheduled in that time were sent, and their results are known. */
+/* Waits for that time, and until all writes scheduled in it have been sent and their results are
+ * known. */
 static void let_pass(unsigned ms)
 {
     uint64_t until = clock_mono_ns() + ms * 1000000ULL;

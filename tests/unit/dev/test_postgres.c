@@ -18,7 +18,7 @@ static bool has_postgres(void)
     return access("/usr/lib/postgresql", F_OK) == 0 || access("/usr/bin/initdb", F_OK) == 0;
 }
 
-/* The user that PostgreSQL runs as must be able to enter the folder. */
+/* Makes a folder that the user that PostgreSQL runs as can enter. */
 static void make_base(void)
 {
     folder_make(&folder);
@@ -83,7 +83,8 @@ static void it_is_made_once_and_found_again(void **state)
     folder_remove(&folder);
 }
 
-/* Its parent has ended without stopping it: there is no PR_SET_PDEATHSIG here. */
+/* The server's parent has ended without stopping it, since the test's child has no
+ * PR_SET_PDEATHSIG. */
 static void an_orphan_is_stopped(void **state)
 {
     (void)state;
@@ -106,7 +107,7 @@ static void an_orphan_is_stopped(void **state)
                               .death_signal = SIGWINCH};
     struct child orphan;
     assert_int_equal(child_start(&orphan, &spec, &err), OK);
-    /* its file exists and is complete */
+    /* waits until its postmaster.pid is complete */
     while (dev_postgres_find_postmaster(pg.cluster) != orphan.pid)
         assert_true(child_is_running(&orphan, pg.log, &err));
     start(&pg);
@@ -180,7 +181,8 @@ static void a_server_that_dies_at_start_tells_why(void **state)
     folder_remove(&folder);
 }
 
-/* Used if the path of the socket is too long, or if unix_socket_directories would misread it. */
+/* The sockets are in /tmp if their path would be too long, or if unix_socket_directories would
+ * misread it. */
 static void odd_paths_work(void **state)
 {
     (void)state;

@@ -66,7 +66,7 @@ static inline int machine_free(struct machine *m)
     return seam_close() ? 0 : -1;
 }
 
-/* A confirmed run, not started yet. */
+/* Prepares a confirmed run, without starting it. */
 static inline void machine_want(struct machine *m, const char *app, const char *action,
                                 const char *input)
 {
@@ -129,7 +129,7 @@ static inline void machine_reply(struct machine *m, unsigned status, const char 
     seam_settle(m->node.loop);
 }
 
-/* The whole request: "GET https://...", the headers, an empty line, and the body. */
+/* text: the whole request: "GET https://...", the headers, an empty line, and the body. */
 static inline void machine_assert_sent(struct machine *m, const char *text)
 {
     char *sent = seam_call_text(machine_call(m));
@@ -199,7 +199,7 @@ static inline void machine_on_step(const struct op *op)
         machine_memory.from = NULL;
     }
     if (machine_memory.at && strcmp(op->class->name, "seam_run") == 0 && op->step > 0) {
-        machine_memory.hits = mem_fail_hits(); /* its data belong to the test */
+        machine_memory.hits = mem_fail_hits(); /* further allocations belong to the test */
         mem_fail_at(0, 0);
         machine_memory.at = 0;
     }

@@ -163,7 +163,7 @@ static void reply(struct bench *b, unsigned status, const char *body)
     seam_settle(b->node.loop);
 }
 
-/* Everything else is answered. */
+/* Answers everything until the run has ended. */
 static enum exec_reason end_of(struct bench *b, struct seam_run *run)
 {
     for (unsigned i = 0; i < 400 && !seam_run_has_ended(run); i++) {
@@ -194,7 +194,7 @@ static const char *large_body(void)
     return body;
 }
 
-/* A read with a key that has run, so its key is bound. */
+/* Runs a read with a key, which binds the key. */
 static void run_bound(struct bench *b, const char *key, const char *body)
 {
     want_plain(b, "get", key);

@@ -216,7 +216,7 @@ static void let_fail(struct machine *m, const struct vote *vote)
     seam_settle(m->node.loop);
 }
 
-/* A run in which every attempt ends in this way. */
+/* Runs an execution in which every attempt ends in this way. */
 static void run_once(struct machine *m, const struct vote *vote)
 {
     struct seam_run run;

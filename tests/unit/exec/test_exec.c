@@ -32,7 +32,7 @@ static void a_read_is_called_then_recorded_then_answered(void **state)
     assert_true(slice_eq_cstr(call->url, "https://demo.example/get?q=x"));
     seam_call_reply(call, 200, "{\"items\":[]}");
     seam_settle(b->node.loop);
-    assert_false(seam_run_has_ended(&b->run)); /* not before its record */
+    assert_false(seam_run_has_ended(&b->run)); /* not before it is recorded */
     struct pg_query *query = seam_query_named(b->node.pool, "execution_insert");
     assert_non_null(query);
     assert_true(pg_value_is(seam_param(query, "status"), "succeeded"));

@@ -222,7 +222,7 @@ static bool expect(const struct way *way, const char *what, bool holds, slice is
     return holds;
 }
 
-/* The run has one event, with its reason, the app and the action. */
+/* Checks that the run has one event, with its reason, the app and the action. */
 static bool expect_event(struct machine *m, const struct way *way)
 {
     struct pg_query *event = machine_query(m, "audit_insert");

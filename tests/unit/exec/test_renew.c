@@ -191,7 +191,7 @@ static char next_answer(const char *answers, size_t *at)
     return answer;
 }
 
-/* true: it is done, and its row is expected. */
+/* Returns true if the statement is done and a row has to be returned. */
 static bool answer_as(struct machine *m, struct pg_query *query, char how)
 {
     if (how == 'f' || how == 'i') {

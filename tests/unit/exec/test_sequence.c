@@ -427,7 +427,8 @@ static bool has(slice text, const char *part)
     return !part || slice_find(text, slice_cstr(part)) >= 0;
 }
 
-/* What is stored: one execution with the same reason, and a key that is bound or free again. */
+/* Checks what is stored: one execution with the same reason, and a key that is bound or free
+ * again. */
 static bool expect_stored(struct machine *m, const struct way *way)
 {
     const struct exec_outcome *out = &m->run.out;
@@ -516,7 +517,7 @@ static void the_second_request_is_made_of_the_first_reply(void **state)
                            "Authorization: Bearer t\n\n");
     reply(m, &ways[0], &heard);
     seam_settle(m->node.loop);
-    assert_int_equal(seam_query_count(m->node.pool), 0); /* one record, after the last */
+    assert_int_equal(seam_query_count(m->node.pool), 0); /* recorded once, at the end */
     machine_assert_sent(m, "POST https://files.example/n\nAccept: application/json\n"
                            "Authorization: Bearer t\n\n");
     reply(m, &ways[0], &heard);

@@ -45,7 +45,7 @@ static void what_cannot_run_as_it_is(void **state)
     b->run.exec.is_confirmed = false;
     seam_run_start(&b->run);
     assert_int_equal(end(b), EXEC_CONFIRMATION_MISSING);
-    want_plain(b, "send", NULL); /* without its file */
+    want_plain(b, "send", NULL); /* the file is missing */
     seam_run_start(&b->run);
     assert_int_equal(end(b), EXEC_INPUT_INVALID);
     want_plain(b, "get", NULL);
@@ -213,7 +213,7 @@ static void the_key_is_free_by_now(void **state)
     seam_query_fail(query(b, "execution_get"), ERR_BUSY);
     assert_int_equal(end(b), EXEC_UNAVAILABLE);
     struct row_claim *claim = seam_find_claim(&b->store, seam_account, SLICE("unread"));
-    claim->is_bound = false; /* in flight elsewhere */
+    claim->is_bound = false; /* the key is in flight on another node */
     want_plain(b, "get", "unread");
     seam_run_start(&b->run);
     answer(b, "claim_find");
@@ -377,7 +377,7 @@ static void a_circuit_opens(void **state)
         assert_true(reason == EXEC_PROVIDER_ERROR || reason == EXEC_CIRCUIT_OPEN);
     }
     assert_int_equal(b->run.out.reason, EXEC_CIRCUIT_OPEN);
-    assert_int_equal(end_of(b, &reader), EXEC_PROVIDER_ERROR); /* its first answer remains */
+    assert_int_equal(end_of(b, &reader), EXEC_PROVIDER_ERROR); /* the first answer remains */
 }
 
 /* ---- the call ---- */
@@ -395,7 +395,7 @@ static void requests_and_pages_follow_one_another(void **state)
     b->run.exec.pages_max = 3;
     seam_run_start(&b->run);
     reply(b, 200, "{\"items\":[1],\"next\":\"b\"}");
-    reply(b, 503, "{}"); /* and again after a while */
+    reply(b, 503, "{}"); /* the request is sent again after a while */
     (void)seam_pass_timer(b->node.loop, 10000);
     assert_true(slice_eq_cstr(call(b)->url, "https://app.example/get?q=b"));
     reply(b, 200, "{\"items\":[2]}");

@@ -29,7 +29,7 @@ static void read_once(struct seam_bench *b, unsigned status)
     seam_settle(b->node.loop);
 }
 
-/* A write without a confirmation. */
+/* Runs a write without a confirmation. */
 static void block_once(struct seam_bench *b, const char *action)
 {
     seam_run_exec(&b->run, &b->node, action, "{}");
@@ -70,7 +70,8 @@ static void check_row(struct seam_bench *b, const char *outcome, const char *act
     assert_int_equal(seam_param(query, "slot")->as.i64 % (300 * 1000000LL), 0);
 }
 
-/* The message of the last failure and its time, which is within the five minutes of the row. */
+/* Checks the message of the last failure and its time, which is within the five minutes of the
+ * row. */
 static void check_last(struct seam_bench *b, const char *outcome, const char *message)
 {
     struct pg_query *query = row_of(b, outcome);

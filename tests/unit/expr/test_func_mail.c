@@ -45,7 +45,7 @@ static void the_text_is_what_the_sender_wrote(void **state)
         {MULTI("mixed", ATTACHED_MAIL), "null"},
         {MULTI("digest", ATTACHED_MAIL "," ATTACHED_MAIL), "null"},
         {"{mimeType:'Message/RFC822',parts:[" TEXT("plain", "Theirs") "]}", "null"},
-        /* so does a file */
+        /* a file also has another sender */
         {MULTI("mixed",
                TEXT("plain", "Mine") ",{mimeType:'text/plain',filename:'a.txt',body:{data:'QQ'}}"),
          "\"Mine\""},

@@ -65,7 +65,7 @@ static inline int machine_free(struct machine *m)
     return seam_close() ? 0 : -1;
 }
 
-/* The process dies at this moment, as after a drain whose time is over: nothing of it stays in
+/* Lets the process die at this moment, as after a drain whose time is over: nothing of it stays in
  * memory. Another process replaces it. */
 static inline void machine_restart(struct machine *m)
 {
@@ -73,7 +73,7 @@ static inline void machine_restart(struct machine *m)
     machine_open_node(m);
 }
 
-/* A command, not answered yet. */
+/* Begins a command, without answering its queries. */
 static inline void machine_begin(struct machine *m, enum flow_command_kind kind, struct uuid id)
 {
     seam_run_command(&m->run, &m->node, kind, id);
@@ -197,7 +197,7 @@ static inline size_t machine_count_steps(const struct machine *m, struct uuid id
     return count;
 }
 
-/* The error of the flow's last attempt contains this phrase. */
+/* Checks that the error of the flow's last attempt contains this phrase. */
 static inline void machine_check_error(const struct machine *m, struct uuid id, const char *text)
 {
     slice error = SLICE_NONE;
@@ -208,7 +208,7 @@ static inline void machine_check_error(const struct machine *m, struct uuid id, 
         fail_msg("no \"%s\" in %.*s", text, SLICE_ARG(error));
 }
 
-/* What the error of the last attempt says about the effect. */
+/* Checks what the error of the last attempt says about the effect. */
 static inline void machine_check_outcome(const struct machine *m, struct uuid id,
                                          const char *outcome)
 {

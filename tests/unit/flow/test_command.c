@@ -86,7 +86,7 @@ static void a_start_that_is_repeated(void **state)
     machine_reply(m, 200);
     machine_until(m, id, FLOW_COMPLETED);
     seam_settle(m->node.loop);
-    assert_int_equal(start_as(m, id), FLOW_ANSWER_REPEATED); /* its row exists */
+    assert_int_equal(start_as(m, id), FLOW_ANSWER_REPEATED); /* the flow's row exists */
     assert_int_equal(m->store.flows.count, 1);
 }
 
@@ -281,7 +281,7 @@ static void an_approval_and_a_second_one(void **state)
     seam_run_end(&m->run);
 }
 
-/* A command for a step, and with a revision. Either may be missing. */
+/* Checks the answer to a command for a step and with a revision, either of which may be missing. */
 static void check_conflict(struct machine *m, struct uuid id, const char *step, int64_t rev,
                            const char *message)
 {

@@ -16,7 +16,7 @@ static int tear_down(void **state)
     return seam_bench_close(*state) ? 0 : -1;
 }
 
-/* A command with everything answered. */
+/* Runs a command, with everything answered. */
 static enum flow_answer command(struct seam_bench *b, struct seam_walk *walk,
                                 enum flow_command_kind kind, struct uuid id)
 {
@@ -77,7 +77,7 @@ static void a_start_that_another_node_has_made_is_not_begun_again(void **state)
     b->run.command.flow_id = id;
     seam_run_start(&b->run);
     seam_settle(other.loop);
-    seam_query_lose(seam_query_named(other.pool, "flow_start")); /* not done */
+    seam_query_lose(seam_query_named(other.pool, "flow_start")); /* the start is not done */
     seam_node_answer(&other, &b->store);
     assert_true(seam_run_has_ended(&b->run));
     assert_int_equal(b->run.answer, FLOW_ANSWER_REPEATED);

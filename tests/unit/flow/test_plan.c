@@ -9,7 +9,7 @@ static struct catalog_report report;
 static struct flow_service service;
 static struct flow_run run;
 
-/* A run of these steps with this input, as after a start. */
+/* Begins a run of these steps with this input, as after a start. */
 static void begin(const char *properties, const char *steps, const char *input)
 {
     struct err err;

@@ -25,7 +25,7 @@ static int tear_down(void **state)
     return machine_free(*state);
 }
 
-/* The flow's call is under way, and no byte of it has been sent. */
+/* Starts a flow whose call is under way, before any byte of the call has been sent. */
 static struct uuid start_write(struct machine *m)
 {
     struct uuid id = machine_start(m, "write", "{\"confirm\":true}");
@@ -122,7 +122,7 @@ static void a_lease_that_ended_meanwhile_sends_nothing(void **state)
 
 /* ---- the other side ---- */
 
-/* Another node cancels. All queries are answered, but the cancel has to wait. */
+/* Lets another node cancel. All queries are answered, but the cancel has to wait. */
 static void begin_cancel(struct machine *m, struct seam_node *node, struct uuid id)
 {
     seam_run_command(&m->run, node, FLOW_COMMAND_CANCEL, id);
@@ -147,7 +147,7 @@ static void a_cancel_elsewhere_waits_until_no_proof_is_good(void **state)
     seam_node_open(&other, m->catalog, m->templates, NULL);
     seam_node_join(&other, &m->store);
     begin_cancel(m, &other, id);
-    for (unsigned again = 0; again < 2; again++) { /* at first it may not have waited yet */
+    for (unsigned again = 0; again < 2; again++) { /* at first the cancel may not wait yet */
         seam_pass_ms(other.loop, EXEC_PROOF_MS);
         seam_node_answer(&other, &m->store);
         assert_false(seam_run_has_ended(&m->run));

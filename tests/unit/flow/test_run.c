@@ -232,7 +232,7 @@ static void a_call_that_may_not_be_sent(void **state)
     seam_settle(m->node.loop);
     assert_int_equal(seam_call_count(m->node.http), 0);
     assert_int_equal(flow_service_active(m->node.flow), 1);
-    seam_move_to_ns(seam_now_ns() + UINT64_C(400000000)); /* and once more */
+    seam_move_to_ns(seam_now_ns() + UINT64_C(400000000)); /* time passes once more */
     seam_settle(m->node.loop);
     machine_until(m, id, FLOW_COMPLETED); /* taken by the next incarnation of the same process */
 }
@@ -314,7 +314,7 @@ static void a_refusal_proves_that_nothing_was_done(void **state)
     machine_check_outcome(m, id, "not_done");
 }
 
-/* The attempts of the step itself, of a person, and of another process after a crash. */
+/* Covers attempts of the step itself, of a person, and of another process after a crash. */
 static void a_lost_reply_stays_in_doubt(void **state)
 {
     struct machine *m = *state;
@@ -337,7 +337,7 @@ static void a_lost_reply_stays_in_doubt(void **state)
     machine_until(m, id, FLOW_COMPLETED);
 }
 
-/* The replies to all of exec's own retries are lost, too. */
+/* Loses the reply, and the replies to all of exec's own retries. */
 static void lose_all(struct machine *m)
 {
     while (!seam_query_named(m->node.pool, "flow_move")) {
@@ -415,7 +415,7 @@ static void an_error_without_an_outcome(void **state)
 
 /* ---- refusals that pass ---- */
 
-/* The next attempt fails before its first byte is sent. exec makes some retries of its own. */
+/* Fails the next attempt before its first byte is sent. exec makes some retries of its own. */
 static void fail_unsent(struct machine *m, struct uuid id, enum seam_phase phase)
 {
     size_t failed = machine_count_steps(m, id, false);
@@ -583,7 +583,8 @@ static bool go_to(struct machine *m, struct uuid id, size_t place)
     return false;
 }
 
-/* The flow is killed, and another server adopts it; or a person cancels it. */
+/* Kills the server of the flow, so that another server adopts it, or cancels the flow as a
+ * person. */
 static bool interrupt(size_t way, size_t place, enum event event, bool *is_ok)
 {
     struct machine *m = machine_new(templates);

@@ -154,7 +154,7 @@ static void titles_are_no_part_of_its_version(void **state)
     assert_true(slice_eq_cstr(stored->steps[0].label, "List them"));
     for (size_t i = 1; i < stored->step_count; i++)
         assert_null(stored->steps[i].label.ptr);
-    flow_template_copy_titles(stored, NULL); /* its template was removed */
+    flow_template_copy_titles(stored, NULL); /* the template was removed */
     flow_template_unref(stored);
     flow_template_unref(asked);
     flow_template_unref(stepped);

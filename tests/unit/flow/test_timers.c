@@ -24,7 +24,7 @@ static int tear_down(void **state)
     return machine_free(*state);
 }
 
-/* The flow waits and is in no heap, since its server is dead. */
+/* Starts a flow that waits and is in no heap, since its server is dead. */
 static struct uuid wait_elsewhere(struct machine *m, const char *input)
 {
     struct uuid id = machine_start(m, "pause", input);
@@ -109,7 +109,7 @@ static void two_servers_go_for_the_same_one(void **state)
     struct machine *m = *state;
     struct uuid id = machine_start(m, "pause", "{\"confirm\":true,\"n\":5}");
     struct pg_query *wake = machine_query(m, "flow_wake");
-    machine_row(m, id)->flow.rev++; /* the other node has it */
+    machine_row(m, id)->flow.rev++; /* another node has taken the flow */
     machine_row(m, id)->flow.status = FLOW_RUNNING;
     machine_row(m, id)->flow.waiting_for = FLOW_WAITS_NOT;
     machine_row(m, id)->flow.owner = uuid_v7();

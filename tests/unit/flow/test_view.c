@@ -90,7 +90,7 @@ static bool is_without(const struct json *part, const struct json *whole, const 
     return is_so;
 }
 
-/* In every state the summary is the view without its documents. */
+/* Checks that the summary is the view without its documents, in every state. */
 static void check_summary(struct bench *b)
 {
     buf_clear(&b->out);
@@ -106,7 +106,8 @@ static void check_summary(struct bench *b)
         assert_true(is_without(&steps->as.items[i], &whole->as.items[i], "input", "output"));
 }
 
-/* In every state a key that may not read gets the same members, and none of the documents. */
+/* Checks that a key that may not read gets the same members and none of the documents, in every
+ * state. */
 static void check_bare(struct bench *b)
 {
     buf_clear(&b->out);
@@ -219,7 +220,7 @@ static void one_that_has_not_begun_its_step(void **state)
     assert_at("/steps/0/startedAt", "null");
 }
 
-/* The step "find" completed at the second attempt, and "ask" waits. */
+/* Makes a flow whose step "find" completed at the second attempt, and whose step "ask" waits. */
 static void wait_for_approval(struct bench *b)
 {
     add(b, 0, 1, NULL, "{\"code\":\"timeout\",\"message\":\"m\",\"retryable\":true}", 1);

@@ -39,7 +39,7 @@ static void test_one_a_flow_and_of_its_account_alone(void **state)
     assert_null(flow_view_cache_find(set, uuid_v7(), id));
     keep(id, 4, SLICE("{\"a\":1}"));
     assert_int_equal(flow_view_cache_find(set, account, id)->rev, 4);
-    flow_view_cache_drop(set, id, 4); /* it has that revision */
+    flow_view_cache_drop(set, id, 4); /* the cached view has that revision */
     assert_non_null(flow_view_cache_find(set, account, id));
     flow_view_cache_drop(set, id, 5);
     assert_null(flow_view_cache_find(set, account, id));

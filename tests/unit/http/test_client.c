@@ -159,7 +159,7 @@ static void what_may_not_be_sent_is_refused_at_once(void **state)
         assert_true(strlen(caller.call.err.text) > 10);
         caller_deinit(&caller);
     }
-    /* too many, too large */
+    /* too many headers, and a head that is too large */
     static struct http_header many[HTTP_CALL_HEADERS_MAX + 1];
     static char large[HTTP_CALL_REQUEST_HEAD_MAX];
     static slice parts[HTTP_CALL_BODY_PARTS_MAX + 1];

@@ -265,7 +265,7 @@ struct late_row {
     const char *sentence;
 };
 
-/* false: the machine was paused, so the deadline passed before anything was sent. */
+/* Returns false if the machine was paused, so the deadline passed before anything was sent. */
 static bool is_late_as_expected(const struct late_row *row)
 {
     struct caller_world world;

@@ -306,7 +306,7 @@ static void what_may_not_be_sent_leaves_its_connection(void **state)
         caller_init(&caller, &world, "/");
         caller.call.may_send = may_send;
         caller_start(&caller, &world, 1 << 20);
-        assert_int_equal(times_asked, i); /* not before its connection is established */
+        assert_int_equal(times_asked, i); /* not before the connection is established */
         caller_wait(&caller);
         assert_result(&caller, i == 2 ? HTTP_CALL_OK : HTTP_CALL_UNSENT);
         assert_int_equal(caller.call.is_any_byte_sent, i == 2);

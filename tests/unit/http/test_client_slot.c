@@ -258,7 +258,7 @@ static void calls_cost_no_allocation_for_their_slot(void **state)
     http_call_cancel(&callers[2].call);
     assert_result(&callers[2], HTTP_CALL_CANCELLED);
     struct caller *caller = start(bert, &world.peer);
-    mem_fail_at(2, UINT64_MAX); /* its arena's block is the first */
+    mem_fail_at(2, UINT64_MAX); /* the first allocation is the arena's block */
     settle();
     uint64_t hits = mem_fail_hits();
     mem_fail_at(0, 0);

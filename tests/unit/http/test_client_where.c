@@ -1,5 +1,5 @@
 /*
- * The targets of the outbound client's calls: names, addresses and the policy, overrides, TLS.
+ * Where the outbound client's calls go: name resolution, the address policy, overrides, and TLS.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -126,7 +126,7 @@ static void names_of_private_addresses_are_refused(void **state)
         caller_wait(&caller);
         assert_result(&caller, HTTP_CALL_ADDRESS_REFUSED);
         assert_non_null(strstr(caller.call.err.text, "evil.test"));
-        assert_null(strstr(caller.call.err.text, addresses[i])); /* only in the log */
+        assert_null(strstr(caller.call.err.text, addresses[i])); /* only the log has the address */
         assert_false(caller.call.is_any_byte_sent);
         caller_deinit(&caller);
     }

@@ -101,7 +101,7 @@ static void pipelined_requests_are_answered_in_order(void **state)
     SEND(&client, GET("/slow/1") GET("/slow/2") GET("/echo/3"));
     WAIT_UNTIL(app.loop, app.held_count == 1);
     loop_turn(app.loop, false);
-    assert_int_equal(app.held_count, 1); /* one at a time */
+    assert_int_equal(app.held_count, 1); /* pipelined requests run one at a time */
     assert_int_equal(client.got.len, 0);
     http_reply(app.held[0], 200, NULL, 0, SLICE("first"));
     app.held[0] = NULL;

@@ -81,7 +81,7 @@ static void a_client_may_go_in_any_state(void **state)
         answer_held(&app, run / 3);
         while (app.server->conn_count) {
             loop_turn(app.loop, true);
-            answer_held(&app, run); /* a pipelined one was started */
+            answer_held(&app, run); /* a pipelined request was started */
         }
         client_close(&client);
     }
@@ -131,7 +131,7 @@ static void a_half_closed_client_still_gets_its_reply(void **state)
     client_expect_eof(&client);
     assert_true(client_has(&client, "\r\n\r\n/echo/1"));
     assert_true(client_has(&client, "Connection: close\r\n\r\nlast words"));
-    WAIT_UNTIL(app.loop, app.server->conn_count == 0); /* without lingering */
+    WAIT_UNTIL(app.loop, app.server->conn_count == 0); /* the connection does not linger */
     client_close(&client);
     app_end(&app);
 }
@@ -179,7 +179,7 @@ static void every_allocation_may_fail(void **state)
             struct client client;
             assert_true(n < 200);
             client_open(&client, &app);
-            buf_reserve(&client.got, 4096); /* ours may not fail */
+            buf_reserve(&client.got, 4096); /* the test's own buffer may not fail */
             buf_reserve(&app.seen, 4096);
             buf_clear(&app.seen);
             size_t half = strlen(requests[i]) / 2;
@@ -330,7 +330,7 @@ static void a_drain_of_nothing_ends_at_once(void **state)
     struct app app;
     app_begin(&app, *state, defaults);
     http_server_drain(app.server, on_server_drained, &app);
-    assert_int_equal(app.server_drained, 0); /* only from the loop */
+    assert_int_equal(app.server_drained, 0); /* on_drained is called only from the loop */
     WAIT_UNTIL(app.loop, app.server_drained);
     app_end(&app);
 }

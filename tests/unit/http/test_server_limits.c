@@ -313,9 +313,9 @@ static void slow_requests_are_ended(void **state)
         WAIT_UNTIL(app.loop, app.server->conn_count == 0); /* lingering ends */
         client_close(&client);
     }
-    assert_int_equal(app.gone, 4);       /* if the handler has the request */
-    assert_int_equal(app.held_count, 1); /* and may still answer it, although the client has
-                                          * disconnected */
+    assert_int_equal(app.gone, 4); /* reported for each request that a handler had */
+    /* the handler may still answer the last request, although its client has disconnected */
+    assert_int_equal(app.held_count, 1);
     http_reply(app.held[0], 200, NULL, 0, SLICE("late"));
     app.held[0] = NULL;
     app_end(&app);

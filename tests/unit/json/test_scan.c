@@ -84,7 +84,7 @@ static void walk_beside_tree(struct arena *arena, slice text, const struct json 
     assert_false(json_scan_next(&walk, &key, &value));
 }
 
-/* Every prefix of the text, in a block of memory that ends where the prefix does. */
+/* Scans every prefix of the text, in a block of memory that ends where the prefix does. */
 static void stays_inside(slice text)
 {
     struct json_scan walk;

@@ -123,7 +123,7 @@ static void test_invalid_utf8(void **state)
     buf_deinit(&out);
 }
 
-/* RFC 8259 7, byte by byte, for texts with at most one character outside of ASCII. */
+/* Writes as in RFC 8259 7, byte by byte, texts with at most one character outside of ASCII. */
 static void write_naive(struct buf *out, slice text)
 {
     buf_append_char(out, '"');

@@ -23,7 +23,7 @@ static int end(void **state)
     return unit_end();
 }
 
-/* expected: JSON, with ' for ". */
+/* wanted: JSON, with ' for ". */
 static void reads(const char *text, const char *wanted)
 {
     struct err err = {0};

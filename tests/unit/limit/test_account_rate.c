@@ -37,7 +37,7 @@ static void a_burst_and_then_the_rate(void **state)
     rate = account_rate_new(10, 25, NULL);
     assert_int_equal(served(1, 100, SECOND), 25);
     assert_int_equal(account_rate_take(rate, account(1), SECOND), 101); /* rounded up */
-    assert_int_equal(served(2, 100, SECOND), 25); /* another account has its own */
+    assert_int_equal(served(2, 100, SECOND), 25); /* another account has its own limit */
     assert_int_equal(served(1, 100, SECOND + SECOND / 2), 5);
     assert_int_equal(served(1, 100, 1000 * SECOND), 25);
 }

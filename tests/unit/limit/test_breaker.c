@@ -179,7 +179,7 @@ static void its_own_successes_do_not_excuse_an_account(void **state)
     assert_true(is_refused(anna));
 }
 
-/* The circuit is open for anna, and its time is over. */
+/* Opens the circuit for anna, and waits until its time is over. */
 static void open_and_wait(void)
 {
     begin(&config);
@@ -199,7 +199,7 @@ static void a_probe_that_succeeds_closes_it(void **state)
         assert_false(breaker_is_open(&probes[i], now));
     }
     assert_false(enter(&more, ORIGIN, anna)); /* a few, not all */
-    breaker_leave(&probes[0]);                /* its client disconnected */
+    breaker_leave(&probes[0]);                /* the probe's client disconnected */
     assert_true(enter(&more, ORIGIN, anna));
     breaker_report(&more, false, now);
     assert_false(is_refused(anna));
@@ -268,7 +268,7 @@ static void one_account_is_never_the_cause_for_others(void **state)
         assert_true(vote(ORIGIN, bert, false));
 }
 
-/* Each of `count` accounts fails this many times. */
+/* Makes each of `count` accounts fail this many times. */
 static void accounts_fail(unsigned count, unsigned times)
 {
     for (unsigned i = 0; i < times; i++)
@@ -308,7 +308,7 @@ static void no_account_counts_twice(void **state)
     for (unsigned i = 0; i < 4; i++) { /* two accounts that fail, in each half of a window */
         accounts_fail(2, 3);
         succeed_times(2, bert);
-        assert_true(vote(ORIGIN, bert, true)); /* and one that fails occasionally */
+        assert_true(vote(ORIGIN, bert, true)); /* bert fails only occasionally */
         assert_false(is_refused(anna));
         now += 500 * MS;
     }
@@ -334,7 +334,7 @@ static void an_account_that_succeeds_continues_and_closes_it(void **state)
     assert_false(is_refused(anna));
     accounts_fail(4, 3);
     assert_true(is_refused(anna));
-    assert_true(vote(ORIGIN, bert, false)); /* at once this time */
+    assert_true(vote(ORIGIN, bert, false)); /* this success closes the circuit at once */
     assert_false(is_refused(anna));
     assert_int_equal(gauge(), 0);
 }
@@ -356,7 +356,7 @@ static void probes_are_spread_over_accounts(void **state)
     breaker_report(&probes[0], true, now);
     assert_in_range(refusal_ms(account_of(0), true), 200, 250);
     breaker_leave(&probes[1]);
-    now += 25 * MS; /* its time is not over, but bert did not fail: */
+    now += 25 * MS; /* the circuit is still open, but bert did not fail: */
     assert_true(is_refused(account_of(0)));
     assert_true(enter(&more, ORIGIN, bert));
     assert_true(more.is_probe);
@@ -370,7 +370,7 @@ static void what_closes_it_lets_accounts_probe(void **state)
 {
     (void)state;
     begin(&config);
-    accounts_fail(1, 10); /* its own circuit */
+    accounts_fail(1, 10); /* opens the circuit of this account */
     now += 25 * MS;
     accounts_fail(4, 4);
     assert_true(is_refused(account_of(0)));
@@ -426,14 +426,14 @@ static void a_host_that_a_connection_names_is_its_accounts_own_affair(void **sta
             assert_true(vote_as(given(ORIGIN, account_of(number)), true));
     assert_false(is_refused(anna)); /* the app at this origin */
     assert_true(vote_as(given(ORIGIN, anna), false));
-    assert_true(vote_as(given(ORIGIN, account_of(0)), true)); /* its tenth */
+    assert_true(vote_as(given(ORIGIN, account_of(0)), true)); /* its tenth failure */
     assert_false(vote_as(given(ORIGIN, account_of(0)), true));
     assert_false(is_refused(account_of(0)));
     assert_int_equal(gauge(), 0);
     struct buf text;
     buf_init(&text, 1 << 20);
     metric_render(&text);
-    assert_true(slice_find(buf_slice(&text), ORIGIN) < 0); /* not a label */
+    assert_true(slice_find(buf_slice(&text), ORIGIN) < 0); /* an origin is not a label */
     buf_deinit(&text);
 }
 

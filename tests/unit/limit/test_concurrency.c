@@ -45,7 +45,7 @@ static void one_alone_gets_its_share(void **state)
     assert_true(enter(2));
     concurrency_leave(&concurrency, inside[--count]);
     concurrency_leave(&concurrency, inside[--count]);
-    assert_true(enter(1)); /* one of the slots that it returned */
+    assert_true(enter(1)); /* in one of the slots that account 1 returned */
     assert_false(enter(1));
 }
 
@@ -78,7 +78,7 @@ static void an_execution_costs_no_allocation(void **state)
     assert_true(enter(2));
     concurrency_leave(&concurrency, inside[--count]);
     mem_fail_at(1, UINT64_MAX);
-    assert_true(enter(3)); /* in the slots that 2 left */
+    assert_true(enter(3)); /* in the slots that account 2 left */
     assert_false(enter(4));
     mem_fail_at(0, 0);
     assert_true(enter(4));

@@ -81,7 +81,7 @@ static struct caller *come(int64_t connection_id, uint64_t wait_ms)
     return caller;
 }
 
-/* The time since began_ns is at least this long. The exact time is unknown. */
+/* Checks what is left of a time of whole_ms that began at began_ns or later. */
 static void assert_left_ms(int64_t left_ms, int64_t whole_ms, uint64_t began_ns)
 {
     int64_t gone_ms = (int64_t)((clock_mono_ns() - began_ns) / MS) + 1;
@@ -182,12 +182,12 @@ static void a_cap_lets_them_in_in_order(void **state)
     for (unsigned i = 0; i < 6; i++)
         all[i] = come(1, 60000);
     assert_true(is_free(all[0]) && is_free(all[1]) && !all[2]->is_decided);
-    assert_true(is_free(come(2, 0))); /* another connection */
+    assert_true(is_free(come(2, 0))); /* another connection has its own limits */
     assert_int_equal(waiting(), 4);
     limits_leave(&all[1]->place, true);
     turn_until(&all[2]->is_decided);
     limits_leave(&all[0]->place, true);
-    limits_leave(&all[0]->place, true); /* once is enough */
+    limits_leave(&all[0]->place, true); /* a second call has no effect */
     limits_leave(&all[2]->place, true);
     turn_until(&all[4]->is_decided);
     assert_false(all[5]->is_decided);
@@ -340,7 +340,7 @@ static void a_quota_that_is_used_up_closes_until_its_reset(void **state)
     turn_until(&waiting[5]->is_decided); /* the quota is over after 20 ms */
     assert_true(is_free(waiting[5]));
     tell(third, (struct limits_feedback){false, -1, -1, 20});
-    tell(third, (struct limits_feedback){false, -1, 0, -1}); /* half of it proves nothing */
+    tell(third, (struct limits_feedback){false, -1, 0, -1}); /* proves nothing without a time */
     assert_true(is_free(come(2, 0)));
 }
 

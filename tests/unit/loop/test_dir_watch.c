@@ -64,7 +64,7 @@ static void end(void)
     assert_int_equal(system(command), 0);
 }
 
-/* Earlier changes are reported. Later changes are reported separately. */
+/* Waits until earlier changes are reported. Later changes are reported separately. */
 static void wait_until_told(struct loop *loop)
 {
     WAIT_UNTIL(loop, probe.told > 0 && !probe.watch.changed_ns);

@@ -10,7 +10,7 @@ struct guest {
     struct op op;
     struct op_entry entry;
     size_t *order;
-    size_t begun; /* its slot; 0: it does not have one */
+    size_t begun; /* its position among those that have begun; 0: none */
     bool stays;   /* until it is released */
     bool is_probe;
     size_t bytes; /* size of its reply */
@@ -168,7 +168,7 @@ static void one_that_waits_is_cancelled(void **state)
         loop_turn(loop, false);
     assert_int_equal(last->begun, 0);
     run_to_the_end(loop);
-    assert_int_equal(order, MANY); /* the other guest, and all except it */
+    assert_int_equal(order, MANY); /* the first guest, and all others except the cancelled one */
 }
 
 static void without_memory_all_pass(void **state)

@@ -54,7 +54,7 @@ static void running_out_of_descriptors_rests_and_recovers(void **state)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     connect(fds[2], (struct sockaddr *)&address, sizeof(address));
     WAIT_UNTIL(pair.loop, pair.accepted);
-    assert_true(loop_stats(pair.loop)->turns - turns < 20); /* it did not spin */
+    assert_true(loop_stats(pair.loop)->turns - turns < 20); /* the loop did not spin */
     for (size_t i = 0; i < ARRAY_LEN(fds); i++)
         close(fds[i]);
     pair_end(&pair);

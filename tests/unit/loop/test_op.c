@@ -273,9 +273,9 @@ static void cancel_while_waiting_keeps_memory_until_the_hold_ends(void **state)
     assert_int_equal(sample.ends, 1);
     assert_int_equal(sample.frees, 0);
     assert_false(op_is_active(&sample.op));
-    op_cancel(&sample.op); /* after the end: nothing */
+    op_cancel(&sample.op); /* has no effect after the end */
     op_release(&sample.op);
-    assert_int_equal(sample.frees, 0); /* at the bottom of the turn */
+    assert_int_equal(sample.frees, 0); /* it is freed at the end of the turn */
     loop_turn(loop, false);
     assert_ended(&sample, OP_ENDED_CANCELLED, "bh");
     assert_int_equal(sample.cancels, 1);

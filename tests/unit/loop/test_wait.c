@@ -47,7 +47,7 @@ static void wait_for_a_timer_of_a_minute(struct loop *loop)
     WAIT_UNTIL(loop, !timer_is_armed(&timer));
 }
 
-/* The output of the process before it aborted. */
+/* Runs it in a process that aborts, and stores the output of the process in `text`. */
 static void run_in_vain(void (*run)(struct loop *loop), char *text, size_t text_bytes)
 {
     int ends[2], status;

@@ -28,7 +28,7 @@ static const struct row rows[] = {
     /* a member that is not known */
     {"{\"status\":\"failed\",\"request\":{\"hint\":\"h\"}}", "{\"status\":\"failed\"}",
      "{\"request\":{\"hint\":\"h\"}}", "[\"/request\"]"},
-    /* positions in arrays are kept; what follows the last one is left out */
+    /* positions in arrays are kept; items after the last one with such data are left out */
     {"{\"connections\":[{\"id\":\"1\",\"identity\":null},{\"id\":\"2\",\"label\":\"l\","
      "\"identity\":\"a@b\"},{\"id\":\"3\",\"identity\":null}],\"next_cursor\":\"m:3\"}",
      "{\"connections\":[{\"id\":\"1\",\"identity\":null},{\"id\":\"2\"},{\"id\":\"3\","

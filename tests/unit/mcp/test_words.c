@@ -77,7 +77,7 @@ static void a_message_is_said_once(void **state)
          "{\"message\":\"No: search_actions\",\"display\":{\"title\":\"T\"},\"hint\":\"x\"}"},
         {"{\"display\":{\"title\":\"T\",\"summary\":\"\\\"}\"},\"message\":\"\\\"}\"}",
          "{\"display\":{\"title\":\"T\"},\"message\":\"\\\"}\"}"},
-        /* another text, and none */
+        /* no message, and a message that differs from the summary */
         {"{\"message\":null,\"display\":{\"title\":\"T\",\"summary\":\"S\"}}", NULL},
         {"{\"message\":\"M\",\"display\":{\"title\":\"T\",\"summary\":\"S\"}}", NULL},
         {"{\"message\":\"M\",\"output\":{\"display\":{\"title\":\"T\",\"summary\":\"M\"}}}", NULL},

@@ -367,7 +367,7 @@ static void bad_input_is_named(void **state)
                    "multipart/* or message/*");
 }
 
-/* The form of these domains in WHATWG's URL parser. */
+/* Domains get the form that WHATWG's URL parser gives them. */
 static void domains_beyond_ascii_are_punycoded(void **state)
 {
     static const struct {

@@ -293,7 +293,7 @@ static void it_leaves_from_its_rest(void **state)
     seam_settle(m->node.loop);
     assert_true(seam_find_node(&m->store, id)->left_at > 0);
     pass(m, 60000);
-    assert_int_equal(seam_query_count(m->node.pool), 0); /* and sends no more queries */
+    assert_int_equal(seam_query_count(m->node.pool), 0); /* the node sends no more queries */
     assert_true(uuid_eq(node_id(m->node.node), id));
 }
 

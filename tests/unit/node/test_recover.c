@@ -33,14 +33,14 @@ static void start_write(struct seam_bench *b, const char *key)
     seam_settle(b->node.loop);
 }
 
-/* The run continues until it has ended, with every query and call answered. */
+/* Lets the run continue until it has ended, with every query and call answered. */
 static void let_end(struct seam_bench *b)
 {
     struct seam_walk walk = {.node = &b->node, .store = &b->store, .place = SIZE_MAX};
     assert_true(seam_walk_until_ended(&walk, &b->run));
 }
 
-/* The claim as it is after its statement has run once more. */
+/* Returns the claim as it is after its statement has run once more. */
 static struct row_claim copy_claim(struct seam_bench *b)
 {
     assert_int_equal(b->store.claims.count, 1);

@@ -13,7 +13,7 @@ static void it_has_what_was_noted(void **state)
     unsent_note(&unsent, id);
     assert_true(unsent_has(&unsent, id));
     assert_false(unsent_has(&unsent, uuid_v7()));
-    assert_false(unsent_has(&unsent, (struct uuid){{0}})); /* nor does an empty slot */
+    assert_false(unsent_has(&unsent, (struct uuid){{0}})); /* an empty slot contains no id */
     unsent_deinit(&unsent);
     assert_int_equal(mem_live_blocks(), 0);
 }

@@ -111,7 +111,7 @@ static inline void check_absent(struct bench *b, const char *pointer, int line)
 }
 #define ABSENT(pointer) check_absent(b, pointer, __LINE__)
 
-/* A line of that kind contains the phrase. */
+/* Checks that a line of that kind contains the phrase. */
 static inline void check_line(struct bench *b, enum import_kind kind, const char *phrase, int line)
 {
     for (size_t i = 0; i < b->result.line_count; i++)

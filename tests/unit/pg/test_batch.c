@@ -76,7 +76,7 @@ static void start_all(struct pg_bench *bench, size_t count, void (*start)(struct
     pg_calls_wait(bench, calls, count);
 }
 
-/* Row i of account i % 3; the order is not that of the keys. */
+/* Plans row i for account i % 3, in an order that is not the order of the keys. */
 static void plan(size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -225,7 +225,7 @@ static void start_shared(struct pg_call *call)
     submit(call, &item_shared);
 }
 
-/* `count` calls in one turn for `different` rows, and one for a row that does not exist. */
+/* Makes `count` calls in one turn for `different` rows, and one for a row that does not exist. */
 static void share(enum pg_mode mode, size_t count, size_t different)
 {
     struct pg_bench bench;
@@ -297,7 +297,7 @@ static const struct pg_stmt backend_stmts[] = {BACKEND(0), BACKEND(1), BACKEND(2
                                                BACKEND(3), BACKEND(4), BACKEND(5),
                                                BACKEND(6), BACKEND(7), BACKEND(8)};
 
-/* The statement of that id. */
+/* Starts the statement with that id. */
 static void start_backend(struct pg_call *call)
 {
     struct todo *t = todo_of(call);
@@ -455,7 +455,7 @@ static void test_a_row_that_many_change_holds_up_no_other_account(void **state)
     pg_calls_wait(&bench, &calls[1300], 100);
     assert_true(done_of(calls, 1300) <= 100);
     pg_calls_wait(&bench, calls, 1400);
-    assert_int_equal(pg_get_i64(&calls[1299].query.rows, 0, 0), 1301); /* in their order */
+    assert_int_equal(pg_get_i64(&calls[1299].query.rows, 0, 0), 1301); /* made in order */
     pg_calls_end(calls, 1400);
     pg_bench_close(&bench);
 }

@@ -54,7 +54,7 @@ static void start_try(struct pg_call *call)
     submit(call, &item_try);
 }
 
-/* n >= 0 is a CHECK, however it is sent. */
+/* Starts a change that violates the CHECK n >= 0, however it is sent. */
 static void start_bad_try(struct pg_call *call)
 {
     items_fill_by(&call->query, items_account(0), id_of(call), -2000);
@@ -84,7 +84,7 @@ static struct pg_pool_config config_of(const char *where)
         .conninfo = where, .mode = mode, .writers = 1, .readers = 1, .queue_timeout_ms = 30000};
 }
 
-/* A fresh table with rows 1..count. */
+/* Makes a fresh table with rows 1..count. */
 static void open_with_rows(struct pg_bench *bench, const struct pg_pool_config *config,
                            size_t count)
 {
@@ -609,7 +609,7 @@ static void test_queue_is_bounded(void **state)
     config.queue_max = 11; /* ten for an account alone */
     pg_bench_open(&bench, &config, false);
     start_all(&bench, 15, start_put);
-    pg_calls_wait(&bench, &calls[10], 5); /* at once */
+    pg_calls_wait(&bench, &calls[10], 5); /* these fail at once */
     assert_int_equal(pg_pool_pending(bench.pool), 10);
     pg_call_start(&bench, &calls[16], start_other_put, NULL);
     pg_call_start(&bench, &calls[17], start_other_put, NULL);

@@ -186,7 +186,7 @@ static void test_slow_lookup_does_not_stop_the_loop(void **state)
 static int set_up(void **state)
 {
     (void)state;
-    pg_cluster_listen_tcp(); /* from its start on */
+    pg_cluster_listen_tcp(); /* from the next start on */
     return pg_cluster_start() ? 0 : -1;
 }
 

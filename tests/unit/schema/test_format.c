@@ -94,7 +94,7 @@ static const struct sample bad[] = {
     {"regex", SLICE_INIT("(")},
 };
 
-/* As a schema does it. */
+/* Checks a text as a schema does. */
 static bool is_of(struct arena *arena, const char *format, slice text)
 {
     struct json schema = json_object(), value = json_string(text);

@@ -83,14 +83,14 @@ static const char *const kept[][2] = {
     /* the mended value would not fit */
     {OF(LIST), "{\"x\":\"[1]\"}"},
     {OF("{\"type\":\"array\",\"items\":{\"type\":\"integer\"}}"), "{\"x\":\"a\"}"},
-    /* a list or an object with a fault does not become an item */
-    {OF(LIST), "{\"x\":\"[\\\"a\\\",]\"}"},
-    {OF(LIST), "{\"x\":\" [a, b]\"}"},
-    {OF(LIST), "{\"x\":\"{\\\"a\\\":1}\"}"},
     {OF("{\"type\":\"array\",\"minItems\":2}"), "{\"x\":\"a\"}"},
     {OF(OBJECT), "{\"x\":\"{\\\"a\\\":1}\"}"},
     {OF("{\"type\":\"integer\",\"maximum\":20}"), "{\"x\":\"21\"}"},
     {OF("{\"type\":\"integer\"}"), "{\"x\":\"1.5\"}"},
+    /* text that begins like a list or an object does not become the only item of a list */
+    {OF(LIST), "{\"x\":\"[\\\"a\\\",]\"}"},
+    {OF(LIST), "{\"x\":\" [a, b]\"}"},
+    {OF(LIST), "{\"x\":\"{\\\"a\\\":1}\"}"},
     /* not the text of a number or of an object */
     {OF("{\"type\":\"number\"}"), "{\"x\":\"12 apples\"}"},
     {OF("{\"type\":\"number\"}"), "{\"x\":\"0x10\"}"},
@@ -113,8 +113,8 @@ static void the_rest_stays_as_it_is(void **state)
     }
 }
 
-/* A JSON text may not nest deeper than a request where it is put, and not be longer than a form can
- * show. */
+/* A JSON text may not nest deeper at its place than a request may, and may not be longer than a
+ * form can show. */
 static void limits_hold(void **state)
 {
     struct arena *arena = *state;

@@ -157,7 +157,8 @@ struct worst {
     const char *which;
 };
 
-/* Without a limit, each would run for minutes or forever. */
+/* Checks that a validation ends within the limit. Without a limit, each would run for minutes or
+ * forever. */
 static void check(struct arena *arena, const char *schema_text, const struct json *instance,
                   struct worst *worst)
 {

@@ -60,7 +60,7 @@ static int compare_times(const void *a, const void *b)
 
 /* ---- search ---- */
 
-/* The words before each arrow of a committed set. */
+/* Reads the words before each arrow of a committed set. */
 static void read_set(struct bench *b, const char *name)
 {
     const char *root = getenv("SLUICE_ROOT");
@@ -78,7 +78,7 @@ static void read_set(struct bench *b, const char *name)
     }
 }
 
-/* Queries that people send, in words and in sentences, with typing mistakes, and queries of
+/* Reads queries that people send, in words and in sentences, with typing mistakes, and queries of
  * other kinds. */
 static void read_intents(struct bench *b)
 {

@@ -104,7 +104,7 @@ static slice name_of(const struct catalog_hit *hit)
     return hit->action ? hit->action->tool_name : hit->integration->integration_id;
 }
 
-/* The first hit is this tool, or this integration. */
+/* Checks that the first hit is this tool, or this integration. */
 static void check_first(struct bench *b, const char *query, const char *name, int line)
 {
     find(b, query);
@@ -157,7 +157,7 @@ static void one_typing_mistake_is_forgiven(void **state)
     assert_first(*state, "appendd rows", "tables_append_rows");
     assert_first(*state, "creaxe spredsheet", "tables_create_spreadsheet");
     assert_first(*state, "xpolish", "twin_a_polish");
-    assert_nothing(*state, "pxlixh"); /* two */
+    assert_nothing(*state, "pxlixh"); /* two typing mistakes are too many */
     assert_nothing(*state, "bost");   /* a changed letter in a short word makes another word */
     assert_nothing(*state, "kpost");
 }
@@ -455,7 +455,7 @@ static void failing_memory_is_said(void **state)
         arena_deinit(&small);
     }
     uint64_t hits = 1;
-    for (uint64_t n = 1; hits > 0; n++) { /* and while an index is built */
+    for (uint64_t n = 1; hits > 0; n++) { /* then the same while an index is built */
         catalog_report_deinit(&b->report);
         catalog_report_init(&b->report);
         mem_fail_at(n, 1);

@@ -442,7 +442,7 @@ static void find_twins(struct bench *b, slice ours, slice imported)
     }
 }
 
-/* All built-in manifests and the imported one. */
+/* Loads all built-in manifests and the imported one. */
 static void load_beside(struct bench *b, slice imported)
 {
     struct catalog_source *sources =

@@ -161,7 +161,7 @@ static void what_something_is_done_inside_of_is_a_container(void **state)
     read_query(b, SLICE("add the numbers to the spreadsheet"));
     for (size_t i = 0; i < b->reading.count; i++)
         assert_int_equal(b->reading.parts[i].is_container, i == 5);
-    read_query(b, SLICE("reply to the message")); /* it is the object of the reply */
+    read_query(b, SLICE("reply to the message")); /* the message is the object of the reply */
     for (size_t i = 0; i < b->reading.count; i++)
         assert_false(b->reading.parts[i].is_container);
 }
@@ -191,7 +191,7 @@ static void phrases_have_their_meaning(void **state)
     assert_read(b, "let Xaver know the page is deleted", "<send, message notify>", "",
                 "page deleted");
     assert_read(b, "let me know which pages are open", "<get list> which pages open", "", "");
-    assert_read(b, "\"get rid of\" page", "page", "", "get rid"); /* not in quotes */
+    assert_read(b, "\"get rid of\" page", "page", "", "get rid"); /* quoted, so not replaced */
     /* of two phrases with the same number of words, the phrase that ends first */
     assert_read(b, "put the page to the list on the left", "<change move update, status> page list",
                 "left", "");

@@ -130,11 +130,11 @@ static void a_page_begins_with_what_is_recent(void **state)
     assert_true(uuid_is_nil(list.scan.since));
     assert_false(serve_list_continues(&list, nil));
     assert_true(uuid_is_nil(list.next));
-    /* not earlier than requested */
+    /* the scan does not begin earlier than requested */
     list = (struct serve_list){.limit = 25, .scans_left = 3, .page.since = at(now_ms)};
     assert_true(uuid_eq(serve_list_scan(&list)->since, at(now_ms)));
     assert_false(serve_list_continues(&list, nil));
-    /* from a cursor */
+    /* a page that continues at a cursor */
     list = (struct serve_list){.limit = 25, .scans_left = 3, .page.before = at(1)};
     assert_true(uuid_cmp(serve_list_scan(&list)->since, at(1)) <= 0);
 }

@@ -8,7 +8,7 @@
  *   /mute   ends without an answer
  *   /fail   the same, with a failure
  *   /hang   waits for the test
- *   /late   is done without an answer while something holds the op, and resumes with one
+ * /late is done without an answer while something holds the op, and answers when it is resumed
  */
 #include "support/server_app.h"
 
@@ -176,8 +176,8 @@ static void room_begin(struct room *room, struct loop *loop, struct http_server_
         fail_msg("%s", err.text);
 }
 
-/* In any case, no request is under way, each request that began has ended, and each was finished
- * once. */
+/* Checks that no request is under way, that each request that began has ended, and that each was
+ * finished once. */
 static void room_end(struct room *room)
 {
     WAIT_UNTIL(room->app.loop, room->serve.active == 0 && room->ended == room->begun);
@@ -274,7 +274,7 @@ static void a_client_that_goes_ends_its_op(void **state)
     struct room room;
     struct client client;
     room_begin(&room, *state, defaults);
-    client_open(&client, &room.app); /* in its body, */
+    client_open(&client, &room.app); /* the client disconnects in its body, */
     SEND(&client, POST("/body", "6") "abc");
     WAIT_UNTIL(room.app.loop, room.serve.active == 1);
     client_close(&client);

@@ -1,5 +1,4 @@
-/* The shard of an account, by PostgreSQL's own hash, and the names of its tables there.
- */
+/* Which shard holds an account, by PostgreSQL's own hash, and the names of that shard's tables. */
 #include "shard/placement.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"

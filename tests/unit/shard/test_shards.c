@@ -359,7 +359,7 @@ static void test_copied_rows_are_found_once(void **state)
     pg_bench_close(&bench);
 }
 
-/* Node 3 has an address where nothing listens. */
+/* Moves a shard to node 3, which has an address where nothing listens. */
 static void lose_shard(unsigned index)
 {
     items_tell(conninfo, "insert into pg_dist_node values (3, '127.0.0.1', 1, 'primary', true)");
@@ -396,7 +396,7 @@ static struct pg_sync *hold_up(void)
     return holder;
 }
 
-/* Node 2 has another address. */
+/* Gives node 2 another address. */
 static void readdress(const char *host, unsigned port)
 {
     char sql[512];
@@ -539,7 +539,7 @@ static void test_a_spread_is_cancelled(void **state)
     pg_bench_close(&bench);
 }
 
-/* sluice.fail raises that error the first time only. */
+/* Makes sluice.fail, which raises the error the first time only. */
 static void prepare_failures(void)
 {
     items_tell(conninfo,

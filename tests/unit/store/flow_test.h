@@ -122,7 +122,7 @@ static inline struct flow new_flow(void)
                          .updated_at = now};
 }
 
-/* A running flow of this node whose first step has begun. */
+/* Makes a running flow of this node whose first step has begun. */
 static inline void begin(void)
 {
     flow = new_flow();
@@ -142,7 +142,7 @@ static inline struct flow_reject new_reject(slice error)
                                 .error = error};
 }
 
-/* The next transition: the current attempt has ended. */
+/* Makes the next transition, in which the current attempt has ended. */
 static inline void finish_into(enum flow_status status)
 {
     step =
@@ -172,7 +172,7 @@ static inline void park(enum flow_waiting why, int64_t wake_at)
     assert_int_equal(moved(), OK);
 }
 
-/* The pause of the flow is over: the next step begins, or the flow ends. */
+/* Ends the pause of the flow: the next step begins, or the flow ends. */
 static inline void wake_into(enum flow_status status)
 {
     finish_into(status);

@@ -78,7 +78,7 @@ static int on_line(void *owner, slice line, struct err *err)
     if (seen->lines++ == 0)
         buf_append(&seen->first, table);
     if (slice_eq(table, SLICE("later"))) {
-        assert_int_equal(json_get_i64(row, SLICE("id"), 0), ++seen->later); /* by their keys */
+        assert_int_equal(json_get_i64(row, SLICE("id"), 0), ++seen->later); /* sorted by key */
         assert_int_equal(json_get_i64(row, SLICE("secret_bytes"), 0), 6);
         assert_true(slice_eq(json_get_str(row, SLICE("odd_name")), SLICE("it's \"odd\" %s")));
         assert_true(json_get_str(JSON_GET(row, "doc"), SLICE("a")).len == 1);

@@ -13,7 +13,7 @@ static void test_claim_finish_replay(void **state)
     run(start_claim); /* a replay of the same statement has also won */
     assert_int_equal(outcome_of(&calls[0]).state, CLAIM_WON);
     done();
-    assert_int_equal(claim_now(SLICE("key-1")), CLAIM_IN_FLIGHT); /* another execution's */
+    assert_int_equal(claim_now(SLICE("key-1")), CLAIM_IN_FLIGHT); /* another execution has it */
     run(start_find);
     struct claim_outcome outcome = outcome_of(&calls[0]);
     assert_int_equal(outcome.state, CLAIM_IN_FLIGHT);
@@ -216,7 +216,7 @@ static void start_tally(struct pg_call *call)
     store_tally_add(call->bench->pool, &call->query, &call->op, &tally);
 }
 
-/* Calls that many seconds after the beginning of the range. */
+/* Adds calls that many seconds after the beginning of the range. */
 static void add_calls(const char *app, int64_t seconds, enum tally_outcome outcome, int64_t count)
 {
     bool is_blocked = outcome == TALLY_BLOCKED;
@@ -302,7 +302,7 @@ static void test_keys_of_a_connection(void **state)
     run(start_app_keys);
     assert_int_equal(store_app_keys_result(&calls[0].query, &keys, &count), OK);
     assert_int_equal(count, 1);
-    assert_true(uuid_eq(keys[0].id, key) && !keys[0].name.ptr); /* it was removed */
+    assert_true(uuid_eq(keys[0].id, key) && !keys[0].name.ptr); /* the key's row was removed */
     done();
 }
 
@@ -327,7 +327,8 @@ static void start_item_find(struct pg_call *call)
     store_claim_find(call->bench->pool, &call->query, &call->op, account, slice_cstr(item->key));
 }
 
-/* One third keeps its key, one third returns it, and one third has none. */
+/* Starts the end of an item. One third keeps its key, one third returns it, and one third has
+ * none. */
 static void start_item_finish(struct pg_call *call)
 {
     struct item *item = call->arg;
@@ -423,7 +424,7 @@ static void test_sets_of_everything(void **state)
     start_items(start_item_claim);
     pg_calls_end(calls, SET);
     for (size_t i = 0; i < SET; i += 2)
-        items[i].claim.owner = uuid_v7(); /* not theirs to release */
+        items[i].claim.owner = uuid_v7(); /* the claims now have another owner, so they stay */
     start_items(start_item_release);
     pg_calls_end(calls, SET);
     assert_int_equal(count_of("idempotency_key"), SET / 2);

@@ -1,6 +1,6 @@
-/* Calls of flows in the list of executions: which calls are listed, in which order and between
- * which executions, what is known of calls whose flow was deleted, and how rows without the name
- * of the called action are filled in. In both modes. */
+/* Flow calls in the list of executions, in both modes: which ones are listed, how they sort among
+ * the executions, what is shown of a call whose flow was deleted, and how a missing action name is
+ * filled in. */
 #include "base/clock.h"
 #include "store/execution.h"
 #include "store/flow.h"

@@ -298,7 +298,7 @@ static void test_those_that_wait_are_counted(void **state)
     begin();
     park(FLOW_WAITS_TIME, clock_wall_us() + 3600LL * SECOND_US);
     begin();
-    park(FLOW_WAITS_APPROVAL, 0); /* without a time */
+    park(FLOW_WAITS_APPROVAL, 0); /* waits without a time */
     assert_int_equal(waiting(), others + 2);
     begin();
     assert_int_equal(waiting(), others + 2);
@@ -331,7 +331,7 @@ static void test_due(void **state)
     pg_call_end(&calls[0]);
     flow.rev++;
     wake_into(FLOW_RUNNING);
-    assert_int_equal(moved(), ERR_NOTFOUND); /* another rev */
+    assert_int_equal(moved(), ERR_NOTFOUND); /* the flow has another rev */
     flow.rev -= 2;
     flow.step_index--;
     wake_into(FLOW_RUNNING);

@@ -43,7 +43,7 @@ static void test_one_winner(void **state)
         .conninfo = conninfo, .queue_timeout_ms = 30000, .lock_timeout_ms = 30000};
     (void)state;
     race(NULL);
-    pg_bench_open(&other, &config, true); /* as another process would */
+    pg_bench_open(&other, &config, true); /* another process's pool */
     for (int round = 0; round < 5; round++)
         race(&other);
     pg_bench_close(&other);

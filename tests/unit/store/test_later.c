@@ -119,7 +119,7 @@ static void beyond_the_limit_there_is_no_room(void **state)
     assert_null(begin(b, &once_class, NULL));
     assert_int_equal(seam_query_count(b->pool), 0); /* nothing is sent inside the call */
     seam_settle(b->loop);
-    assert_int_equal(seam_query_count(b->pool), ROOM); /* and all in one turn */
+    assert_int_equal(seam_query_count(b->pool), ROOM); /* all are sent in one turn */
     assert_null(begin(b, &once_class, NULL));
     answer(b);
     assert_int_equal(b->laters.count, ROOM - 1);
@@ -170,7 +170,7 @@ static void it_is_sent_until_its_owner_is_content(void **state)
     (void)begin(b, &at_once_class, NULL);
     seam_settle(b->loop);
     answer(b);
-    assert_int_equal(seam_query_count(b->pool), 1); /* without a pause */
+    assert_int_equal(seam_query_count(b->pool), 1); /* sent again without a pause */
     answer(b);
     assert_int_equal(b->laters.count, 0);
 }

@@ -47,7 +47,8 @@ static void start_remove(struct pg_call *call)
     store_node_remove(call->bench->pool, &call->query, &call->op, old_ids, owning_ids);
 }
 
-/* The steps of housekeeping. Calls hold the texts of earlier calls. false: no node is old. */
+/* Runs the steps of housekeeping. Calls hold the texts of earlier calls. Returns false if no node
+ * is old. */
 static bool sweep(void)
 {
     memset(calls, 0, 3 * sizeof(calls[0]));

@@ -115,7 +115,7 @@ static void test_one_holder_at_a_time(void **state)
     pg_calls_end(calls, CALLS_MAX);
     assert_int_equal(winners, 1);
     assert_int_equal(claim(uuid_v7()), ERR_NOTFOUND);
-    assert_int_equal(claim(holder), OK); /* its own claim: taken again */
+    assert_int_equal(claim(holder), OK); /* the holder may take its own claim again */
     assert_int_equal(run(start_release), OK);
     done();
     assert_int_equal(claim(uuid_v7()), OK);
@@ -131,7 +131,7 @@ static void test_a_claim_runs_out(void **state)
                                              * was over */
     lease_ms = LEASE_MS;
     wanted_rev++;
-    assert_int_equal(claim(uuid_v7()), ERR_NOTFOUND); /* not of this revision */
+    assert_int_equal(claim(uuid_v7()), ERR_NOTFOUND); /* the row has another revision */
 }
 
 static void test_a_loss_is_reported_once(void **state)
@@ -411,7 +411,7 @@ static void test_an_authorization_is_taken_once(void **state)
     (void)state;
     make_begun(clock_wall_us() + 60 * 1000000);
     wanted_account = uuid_v7();
-    assert_int_equal(run(start_take), OK); /* not of that account */
+    assert_int_equal(run(start_take), OK); /* the other account takes nothing */
     assert_int_equal(store_oauth_begun_take_result(&calls[0].query, &got), ERR_NOTFOUND);
     done();
     wanted_account = account;

@@ -294,7 +294,7 @@ static void fill_day(int64_t day_ms, const char *is_notion, const char *is_faile
     items_tell(conninfo, sql);
 }
 
-/* The same number of calls of one flow, today. */
+/* Adds the same number of calls of one flow, today. */
 static void fill_calls(void)
 {
     char sql[1024], text[UUID_TEXT_LEN + 1];

@@ -57,7 +57,7 @@ static int64_t ask(const char *sql)
 
 static struct tally_range read_range;
 static int64_t read_open_at;
-static bool is_added_up; /* by the database */
+static bool is_added_up; /* the database computes the sums */
 static void start_read(struct pg_call *call)
 {
     if (is_added_up)
@@ -417,7 +417,7 @@ static int64_t read_cached(void)
     return end_cached(0);
 }
 
-/* Rows of that many actions. */
+/* Adds rows of that many actions. */
 static void add_many(int64_t slot, int count)
 {
     char sql[400], id[UUID_TEXT_LEN + 1];

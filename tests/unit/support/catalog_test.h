@@ -43,7 +43,7 @@ static inline int bench_teardown(void **state)
     return unit_end();
 }
 
-/* An empty report, as before a load. */
+/* Makes the report empty, as before a load. */
 static inline void bench_forget(struct bench *b)
 {
     catalog_report_deinit(&b->report);

@@ -35,14 +35,14 @@ struct caller {
     enum op_end end;
 };
 
-/* A GET of "http://127.0.0.1:PORT" followed by path (https if the peer has TLS). */
+/* Prepares a GET of "http://127.0.0.1:PORT" followed by path (https if the peer has TLS). */
 void caller_init(struct caller *caller, struct caller_world *world, const char *path);
 /* Starts the op, which makes the call in its first step. */
 void caller_start(struct caller *caller, struct caller_world *world, size_t arena_bytes_max);
 void caller_wait(struct caller *caller);
 /* Releases the op, and waits until its memory is freed. */
 void caller_deinit(struct caller *caller);
-/* caller_init, caller_start and caller_wait. */
+/* Calls caller_init, caller_start and caller_wait. */
 void caller_get(struct caller *caller, struct caller_world *world, const char *path);
 
 #endif

@@ -9,10 +9,11 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-/* conninfo: of any database of the cluster. databases: a LIKE pattern for those of this program.
- * postmaster: 0 if it is not known; then its processes are not checked. true: a statement is in
- * flight, a session begins, or a process is about to run. Prints a line for each session into out
- * (may be NULL). A server that is down does nothing. One that does not answer may do something. */
+/* Returns whether a statement is in flight, a session begins, or a process is about to run. A
+ * server that is down does no work, and a server that does not answer may do some. conninfo: any
+ * database of the cluster. databases: a LIKE pattern for the names of this program's databases.
+ * postmaster: its process id; 0: unknown, so its processes are not checked. out (may be NULL) gets
+ * a line for each session. */
 bool pg_activity(const char *conninfo, const char *databases, pid_t postmaster, FILE *out);
 
 #endif

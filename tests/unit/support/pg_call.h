@@ -27,7 +27,7 @@ void pg_bench_open_by(struct pg_bench *bench, pg_pool_maker *make,
                       const struct pg_pool_config *config, bool wait);
 /* Frees everything and asserts that no memory is left. */
 void pg_bench_close(struct pg_bench *bench);
-/* Turn the loop until *flag, or is_true(arg): support/wait.h. */
+/* Turn the loop until *flag is true, or is_true(arg) returns true; see support/wait.h. */
 #define pg_bench_until(bench_, flag_)               WAIT_UNTIL((bench_)->loop, *(flag_))
 #define pg_bench_until_true(bench_, is_true_, arg_) WAIT_UNTIL((bench_)->loop, is_true_(arg_))
 

@@ -187,7 +187,7 @@ static void make_dir(void)
         die("no user postgres to run the server as", "install the package postgresql");
 }
 
-/* Created by tests/cluster.sh, for the newest installed PostgreSQL. */
+/* Copies a data folder that tests/cluster.sh has made for the newest installed PostgreSQL. */
 static bool copy_data(const char *data)
 {
     char from[256];
@@ -229,7 +229,7 @@ static bool is_ready(void)
     return strstr(text, "\nready") != NULL && strtol(text, NULL, 10) == cluster.postmaster;
 }
 
-/* false: it ended by itself. */
+/* Starts the server and waits until it is ready. Returns false if it ended by itself. */
 static bool server_start(void)
 {
     char program[300], data[192], port[16], listen[64];

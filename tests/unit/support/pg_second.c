@@ -20,7 +20,7 @@ struct race {
     const char *conninfo;
 };
 
-/* The second query waits, or it already has its answer, which is then too early. */
+/* Whether the second query waits, or already has its answer, which is then too early. */
 static bool waits_for_the_first(void *arg)
 {
     const struct race *race = arg;

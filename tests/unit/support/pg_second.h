@@ -15,7 +15,7 @@
 int pg_second_run(struct pg_bench *bench, const char *conninfo, const char *lock_sql,
                   struct pg_call *call, void (*start)(struct pg_call *call), void *arg);
 
-/* A read that a change overtakes: begin(arg) starts a read of that table ("s.t"). When this
+/* Makes a read that a change overtakes: begin(arg) starts a read of that table ("s.t"). When this
  * returns, the database has answered it, and the loop does not know that yet. */
 void pg_answer_unseen(struct pg_bench *bench, const char *conninfo, const char *table,
                       void (*begin)(void *arg), void *arg);

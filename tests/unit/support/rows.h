@@ -10,7 +10,7 @@
 #include "store/connection.h"
 #include "store/oauth.h"
 
-/* Set: account_id and name. */
+/* The caller sets account_id and name. */
 int rows_account(struct pg_sync *sync, const struct account *row) MUST_CHECK;
 /* The caller sets account_id, id, hash, prefix, name, scopes, addresses and expires_at. */
 int rows_key(struct pg_sync *sync, const struct api_key *row) MUST_CHECK;

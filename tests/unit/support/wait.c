@@ -47,7 +47,7 @@ static bool has_timer_soon(const struct loop *loop)
             loop->slots[0].armed_ns < clock_mono_ns() + TIMER_MS_MAX * UINT64_C(1000000));
 }
 
-/* A connection that is being made, or bytes that the peer's kernel has not acknowledged: a lost
+/* Whether a connection is being made, or the peer's kernel has not acknowledged all bytes: a lost
  * segment is sent again after a second or more. */
 static bool is_sending(int fd)
 {
@@ -158,7 +158,7 @@ _Noreturn static void end_in_vain(const struct wait *wait, const char *why)
 
 /* ---- a round ---- */
 
-/* Nothing has happened for a while. */
+/* Called when nothing has happened for a while: ends the program if nothing can end the wait. */
 static void check(struct wait *wait)
 {
     uint64_t waited_ms = (clock_mono_ns() - wait->began_ns) / 1000000;

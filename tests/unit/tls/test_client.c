@@ -173,7 +173,7 @@ static bool connect_and_ping(struct pair *pair)
 {
     pair_connect(pair);
     pair_wait_open(pair);
-    pair_send(pair->accepted.stream, "x"); /* in TLS 1.3, the tickets arrive before it */
+    pair_send(pair->accepted.stream, "x"); /* in TLS 1.3, the tickets arrive before these bytes */
     WAIT_UNTIL(pair->loop, pair->client.got.len == 1);
     bool is_resumed = tls_client_info(pair->client.stream).is_resumed;
     pair_close(pair);

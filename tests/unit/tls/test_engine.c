@@ -19,7 +19,7 @@ static void a_peer_may_vanish_in_the_handshake(void **state)
         if (how == 2)
             stream_reset(pair.accepted.stream);
         else if (how == 3)
-            stream_close(pair.client.stream); /* or we ourselves */
+            stream_close(pair.client.stream); /* or the client itself closes */
         else
             stream_shutdown(pair.accepted.stream);
         WAIT_UNTIL(pair.loop, pair.client.closed);

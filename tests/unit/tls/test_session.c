@@ -58,7 +58,7 @@ static void what_is_too_old_or_too_large_is_not_kept(void **state)
     static char key[TLS_SESSION_KEY_MAX + 1];
     struct tls_sessions sessions;
     tls_sessions_init(&sessions, 4);
-    tls_sessions_put(&sessions, SLICE("old"), SLICE("x"), 100); /* good until: exclusive */
+    tls_sessions_put(&sessions, SLICE("old"), SLICE("x"), 100); /* the expiry is exclusive */
     expect(&sessions, "old", NULL);
     assert_int_equal(sessions.by_key.count, 0);
     tls_sessions_put(&sessions, SLICE("large"), slice_of(large, sizeof(large)), 200);

@@ -188,7 +188,7 @@ static void test_addresses(void **state)
                          is_allowed ? OK : ERR_REFUSED);
         assert_int_equal(asker.check.is_elsewhere, !is_allowed);
         assert_int_equal(asker.check.grant.scopes, is_allowed ? SCOPE_ALL : 0);
-        assert_int_equal(asker.was_at_once, i > 0); /* one query for all */
+        assert_int_equal(asker.was_at_once, i > 0); /* all checks share one query */
     }
     /* the visitor of a link does not have the key */
     assert_int_equal(ask(&bench, auth, &asker, key.text), OK);
@@ -222,7 +222,8 @@ static void test_single_flight_and_cancel(void **state)
     struct asker askers[CHECKS];
     struct vault_key key;
     (void)state;
-    vault_key_new(&key); /* the key is unknown, so no later use is recorded */
+    /* the key is not in the database, so no update of its last use adds to the count */
+    vault_key_new(&key);
     struct err err;
     struct pg_sync *sync = pg_sync_open(conninfo, &err);
     assert_non_null(sync);

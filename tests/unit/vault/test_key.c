@@ -47,8 +47,8 @@ static void test_invalid_keys(void **state)
     static const char *const bad[] = {
         "",
         "sk_",
-        "sk_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",   /* one short */
-        "sk_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", /* one long */
+        "sk_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",   /* one character too short */
+        "sk_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", /* one character too long */
         "sk-AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",  /* no underscore */
         "sk_AAAAAAAAAAAAAAAAAAAA+AAAAAAAAAAAAAAAAAAAAAA",  /* base64, not base64url */
         "SK_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"};

@@ -57,7 +57,7 @@ static void test_round_trip_and_binding(void **state)
                          i ? ERR_CRYPTO : ERR_SYNTAX);
         sealed.ptr[i] = (char)(sealed.ptr[i] ^ 1);
     }
-    for (size_t len = 0; len < sealed.len; len++) /* or be missing */
+    for (size_t len = 0; len < sealed.len; len++) /* no byte may be missing */
         assert_int_not_equal(open_at(ring, &place, id, slice_of(sealed.ptr, len)), OK);
     buf_deinit(&sealed);
     vault_ring_free(ring);

@@ -66,7 +66,7 @@ static void test_what_is_read_is_visible(void **state)
     check("a\\u202eb\\u2028&lt;\\u001b");
     html_visible(&out, SLICE("\U000e0041\u00e9\U0001f642"));
     check("\\udb40\\udc41\u00e9\U0001f642");
-    html_visible(&out, SLICE("\u05e9\u2069 1")); /* it stays in its isolation */
+    html_visible(&out, SLICE("\u05e9\u2069 1")); /* the mark ends no isolation */
     check("\u2068\u05e9\\u2069 1\u2069");
     html_visible(&out, SLICE("\u3164\u034fa\u115f\ufe0f\ufe0e\U000e0100b\ufe0f"));
     check("\\u3164\\u034fa\\u115f\\ufe0f\\ufe0e\\udb40\\udd00b\\ufe0f");
@@ -80,7 +80,8 @@ static void test_what_is_read_is_visible(void **state)
     check("\u2068\uFFFD\u05e9\u2069");
 }
 
-/* Every byte between two others: no character with a meaning in HTML is written unescaped. */
+/* Tests every byte value between two letters: no character that is special in HTML is written
+ * unescaped. */
 static void test_no_byte_gets_through(void **state)
 {
     (void)state;

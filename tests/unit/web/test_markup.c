@@ -374,8 +374,8 @@ static struct json fill(const struct json *sample, slice text, bool flag)
     }
 }
 
-/* Tags, names of attributes, and the beginnings of URLs. Parsed strictly: the compiler writes
- * every value in double quotes, and a value that is not escaped fails the test. */
+/* Reads the tags, the names of attributes, and the beginnings of URLs. The parser is strict: the
+ * compiler writes every value in double quotes, and a value that is not escaped fails the test. */
 static void read_skeleton(slice page, struct buf *skeleton)
 {
     for (size_t i = 0; i < page.len; i++) {
@@ -405,7 +405,7 @@ static void read_skeleton(slice page, struct buf *skeleton)
     }
 }
 
-/* The readable text of a page: it has no hidden character, and every isolation is closed. An
+/* Checks the readable text of a page: it has no hidden character, and every isolation is closed. An
  * attribute that is sent again, and the text of a field, are unchanged. */
 static void check_visible(slice name, slice page, const char *text)
 {

@@ -56,7 +56,7 @@ static void test_headlines(void **state)
                    NULL);
 }
 
-/* The object that has been begun, as text. */
+/* Ends the object that has been begun, and checks its text. */
 static void check_json(struct json_writer *w, const char *want)
 {
     json_close(w, '}');

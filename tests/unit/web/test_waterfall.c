@@ -53,7 +53,7 @@ static void test_a_pause_is_shortened_and_a_short_one_is_not(void **state)
     check(1, 400, 100);
 }
 
-/* Like the time between two steps in which the flow had no owner. */
+/* A gap is, for example, the time between two steps during which the flow had no owner. */
 static void test_a_gap_is_a_pause(void **state)
 {
     const struct waterfall_span spans[] = {
