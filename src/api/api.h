@@ -44,8 +44,8 @@ struct api_config {
     unsigned schema_known; /* pg_schema_known(): for /readyz */
     struct connect_service *connect;
     struct budget_queue *work; /* NULL: requests take any memory */
-    /* Endpoints of another room that sees this one: the data of each is a struct api_endpoint,
-     * and their routes need a key. They must outlive the api. */
+    /* Endpoints of another room that depends on this one: the data of each is a struct
+     * api_endpoint, and their routes need a key. They must outlive the api. */
     const struct http_route *routes;
     size_t route_count;
     const struct vault_ring *ring; /* seals the states that an MCP client keeps for a call */

@@ -1,8 +1,8 @@
 /*
  * GET /api/audit: the account's events, newest first; `kind` filters ("key.created", or "key" for
  * all that begin with it). An event has its actor ("key:<id>", "operator:<name>", "system"), its
- * time (at) and the client's address. It shows the actions of every key of the account, so it needs
- * the admin scope.
+ * time (at) and the client's address. The list shows the actions of every key of the account, so it
+ * needs the admin scope.
  */
 #include "api/listing.h"
 #include "store/audit.h"

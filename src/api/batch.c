@@ -7,7 +7,7 @@
  * in the order of the request: `status` is the HTTP status that the item would have had alone,
  * `summary` its summary (for a dry run: the request), `error` the sentence of a guard error.
  * `retry_after` (seconds) and `idempotent_replayed` replace the headers of the single endpoint. The
- * whole is 200 however its items end: a caller checks each.
+ * batch itself is answered with 200 whatever happens to its items: a caller checks each item.
  *
  * An output is cut to BATCH_OUTPUT_BYTES if neither its item nor the operator sets a limit.
  * Summaries up to BATCH_SUMMARIES_BYTES_MAX in total are returned; beyond that an answer has only

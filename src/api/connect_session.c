@@ -36,7 +36,8 @@ static bool is_loopback(const struct url *url)
            slice_eq_cstr(url->host, "127.0.0.1") || slice_eq_cstr(url->host, "::1");
 }
 
-/* https, or http to this machine; nothing that browsers parse differently. */
+/* Whether text is an https URL, or an http URL of this machine, that browsers do not parse
+ * differently. */
 static bool is_return_url(slice text)
 {
     struct url url;

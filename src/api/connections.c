@@ -78,7 +78,7 @@ static enum op_result reply_unknown(struct api_request *request)
     return api_reply_error(request, 404, "Connection not found");
 }
 
-/* Reads the {id} of the path. false: it is invalid, and 404 was answered. */
+/* Reads the {id} of the path. Returns false if it is invalid; 404 was then answered. */
 static bool read_id(struct api_request *request, int64_t *id)
 {
     if (slice_to_i64(request->serve.match.params[0], id) && *id > 0)

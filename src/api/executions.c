@@ -6,7 +6,8 @@
 #include "call/fit.h"
 #include "json/number.h"
 
-/* Reads a positive integer, clamped to the maximum; 0 if it is absent. */
+/* Whether value is a positive integer or absent. Sets *limit to the integer, clamped to the
+ * maximum, or to 0 if it is absent. */
 static bool is_limit(const struct json *value, int64_t *limit)
 {
     struct json_decimal decimal;
@@ -36,8 +37,8 @@ const struct api_names api_execution_members = {
               {"connectionId", ONLY_TOOLS},
               {"files", ONLY_TOOLS}},
 };
-/* If these were ignored, an intended dry run would be a real run, and a key would not prevent a
- * repetition. */
+/* If these query parameters were ignored, an intended dry run would be a real run, and a key would
+ * not prevent a repetition. */
 const struct api_names api_execution_query = {
     .other = {{"dry_run", "the member dry_run of the body"},
               {"idempotency_key", "the member idempotency_key of the body"},
@@ -46,7 +47,7 @@ const struct api_names api_execution_query = {
               {"max_pages", "the member max_pages of the body"},
               {"connection_id", ONLY_TOOLS}}};
 
-/* Only if a name is unknown, because this compiles the action. */
+/* Compiles the action, so this is done only if a name is unknown. */
 static slice find_misplaced(struct api_request *request, const struct api_names *names,
                             const struct json *body, slice integration_id, slice action_id)
 {

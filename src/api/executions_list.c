@@ -8,7 +8,7 @@
 
 enum { INTEGRATION, STATUS, SINCE, CURSOR };
 
-/* What is added to the list. false: answered with 400. */
+/* Reads what is to be added to the list. Returns false if the request was answered with 400. */
 static bool read_additions(struct api_request *request, bool *display, bool *flow_calls)
 {
     return api_query_bool(request, "display", display) &&

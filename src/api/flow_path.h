@@ -8,7 +8,7 @@
 #include "flow/load.h"
 #include "serve/stream.h"
 
-/* Reads the {id} of the path. false: it is invalid, and 404 was answered. */
+/* Reads the {id} of the path. Returns false if it is invalid; 404 was then answered. */
 bool api_flow_id(struct api_request *request, struct uuid *id) MUST_CHECK;
 /* The ETag of a view: its revision in quotes. Two views of one revision are equal. */
 slice api_flow_etag(struct api_request *request, int64_t rev);
@@ -24,7 +24,8 @@ struct api_flow_wait {
     bool is_notified; /* a change was notified but not yet taken */
     bool is_summary;  /* ?fields=summary: the views are without documents */
 };
-/* Reads the path's id and `fields`. false: one is invalid, and the request was answered. */
+/* Reads the path's id and `fields`. Returns false if one is invalid; the request was then
+ * answered. */
 bool api_flow_wait_init(struct api_request *request, struct api_flow_wait *wait) MUST_CHECK;
 /* Borrowed from the view. */
 slice api_flow_wait_text(const struct api_flow_wait *wait, const struct flow_view *view);
@@ -33,7 +34,7 @@ void api_flow_wait_begin(struct api_request *request, struct api_flow_wait *wait
 /* Stops watching, begun or not. Call it before the answer, and when the client has disconnected:
  * callbacks must not reach an op that has ended. */
 void api_flow_wait_end(struct api_flow_wait *wait);
-/* Starts a load of the view, for api_wait. false: out of memory. */
+/* Starts a load of the view, for api_wait. Returns false if out of memory. */
 bool api_flow_wait_load(struct api_request *request, struct api_flow_wait *wait) MUST_CHECK;
 
 #endif

@@ -107,8 +107,9 @@ static enum op_result begin_command(struct api_request *request, const struct fl
     return api_wait(request, then);
 }
 
-/* Only the flow shows what was done. A repeated start would make a second flow; a repeated
- * decision does no harm and finds the result of the first. */
+/* Only the flow itself shows what was done, since the command's answer lacks the view. A repeated
+ * start would make a second flow; a repeated decision does no harm and finds the result of the
+ * first. */
 static enum op_result reply_read_flow(struct api_request *request,
                                       const struct flow_command *command)
 {
@@ -163,8 +164,8 @@ static enum op_result finish_command(struct api_request *request)
     return api_reply(request, 200, state->command.view_json);
 }
 
-/* Reads a member that is a string or absent (SLICE_NONE). false: it is another type, and the
- * request was answered. */
+/* Reads a member that is a string or absent (SLICE_NONE). Returns false if it has another type; the
+ * request was then answered. */
 static bool read_body_text(struct api_request *request, const char *name, slice *text)
 {
     const struct json *value = json_get(request->body, slice_cstr(name));
@@ -196,7 +197,8 @@ static enum op_result finish_start(struct api_request *request)
     return api_reply_close(request, 200);
 }
 
-/* Reads the key from the body or the header. false: it is invalid, and the request was answered. */
+/* Reads the key from the body or the header. Returns false if it is invalid; the request was then
+ * answered. */
 static bool read_key(struct api_request *request, slice *key)
 {
     if (!read_body_text(request, "idempotency_key", key))

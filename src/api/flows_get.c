@@ -171,8 +171,8 @@ static enum op_result reply_view(struct api_request *request, struct get *get)
     return result;
 }
 
-/* Takes the view of the notification, unless the loaded view is newer. false: the notification
- * had none, because another process made the change; the view must be loaded. */
+/* Takes the view of the notification, unless the loaded view is newer. Returns false if the
+ * notification had none, because another process made the change; the view must then be loaded. */
 static bool take_update(struct get *get)
 {
     struct flow_view *update = flow_watch_take_view(&get->wait.watch), *old = get->view;

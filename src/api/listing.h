@@ -19,12 +19,12 @@ struct listing_kind {
     const char *key;
     /* Starts the query for a scan of the list. */
     void (*ask)(struct api_request *request, struct serve_list *list);
-    /* The result of the query: count and next as the store returns them; an array in the op's
-     * arena. */
+    /* Reads the result of the query: sets *items to an array in the op's arena, and *count and
+     * *next as the store returns them. */
     int (*read)(struct api_request *request, void **items, size_t *count, struct uuid *next);
     void (*put)(struct json_writer *w, const void *item, struct arena *arena);
     struct {
-        size_t size, id_at; /* the offset of its id */
+        size_t size, id_at; /* size of an item, and offset of the id in it */
     } item;
 };
 #define LISTING_CURSOR                                                                         \
@@ -35,8 +35,8 @@ struct listing_kind {
 /* Reads the arguments, loads the pages and answers. */
 enum op_result listing_begin(struct api_request *request, const struct listing_kind *kind);
 
-/* For lists with their own form of answer: reads these arguments and `limit`. false: answered with
- * 400. */
+/* For lists with their own form of answer: reads these arguments and `limit`. Returns false if the
+ * request was answered with 400. */
 bool listing_read(struct api_request *request, struct serve_list *list,
                   const struct serve_filter *filters, size_t limit_default) MUST_CHECK;
 /* Answers with 400: the value of this argument is invalid. */

@@ -25,7 +25,8 @@ struct api_names {
 };
 
 bool api_names_has(const struct api_names *names, slice name);
-/* The name to use instead of this one; NULL if it is known, or has no suggestion. */
+/* The correct name to use instead of `name`; NULL if `name` is correct, or if no correction is
+ * known. */
 const char *api_names_right(const struct api_names *names, slice name);
 
 #endif

@@ -222,7 +222,8 @@ static bool has_body(const struct api_request *request)
     return request->endpoint->body != API_BODY_NONE && request->serve.exchange->body.len > 0;
 }
 
-/* Runs on any thread, before the body is parsed. false: the request must first wait for memory. */
+/* Runs on any thread, before the body is parsed. Returns false if the request must first wait for
+ * memory. */
 static bool take_parse(struct api_request *request)
 {
     struct budget_use *use = &request->serve.use;
@@ -355,7 +356,7 @@ static enum op_result check_key_again(struct api_request *request)
                                 request->serve.check.address, &request->serve.op))
         return finish_keyed(request);
     request->on_gone = api_continue;      /* the wait has ended */
-    op_keep_children(&request->serve.op); /* their results have yet to be read */
+    op_keep_children(&request->serve.op); /* the children's results have yet to be read */
     return api_wait(request, finish_keyed);
 }
 

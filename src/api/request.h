@@ -137,7 +137,7 @@ void api_continue(struct api_request *request);
 
 /* A quoted hash of the body, for a reply that differs by account. */
 slice api_etag_of(struct api_request *request, slice body);
-/* Whether If-None-Match contains it. */
+/* Whether If-None-Match contains this ETag. */
 bool api_has_etag(struct api_request *request, slice etag);
 /* Adds the ETag to the reply. Returns true if the client already has this version and was
  * answered with 304. */
@@ -199,7 +199,7 @@ extern const struct api_names api_execution_members, api_execution_query;
 slice api_execution_read(struct api_request *request, const struct api_names *names,
                          const struct json *body, struct exec_request *wanted) MUST_CHECK;
 /* api_start_read reads the body of POST /api/flows/start from request->body; api_start then starts
- * the flow. false: the body is invalid, and the request was answered. */
+ * the flow. api_start_read returns false if the body is invalid; the request was then answered. */
 extern const struct api_names api_start_members;
 bool api_start_read(struct api_request *request, struct flow_request *in) MUST_CHECK;
 enum op_result api_start(struct api_request *request, const struct flow_request *in);
@@ -207,11 +207,11 @@ enum op_result api_start(struct api_request *request, const struct flow_request 
  * api_execution_reply, or ends in it: the answer of POST /api/executions. */
 enum op_result api_execution_wait(struct api_request *request, api_step *then);
 api_step api_execution_reply;
-/* Reads the connection in a member of the body. 0: none given; EXEC_CONNECTION_NONE: an id that
- * no connection can have, which the execution reports after earlier checks. false: invalid, and
- * answered. */
+/* Reads the connection in a member of the body. 0: none given; EXEC_CONNECTION_NONE: an id that no
+ * connection can have, which the execution reports after earlier checks. Returns false if it is
+ * invalid; the request was then answered. */
 bool api_connection_read(struct api_request *request, const char *name, int64_t *id) MUST_CHECK;
-/* The summary envelope with that reason (discovery errors, 7.1). */
+/* Answers with the summary envelope for the outcome's reason. */
 enum op_result api_reply_outcome(struct api_request *request, const struct exec_outcome *outcome);
 
 /* ---- query.c. A name that is read is in the endpoint's table (asserted) ---- */
@@ -227,18 +227,19 @@ slice api_members_fault(struct api_request *request, const struct api_names *nam
  * the names call wrapper, else in `input`. */
 slice api_misplaced_fault(struct api_request *request, const struct api_names *names,
                           const struct json *body, const struct json *input_schema) MUST_CHECK;
-/* Read numbers of any length, clamped to max; default_value if absent. In this order they accept
- * 0 or more; 1 or more; any whole number, and raise those below 1 to 1. false: answered with
- * 400. */
+/* Read numbers of any length, clamped to max; default_value if absent. In this order they accept 0
+ * or more; 1 or more; any whole number, and raise those below 1 to 1. They return false if the
+ * request was answered with 400. */
 bool api_query_count(struct api_request *request, const char *name, uint64_t default_value,
                      uint64_t max, uint64_t *value) MUST_CHECK;
 bool api_query_positive(struct api_request *request, const char *name, uint64_t default_value,
                         uint64_t max, uint64_t *value) MUST_CHECK;
 bool api_query_clamped(struct api_request *request, const char *name, uint64_t default_value,
                        uint64_t max, uint64_t *value) MUST_CHECK;
-/* As slice_to_bool; false if absent. false: answered with 400. */
+/* Reads a value as slice_to_bool does; *value is false if it is absent. Returns false if the
+ * request was answered with 400. */
 bool api_query_bool(struct api_request *request, const char *name, bool *value) MUST_CHECK;
-/* SLICE_NONE if absent or empty. */
+/* Returns SLICE_NONE if the parameter is absent or empty. */
 slice api_query_text(struct api_request *request, const char *name);
 
 #endif

@@ -27,9 +27,10 @@ struct tool {
 
 /* ---- the request ---- */
 
-/* The tool's own integration, else the longest that the name begins with, since both halves may
- * contain underscores; else the part before the first underscore, which is then reported as
- * unknown. A slice of the name: the catalog may be replaced before the answer is written. */
+/* The tool's own integration; else the longest integration id that the name begins with, since both
+ * halves may contain underscores; else the part before the first underscore, which is then reported
+ * as unknown. Returns a slice of the name: the catalog may be replaced before the answer is
+ * written. */
 static slice find_integration(const struct catalog *catalog, slice name)
 {
     const struct catalog_action *action = catalog_find_tool(catalog, name);
@@ -53,8 +54,8 @@ static const struct api_names members = {
     .wrapper = "arguments",
 };
 
-/* The member `arguments`; if it is absent, all members without another meaning. false: invalid,
- * and answered. */
+/* The member `arguments`; if it is absent, all members without another meaning. Returns false if it
+ * is invalid; the request was then answered. */
 static bool read_arguments(struct api_request *request, struct tool *tool)
 {
     const struct json *body = request->body, *given = json_given(body, SLICE("arguments"));
@@ -116,8 +117,8 @@ static const struct api_names file_members = {
               {"base64", "data"}},
 };
 
-/* Checks only types; call_files_check compares the files with the action's limits. false:
- * invalid, and answered. */
+/* Checks only types; call_files_check compares the files with the action's limits. Returns false if
+ * a file is invalid; the request was then answered. */
 static bool read_files(struct api_request *request, struct tool *tool)
 {
     const struct json *list = json_given(request->body, SLICE("files"));
@@ -158,9 +159,9 @@ static int64_t time_of(slice text)
     return time_parse(text, &wall_us) ? wall_us : 0;
 }
 
-/* The message and times of a replayed run, from its stored summary, which is the only source.
- * Only the text before the output is scanned: the output may be large, and comes after these
- * members. */
+/* Fills in the message and times of a replayed run from its stored summary, which is the only
+ * source. Only the text before the output is scanned: the output may be large, and comes after
+ * these members. */
 static void recall(struct exec_outcome *out, slice summary_json, struct arena *arena)
 {
     struct json_scan scan;
@@ -256,7 +257,7 @@ static enum op_result finish_execute(struct api_request *request)
 {
     struct tool *tool = request->state;
     ASSERT(tool && tool->exec);
-    /* a copy: recall fills in the members that a replay does not have */
+    /* a copy, because recall fills in the members that a replay does not have */
     struct exec_outcome out = *exec_outcome_of(tool->exec);
     slice summary = exec_summary_of(tool->exec);
     if (api_reply_guard(request, &out))
@@ -270,7 +271,7 @@ static enum op_result finish_execute(struct api_request *request)
     return reply_envelope(request, tool, &out);
 }
 
-/* Not a cancel: a run that a provider may have seen is recorded (exec/exec.h). */
+/* Does not cancel the run: a run that a provider may have seen is recorded (exec/exec.h). */
 static void gone_execute(struct api_request *request)
 {
     const struct tool *tool = request->state;

@@ -120,7 +120,7 @@ static struct arena_chunk *chunk_new(struct arena *arena, size_t data_size)
     return chunk;
 }
 
-/* A block in its own chunk; bumping continues in the newest chunk. */
+/* Allocates a block in its own chunk; bumping continues in the newest chunk. */
 static char *alloc_large(struct arena *arena, size_t size)
 {
     struct arena_chunk *chunk = chunk_new(arena, size);

@@ -42,17 +42,17 @@ void arena_deinit(struct arena *arena);
 /* Counts the arena's chunks, present and future, in *use until they are freed. use outlives the
  * arena. */
 void arena_count_in(struct arena *arena, struct budget_use *use);
-/* Calls run(ctx) when the arena is freed, before its memory is released: for a block in it that
- * owns something outside (a file, a reference). The newest cleanup runs first. false: over the
- * limit; the cleanup was not registered. */
+/* Calls run(ctx) when the arena is freed, before its memory is released: for a block of the arena
+ * that owns something outside of it (a file, a reference). The newest cleanup runs first. Returns
+ * false, without registering the cleanup, if the limit is reached. */
 bool arena_on_free(struct arena *arena, void (*run)(void *ctx), void *ctx) MUST_CHECK;
 
 /* Aligned to 16 bytes, not cleared. NULL: over the limit. */
 void *arena_alloc(struct arena *arena, size_t size) MUST_CHECK;
 void *arena_zalloc(struct arena *arena, size_t size) MUST_CHECK;
-/* count * size, overflow-checked, cleared. */
+/* Allocates count * size bytes, cleared. Returns NULL also if the product overflows. */
 void *arena_calloc(struct arena *arena, size_t count, size_t size) MUST_CHECK;
-/* Aligned to 1: for text. */
+/* Allocates without alignment, for text. */
 char *arena_alloc_text(struct arena *arena, size_t size) MUST_CHECK;
 /* Grows the newest block in place if possible, else copies. ptr may be NULL. */
 void *arena_realloc(struct arena *arena, void *ptr, size_t old_size, size_t size) MUST_CHECK;

@@ -19,7 +19,7 @@ _Noreturn void assert_fail(const char *expr, const char *file, int line, const c
         len = (int)sizeof(text) - 1;
         text[len - 1] = '\n';
     }
-    log_flush_crash(); /* the buffered lines show what led here */
+    log_flush_crash(); /* the buffered log lines show what led here */
     /* Both branches abort: the result is tested only because libc marks write() as must-check. */
     if (len > 0 && write(STDERR_FILENO, text, (size_t)len) < 0)
         abort();

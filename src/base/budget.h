@@ -62,21 +62,22 @@ void budget_init(struct budget *budget, size_t size, size_t share);
 /* Asserts that no use is left. */
 void budget_deinit(struct budget *budget);
 
-/* ERR_NOMEM: there is no memory for the account; the use counts nothing then. */
+/* Returns ERR_NOMEM if there is no memory for the account; the use then counts nothing. */
 int budget_use_begin(struct budget_use *use, struct budget *budget,
                      struct uuid account_id) MUST_CHECK;
 /* Returns everything. Harmless if the use was not begun. */
 void budget_use_end(struct budget_use *use);
-/* false: the share or the whole would be exceeded; nothing was taken. Any thread. */
+/* Returns false, and takes nothing, if the share or the whole would be exceeded. May be called on
+ * any thread. */
 bool budget_use_take(struct budget_use *use, size_t bytes) MUST_CHECK;
 /* For work that holds memory already and needs more: if all such work waited for memory that other
  * work holds, none of it would ever end. One use of an account at a time may exceed the account's
- * share, and one use of all accounts the whole, until it ends or fits. false: another use is doing
- * so. Called on the loop's thread. */
+ * share, and one use of all accounts the whole, until it ends or fits. Returns false if another use
+ * already does so. Called on the loop's thread. */
 bool budget_use_overdraw(struct budget_use *use, size_t bytes) MUST_CHECK;
 /* Returns what was taken but not allocated. Called on the loop's thread. */
 void budget_use_settle(struct budget_use *use);
-/* Call them after memory was allocated, or freed. Any thread. */
+/* To be called after memory was allocated or freed, on any thread. */
 void budget_use_add(struct budget_use *use, size_t bytes);
 void budget_use_remove(struct budget_use *use, size_t bytes);
 

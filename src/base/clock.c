@@ -297,8 +297,9 @@ static int64_t first_sunday(int64_t year, unsigned month)
     return first + (7 - weekday) % 7;
 }
 
-/* Hours to add to get UTC, at the midnight that begins the day. Summer time begins on the second
- * Sunday in March and ends on the first in November, both at two o'clock (15 U.S.C. 260a). */
+/* The hours to add to Pacific time to get UTC, at the midnight that begins the day. Summer time
+ * begins on the second Sunday in March and ends on the first in November, both at two o'clock (15
+ * U.S.C. 260a). */
 static int64_t pacific_hours(int64_t day)
 {
     int64_t year;

@@ -24,8 +24,9 @@ int64_t clock_wall_us(void);        /* microseconds since 1970-01-01 UTC */
  * does not change it. Before the first comparison it is the wall clock.
  */
 int64_t clock_shared_us(void);
-/* The database reported shared_us at some time between these two values of clock_boot_ns. The known
- * offset changes only as far as the report proves it wrong, so slow answers do no harm. */
+/* Records that the database reported shared_us at some time between these two values of
+ * clock_boot_ns. The known offset changes only as far as the report proves it wrong, so slow
+ * answers do no harm. */
 void clock_share(int64_t shared_us, uint64_t sent_boot_ns, uint64_t received_boot_ns);
 
 /* Writes TIME_TEXT_LEN bytes and a NUL, truncated to the millisecond; a time outside the years

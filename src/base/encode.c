@@ -323,7 +323,7 @@ bool path_is_dot_segment(slice segment)
 
 /* ---- for people ---- */
 
-/* A surrogate pair past U+FFFF, as in JSON. */
+/* Writes \uXXXX; past U+FFFF a surrogate pair, as in JSON. */
 static void put_mark(struct buf *out, uint32_t c)
 {
     if (c > 0xffff)

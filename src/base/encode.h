@@ -17,9 +17,9 @@ void encode_base64url(struct buf *out, slice bytes);
  * which must be large enough (asserted); returns the written text. */
 #define BASE64URL_LEN(bytes) ((bytes) / 3 * 4 + ((bytes) % 3 ? (bytes) % 3 + 1 : 0))
 slice encode_base64url_in(char *room, size_t size, slice bytes);
-/* Padding is required and white space is refused, as in a strict API. ERR_SYNTAX. */
+/* Padding is required, and white space is refused. Returns ERR_SYNTAX if text is not base64. */
 int decode_base64(struct buf *out, slice text) MUST_CHECK;
-/* Padding optional. ERR_SYNTAX. */
+/* Padding is optional. Returns ERR_SYNTAX if text is not base64url. */
 int decode_base64url(struct buf *out, slice text) MUST_CHECK;
 void encode_hex(struct buf *out, slice bytes); /* lower case */
 /* Whether a server may treat a segment of that path as "." or "..", which would make it another

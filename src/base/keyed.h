@@ -33,7 +33,7 @@ struct keyed_table {
 void keyed_init(struct keyed_table *table, size_t size);
 /* Asserts that no entry is left. */
 void keyed_deinit(struct keyed_table *table);
-/* NULL: there is none. */
+/* Returns NULL if there is no entry with that key. */
 void *keyed_find(const struct keyed_table *table, slice key);
 /* The entry with that key (up to KEYED_KEY_MAX bytes, copied); if it is new, it is zeroed except
  * for its struct keyed. NULL: out of memory. */
@@ -50,7 +50,7 @@ static inline void keyed_join(struct keyed *entry, struct list *ring, struct lis
     list_push_back(&entry->waiting, node);
 }
 
-/* The node no longer waits. */
+/* Removes the node from the entry, and the entry from its ring if nothing else waits in it. */
 static inline void keyed_leave(struct keyed *entry, struct list *node)
 {
     list_unlink(node);

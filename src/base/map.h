@@ -41,7 +41,8 @@ void *map_remove(struct map *map, slice key);
 struct map_slot *map_next(const struct map *map, const struct map_slot *slot);
 #define MAP_EACH(map, slot) for (struct map_slot *slot = NULL; (slot = map_next((map), slot));)
 
-/* The same hash for use by other tables (choice of a pool; stable only within one process). */
+/* The hash that maps use, for other tables (choice of a pool). It is stable only within one
+ * process. */
 uint64_t hash_bytes(const void *ptr, size_t len);
 /* SipHash-1-3 with a given key (Aumasson, Bernstein: SipHash; c=1, d=3). */
 uint64_t hash_siphash13(const uint64_t key[2], const void *ptr, size_t len);

@@ -223,7 +223,7 @@ bool slice_is_utf8(slice s, size_t *bad_at)
     return true;
 }
 
-/* Whether it is in Unicode's class Zs, or hidden. */
+/* Whether c is in Unicode's class Zs, or hidden. */
 static bool is_blank_sign(uint32_t c)
 {
     return c == 0x20 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x202f ||

@@ -67,7 +67,7 @@ static inline bool slice_eq_nocase(slice a, slice b)
 }
 bool slice_starts_with(slice s, slice prefix);
 bool slice_ends_with(slice s, slice suffix);
-/* <0, 0, >0 in byte order; a prefix sorts first. */
+/* Returns <0, 0 or >0, in byte order; a prefix sorts first. */
 int slice_cmp(slice a, slice b);
 /* Index of the first occurrence, or -1. */
 ptrdiff_t slice_find(slice s, slice needle);
@@ -80,8 +80,8 @@ slice slice_trim(slice s);
 /* Splits s at the first `sep`: returns the part before it and moves *s past it; without a sep,
  * returns all and sets *s to SLICE_NONE. */
 slice slice_split(slice *s, char sep);
-/* Parses the whole slice as a decimal without sign, leading '+', or spaces. false: it is empty,
- * has other characters, or is over max. */
+/* Parses the whole slice as a decimal without sign, leading '+', or spaces. Returns false if it is
+ * empty, has other characters, or is over max. */
 bool slice_to_u64(slice s, uint64_t max, uint64_t *value) MUST_CHECK;
 bool slice_to_i64(slice s, int64_t *value) MUST_CHECK;
 /* Like slice_to_u64, but a number over max, with any number of digits, becomes max. */
@@ -93,9 +93,9 @@ bool slice_to_bool(slice s, bool *value) MUST_CHECK;
 /* RFC 3629 UTF-8: no overlong forms, no surrogates. *bad_at (may be NULL) gets the offset of
  * the first fault. */
 bool slice_is_utf8(slice s, size_t *bad_at);
-/* Whether a person may use it as a name: UTF-8 on one line, without control characters, with at
- * least one visible character. Some names need direction marks, so code that shows a name
- * isolates it. */
+/* Whether s is acceptable as a name that a person gives to something: UTF-8 on one line, without
+ * control characters, with at least one visible character. Some names need direction marks, so code
+ * that shows a name isolates it. */
 bool slice_is_name(slice s, size_t characters_max);
 /* Length (1 to 4) of the well-formed UTF-8 sequence at the start of s; 0 if there is none. */
 size_t slice_utf8_first(slice s);
@@ -106,13 +106,13 @@ size_t slice_utf8_fault(slice s);
 /* Sets *code_point to the first code point of s, which is well-formed UTF-8 and not empty;
  * returns its length in bytes. */
 size_t slice_code_point(slice s, uint32_t *code_point);
-/* Controls (C0, DEL, C1), marks, overrides and isolates of direction (U+061C, U+200E, U+200F,
- * U+202A to U+202E, U+2066 to U+2069), line and paragraph separators (U+2028, U+2029) and the
- * byte order mark. They control a terminal (escape sequences) or reorder text ("Trojan Source",
- * CVE-2021-42574). */
+/* Whether c is a control character (C0, DEL, C1), a mark, override or isolate of direction (U+061C,
+ * U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069), a line or paragraph separator (U+2028,
+ * U+2029) or the byte order mark. These control a terminal (escape sequences) or reorder text
+ * ("Trojan Source", CVE-2021-42574). */
 bool code_point_is_unsafe(uint32_t c);
-/* Whether it has class Cc, Cf, Zl or Zp, or is ignorable by default: invisible to readers, and
- * some of these move the text around them. */
+/* Whether c has class Cc, Cf, Zl or Zp, or is ignorable by default. Such characters are invisible
+ * to readers, and some of them move the text around them. */
 bool code_point_is_hidden(uint32_t c);
 /* At most `len` bytes of s, truncated so that no UTF-8 sequence is split. */
 slice slice_first_utf8(slice s, size_t len);

@@ -113,7 +113,7 @@ static int check_name(struct build *b, const struct buf *name)
                    SLICE_ARG(slice_first_utf8(buf_slice(name), 100)));
 }
 
-/* Writes name[key]=value, nested values likewise; key=value without a name. */
+/* Writes name[key]=value, or key=value if there is no name; nested values likewise. */
 static int append_nested(struct build *b, struct pairs *pairs, slice key, const struct json *value)
 {
     size_t len = pairs->name.len;
@@ -334,8 +334,9 @@ static int credential_text(struct build *b, const struct json *credential, slice
                                   : refuse_credential(b, credential);
 }
 
-/* Follows base_url. The placeholder is encoded like a segment, so a credential with a slash
- * stays one segment, and a credential that is "" or ".." is refused. */
+/* Appends the path with the credential, which follows base_url. The placeholder is encoded like a
+ * segment, so a credential with a slash stays one segment, and a credential that is "" or ".." is
+ * refused. */
 static int add_credential_path(struct build *b, const struct json *credential, struct buf *url)
 {
     const struct catalog_auth *auth = b->auth;
@@ -395,7 +396,7 @@ static int append_template(struct build *b, struct buf *out, const struct expr_t
     return OK;
 }
 
-/* base_url, the credential if it is part of the path, and the path, whose placeholders are
+/* Appends base_url, the credential if it is part of the path, and the path, whose placeholders are
  * segments. */
 static int append_path(struct build *b, const struct json *credential, struct buf *url)
 {
@@ -477,8 +478,8 @@ static int put_others(struct build *b, struct json *object)
     return OK;
 }
 
-/* The object with the text set at `path`, whose names are separated by dots; missing objects on
- * the way are created. Objects along the path are copied, since constant parts of a template are
+/* Sets the member at `path`, whose names are separated by dots, to the text; missing objects on the
+ * way are created. Objects along the path are copied, since constant parts of a template are
  * shared. */
 static int put_member(struct build *b, struct json *object, slice path, slice text)
 {
@@ -534,7 +535,7 @@ static int body_form(struct build *b, struct buf *out)
     return add_header(b, SLICE("Content-Type"), SLICE("application/x-www-form-urlencoded"));
 }
 
-/* A single template, sent unchanged: the manifest defines its type. */
+/* Makes the body from a single template, sent unchanged: the manifest defines its type. */
 static int body_raw(struct build *b, struct buf *out)
 {
     const struct catalog_request *request = b->request;

@@ -28,7 +28,7 @@ struct call_scope {
     const struct call_file *files;        /* decoded, checked (call_files_check) */
     size_t file_count;
     slice provider_key;             /* for the action's idempotency_header or _member */
-    struct call_progress *progress; /* NULL: the action's first request, its only one */
+    struct call_progress *progress; /* NULL: the action has only one request */
     bool is_display_unused; /* the outcome's display texts are not read, so they are not made */
     const struct catalog_auth *auth; /* the connection's auth; NULL: the integration's only one */
 };
@@ -56,7 +56,7 @@ struct call_built {
     unsigned at;                  /* its position among the action's requests */
 };
 
-/* Its members that are secret. */
+/* Adds the members of the credential that are secret to the mask. */
 void call_mask_credential(const struct json *credential, struct secret_mask *mask);
 /* Builds the current request of scope->progress. ERR_INVALID: err is a sentence for the caller
  * about the input (an expression that fails, an empty path segment, a header that may not be

@@ -25,7 +25,7 @@ struct call_file {
 slice call_file_type(const struct call_file *file);
 /* The decoded length of base64 with padding; reads only the end of the text. */
 size_t call_file_size(slice data);
-/* All of them decoded. */
+/* The decoded length of all files together. */
 size_t call_files_size(const struct call_file *files, size_t count);
 /* All faults of these files for this action, each with its JSON Pointer in the caller's request
  * ("/files/0: has no data; ..."), in the arena; SLICE_NONE: none can be found without decoding. */
@@ -33,7 +33,7 @@ slice call_files_check(const struct catalog_action *action, const struct call_fi
                        size_t count, size_t file_bytes_max, struct arena *arena);
 /* A hint on what the caller can do about the fault; constant text. */
 slice call_files_hint(const struct catalog_action *action, bool is_data_lacking);
-/* Decodes into the arena. ERR_SYNTAX: not base64; ERR_NOMEM. */
+/* Decodes the file's data into the arena. Returns ERR_SYNTAX if it is not base64; ERR_NOMEM. */
 int call_file_decode(struct call_file *file, struct arena *arena) MUST_CHECK;
 /* Writes the field, name, type and hash of each file; nothing if there are none, so that the
  * fingerprints of such calls stay the same. */

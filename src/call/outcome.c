@@ -125,7 +125,7 @@ bool exec_outcome_is_retryable(const struct exec_outcome *outcome)
     return false;
 }
 
-/* Whether an outcome with that reason has a wait. */
+/* Whether the outcome has a time to wait before a retry. */
 static bool has_retry_time(const struct exec_outcome *outcome)
 {
     switch (outcome->reason) {

@@ -300,7 +300,7 @@ static slice default_message(struct reply *r)
                         http_status_text(status), SLICE_ARG(provider_words(r)));
 }
 
-/* Lets a person ask the provider about this call. */
+/* Appends the provider's request id, so that a person can ask the provider about this call. */
 static slice with_request_id(struct reply *r, slice message)
 {
     slice id = r->out->provider_request_id;

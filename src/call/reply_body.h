@@ -19,8 +19,8 @@ struct reply_body {
  * is none (for REPLY_TEXT "", for REPLY_BYTES no bytes). *found is filled in. */
 struct json reply_body_value(struct reply_body *found, enum catalog_reply_body wanted,
                              const struct http_call *call, struct arena *arena);
-/* Why it cannot be the action's, as part of a sentence such as "with an empty body, not the JSON
- * that the action returns", constant or in the arena; SLICE_NONE: it can be the action's. */
+/* Why the body cannot be the action's reply, as part of a sentence such as "with an empty body, not
+ * the JSON that the action returns", constant or in the arena; SLICE_NONE if it can be. */
 slice reply_body_misfit(const struct reply_body *found, const struct catalog_reply *wanted,
                         const struct http_call *call, struct arena *arena);
 

@@ -48,7 +48,8 @@ struct json call_build_root(const struct call_scope *scope, struct arena *arena)
 
 /* ---- a URL from a reply ---- */
 
-/* "files.example.com", with a port if it is not the scheme's default, or "*.example.com". */
+/* Whether the URL's host matches the entry: "files.example.com", with a port if it is not the
+ * scheme's default, or "*.example.com". */
 static bool is_host_of(slice entry, const struct url *url)
 {
     char room[URL_HOST_MAX + 8];

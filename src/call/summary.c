@@ -9,7 +9,7 @@ enum {
     SUMMARY_BYTES_MAX = 64 * 1024 * 1024,
     SUMMARY_FRAME_BYTES = 1000, /* room for everything but the output, so that the buffer usually
                                  * need not grow */
-    HINT_BYTES_MAX = 8192,      /* of a hint with the line that is added to it */
+    HINT_BYTES_MAX = 8192,      /* bytes of a hint, including the line that is added to it */
 };
 
 #define LINK_HINT                                                                       \

@@ -110,13 +110,14 @@ struct catalog_rate_rule {
 };
 
 struct catalog_limits {
-    bool is_per_action; /* counted separately for each action of a connection; false: counted
-                         * together */
-    double rate_per_s;  /* 0: unknown */
+    /* calls are counted separately for each action of a connection; false: they are counted
+     * together */
+    bool is_per_action;
+    double rate_per_s; /* 0: unknown */
     unsigned burst, in_flight_max;
     unsigned connect_timeout_ms, first_byte_timeout_ms, total_timeout_ms; /* 0: server's default */
     size_t response_bytes_max;                                            /* 0: server's default */
-    unsigned retry_after_s; /* used if a reply says "too fast" without a time; 0: unknown */
+    unsigned retry_after_s; /* the wait after a rate-limit reply that gives none; 0: unknown */
     struct catalog_rate_rule *rate_rules;
     size_t rate_rule_count;
     /* the remaining calls that every reply reports; both or neither are set */
@@ -261,18 +262,19 @@ struct catalog_action {
     slice action_id, tool_name, title, description;
     enum catalog_level level;
     bool requires_confirmation;
-    bool is_open;                 /* all members are set, not only the head */
+    bool is_open;                 /* all members are set, not only those of the head */
     slice item_json, detail_json; /* rendered once: the item and the detail of the discovery
                                    * endpoints */
     slice scope_words;            /* the scopes below, separated by spaces */
     slice undo;   /* "never", or the action of the app that undoes it; empty: unknown */
-    slice source; /* its JSON in the pack */
+    slice source; /* the action's JSON in the pack */
 
-    slice docs_url;                      /* empty: none */
-    slice met_date, met_source, checked; /* its proof; empty: none */
-    uint32_t source_index;               /* its index in the manifest's `actions`, while that is
-                                          * loaded */
-    bool is_idempotent;                  /* repeating it has the same effect as doing it once */
+    slice docs_url; /* empty: none */
+    /* when and against what the action was proven; empty: not proven */
+    slice met_date, met_source, checked;
+    /* the action's index in the manifest's `actions`, while the manifest is loaded */
+    uint32_t source_index;
+    bool is_idempotent; /* repeating it has the same effect as doing it once */
     /* Where the provider's own idempotency key is sent; both empty: the action does not support
      * one. The member is in the JSON body, with dots for nesting: "variables.input.id". */
     slice idempotency_header, idempotency_member;
@@ -283,7 +285,7 @@ struct catalog_action {
     const struct schema *schema;
     unsigned deadline_ms; /* 0: the server's default */
     /* The 4xx statuses that prove that nothing was done, an array of integers; NULL: the
-     * integration's */
+     * integration's statuses apply */
     const struct json *not_done_statuses;
     struct catalog_request request;
     struct catalog_error_rules errors;
@@ -311,7 +313,7 @@ struct catalog_integration {
     slice source;        /* its JSON without `actions`, in the pack */
     bool is_open;
 
-    const struct json *document; /* while it is loaded */
+    const struct json *document; /* the parsed manifest, while it is being loaded */
     const struct json *tags;
     const struct expr_template *base_url;
     bool is_host_given; /* base_url's host is, or contains, a value of the connection */
@@ -326,8 +328,8 @@ struct catalog_integration {
     bool follows_redirects;         /* follows redirects within an origin */
     struct catalog_limits limits;
     struct catalog_error_rules errors;
-    const struct json *not_done_statuses; /* as for an action; NULL: the default statuses
-                                           * (call/effect.h) */
+    /* as in struct catalog_action; NULL: the default statuses (call/effect.h) */
+    const struct json *not_done_statuses;
 };
 
 struct pack_header;
@@ -367,7 +369,8 @@ struct catalog *catalog_load(const struct catalog_source *sources, size_t count,
                              struct catalog_report *report) MUST_CHECK;
 /* Loads the built-in manifests, then every *.json of `dir` (NULL for none), sorted by name. */
 struct catalog *catalog_load_all(const char *dir, struct catalog_report *report) MUST_CHECK;
-/* Reads one file into the arena; its path is used as its name. false: see the report. */
+/* Reads one file into the arena; its path is used as its name. Returns false if that failed; the
+ * report has the reason. */
 bool catalog_read_file(slice path, struct arena *arena, size_t bytes_max,
                        struct catalog_source *out, struct catalog_report *report) MUST_CHECK;
 /* Reads the *.json files of a folder into items, sorted by name; returns their number. Names and
@@ -381,8 +384,8 @@ void catalog_unref(struct catalog *catalog);
 
 void catalog_report_init(struct catalog_report *report);
 void catalog_report_deinit(struct catalog_report *report);
-/* Allocated on the heap, as it is too large for a stack. NULL: ERR_NOMEM in err, which may be
- * NULL. */
+/* Allocated on the heap, as it is too large for a stack. Returns NULL with ERR_NOMEM in err (which
+ * may be NULL) if out of memory. */
 struct catalog_report *catalog_report_new(struct err *err) MUST_CHECK;
 void catalog_report_free(struct catalog_report *report);
 void catalog_report_add(struct catalog_report *report, bool is_warning, slice source, slice pointer,
@@ -391,7 +394,7 @@ void catalog_report_add(struct catalog_report *report, bool is_warning, slice so
 /* NULL if unknown, or out of memory; *status (may be NULL) gets OK, ERR_NOTFOUND or ERR_NOMEM. */
 const struct catalog_integration *catalog_find_integration(const struct catalog *catalog, slice id,
                                                            int *status);
-/* action: the action id or the full tool name. Returns NULL as above. */
+/* action: the action id or the full tool name. Returns NULL as catalog_find_integration does. */
 const struct catalog_action *catalog_find_action(const struct catalog_integration *integration,
                                                  slice action, int *status);
 /* Ensures that all integrations have `actions`, for a list of them, without compiling any.
@@ -410,9 +413,11 @@ const struct catalog_action *catalog_find_tool(const struct catalog *catalog, sl
 
 /* ---- unknown.c: for unknown ids ---- */
 
-/* The id that was probably meant; SLICE_NONE: none is similar. Borrowed. */
+/* Returns the id that was probably meant, borrowed from the catalog; SLICE_NONE if none is
+ * similar. */
 slice catalog_nearest_integration(const struct catalog *catalog, slice id);
-/* action: an action id or a full tool name; the result is an action id. */
+/* The same for an action: `action` is an action id or a full tool name; the result is an action
+ * id. */
 slice catalog_nearest_action(const struct catalog_integration *integration, slice action);
 slice catalog_nearest_tool(const struct catalog *catalog, slice tool_name);
 /* A sentence for the caller: `There is no integration "Gmail"; did you mean "gmail"?`. In the
@@ -453,11 +458,11 @@ static inline bool catalog_request_acts(const struct catalog_action *action, uns
 
 const char *catalog_level_name(enum catalog_level level);
 const char *catalog_auth_name(enum catalog_auth_kind kind);
-/* The way to connect that matches a connection's auth_kind, or the first way if the connection
- * has no auth_kind. The integration must have been looked up. */
+/* Returns the way to connect that matches a connection's auth_kind, or the first way if the
+ * connection has no auth_kind. The integration must have been looked up. */
 const struct catalog_auth *catalog_auth_of(const struct catalog_integration *integration,
                                            slice kind);
-/* NULL: the app cannot be connected this way. */
+/* Returns NULL if the app cannot be connected in this way. */
 const struct catalog_auth *catalog_auth_by(const struct catalog_integration *integration,
                                            enum catalog_auth_kind kind);
 

@@ -3,8 +3,9 @@
  * placeholder exists, every example validates, a GET does not write.
  *
  * It runs once, when a manifest is packed, after its grammar was checked: so each `when`, schema
- * and template below exists and is compiled. Nothing that it checks is checked again at a request.
- * An error refuses the manifest; warnings are for its author (`sluice catalog lint`).
+ * and template below exists and is compiled. Nothing that lint checks is checked again when a
+ * request is made. An error refuses the manifest; warnings are for its author (`sluice catalog
+ * lint`).
  */
 #include <stdio.h>
 
@@ -135,8 +136,8 @@ static const char *pointer_of(struct lint *lint, const char *fmt, ...)
     return lint->pointer;
 }
 
-/* A value is escaped for the syntax that contains it: headers, searches, filters and GraphQL
- * have quoted strings. */
+/* Checks that a value is escaped for the syntax that contains it: headers, searches, filters and
+ * GraphQL have quoted strings. */
 static void check_quotes(struct lint *lint, const char *member, const struct expr_template *text,
                          const char *only)
 {
@@ -294,7 +295,7 @@ static void check_errors(struct lint *lint, const struct catalog_error_rules *ru
     for (size_t i = 0; i < rules->count; i++) {
         const struct catalog_error_rule *rule = &rules->items[i];
         unsigned at = rule->source_index;
-        ASSERT(rule->when); /* the check of the rules' order evaluates it, too */
+        ASSERT(rule->when); /* the check of the rules' order evaluates the condition, too */
         if (rule->missing_scopes && auth == AUTH_NONE)
             reader_error(&lint->reader, pointer_of(lint, "errors/%u/missing_scopes", at),
                          "has no meaning without a credential");
@@ -353,7 +354,8 @@ static void check_preconditions(struct lint *lint, const struct json *list)
         reader_error(&lint->reader, "preconditions", "must be an array of {kind, description}");
 }
 
-/* For data from a caller or a person, who should get an error for a misspelled name. */
+/* Checks a schema for data from a caller or a person, who should get an error for a misspelled
+ * name. */
 static void check_closed_schema(struct lint *lint, const char *member, const struct json *schema)
 {
     if (!JSON_GET(schema, "additionalProperties"))

@@ -17,7 +17,7 @@ struct order_lint {
     const struct catalog_error_rule *hides; /* the rule that hides this one at the status checked
                                              * last */
     bool is_by_several;
-    bool may_match; /* its condition may be true at some status */
+    bool may_match; /* the rule's condition may be true at some status */
 };
 
 static bool is_tried(const struct catalog_error_rule *rule, int64_t status)
@@ -85,7 +85,7 @@ void manifest_lint_order(const struct reader *parent, const struct catalog_error
         struct reader_path path = {&list, SLICE_NONE, rules->items[i].source_index};
         struct reader r = *parent;
         struct err slip; /* a slip is the actual fault, and is reported with its position */
-        /* rules that the app has before a part are special cases of the part's rules */
+        /* the app's own rules before a part are special cases of the part's rules */
         if (rules->items[i].is_of_part || expr_find_slip(rules->items[i].when, &slip) ||
             is_reached_between(&lint, i, 400, STATUS_MAX) ||
             is_reached_between(&lint, i, STATUS_MIN, 299) ||

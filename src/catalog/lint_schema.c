@@ -13,7 +13,7 @@ enum { LINTED_DEPTH_MAX = 32 };
 struct schema_lint {
     struct reader reader;
     const struct json *root;
-    bool is_input; /* a model fills it in */
+    bool is_input; /* a model fills in values of this schema */
 };
 
 /* Known keywords that only annotate. keyword_find knows the keywords that constrain values. */

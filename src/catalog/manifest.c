@@ -89,9 +89,9 @@ static bool is_path_text(slice text)
     return slice_find(text, SLICE("//")) < 0;
 }
 
-/* "/bot${credential.api_key}": whole segments before the path of each action, with one placeholder.
- * The credential's value is percent-encoded, so it cannot add segments or a query; the text around
- * it must need no encoding, since it is sent unchanged. */
+/* Checks a value such as "/bot${credential.api_key}": whole segments before the path of each
+ * action, with one placeholder. The credential's value is percent-encoded, so it cannot add
+ * segments or a query; the text around it must need no encoding, since it is sent unchanged. */
 static void check_path_value(struct reader *r, slice text)
 {
     ptrdiff_t open = slice_find(text, SLICE("${"));
@@ -170,7 +170,8 @@ static void read_optional_scopes(struct reader *r, struct catalog_auth *auth)
         reader_error(r, "optional_scopes", "can be requested only if auth is oauth2");
 }
 
-/* By default the error code of RFC 6749 5.2, and the error texts of several vendors. */
+/* Reads the condition for an ended grant. The default matches the error code of RFC 6749 5.2, and
+ * the error texts of several vendors. */
 static void read_gone(struct reader *r, struct catalog_auth *auth)
 {
     bool is_oauth = auth->kind == AUTH_OAUTH2 || auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS;
@@ -248,7 +249,7 @@ static void check_choice(struct reader *r, const struct catalog_integration *int
             reader_error(r, "auth", "two ways to connect are of type %s", auth_names[last->kind]);
 }
 
-/* One way to connect, or an array of them. */
+/* Reads one way to connect, or an array of them. */
 static void read_auths(struct reader *r, struct catalog_integration *integration)
 {
     const struct json *value = reader_member(r, "auth");
@@ -304,7 +305,7 @@ static void read_actions(struct reader *r, struct catalog_integration *integrati
                          SLICE_ARG(integration->actions[i].action_id));
 }
 
-/* A text whose characters are all allowed in a URL's host and port. */
+/* Whether all characters of text are allowed in a URL's host and port. */
 static bool is_authority(slice text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -400,8 +401,8 @@ bool manifest_is_host_given(slice base)
     return placeholder >= 0 && (size_t)placeholder < at;
 }
 
-/* The characters allowed in a path's `d`: commands and numbers, so that it cannot contain
- * markup. Only a person can check how it looks. */
+/* Accepts only the characters allowed in an SVG path's `d`: commands and numbers, so that it cannot
+ * contain markup. Only a person can check how it looks. */
 static slice read_icon(struct reader *r, const char *name)
 {
     slice path = reader_text(r, name);

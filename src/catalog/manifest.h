@@ -60,9 +60,9 @@ const struct json *manifest_read_login_hint(struct reader *r);
 void manifest_lint(const struct catalog_integration *integration, slice source,
                    struct catalog_report *report);
 
-/* lint_wire.c. Whether it is a token (RFC 9110 5.6.2), as a header's name must be. */
+/* lint_wire.c: whether text is a token (RFC 9110 5.6.2), as a header name must be. */
 bool manifest_is_header_name(slice name);
-/* Headers that the client writes itself; it refuses a call that sets one of them. */
+/* Whether the HTTP client writes this header itself; it refuses a call that sets such a header. */
 bool manifest_is_own_header(slice name);
 void manifest_lint_header(const struct reader *r, const char *member, slice name);
 /* Checks that `send` names members that a credential of its type has. member: the position of its

@@ -24,7 +24,7 @@ static void read_body_raw(struct reader *r, struct catalog_request *request)
     request->raw_is_base64 = reader_choice(r, "encoding", encodings, 0) == 1;
 }
 
-/* An array of {name, value}. */
+/* Reads the parts: an array of {name, value}. */
 static void read_body_multipart(struct reader *r, struct catalog_request *request)
 {
     const struct json *array = reader_member(r, "multipart");
@@ -100,8 +100,8 @@ static bool is_allowed_host_char(char c)
     return ascii_is_lower(c) || ascii_is_digit(c) || c == '.' || c == '-' || c == ':';
 }
 
-/* A host in lower case, possibly with a port. "*." matches any name below the rest, which must
- * contain a dot: "*.com" would allow any host. */
+/* Whether text is a host in lower case, possibly with a port. "*." matches any name below the rest,
+ * which must contain a dot: "*.com" would allow any host. */
 static bool is_host_entry(slice text)
 {
     slice host = slice_starts_with(text, SLICE("*.")) ? slice_from(text, 2) : text;
@@ -113,8 +113,8 @@ static bool is_host_entry(slice text)
            (!is_wide || slice_find_char(host, '.') > 0);
 }
 
-/* The hosts allowed in a URL besides that of the previous request. The list limits the calls that a
- * compromised provider, or a forged reply, can cause. */
+/* Reads the hosts that a URL may have besides the host of the previous request. The list limits the
+ * calls that a compromised provider, or a forged reply, can cause. */
 static void read_hosts(struct reader *r, struct catalog_request *request)
 {
     request->hosts = reader_texts(r, "hosts");
@@ -130,9 +130,10 @@ static void read_hosts(struct reader *r, struct catalog_request *request)
                          i);
 }
 
-/* A URL from an earlier reply, instead of base_url and path. By default it is sent without the
- * credential: upload URLs are signed themselves, and a credential must not be sent to a host
- * that a reply has chosen. "credential": true means that this API needs it. */
+/* Reads a URL that comes from an earlier reply, instead of base_url and path. By default the
+ * request is sent without the credential: upload URLs are signed themselves, and a credential must
+ * not be sent to a host that a reply has chosen. "credential": true means that this API needs
+ * it. */
 static void read_url(struct reader *r, struct catalog_request *request)
 {
     static const char *const others[] = {"base_url", "path"};
@@ -176,8 +177,8 @@ static void read_request(struct reader *r, struct catalog_request *request, bool
     read_body(r, request);
 }
 
-/* The request's members, replaced by those of the alternative; "instead" itself is omitted, so
- * alternatives do not nest. The merge is shallow: a member is replaced as a whole. The values
+/* Returns the request's members, replaced by those of the alternative; "instead" itself is omitted,
+ * so alternatives do not nest. The merge is shallow: a member is replaced as a whole. The values
  * are shared with the document, which is not changed. */
 static const struct json *merge_request(struct arena *arena, const struct json *request,
                                         const struct json *other)

@@ -13,8 +13,8 @@ enum {
     RETRY_AFTER_S_MAX = 24 * 3600,
 };
 
-/* Codes about a provider's reply. A manifest cannot use the codes of sluice's own checks
- * (confirmation, limits of the account). */
+/* Whether the code is about a provider's reply. A manifest cannot use the codes of sluice's own
+ * checks (confirmation, limits of the account). */
 static bool is_error_code(slice code)
 {
     return slice_has_word(SLICE("unauthorized forbidden reauth_required validation_error "
@@ -131,8 +131,8 @@ static void read_rules(struct reader *r, const char *name, rule_fn read, void *o
         reader_error(r, name, "must be an array of at most %d rules", CATALOG_RULES_MAX);
 }
 
-/* An upper limit for the array's size: one for each rule written here and CATALOG_RULES_MAX for
- * each part, which is not parsed yet. */
+/* Returns an upper limit for the array's size: one for each rule in the manifest, and
+ * CATALOG_RULES_MAX for each part, which is not parsed yet. */
 static size_t rule_room(struct reader *r, const char *name)
 {
     const struct json *array = json_get(r->object, slice_cstr(name));
@@ -155,8 +155,8 @@ struct catalog_error_rules manifest_read_errors(struct reader *r, const char *na
     return rules;
 }
 
-/* Replies 401, 403 and 429 are refusals before anything was done, at all vendors. They also mark
- * the credential and make callers wait. */
+/* With every vendor the statuses 401, 403 and 429 are refusals before anything was done. They also
+ * mark the credential and make callers wait. */
 const struct json *manifest_read_not_done(struct reader *r)
 {
     static const char *const name = "not_done_statuses";
@@ -207,8 +207,8 @@ static void read_rate_rules(struct reader *r, struct catalog_limits *limits)
         read_rules(r, "rate_limited", read_rate_rule, limits);
 }
 
-/* RFC 6585 section 4 and RFC 9110 section 10.2.3 (Retry-After), unless the manifest defines other
- * rules. */
+/* Sets the rule of RFC 6585 section 4 (429) and RFC 9110 section 10.2.3 (Retry-After), for a
+ * manifest that defines no rules. */
 static void default_rate_rules(struct reader *r, struct catalog_limits *limits)
 {
     struct catalog_rate_rule *rule = ARENA_NEW(r->arena, struct catalog_rate_rule);

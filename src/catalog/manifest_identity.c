@@ -10,7 +10,7 @@
 
 enum { HINTS_MAX = 4 };
 
-/* The three members of struct catalog_identity. */
+/* Whether text names one of the three members of struct catalog_identity. */
 static bool is_member(slice text)
 {
     return slice_eq_cstr(text, "email") || slice_eq_cstr(text, "subject") ||
@@ -31,8 +31,8 @@ const struct json *manifest_read_login_hint(struct reader *r)
     return NULL;
 }
 
-/* The source of the three members: the ID token if `from` says so, else the reply to `request`,
- * else the reply to auth's test request. */
+/* Reads the source of the three members: the ID token if `from` says so, else the reply to
+ * `request`, else the reply to auth's test request. */
 static void read_source(struct reader *r, const struct catalog_integration *integration,
                         struct catalog_identity *identity)
 {
@@ -62,7 +62,7 @@ static void read_source(struct reader *r, const struct catalog_integration *inte
         reader_error(r, "scopes", "can be requested only if auth is oauth2");
 }
 
-/* One expression for all three members, so that a reply is evaluated once. */
+/* Makes one expression for all three members, so that a reply is evaluated once. */
 static const struct expr *make_output(struct reader *r)
 {
     static const char *const names[] = {"email", "subject", "label"};

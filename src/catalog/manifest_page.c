@@ -26,15 +26,16 @@ struct page_reader {
     char size_room[SLICE_U64_MAX + 3];
 };
 
-/* The text of an expression that compiles by itself; empty if there is none or it is faulty. It
- * is compiled only to check it: text like "a) || (b" must not change the expression around it. */
+/* Reads the text of an expression that compiles by itself; returns an empty text if there is none
+ * or it is faulty. It is compiled only to check it: text like "a) || (b" must not change the
+ * expression around it. */
 static slice read_part(struct page_reader *p, const char *name)
 {
     bool is_good = reader_expr(p->r, name) != NULL;
     return is_good ? json_get_str(p->r->object, slice_cstr(name)) : SLICE_NONE;
 }
 
-/* A number is used literally. */
+/* Reads the page size: a number, which becomes a literal, or an expression. */
 static slice read_size(struct page_reader *p)
 {
     const struct json *value = json_get(p->r->object, SLICE("size"));
@@ -96,7 +97,7 @@ static bool takes_number(const struct page_reader *p, slice input)
            !json_has_text(type, SLICE("string"));
 }
 
-/* 'text' as JMESPath's raw string. */
+/* Writes 'text' as a JMESPath raw string. */
 static void put_raw(struct buf *out, slice text)
 {
     buf_append_char(out, '\'');
@@ -115,8 +116,8 @@ static void put_input(struct buf *out, slice input)
     json_write(out, &name);
 }
 
-/* Conditions for a next page, each followed by &&. JMESPath's && yields its left side if that is
- * false, so the whole is null, false or empty on the last page. */
+/* Writes the conditions for a next page, each followed by &&. JMESPath's && yields its left side if
+ * that is false, so the whole is null, false or empty on the last page. */
 static void put_conditions(const struct page_reader *p, struct buf *out)
 {
     if (p->more.len > 0)
@@ -128,7 +129,7 @@ static void put_conditions(const struct page_reader *p, struct buf *out)
         buf_printf(out, "(%.*s) && ", SLICE_ARG(p->items));
 }
 
-/* The number of this page, or the number of items before it: the input, or the first page's
+/* Writes the number of this page, or the number of items before it: the input, or the first page's
  * number if the caller did not set it. */
 static void put_position(const struct page_reader *p, struct buf *out, slice input)
 {

@@ -6,7 +6,7 @@
  */
 #include "catalog/manifest.h"
 
-/* An array of expressions. */
+/* Reads `required`, an array of expressions. */
 static void read_required(struct reader *r, struct catalog_reply *reply)
 {
     const struct json *array = reader_member(r, "required");
@@ -51,7 +51,7 @@ static bool requires_a_member(const struct catalog_reply *reply)
     return is_object;
 }
 
-/* The kind if the manifest does not define it: a required member implies an object, and an
+/* Derives the kind if the manifest does not define it: a required member implies an object, and an
  * output_schema describes the last reply if the output is the whole reply. */
 static void derive_kind(struct catalog_reply *reply, const struct catalog_action *action,
                         bool is_last)

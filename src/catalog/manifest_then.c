@@ -7,7 +7,7 @@
  */
 #include "catalog/manifest.h"
 
-/* Texts, or `"done": false`. */
+/* Reads the texts `done` and `not_done`, or `"done": false`. */
 static void read_done(struct reader *r, struct catalog_then *then)
 {
     const struct json *done = reader_member(r, "done");

@@ -205,7 +205,8 @@ static bool is_read(struct catalog *catalog, struct catalog_report *report)
 static bool open_integration(struct catalog_integration *integration)
 {
     struct catalog *catalog = integration->catalog;
-    ASSERT(catalog->integrations[integration->position] == integration); /* not a copy of it */
+    /* the argument is not a copy of the integration */
+    ASSERT(catalog->integrations[integration->position] == integration);
     if (integration->is_open)
         return true;
     const struct json *document =
@@ -288,7 +289,7 @@ static struct catalog_action *find_by_id(const struct catalog_integration *integ
            integration->catalog); /* while it is being loaded it has no catalog */
     if (!integration->actions)
         (void)open_heads(integration->catalog->integrations[integration->position]);
-    if (!integration->actions) /* none, or out of memory */
+    if (!integration->actions) /* there are no actions, or the memory ran out */
         return NULL;
     return bsearch(&id, integration->actions, integration->action_count,
                    sizeof(*integration->actions), by_action_id);

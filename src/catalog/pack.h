@@ -85,8 +85,8 @@ int catalog_pack(const struct catalog_source *sources, size_t count, struct buf 
 
 /* ---- open.c ---- */
 
-/* Opens a catalog on a pack. If owned is not NULL the catalog owns it (mem_free), also on
- * failure; else the pack outlives the catalog. NULL: out of memory. */
+/* Opens a catalog on a pack. If owned is not NULL, the catalog owns it (mem_free), also on failure;
+ * else the pack outlives the catalog. Returns NULL if out of memory. */
 struct catalog *catalog_open(const struct pack_header *pack, char *owned) MUST_CHECK;
 
 #endif

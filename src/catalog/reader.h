@@ -38,7 +38,7 @@ bool reader_init(struct reader *r, const struct reader *parent, struct reader_pa
 /* Reports unknown members, with the nearest known name. */
 void reader_finish(struct reader *r);
 
-/* The member, NULL if absent; marks it as known. */
+/* Returns the member, NULL if it is absent; marks it as known. */
 const struct json *reader_member(struct reader *r, const char *name);
 /* Getters: a missing member gives the default; a wrong type is reported and gives the default,
  * too. The _required getters report missing and empty members. */
@@ -47,11 +47,11 @@ slice reader_text_required(struct reader *r, const char *name);
 bool reader_bool(struct reader *r, const char *name, bool fallback);
 uint64_t reader_count(struct reader *r, const char *name, uint64_t max);
 double reader_number(struct reader *r, const char *name, double max);
-/* The index of the member's value in `names` (NULL ends the list), or fallback. */
+/* Returns the index of the member's value in `names` (NULL ends the list), or fallback. */
 int reader_choice(struct reader *r, const char *name, const char *const *names, int fallback);
-/* An array whose items are all strings, NULL if absent. */
+/* Returns an array whose items are all strings, NULL if it is absent. */
 const struct json *reader_texts(struct reader *r, const char *name);
-/* NULL if absent or faulty. */
+/* Returns NULL if the expression is absent or faulty. */
 const struct expr *reader_expr(struct reader *r, const char *name);
 const struct expr_template *reader_template(struct reader *r, const char *name);
 /* An object of templates: {"q": "${input.query}"}. */
@@ -60,7 +60,7 @@ struct catalog_pairs reader_pairs(struct reader *r, const char *name);
 const struct schema *reader_schema(struct reader *r, const char *name,
                                    const struct json **document);
 
-/* [a-z][a-z0-9_]*, at most max bytes. */
+/* Whether text is [a-z][a-z0-9_]* and at most max bytes. */
 bool reader_is_id(slice text, size_t max);
 /* name: the faulty member, or a JSON Pointer from here without its first slash; NULL: the
  * object. */

@@ -7,7 +7,8 @@
 
 /* ---- one address ---- */
 
-/* Characters of the unquoted local part of an address, including all beyond ASCII. */
+/* Whether text consists of characters of the unquoted local part of an address, which include all
+ * beyond ASCII. */
 static bool is_local(slice text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -131,8 +132,8 @@ static void put_digits(struct buf *out, uint32_t number, uint32_t bias)
     }
 }
 
-/* RFC 3492 6.3, for well-formed UTF-8 that is so short that no number overflows. false: the
- * result is too long for a label. */
+/* RFC 3492 6.3, for well-formed UTF-8 that is so short that no number overflows. Returns false if
+ * the result is too long for a label. */
 static bool put_punycode(struct buf *out, slice label)
 {
     uint32_t points[LABEL_MAX], next = 0x80, delta = 0, bias = 72;

@@ -18,17 +18,18 @@ struct recipient {
     slice lead, address, tail, domain;
 };
 
-/* The next recipient of a list separated by commas or semicolons. false: there is none. */
+/* Takes the next recipient of a list separated by commas or semicolons. Returns false if there is
+ * none. */
 bool recipient_next(slice *rest, struct recipient *out);
 
-/* A domain in canonical form, so that equal domains are equal bytewise: lower case, labels of
- * other scripts in Punycode (RFC 3492), no dot at the end. Letters of other scripts are not
- * converted to lower case, and no browser-style (UTS 46) mapping is applied. SLICE_NONE: not a
- * domain, or too long. */
+/* Writes a domain in canonical form, so that equal domains are equal bytewise: lower case, labels
+ * of other scripts in Punycode (RFC 3492), no dot at the end. Letters of other scripts are not
+ * converted to lower case, and no browser-style (UTS 46) mapping is applied. Returns SLICE_NONE if
+ * it is not a domain, or is too long. */
 slice recipient_domain(slice domain, char room[RECIPIENT_DOMAIN_MAX + 1]);
 
 /* Whether the domain is one of `homes`, which recipient_domain has made, or a subdomain of one.
- * false for SLICE_NONE. */
+ * Returns false for SLICE_NONE. */
 bool recipient_is_home(slice domain, const slice *homes, size_t home_count);
 
 /* Calls `on_each` for each recipient of a call with that input, by field in the manifest's

@@ -438,7 +438,7 @@ static void sign_required(struct signature *s, const struct json *schema)
         (void)sign_name(s, next_separator(s), json_str(&required->as.items[i]), SLICE("!"));
 }
 
-/* Only if each branch requires something. */
+/* Writes the choice only if each branch requires something. */
 static void sign_choice(struct signature *s, const struct json *branches)
 {
     for (uint32_t i = 0; json_is(branches, JSON_ARRAY) && i < branches->count; i++)

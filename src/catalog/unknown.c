@@ -114,8 +114,8 @@ slice catalog_nearest_tool(const struct catalog *catalog, slice tool_name)
     return doc ? found_text(catalog, doc->tool_name) : suggest.best;
 }
 
-/* what: the sentence up to the name. The name is the caller's text, so it is shortened and
- * escaped. */
+/* what: the beginning of the sentence, up to the name. The name is the caller's text, so it is
+ * shortened and escaped. */
 static slice make_unknown_text(struct arena *arena, slice what, slice name, slice nearest)
 {
     slice excerpt = json_excerpt(name, arena);

@@ -94,8 +94,8 @@ static int wait_for_writes(struct session *session, struct uuid account_id, uint
     for (;;) {
         int result = store_account_claims_sync(session->sync, account_id, &count, &session->err);
         if (result != OK || count == 0 || is_over(until_ns))
-            /* It does not wait for writes that take longer than `settle`; their rows are erased
-             * as they appear. */
+            /* Writes that take longer than `settle` are not awaited; their rows are erased as they
+             * appear. */
             return result;
         (void)usleep(PAUSE_US);
     }

@@ -28,8 +28,8 @@ struct authorize {
     bool may_change_identity;
     uint8_t session_id[SESSION_BYTES];
     bool is_finishing, is_freed;
-    struct buf line, values; /* the address that the user pasted, and the decoded values of its
-                              * query */
+    /* the address that the user pasted, and the decoded values of its query */
+    struct buf line, values;
 };
 
 /* ---- one op for each half ---- */

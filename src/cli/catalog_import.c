@@ -69,7 +69,7 @@ static int write_manifest(struct session *session, slice path, slice text)
 /* ---- other files of the description ---- */
 
 struct folder {
-    char root[PATH_MAX], name[PATH_MAX]; /* without links; the document's own */
+    char root[PATH_MAX], name[PATH_MAX]; /* without symbolic links; the document's own name */
     size_t bytes_left;                   /* total for all files */
 };
 
@@ -101,7 +101,7 @@ static int read_from_folder(void *ctx, slice path, struct arena *arena, slice *t
                     : err_set(err, ERR_NOMEM, "out of memory");
 }
 
-/* false: the document does not exist; reading it reports the reason. */
+/* Returns false if the document does not exist; reading it reports the reason. */
 static bool open_folder(struct folder *folder, const char *path)
 {
     folder->bytes_left = FOLDER_BYTES_MAX;

@@ -243,7 +243,7 @@ static bool is_required_member(const struct json *schema, slice name)
     return false;
 }
 
-/* "string", or "string or null"; "any" if there is no type. */
+/* The type in words: "string", or "string or null"; "any" if there is no type. */
 static slice type_text(struct session *session, const struct json *schema)
 {
     const struct json *type = JSON_GET(schema, "type");
@@ -327,7 +327,7 @@ static int show_examples(struct session *session, const struct json *examples)
     return is_ok ? OK : err_set(&session->err, ERR_LIMIT, "the examples are too large");
 }
 
-/* On one line if it fits, otherwise on several. */
+/* Prints the strings on one line if they fit, otherwise one per line. */
 static void show_strings(const char *heading, const struct json *array)
 {
     size_t width = strlen(heading);

@@ -153,9 +153,9 @@ int change_save(struct session *session, struct connect_save_request *request, b
         result = say_saved(session, it.save.result, engine.connect);
     }
     engine_close(&engine);
-    /* Known and durable if the result is OK. */
+    /* The id is known, and the row durable, if the result is OK. */
     *id = it.save.connection_id;
-    /* A separate event, since it changes two connections. */
+    /* This is a separate event, since it changes two connections. */
     struct connect_command_request second = {
         .kind = CONNECT_MAKE_DEFAULT,
         .connection = {.account_id = request->account_id, .id = *id},

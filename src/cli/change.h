@@ -10,9 +10,11 @@
 #include "connect/save.h"
 #include "vault/command.h"
 
-/* For all functions: session's database is open; err has the reason if the result is not OK. */
+/* For all functions: the session's database is open; session->err has the reason if the result is
+ * not OK. */
 
-/* Sets `by`. other may be NULL; it gets the account that already has the name (ERR_INVALID). */
+/* Sets request->by. *other (other may be NULL) gets the account that already has the name if the
+ * result is ERR_INVALID. */
 int change_vault(struct session *session, struct vault_command_request *request,
                  struct uuid *other) MUST_CHECK;
 /* As change_vault, for connections and OAuth clients. To set a client, the ring must be open,

@@ -123,7 +123,7 @@ static const struct command_verb *find_verb(const struct command *command, const
 static int unknown_verb(const struct command_call *call, const char *name)
 {
     struct suggest suggest;
-    /* A flag where the verb should be: the verb is missing. */
+    /* If there is a flag where the verb should be, the verb is missing. */
     if (!name || name[0] == '-')
         return command_misuse(call, "a verb is missing");
     suggest_begin(&suggest, slice_cstr(name));

@@ -85,7 +85,7 @@ void command_help(FILE *out, const struct command *command, const struct command
     if (verb) {
         print_verb(out, command, verb);
     } else {
-        /* Without a verb, the usage of all verbs. */
+        /* Without a verb, prints the usage of all verbs. */
         for (size_t i = 0; i < command->verb_count; i++) {
             if (i > 0)
                 (void)fputc('\n', out);

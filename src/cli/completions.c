@@ -48,7 +48,7 @@ static void put_bash(FILE *out, const struct command *const *commands, size_t co
 
 /* ---- zsh and fish ---- */
 
-/* Text between single quotes. zsh has no escape inside them, fish has a backslash. */
+/* Writes text between single quotes. zsh has no escape inside them, fish has a backslash. */
 static void put_quoted(FILE *out, const char *text, bool is_fish)
 {
     for (; *text; text++)
@@ -85,8 +85,8 @@ static void put_zsh_flags(FILE *out, const struct command *command, const struct
     (void)fprintf(out, ") ;;\n");
 }
 
-/* A file that zsh autoloads as the function _sluice. Its first line binds it to the command, its
- * last line runs the function. */
+/* Writes a file that zsh autoloads as the function _sluice. Its first line binds it to the command,
+ * its last line runs the function. */
 static void put_zsh(FILE *out, const struct command *const *commands, size_t count)
 {
     (void)fprintf(out, "#compdef sluice\n# Completions of sluice for zsh, by `sluice help --zsh`.\n"
@@ -113,7 +113,7 @@ static void put_zsh(FILE *out, const struct command *const *commands, size_t cou
                        "    else\n        _files\n    fi\n}\n_sluice \"$@\"\n");
 }
 
-/* One line: the condition, the word, and its help. */
+/* Writes one line: the condition, the word, and its help. */
 static void put_fish_line(FILE *out, const char *condition, const char *what, const char *name,
                           const char *help)
 {

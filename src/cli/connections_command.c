@@ -12,7 +12,7 @@
 
 /* ---- add ---- */
 
-/* Spaces are normalized to one each; SLICE_NONE if not given. */
+/* Sets *scopes to the scopes, separated by single spaces; SLICE_NONE if none are given. */
 static int read_scopes(struct session *session, slice text, slice *scopes)
 {
     struct buf out;

@@ -30,7 +30,7 @@ static bool is_header_text(slice text)
     return text.len > 0;
 }
 
-/* A duration as token endpoints return it: in seconds from now. */
+/* Whether the member is a duration as token endpoints return it: in seconds from now. */
 static bool is_span(slice name, const struct json *value)
 {
     int64_t seconds;

@@ -18,8 +18,8 @@ struct doctor {
     size_t counts[DOCTOR_MARKS];
 };
 
-/* Prints one finding. what: the thing that was checked, one or two words. todo: what to do, a
- * sentence; NULL if and only if all is well. found is a sentence without its full stop. */
+/* Prints one finding. what: the thing that was checked, in one or two words. todo: a sentence that
+ * says what to do; NULL if and only if all is well. found: a sentence without its full stop. */
 void doctor_say(struct doctor *doctor, enum doctor_mark mark, const char *what, const char *todo,
                 const char *found, ...) PRINTF_LIKE(5, 6);
 

@@ -45,7 +45,7 @@ static void add_origin(struct reach *reach, slice app, slice url)
 {
     ptrdiff_t colon = slice_find_char(url, ':');
     size_t len = colon > 0 ? (size_t)colon + 3 : url.len;
-    /* An address that contains parameters of a connection is unknown here. */
+    /* If an address contains parameters of a connection, it is unknown here. */
     if (len >= url.len || slice_find_char(url, '$') >= 0)
         return;
     while (len < url.len && url.ptr[len] != '/' && url.ptr[len] != '?')

@@ -129,7 +129,8 @@ static bool is_closed_file(struct doctor *doctor, slice path, mode_t open)
     return true;
 }
 
-/* The settings file is checked when it is read. */
+/* Checks the master key, and the modes of the two files with secrets. The mode of the settings file
+ * was checked when it was read (config/read.c). */
 static void check_master_key(struct doctor *doctor)
 {
     struct session *session = doctor->session;

@@ -14,7 +14,7 @@ enum { VERSION_MIN = 140000, CLOCK_OFF_MS = 1000 };
 struct wanted {
     const char *name, *value;
     bool is_forbidden;
-    enum doctor_mark mark; /* if the value is another */
+    enum doctor_mark mark; /* the finding if the value is another one */
     const char *because, *todo;
 };
 
@@ -216,6 +216,6 @@ void doctor_check_database(struct doctor *doctor)
     check_clocks(doctor);
     size_t failed = doctor->counts[DOCTOR_FAIL];
     check_version(doctor);
-    if (doctor->counts[DOCTOR_FAIL] == failed) /* otherwise there is nothing to read */
+    if (doctor->counts[DOCTOR_FAIL] == failed) /* otherwise the schema cannot be read */
         check_sealed(doctor);
 }

@@ -75,7 +75,7 @@ void engine_close(struct engine *engine)
     uint64_t until = clock_mono_ns() + SETTLE_MS * 1000000ULL;
     while (op_count(engine->loop) > 0 && clock_mono_ns() < until)
         (void)loop_turn(engine->loop, false);
-    /* No op that uses them is still running. */
+    /* No op that uses these services is still running. */
     vault_auth_free(engine->auth);
     connect_free(engine->connect);
     loop_free(engine->loop);

@@ -159,7 +159,8 @@ static const char *api_key_state(const struct api_key *key)
     return key->expires_at && key->expires_at <= clock_shared_us() ? "expired" : "live";
 }
 
-/* The members forms and unattended_writes; empty: as set for the server. */
+/* The key's limits over MCP (its members forms and unattended_writes) in words; empty if the
+ * server's settings apply. */
 static const char *mcp_limits(const struct api_key *key)
 {
     bool is_formless = key->forms.ptr != NULL;

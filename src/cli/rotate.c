@@ -14,7 +14,7 @@ struct rotation {
     struct session *session;
     struct arena arena; /* one page */
     struct buf sealed;
-    size_t done, failed, changed; /* changed: another process was first */
+    size_t done, failed, changed; /* changed: connections that another process changed first */
 };
 
 /* Opens the credential with the key that sealed it and seals it with the current key. */

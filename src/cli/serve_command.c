@@ -43,7 +43,7 @@ static void write_ready_file(const struct serving *serving, slice url)
     buf_deinit(&text);
 }
 
-/* Only in the process known to the service manager: the single process, or the parent. */
+/* Called only in the process that the service manager knows: the single process, or the parent. */
 static void on_state(void *owner, enum server_state state, uint16_t port)
 {
     const struct serving *serving = owner;
@@ -149,7 +149,7 @@ static int run_service(struct serving *serving, struct err *err)
         int status = set_metrics_port(&serving->worker, config, err);
         if (status != OK)
             return status;
-        config->ready_file = SLICE_NONE; /* the parent writes it */
+        config->ready_file = SLICE_NONE; /* the parent writes the file */
     }
     return server_run(config, &events, err);
 }

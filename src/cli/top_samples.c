@@ -27,7 +27,8 @@ static double number_of(slice text)
     return strtod(copy, NULL);
 }
 
-/* "name{labels} value" or "name value"; sluice's label values contain no brace. */
+/* Adds a line of the form "name{labels} value" or "name value"; sluice's label values contain no
+ * brace. */
 static bool add_line(struct samples *samples, slice line)
 {
     if (samples->count == samples->cap) {

@@ -21,7 +21,7 @@ struct samples {
 void samples_init(struct samples *samples);
 void samples_deinit(struct samples *samples);
 /* Adds the lines of a text in the Prometheus format, which is copied. The series of several
- * processes may be added together. false: out of memory. */
+ * processes may be added together. Returns false if out of memory. */
 bool samples_add(struct samples *samples, slice text) MUST_CHECK;
 /* The sum of the series of that name whose labels contain `label` (`status="503"`; empty: all
  * series). */

@@ -11,8 +11,8 @@
 /* Names of files in the folder: the file of these settings, and the file that dev keeps locked. */
 extern const char config_attach_name[], config_attach_lock_name[];
 
-/* The text of that file, for dev, once its config has the database, the master key, the trust
- * roots and the origin overrides. Check out for its limit. */
+/* Writes the text of that file to out, for dev, once its config has the database, the master key,
+ * the trust roots and the origin overrides. The caller checks whether out has reached its limit. */
 void config_attach_put(const struct config *config, struct buf *out);
 /* For a command: reads the settings of config->data_dir over its own. ERR_NOTFOUND: the folder
  * has no data of dev; ERR_CLOSED: no dev runs on it, or it is still starting. */

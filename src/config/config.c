@@ -29,7 +29,8 @@ static const struct scale byte_scales[] = {{"b", 1},          {"k", 1024},     {
                                            {"m", 1048576},    {"mb", 1048576}, {"g", 1073741824},
                                            {"gb", 1073741824}};
 
-/* "30s" -> 30000. A number without a suffix counts in `bare_unit`. */
+/* Parses a number with a suffix: "30s" -> 30000. A number without a suffix counts in
+ * `bare_unit`. */
 static bool parse_scaled(slice text, const struct scale *scales, size_t count, uint64_t bare_unit,
                          uint64_t *value)
 {

@@ -95,7 +95,7 @@ struct config_args {
                                        * switch is empty */
 };
 
-/* All settings at their defaults. */
+/* Sets all settings to their defaults. */
 int config_init(struct config *config, struct err *err) MUST_CHECK;
 void config_deinit(struct config *config);
 /* Reads the file of --config or SLUICE_CONFIG if given, then the environment, then the flags of
@@ -110,7 +110,8 @@ int config_file_read(struct config *config, const char *path, struct err *err) M
 int config_set(struct config *config, slice name, slice value, struct err *err) MUST_CHECK;
 /* As config_set, but adds values that a list (CONFIG_TEXTS) does not have yet. */
 int config_add(struct config *config, slice name, slice value, struct err *err) MUST_CHECK;
-/* "90d", "30s", "500ms"; a bare number is in seconds. false: the text does not have this form. */
+/* Parses a duration: "90d", "30s", "500ms"; a bare number is in seconds. Returns false if the text
+ * does not have this form. */
 bool config_parse_ms(slice text, uint64_t *ms) MUST_CHECK;
 /* help.c: prints the settings of these scopes, wrapped for a terminal. */
 void config_print_help(FILE *out, unsigned scopes);

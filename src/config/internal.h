@@ -6,7 +6,7 @@
 
 #include "config/config.h"
 
-/* NULL if there is none. */
+/* Returns NULL if there is no setting with that name. */
 const struct config_item *config_item_find(slice name);
 /* is_first: this is the first value from its source; a list loses its values from other sources
  * first. */

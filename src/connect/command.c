@@ -12,7 +12,8 @@ enum step { STEP_CHANGE, STEP_CHANGED };
 
 OP_OF(command_of, connect_command)
 
-/* The secret can be opened only for this account and app. false: out of memory. */
+/* Seals the secret so that it can be opened only for this account and app. Returns false if out of
+ * memory. */
 static bool seal_secret(struct connect_command *command)
 {
     struct oauth_client *client = &command->in.client.client;

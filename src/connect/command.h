@@ -16,7 +16,7 @@ enum connect_command_kind {
     CONNECT_MAKE_DEFAULT,
     CONNECT_RENAME,
     CONNECT_REMOVE,
-    CONNECT_IDENTIFY, /* stores the user at the app; without an event */
+    CONNECT_IDENTIFY, /* stores the connection's user at the app; writes no audit event */
     CONNECT_CLIENT_SET,
     CONNECT_CLIENT_REMOVE,
     CONNECT_LINK_CREATE,
@@ -27,11 +27,12 @@ enum connect_command_kind {
 struct connect_command_request {
     enum connect_command_kind kind;
     struct audit_by by;
-    struct connection_change connection; /* `by` is not used here, nor in client and link */
+    /* its member `by` is not used; the same applies to client and link */
+    struct connection_change connection;
     slice label; /* for CONNECT_RENAME: 1 to CONNECTION_LABEL_MAX characters on one line */
     int64_t rev; /* for CONNECT_IDENTIFY: the revision of the credential that was used */
     struct connection_identity identity;
-    struct oauth_client_change client; /* its sealed secret is made from client_secret */
+    struct oauth_client_change client; /* the sealed secret in it is made from client_secret */
     slice client_secret;               /* empty: a public client */
     struct connect_session_change link;
 };

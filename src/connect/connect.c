@@ -72,9 +72,9 @@ void connect_set_unref(struct connect_set *set)
     mem_free(set);
 }
 
-/* Finds out which tokens it has. The credential is parsed in a separate arena: in the set's
- * arena the tokens would stay in plain text for as long as the set is cached. false: out of
- * memory. */
+/* Finds out which tokens the connection has. The credential is parsed in a separate arena: in the
+ * set's arena the tokens would stay in plain text for as long as the set is cached. Returns false
+ * if out of memory. */
 static bool read_tokens(struct connect_item *item)
 {
     struct arena arena;
@@ -88,9 +88,9 @@ static bool read_tokens(struct connect_item *item)
     return credential || err.code != ERR_NOMEM;
 }
 
-/* A credential that cannot be opened (its master key is not in this process's ring) is reported
- * as reauth_required. The row stays unchanged: another process may still have the key. false:
- * out of memory, which does not concern the credential. */
+/* A credential that cannot be opened (its master key is not in this process's ring) is reported as
+ * reauth_required. The row stays unchanged: another process may still have the key. Returns false
+ * if out of memory, which does not concern the credential. */
 static bool open_credential(struct connect_service *service, struct connect_set *set,
                             const struct connection *row, struct connect_item *item)
 {
@@ -283,7 +283,7 @@ bool connect_find(struct connect_service *service, struct connect_lookup *lookup
     }
     if (!cache_await(&service->sets, key, &lookup->wait, op))
         return true;
-    lookup->status = ERR_CLOSED; /* the status if it is cancelled before the answer */
+    lookup->status = ERR_CLOSED; /* the status if the lookup is cancelled before the answer */
     return false;
 }
 
@@ -390,7 +390,8 @@ enum connect_state connect_set_state(const struct connect_set *set,
                                      const struct connect_item **chosen)
 {
     struct tally tally = {0};
-    *chosen = NULL; /* may become a default that is not live: the state then shows this */
+    /* *chosen may be set to a default that is not live: the state then shows this */
+    *chosen = NULL;
     for (size_t i = 0; i < set->count; i++)
         count_row(&tally, set->items[i].status, set->items[i].is_default);
     enum connect_state state = tally_state_of(&tally);

@@ -85,8 +85,8 @@ struct connect_service *connect_new(struct loop *loop,
 void connect_free(struct connect_service *service);
 
 /* id: the wanted connection (the set is empty if the account has no such connection to the
- * integration), or 0: the choices. true: answered from the cache, op is not held. false: op is
- * held until the answer has arrived. */
+ * integration), or 0: the choices. Returns true if it was answered from the cache; op is then not
+ * held. Otherwise op is held until the answer has arrived. */
 bool connect_find(struct connect_service *service, struct connect_lookup *lookup,
                   struct uuid account_id, slice integration_id, int64_t id,
                   struct op *op) MUST_CHECK;
@@ -94,10 +94,10 @@ void connect_set_unref(struct connect_set *set);
 /* Drops the sets from the cache: the next connect_find loads them again. */
 void connect_forget(struct connect_service *service, struct uuid account_id, slice integration_id);
 
-/* Call it after this process has changed one of its rows (the commit is durable): drops the
- * cached sets, and notifies the other processes. */
+/* To be called after this process has changed a connection of the account to this integration, and
+ * the commit is durable: drops the cached sets, and notifies the other processes. */
 void connect_changed(struct connect_service *service, struct uuid account_id, slice integration_id);
-/* Call them when another process has changed something: of this account, or of any account. */
+/* To be called when another process has changed something of this account, or of any account. */
 void connect_forget_account(struct connect_service *service, struct uuid account_id);
 void connect_forget_all(struct connect_service *service);
 
@@ -109,7 +109,7 @@ struct connect_watch {
     struct list link; /* private */
 };
 void connect_watch_add(struct connect_service *service, struct connect_watch *watch);
-/* Harmless if it was not added, or removed before. */
+/* Does nothing if the watch was not added, or was removed before. */
 void connect_watch_remove(struct connect_watch *watch);
 /* Call it after the server has begun to drain. */
 void connect_watch_wake_all(struct connect_service *service);
@@ -128,8 +128,8 @@ enum connect_need connect_item_need(const struct connect_service *service,
                                     int64_t now_us);
 
 enum connect_renewed {
-    CONNECT_RENEWED,            /* look the connection up again: it has another token, or another
-                                 * state */
+    /* the connection has another token or another state: look it up again */
+    CONNECT_RENEWED,
     CONNECT_RENEWAL_IMPOSSIBLE, /* there is no refresh token or no OAuth client to renew it with */
     CONNECT_RENEWAL_GONE,       /* the grant has ended, and the connection is marked */
     CONNECT_RENEWAL_REFUSED,    /* the token endpoint refused, for a reason other than the grant */
@@ -148,8 +148,8 @@ struct connect_renewal {
     struct list link;
 };
 
-/* Gets a new token for the connection in place of item's. Calls at the same time, in any
- * process, share one renewal. true: answered at once; false: op is held, at most until
+/* Gets a new token for the connection in place of item's. Calls at the same time, in any process,
+ * share one renewal. Returns true if it was answered at once; otherwise op is held, at most until
  * deadline_ns. A renewal continues even if no op waits for it: a new refresh token must not be
  * lost. */
 bool connect_renew(struct connect_service *service, struct connect_renewal *renewal,
@@ -191,7 +191,7 @@ enum connect_state connect_set_state(const struct connect_set *set,
 /* The same state for the rows of an account's connections to an integration, for lists; NULL:
  * none. */
 enum connect_state connect_state_of(const struct connection_app *app);
-/* NULL: the account has no connection to it. */
+/* Returns NULL if the account has no connection to the integration. */
 const struct connection_app *connect_app_of(const struct connection_app *apps, size_t count,
                                             slice integration_id);
 /* Whether calls find a connection: it is connected, or there are several, and the call must name
@@ -203,8 +203,8 @@ static inline bool connect_state_is_live(enum connect_state state)
 /* The same state for an integration, which may need no connection. */
 enum connect_state connect_state_for(const struct catalog_integration *integration,
                                      const struct connection_app *apps, size_t count);
-/* One flag for each of the catalog's integrations: whether an account with these connections has
- * it connected, or does not need to. In the arena; NULL: out of memory. */
+/* One flag for each of the catalog's integrations: whether an account with these connections has it
+ * connected, or does not need to. In the arena; NULL if out of memory. */
 const bool *connect_connected_flags(struct arena *arena, const struct catalog *catalog,
                                     const struct connection_app *apps, size_t count);
 
@@ -216,9 +216,9 @@ void connect_write(struct json_writer *w, const struct connection *row);
  */
 void connect_write_brief(struct json_writer *w, const struct connection *row);
 
-/* The cursor of a list. The first makes the text that names the last row of a page (in the
- * arena; SLICE_NONE: out of memory), the second sets the page's after_* from that text. false:
- * malformed, or for another app than the page. SLICE_NONE is the beginning. */
+/* The cursor of a list. The first makes the text that names the last row of a page (in the arena;
+ * SLICE_NONE: out of memory), the second sets the page's after_* from that text. It returns false
+ * if the text is malformed, or if its app is not that of the page. SLICE_NONE is the beginning. */
 slice connect_cursor(const struct connection *last, struct arena *arena);
 bool connect_cursor_read(slice text, struct connection_page *page) MUST_CHECK;
 

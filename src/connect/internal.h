@@ -17,7 +17,7 @@ struct connect_service {
     struct connect_config config; /* defaults filled in */
     struct cache sets;            /* connect.c: by account, app and connection */
     struct list watches;          /* connect.c: struct connect_watch */
-    struct uuid holder;           /* this process, when it claims a renewal */
+    struct uuid holder;           /* identifies this process when it claims a renewal */
     uint64_t jitter; /* differs per process, so that several processes do not renew a token
                       * at the same time */
     struct keyed_table renewals; /* renew.c: struct slot, by account and connection */

@@ -99,12 +99,12 @@ struct oauth_finish {
     int64_t connection_id; /* the connection to reconnect; 0: make a new one */
     bool may_change_identity;
     slice label, params; /* as in the request that began it; SLICE_NONE: not given */
-    /* if OAUTH_DONE: that of the connection, a reference for the caller */
+    /* if OAUTH_DONE: the credential for the connection, a reference for the caller */
     struct secret *credential;
     slice id_token;                /* SLICE_NONE: none */
     int64_t expires_at;            /* when the access token expires; 0: unknown, or never */
     slice scopes;                  /* granted; SLICE_NONE: unknown */
-    slice scopes_missing;          /* requested but not granted; SLICE_NONE: none */
+    slice scopes_missing;          /* scopes requested but not granted; SLICE_NONE: none */
     bool is_refresh_token_missing; /* the token will expire and cannot be renewed; then the app
                                     * must be connected again */
     /* private */

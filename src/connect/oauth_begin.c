@@ -30,7 +30,7 @@ static enum op_result stop_begin_database(struct oauth_begin *begin)
     return stop_begin(begin, OAUTH_UNAVAILABLE, SLICE("The database cannot be reached."));
 }
 
-/* 256 random bits as text, BASE64URL_LEN(RANDOM_BYTES) + 1 bytes. */
+/* Writes 256 random bits as text: BASE64URL_LEN(RANDOM_BYTES) + 1 bytes. */
 static void draw_random_text(char *out)
 {
     uint8_t bytes[RANDOM_BYTES];
@@ -73,7 +73,7 @@ static void append_scope(slice scope, slice separator, struct buf *out)
     buf_append(out, scope);
 }
 
-/* All required scopes of the manifest, and the wanted optional ones. */
+/* Writes all required scopes of the manifest, and the wanted optional ones. */
 static void write_scopes(const struct oauth_begin *begin, slice separator, struct buf *out)
 {
     const struct json *scopes = begin->auth->scopes, *optional = begin->auth->optional_scopes;
@@ -204,7 +204,7 @@ static slice make_url(struct oauth_begin *begin, slice client_id)
 
 /* ---- steps ---- */
 
-/* Returns false with OK if it is a connection to another app. */
+/* Returns false with *status OK if it is a connection to another app. */
 static bool is_reconnectable(struct oauth_begin *begin, int *status)
 {
     struct connection *row = &begin->row;

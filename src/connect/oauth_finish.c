@@ -47,7 +47,7 @@ static enum op_result step_take(struct op *op)
     return OP_WAIT;
 }
 
-/* The stored request; NULL: it cannot be opened (its master key was removed). */
+/* Returns the stored request; NULL if it cannot be opened (its master key was removed). */
 static const struct json *open_pending(struct oauth_finish *finish, const struct oauth_begun *begun)
 {
     struct vault_binding binding = oauth_begun_binding(finish->in.account_id, finish->state_hash);
@@ -62,8 +62,9 @@ static const struct json *open_pending(struct oauth_finish *finish, const struct
     return asked;
 }
 
-/* RFC 9207, against the mix-up of authorization servers. A manifest has no issuer, so origins
- * are compared: that of the answer's issuer and that of the URL to which the browser was sent. */
+/* Checks the issuer (RFC 9207), against the mix-up of authorization servers. A manifest has no
+ * issuer, so origins are compared: that of the answer's issuer and that of the URL to which the
+ * browser was sent. */
 static bool is_issuer(slice iss, slice authorize_url)
 {
     struct url theirs, ours;
@@ -72,9 +73,10 @@ static bool is_issuer(slice iss, slice authorize_url)
            slice_eq(url_origin(&theirs, a), url_origin(&ours, b));
 }
 
-/* OP_NEXT: the answer contains a code of the expected server. The issuer is checked first: an
- * error of another server does not count. Many servers send no issuer, so it may be absent. The
- * error code comes from the browser's URL, so a person is shown only a short visible word of it. */
+/* Returns OP_NEXT if the answer contains a code of the expected server. The issuer is checked
+ * first: an error of another server does not count. Many servers send no issuer, so it may be
+ * absent. The error code comes from the browser's URL, so a person is shown only a short visible
+ * word of it. */
 static enum op_result check_answer(struct oauth_finish *finish)
 {
     const struct oauth_finish_request *in = &finish->in;
@@ -232,7 +234,7 @@ static enum op_result step_read(struct op *op)
     struct oauth_reply *reply = &finish->reply;
     ASSERT(finish->asked && !finish->credential);
     oauth_reply_read(finish->auth, &finish->request, &finish->call, &op->arena, reply);
-    oauth_request_deinit(&finish->request); /* it contains unencrypted secrets */
+    oauth_request_deinit(&finish->request); /* the request contains unencrypted secrets */
     bool is_outage = reply->verdict == OAUTH_OUTAGE || reply->verdict == OAUTH_TIMEOUT;
     if (reply->verdict != OAUTH_GRANTED)
         return stop_finish(finish, is_outage ? OAUTH_EXCHANGE_OUTAGE : OAUTH_EXCHANGE_REFUSED,

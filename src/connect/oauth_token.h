@@ -50,7 +50,7 @@ slice oauth_url_make(slice text, const struct json *params, struct arena *arena)
  * oauth_request_deinit must be called in any case. */
 int oauth_request_make(const struct oauth_ask *ask, struct oauth_request *request,
                        struct http_call *call) MUST_CHECK;
-/* Wipes. Harmless if zeroed. */
+/* Wipes and frees the request. Does nothing if it is zeroed. */
 void oauth_request_deinit(struct oauth_request *request);
 
 enum oauth_verdict {

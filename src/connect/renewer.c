@@ -159,8 +159,8 @@ static bool is_same_grant(struct renewer *renewer, const struct secret *a, const
            has_same(left, right, SLICE("refresh_token"));
 }
 
-/* Opens the row's credential into renewer->former. false: it cannot be opened; the next lookup
- * reports that (open_credential in connect.c). */
+/* Opens the row's credential into renewer->former. Returns false if it cannot be opened; the next
+ * lookup reports that (open_credential in connect.c). */
 static bool open_row(struct renewer *renewer, const struct connection *row)
 {
     struct vault_binding binding = {renewer->account_id, renewer->id};
@@ -317,7 +317,7 @@ static enum op_result step_ask(struct op *op)
                           SLICE("the request to its authorization server cannot be made"));
 }
 
-/* Seals the new tokens. false: out of memory, or they are too large to be sealed. */
+/* Seals the new tokens. Returns false if out of memory, or if they are too large to be sealed. */
 static bool seal(struct renewer *renewer)
 {
     ASSERT(renewer->given.reply.access_token.len > 0 && !renewer->given.credential);
@@ -340,7 +340,7 @@ static enum op_result step_read(struct op *op)
     struct renewer *renewer = renewer_of(op);
     oauth_reply_read(renewer->auth, &renewer->asked.request, &renewer->asked.call, &op->arena,
                      &renewer->given.reply);
-    oauth_request_deinit(&renewer->asked.request); /* it contains unencrypted secrets */
+    oauth_request_deinit(&renewer->asked.request); /* the request contains unencrypted secrets */
     switch (renewer->given.reply.verdict) {
     case OAUTH_GRANTED:
         if (seal(renewer))
@@ -391,7 +391,7 @@ static enum op_result step_stored(struct op *op)
     int64_t rev;
     int status = store_rev_result(&renewer->query, &rev);
     if (status == OK) {
-        renewer->claim.is_held = false; /* the write ended it */
+        renewer->claim.is_held = false; /* the write has ended the claim */
         return finish_renewal(renewer, CONNECT_RENEWED, SLICE_NONE);
     }
     /* ERR_INVALID is the statement's own error, which a retry does not fix */

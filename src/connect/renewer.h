@@ -35,8 +35,8 @@ struct renewer {
     struct pg_query query;
     struct op_timer timer;
     unsigned tries; /* attempts to store or mark */
-    /* the row, as loaded last */
-    struct secret *former; /* its credential, which is renewed */
+    /* these members are from the row, as last loaded */
+    struct secret *former; /* the credential that is renewed */
     slice token_url;
     /* the OAuth client that authenticates to the token endpoint */
     struct {
@@ -45,8 +45,9 @@ struct renewer {
         struct secret *secret;
     } client;
     struct {
-        uint64_t since_boot_ns, until_ns; /* until: when waiting for the claim ends; 0: not tried
-                                           * yet */
+        /* since: when the claim was sent. until: when waiting for the claim ends; 0: not tried
+         * yet */
+        uint64_t since_boot_ns, until_ns;
         bool is_held;
     } claim;
     struct {
@@ -65,8 +66,8 @@ struct renewer {
     slice message;
 };
 
-/* renewer.c: starts a renewal in slot, for the credential that the caller found expired or
- * refused. NULL: the app's tokens cannot be renewed, or out of memory. */
+/* renewer.c: starts a renewal in slot, for the credential that the caller found expired or refused.
+ * Returns NULL if the app's tokens cannot be renewed, or if out of memory. */
 struct renewer *renewer_start(struct connect_service *service, struct slot *slot,
                               struct uuid account_id, slice integration_id,
                               const struct connect_item *item) MUST_CHECK;

@@ -41,7 +41,7 @@ struct connect_save {
     /* out */
     enum connect_saved result;
     int64_t connection_id;
-    bool is_default; /* new connections only: it is the account's first to the app */
+    bool is_default; /* new connections only: it is the account's first connection to the app */
     /* private */
     struct connect_service *service;
     struct connect_save_request in;
@@ -51,7 +51,7 @@ struct connect_save {
     struct op_timer timer;
     struct audit_event event;
     bool has_link; /* the link is used for this connection */
-    bool is_there; /* an earlier request with the same new_id has made it */
+    bool is_there; /* an earlier request with the same new_id has made the connection */
     unsigned tries;
 };
 void connect_save_start(struct connect_service *service, struct connect_save *save,

@@ -109,7 +109,8 @@ static const struct store_later_class sent_class = {
     .failure = "the last use of a connection could not be stored",
 };
 
-/* false: no room. During a shutdown there is no next use, so this one is dropped. */
+/* Returns false if there is no room. During a shutdown there is no next use, so this one is
+ * dropped. */
 static bool submit(struct connect_service *service, struct use *use)
 {
     struct sent *sent = store_later(&service->uses_sent, &sent_class, NULL, use->failure_len);

@@ -48,7 +48,7 @@ void connect_write_brief(struct json_writer *w, const struct connection *row)
     json_member_bool(w, "default", row->is_default);
 }
 
-/* The two columns that order the list. An integration's id contains no colon
+/* The cursor consists of the two columns that order the list. An integration's id contains no colon
  * (catalog/manifest.c). */
 slice connect_cursor(const struct connection *last, struct arena *arena)
 {

@@ -137,8 +137,8 @@ static int connect_app(struct dev_demo *demo, struct session *session,
         .auth = catalog_auth_of(integration, SLICE_NONE),
         .label = arena_printf(&session->arena, "Demo %.*s", SLICE_ARG(integration->name)),
         .credential = credential,
-        .scopes = SLICE_NONE, /* the scopes are unknown: the emulator's demo tokens may do
-                               * everything */
+        /* the scopes are unknown: the emulator's demo tokens are allowed everything */
+        .scopes = SLICE_NONE,
         .is_default = true,
     };
     return credential_connect(session, &order, &id);

@@ -83,7 +83,7 @@ static int check_port(struct dev *dev)
     int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return err_set(&dev->err, ERR_IO, "cannot make a socket: %s", strerror(errno));
-    /* As the server's own listener does: a port in TIME_WAIT is free. */
+    /* The server's own listener sets this option, too: a port in TIME_WAIT counts as free. */
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     bool is_free = bind(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 &&
                    listen(fd, 1) == 0;
@@ -120,7 +120,8 @@ static int make_master_key(struct dev *dev)
 static int start_database(struct dev *dev)
 {
     dev_folder_trim_log(&dev->folder, "postgres.log");
-    /* PostgreSQL starts in the background; a signal during this stops the start, not the wait. */
+    /* PostgreSQL starts in the background; a signal during its start stops the start of the server,
+     * not the wait. */
     if (dev_postgres_start(&dev->postgres, &dev->folder, &dev->stages, &dev->err) != OK ||
         is_stopped(dev) || dev_postgres_wait(&dev->postgres, &dev->err) != OK)
         return (int)dev->err.code;

@@ -16,7 +16,7 @@ enum { DEV_PATH_MAX = 512 };
 struct dev_folder {
     char path[DEV_PATH_MAX]; /* absolute, without symbolic links */
     int lock_fd;             /* -1: not open */
-    bool is_new;             /* nothing was in it */
+    bool is_new;             /* the folder was empty */
 };
 
 /* Creates the folder (its parent must exist) and locks it. ERR_BUSY names the process that holds

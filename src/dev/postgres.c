@@ -39,7 +39,7 @@ enum { SOCKET_PATH_MAX = 107 - (int)sizeof("/.s.PGSQL.5432") };
 static const char elsewhere[] = "/var/tmp", elsewhere_prefix[] = "sluice-",
                   marker_name[] = "data-folder", version_name[] = "PG_VERSION";
 
-/* out is DEV_PATH_MAX bytes. ERR_LIMIT. */
+/* Writes dir/name to out, which has DEV_PATH_MAX bytes. Returns ERR_LIMIT if it does not fit. */
 static int join_path(char *out, const char *dir, const char *name, struct err *err)
 {
     int len = snprintf(out, DEV_PATH_MAX, "%s/%s", dir, name);
@@ -170,7 +170,8 @@ static bool is_unquoted_path(const char *path)
 
 /* ---- clusters elsewhere ---- */
 
-/* The data folder that a cluster under /var/tmp was made for; "" if no dev of this user made it. */
+/* Reads the data folder that a cluster under /var/tmp was made for; "" if no dev of this user made
+ * the cluster. */
 static void read_marker(const char *home, char out[DEV_PATH_MAX])
 {
     char path[2 * DEV_PATH_MAX];
@@ -345,7 +346,7 @@ static int make_cluster(struct dev_postgres *pg, struct err *err)
         join_path(program, pg->bin, "initdb", err) != OK)
         return (int)err->code;
     if (access(temporary, F_OK) == 0)
-        /* An earlier start that was killed has left it. */
+        /* Removes what an earlier start left when it was killed. */
         remove_tree(temporary);
     if (make_owned_folder(temporary, 0700, owner_of(pg), group_of(pg), err) != OK)
         return (int)err->code;

@@ -72,7 +72,7 @@ enum op_result exec_step_enter_limits(struct op *op)
     uint64_t left_ns = exec->deadline_ns > now ? exec->deadline_ns - now : 0;
     uint64_t wait_ns = service->config.limit_wait_ms * 1000000;
     uint64_t until_ns = now + (wait_ns < left_ns / 2 ? wait_ns : left_ns / 2);
-    exec_leave(exec); /* a claim was lost, and this is another attempt */
+    exec_leave(exec); /* held only if a claim was lost and this is another attempt */
     struct breaker_key circuit = breaker_key_of(exec);
     if (breaker_would_refuse(service->breaker, &circuit, now))
         return OP_NEXT; /* waiting would not help */
@@ -159,7 +159,7 @@ void exec_limits_learn(struct exec *exec)
     struct limits_key key = limits_key_of(exec);
     ASSERT(exec->out.attempts > 0);
     if (exec->attempt.request.is_bare)
-        return; /* sent by a server that does not know the connection */
+        return; /* the reply is from a server that does not know the connection */
     struct limits_feedback feedback = {
         .is_too_fast = out->reason == EXEC_PROVIDER_RATE_LIMITED,
         .retry_after_ms = out->retry_after_ms,
@@ -171,8 +171,8 @@ void exec_limits_learn(struct exec *exec)
         learn_wait(exec, &key, &feedback);
 }
 
-/* Whether the origin is at fault. There is no vote if it was not called, or did not have enough
- * time. */
+/* Sets *is_failure to whether the origin is at fault. Returns false (no vote) if the origin was not
+ * called, or did not have enough time. */
 static bool read_vote(const struct exec *exec, bool *is_failure)
 {
     const struct http_call *call = &exec->attempt.call;

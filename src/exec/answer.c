@@ -56,8 +56,8 @@ enum op_result exec_step_fit_output(struct op *op)
                       "its output to be cut");
 }
 
-/* Omits the output: it is stored, and the answer says where. A replay knows only what its key
- * has. */
+/* Omits the output: it is stored, and the answer says where. A replay knows only what was stored
+ * with its key. */
 static void leave_output_out(struct exec *exec)
 {
     struct exec_outcome *out = &exec->out;
@@ -93,7 +93,7 @@ enum op_result exec_step_answer(struct op *op)
         if (!exec->in.is_recorded_by_caller)
             exec_audit_blocked(exec);
     }
-    /* a copy: the text may belong to the manifest */
+    /* copied, because the text may belong to the manifest */
     out->error_code = arena_dup(&op->arena, out->error_code);
     bool has_summary = !out->is_dry_run && !out->is_left_out && !exec->in.is_recorded_by_caller;
     if (exec->summary_json.len == 0 && has_summary)

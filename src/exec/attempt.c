@@ -115,12 +115,12 @@ enum op_result exec_step_call(struct op *op)
     const struct catalog_limits *limits = &exec->integration->limits;
     uint64_t now = loop_now_ns(op->loop);
     uint64_t left_ms = exec->deadline_ns > now ? (exec->deadline_ns - now) / 1000000 : 0;
-    /* Both are checked here and again in may_send: this check saves a connection, that one
-     * decides. */
+    /* Ownership and proof are checked here and again in may_send: this check may save opening a
+     * connection, the check in may_send decides. */
     if (!is_ours(exec))
         return stop_unsent(exec, SLICE("This server has lost its connection to the database. "
                                        "Nothing was sent. Try again."));
-    if (!is_proven(exec, EXEC_PROOF_MS / 2)) /* it would expire during any handshake */
+    if (!is_proven(exec, EXEC_PROOF_MS / 2)) /* the proof would expire during any handshake */
         return op_jump(op, EXEC_STEP_PROVE);
     bool is_first = exec->out.attempts == 0;
     bool is_retry = !is_first && exec->out.reason != EXEC_SUCCEEDED;
@@ -238,8 +238,8 @@ uint64_t exec_left_ms(const struct exec *exec)
     return exec->deadline_ns > now ? (exec->deadline_ns - now) / 1000000 : 0;
 }
 
-/* Takes the memory to parse a large reply, and for its output and summary as text. false: the
- * run must wait for exec->attempt.reading_bytes. */
+/* Takes the memory to parse a large reply, and for its output and summary as text. Returns false if
+ * the run must wait for exec->attempt.reading_bytes of memory. */
 static bool take_memory(struct exec *exec)
 {
     struct budget_use *use = exec->op.arena.use;
@@ -273,7 +273,7 @@ enum op_result exec_step_read_reply(struct op *op)
 {
     struct exec *exec = exec_of(op);
     if (exec->attempt.call.result ==
-        HTTP_CALL_UNSENT) { /* does not count as an attempt; its connection is kept */
+        HTTP_CALL_UNSENT) { /* this does not count as an attempt; its connection is kept */
         exec->out.attempts--;
         return op_jump(op, EXEC_STEP_CALL);
     }
@@ -282,7 +282,8 @@ enum op_result exec_step_read_reply(struct op *op)
                       read_attempt_reply, "the reply to be read");
 }
 
-/* The reply has arrived, so it waits as long as its run may take; after that it is read anyway. */
+/* The reply has arrived, so it waits for memory as long as its run may take; after that it is read
+ * anyway. */
 static enum op_result wait_for_memory(struct exec *exec)
 {
     ASSERT(exec->op.arena.use && exec->attempt.reading_bytes > 0);

@@ -57,7 +57,7 @@ static void check_schema(struct exec *exec)
     for (size_t i = 0; i < report.count; i++) {
         struct schema_violation *found = &report.violations[i];
         mend_confirmation(exec, found);
-        if (found->pointer.len == 0) /* all members of the body are arguments */
+        if (found->pointer.len == 0) /* the body itself is the arguments */
             found->pointer = SLICE("the arguments");
     }
     buf_init(&text, TEXT_BYTES_MAX);

@@ -13,7 +13,8 @@
 
 enum { WAIT_MS_MIN = 50, WAIT_MS_MAX = 1000, FINGERPRINT_BYTES_MAX = 64 * 1024 * 1024 };
 
-/* The request without `confirm`: integration, short action id, connection, sorted input, files. */
+/* Makes the fingerprint from the request without `confirm`: integration, short action id,
+ * connection, sorted input, files. */
 static int make_fingerprint(struct exec *exec)
 {
     struct buf text;
@@ -51,7 +52,7 @@ static enum op_result stop_mismatch(struct exec *exec)
               "unchanged."));
 }
 
-/* The texts name no key, as the caller may have sent none: the server itself makes the key of a
+/* The message names no key, as the caller may have sent none: the server itself makes the key of a
  * form. */
 static enum op_result stop_declined(struct exec *exec)
 {
@@ -110,7 +111,8 @@ static enum op_result replay(struct exec *exec)
 {
     struct claim_outcome *found = &exec->key.found;
     enum exec_reason parsed = exec_reason_parse(found->error_code);
-    found->has_execution = false; /* valid only once: the next load has to set it again */
+    /* the result is used only once: the next load has to set it again */
+    found->has_execution = false;
     exec->out.is_replayed = true;
     exec->out.execution_id = found->execution_id;
     exec->out.started_us = exec->record.row.started_at = found->started_at;
@@ -218,7 +220,8 @@ enum op_result exec_step_load_key(struct op *op)
         return op_jump(op, EXEC_STEP_CHECK_INPUT);
     if (exec->key.name.len == 0 && (make_table_key(exec) != OK || make_fingerprint(exec) != OK))
         return exec_stop_memory(exec);
-    if (exec->in.is_dry_run) /* it shows the provider's key, which is made from the fingerprint */
+    /* a dry run shows the provider's key, which is made from the fingerprint */
+    if (exec->in.is_dry_run)
         return op_jump(op, EXEC_STEP_CHECK_INPUT);
     struct exec *holder = map_get(&exec->service->in_flight, exec->key.name);
     if (holder && holder != exec)
@@ -296,7 +299,7 @@ enum op_result exec_step_take_stored(struct op *op)
         if (exec->out.reason != EXEC_SUCCEEDED)
             return exec_stop_database(exec);
         exec->fit_status =
-            stored->status; /* no memory for it, or no database: fit_status has the reason */
+            stored->status; /* out of memory, or no database: fit_status has the reason */
         return OP_STOP;
     }
 }
@@ -335,10 +338,10 @@ void exec_claim_move(struct exec *exec, enum exec_claim to)
     exec->key.state = to;
 }
 
-/* After all checks that can refuse the run, right before the call: from here on a crash leaves a
- * trace. Steps of flows have their intent in the flow's row, and a read without a key may be
- * lost with the process. The lease is checked first, since a claim of an ended incarnation would
- * be treated as an orphan at once. */
+/* This step comes after all checks that can refuse the run, right before the call: from here on a
+ * crash leaves a trace. Steps of flows have their intent in the flow's row, and a read without a
+ * key may be lost with the process. The lease is checked first, since a claim of an ended
+ * incarnation would be treated as an orphan at once. */
 enum op_result exec_step_claim(struct op *op)
 {
     struct exec *exec = exec_of(op);

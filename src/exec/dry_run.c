@@ -28,8 +28,8 @@ static void put_headers(struct json_writer *w, const struct call_built *built)
     json_close(w, '}');
 }
 
-/* The file whose bytes are this part of the body, as they are not copied (call/build.h); NULL:
- * none. */
+/* Returns the file whose bytes are this part of the body, NULL if there is none. The bytes of files
+ * are not copied (call/build.h), so the pointers are compared. */
 static const struct call_file *file_of(const struct exec *exec, slice part)
 {
     for (size_t i = 0; i < exec->in.file_count; i++)
@@ -71,7 +71,8 @@ static bool put_body(struct json_writer *w, const struct exec *exec)
     return is_ok;
 }
 
-/* false: out of memory. Whether the requests can be built was checked before. */
+/* Writes the later requests; whether they can be built was checked before. Returns false if out of
+ * memory. */
 static bool put_later(struct json_writer *w, struct exec *exec)
 {
     struct json later;

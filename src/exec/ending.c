@@ -16,7 +16,7 @@ struct ending {
     struct store_later later;
     struct claim claim;
     struct execution record; /* id nil: the claim is released */
-    enum claim_end end;      /* the end of the record's key: bound or freed */
+    enum claim_end end;      /* how the claim of the record's key ends: bound or freed */
     unsigned tries;
 };
 
@@ -57,7 +57,7 @@ static const struct store_later_class ending_class = {
     .retry_ms = ENDING_RETRY_MS,
 };
 
-/* NULL: no room; the claim is left to the scan for orphans. */
+/* Returns NULL if there is no room; the claim is then left to the scan for orphans. */
 static struct ending *ending_start(struct exec *exec, size_t more_bytes)
 {
     struct ending *ending = store_later(&exec->service->endings, &ending_class, NULL, more_bytes);
@@ -77,8 +77,8 @@ static struct ending *ending_start(struct exec *exec, size_t more_bytes)
 
 void exec_claim_release_later(struct exec *exec)
 {
-    /* Noted as unsent before anything can fail: if the claim is committed after its release, the
-     * scan for orphans frees its key instead of recording an unknown outcome. */
+    /* The claim is noted as unsent before anything can fail: if it is committed after its release,
+     * the scan for orphans frees its key instead of recording an unknown outcome. */
     exec_claim_move(exec, EXEC_CLAIM_ENDED);
     unsent_note(&exec->service->unsent, exec->key.claim.execution_id);
     (void)ending_start(exec, 0);

@@ -234,7 +234,8 @@ static void on_end(struct op *op, enum op_end end)
     list_unlink(&exec->all_link);
     count_active(exec, false);
     count_end(exec);
-    /* This is last: count_end has used the integration's name, which is in the catalog's memory. */
+    /* This comes last, because count_end still reads the integration's name from the catalog's
+     * memory. */
     exec_connection_drop(exec);
     catalog_unref(exec->catalog);
     exec->catalog = NULL;

@@ -58,7 +58,7 @@ struct exec_config {
                                     * output_bytes is 0 */
 };
 
-/* NULL: out of memory. Everything in config outlives it. */
+/* Returns NULL if out of memory. Everything in config outlives the service. */
 struct exec_service *exec_service_new(const struct exec_config *config) MUST_CHECK;
 /* Asserts that no execution is under way. */
 void exec_service_free(struct exec_service *service);
@@ -69,15 +69,15 @@ bool exec_service_may_write(const struct exec_service *service);
 size_t exec_service_active(const struct exec_service *service);
 /* Answers the node's questions about claims of its runs. */
 struct node_claims exec_service_claims(const struct exec_service *service);
-/* Handles a notification from another process. false: it is about something else. */
+/* Handles a notification from another process. Returns false if it is about something else. */
 bool exec_service_hear(struct exec_service *service, slice payload);
 /* Bytes of an output if a request names no limit; 0: all. */
 size_t exec_service_output_bytes(const struct exec_service *service);
-/* For readers of a stored summary by its id. */
+/* Returns the table for readers of a stored summary by its id. */
 struct exec_summaries *exec_service_summaries(struct exec_service *service);
-/* Its counts for charts. */
+/* Returns the service's counts for charts. */
 struct tallies *exec_service_tallies(struct exec_service *service);
-/* The cached sums of tallies for charts (store/tally_cache.h). */
+/* Returns the cached sums of tallies for charts (store/tally_cache.h). */
 struct tally_cache *exec_service_sums(struct exec_service *service);
 /* The last resort of a shutdown: cancels all runs under way. Their claims stay, and another
  * process recovers them. */
@@ -134,7 +134,7 @@ struct exec_request {
     bool has_connected;
     int64_t connection_id;   /* 0: the default; EXEC_CONNECTION_NONE: a connection that cannot
                               * exist */
-    struct call_file *files; /* their bytes are filled in */
+    struct call_file *files; /* the execution fills in their bytes */
     size_t file_count;
     /* The caller's own rows are intent and record (a step of a flow): no key is loaded and
      * nothing is claimed, stored, audited or rendered; the only result is out. */
@@ -155,25 +155,26 @@ struct exec_request {
     const struct trace_context *trace; /* the trace that the run is part of; NULL: none */
 };
 
-/* After a person's refusal: blocks the request's key for as long as the request could be
- * accepted, so that no run begins with it. Holds op as a statement does; then call
- * store_claim_result. false: out of memory. Reads account_id, the key, the call and its end. */
+/* After a person's refusal: blocks the request's key for as long as the request could be accepted,
+ * so that no run begins with it. Holds op as a statement does; then call store_claim_result. Reads
+ * account_id, the key, the call and key_guards_until of the request. Returns false if out of
+ * memory. */
 bool exec_claim_spend(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       const struct exec_request *request) MUST_CHECK;
 
-/* SCOPE_EXECUTE_READ or SCOPE_EXECUTE_WRITE. A dry run calls no app and needs neither. */
+/* Returns SCOPE_EXECUTE_READ or SCOPE_EXECUTE_WRITE. A dry run calls no app and needs neither. */
 uint32_t exec_scope_of(const struct catalog_action *action);
 
 /* Starts an execution in parent's arena; parent is held until its end. request is copied, its
- * pointers are borrowed until then. NULL: out of memory. */
+ * pointers are borrowed until then. Returns NULL if out of memory. */
 struct exec *exec_start(struct exec_service *service, const struct exec_request *request,
                         struct op *parent) MUST_CHECK;
 /* Valid from the execution's end until the turn after parent has run, like everything in its
  * memory. */
 const struct exec_outcome *exec_outcome_of(const struct exec *exec);
-/* JSON text; SLICE_NONE: a guard error, or the caller records the run. */
+/* Returns JSON text; SLICE_NONE after a guard error, or if the caller records the run. */
 slice exec_summary_of(const struct exec *exec);
-/* The op whose arena holds the outcome and the summary. */
+/* Returns the op whose arena holds the outcome and the summary. */
 struct op *exec_op_of(struct exec *exec);
 /* Like op_cancel: may be called at any time until the end, any number of times. */
 void exec_cancel(struct exec *exec);

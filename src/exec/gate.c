@@ -8,7 +8,8 @@
 
 enum { TEXT_BYTES_MAX = 256 * 1024 };
 
-/* The short id, even for an action that does not exist, so that a key's fingerprint is stable. */
+/* Returns the short id, even for an action that does not exist, so that a key's fingerprint is
+ * stable. */
 static slice short_action_id(const struct exec *exec)
 {
     return exec->action ? exec->action->action_id
@@ -162,7 +163,7 @@ enum op_result exec_step_find_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);
     ASSERT(exec->integration && exec->action);
-    exec_connection_drop(exec); /* a claim was lost, and this is another attempt */
+    exec_connection_drop(exec); /* set only if a claim was lost and this is another attempt */
     if (exec->integration->auth.kind == AUTH_NONE)
         return OP_NEXT;
     if (exec->in.has_connected)
@@ -260,7 +261,7 @@ enum op_result exec_use_connection(struct exec *exec, int64_t id)
     return exec->connection.item->status == CONNECTION_LIVE ? OP_NEXT : stop_reauth(exec);
 }
 
-/* Sets exec->connection.item; OP_NEXT if it may be used. */
+/* Sets exec->connection.item; returns OP_NEXT if it may be used. */
 static enum op_result choose_connection(struct exec *exec)
 {
     if (exec->in.connection_id != 0)
@@ -310,8 +311,8 @@ static slice list_scopes(struct exec *exec)
     return arena_take(&exec->op.arena, &text);
 }
 
-/* The boxes that a person ticks on reconnecting: the label of the first scope that is requested
- * only then. SLICE_NONE: all are requested anyway. */
+/* The box that a person has to tick when reconnecting: the label of the first scope that is
+ * requested only if its box is ticked. SLICE_NONE: all scopes are requested anyway. */
 static slice words_to_tick(const struct exec *exec)
 {
     const struct json *wanted = exec->action->scopes;
@@ -340,7 +341,8 @@ static enum op_result stop_scope(struct exec *exec)
                      fill_refusal(exec, hint, words));
 }
 
-/* A later request of the action: its values come from the app. */
+/* Stops the run because a later request of the action cannot be built: its values come from the
+ * app. */
 static enum op_result stop_unbuilt_later(struct exec *exec, const struct err *err)
 {
     if (err->code == ERR_REFUSED)
@@ -368,8 +370,9 @@ static enum op_result stop_unbuilt(struct exec *exec, const struct err *err)
         slice_cstr(err->text));
 }
 
-/* Made from the client's key and its request (RFC 9562 5.5: a name in the account's space, so
- * accounts never collide): if a key was freed, a corrected request is new to the provider, too. */
+/* Makes an id from the client's key and its request (RFC 9562 5.5: a name in the account's space,
+ * so accounts never collide): if a key was freed, a corrected request is new to the provider,
+ * too. */
 static struct uuid id_of_key(const struct exec *exec)
 {
     char name[IDEMPOTENCY_KEY_MAX * 4 + 1 + sizeof(exec->key.claim.fingerprint)];

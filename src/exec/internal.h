@@ -66,15 +66,15 @@ enum exec_claim {
     EXEC_CLAIM_NONE,  /* no intent: not needed, refused, or another run has the key */
     EXEC_CLAIM_ASKED, /* sent, its answer has not arrived */
     EXEC_CLAIM_OURS,  /* durable: a record or a release must follow */
-    EXEC_CLAIM_ENDED, /* bound or released, or another op does that */
+    EXEC_CLAIM_ENDED, /* bound or released, or another op will do that */
 };
 
 /* Idempotency (claim.c): the key, and the intent that is recorded under it or under the run's
  * own key. */
 struct exec_key {
     slice name;     /* account and key, in the service's table of keys in flight; empty: not made */
-    bool is_holder; /* it is in that table */
-    bool is_lost;   /* its client disconnected, and lost.c has noted the run */
+    bool is_holder; /* this run holds the name in that table */
+    bool is_lost;   /* the client disconnected, and lost.c has noted the run */
     enum exec_claim state; /* the state of claim */
     unsigned waits;        /* number of waits for a run of another process */
     struct list waiters;   /* key.waiter_link of runs that wait for this one */
@@ -112,7 +112,7 @@ struct exec_attempt {
     unsigned doubt_at;
     slice provider_key;        /* the run's key, once the first request is built; empty: none */
     struct budget_wait memory; /* to read a large reply */
-    size_t reading_bytes;      /* the amount of memory it waits for; 0: none */
+    size_t reading_bytes;      /* the amount of memory that the run waits for; 0: none */
 };
 
 /* The record (record.c). */
@@ -137,7 +137,7 @@ struct exec {
     uint64_t deadline_ns;
     uint64_t phase_began_ns;             /* start of the wait for limits, or of the record */
     struct concurrency_account *counted; /* NULL: no slot was free */
-    struct budget_use use;               /* its memory, charged to its account */
+    struct budget_use use;               /* the run's memory, charged to its account */
     struct list all_link;                /* in the service's list `all` */
     /* what it waits for, one at a time */
     struct pg_query query;
@@ -211,11 +211,11 @@ enum op_result exec_stop_memory(struct exec *exec);
 enum op_result exec_stop_database(struct exec *exec);
 /* gate.c: stops the run, because the integration or action does not exist. */
 enum op_result exec_stop_unknown(struct exec *exec);
-/* check.c: whether it needs a confirmation and does not have one; a dry run needs none. */
+/* check.c: whether the run needs a confirmation and does not have one; a dry run needs none. */
 bool exec_is_unconfirmed(const struct exec *exec);
 /* page.c: the input of the current page; in.input belongs to the whole run. */
 const struct json *exec_input(const struct exec *exec);
-/* gate.c: OP_NEXT, or OP_STOP with the outcome set. */
+/* gate.c: uses the connection with that id. Returns OP_NEXT, or OP_STOP with the outcome set. */
 enum op_result exec_use_connection(struct exec *exec, int64_t id);
 enum op_result exec_build_request(struct exec *exec);
 enum op_result exec_end_dry_run(struct exec *exec);
@@ -231,8 +231,8 @@ bool exec_needs_first_token(const struct exec *exec);
 /* Before the first call: continues with the limits, or with RENEW_TOKEN if the token has
  * expired. */
 enum op_result exec_check_token(struct exec *exec);
-/* sequence.c: called once a request needs no further attempt. OP_NEXT: the action has no other
- * request; else its call follows. */
+/* sequence.c: called once a request needs no further attempt. Returns OP_NEXT if the action has no
+ * other request; else its call follows. */
 enum op_result exec_next_request(struct exec *exec);
 /* attempt.c: whether all requests of the action may be sent again without a second effect. */
 bool exec_is_repeat_safe(const struct exec *exec);
@@ -241,7 +241,7 @@ bool exec_is_repeat_safe(const struct exec *exec);
  * retry, since it asked for more than EXEC_BACKOFF_MS_MAX, or too little of left_ms would
  * remain. */
 uint64_t exec_backoff_ms(unsigned attempts, uint64_t left_ms, int64_t retry_after_ms);
-/* attempt.c: until its deadline. */
+/* attempt.c: milliseconds until the run's deadline. */
 uint64_t exec_left_ms(const struct exec *exec);
 /* admit.c: updates the limits from a reply. */
 void exec_limits_learn(struct exec *exec);
@@ -264,23 +264,25 @@ void exec_key_release(struct exec *exec);
 void exec_claim_release_later(struct exec *exec);
 void exec_claim_record_later(struct exec *exec, enum claim_end end);
 bool exec_endings_have(const struct exec_service *service, struct uuid execution_id);
-/* lost.c. Whether a repetition gets this run's result if the client disconnects before it has
- * the result; the key of the run's note, made from the fingerprint; the client has disconnected;
- * the run has ended. */
+/* lost.c: in this order: whether a repetition gets this run's result if the client disconnects
+ * before it has the result; the key of the run's note, made from the fingerprint; notes the run
+ * when the client has disconnected; removes the note at the end of a run that did nothing. */
 bool exec_is_lost_watched(const struct exec *exec);
 slice exec_lost_key(const struct exec *exec, struct arena *arena);
 void exec_lost_begin(struct exec *exec);
 void exec_lost_end(struct exec *exec);
 /* admit.c: the current request goes to another origin than the previous one: leaves the previous
- * origin's circuit with a vote and enters the new one's. OP_STOP, like exec_stop, if it is open. */
+ * origin's circuit with a vote and enters the circuit of the new origin. Returns OP_STOP, like
+ * exec_stop, if that circuit is open. */
 enum op_result exec_change_origin(struct exec *exec);
-/* sequence.c: goes back to the action's first request and builds it. false: it cannot be built;
- * the outcome stays. */
+/* sequence.c: goes back to the action's first request and builds it. Returns false, and keeps the
+ * outcome, if it cannot be built. */
 bool exec_start_over(struct exec *exec);
-/* redirect.c: changes the request to follow the reply's redirect, if allowed; true: send it. */
+/* redirect.c: changes the request to follow the reply's redirect, if allowed. Returns whether to
+ * send it. */
 bool exec_follow_redirect(struct exec *exec);
-/* settle.c. Called when a reply was read, or none arrived: records the doubt that it leaves, or
- * settles it. */
+/* settle.c: called when a reply was read, or when none arrived. Records the doubt about the
+ * request's effect, or settles it. */
 void exec_doubt_learn(struct exec *exec);
 /* Whether a request of the run may have had an effect and nothing has settled this since. */
 static inline bool exec_is_in_doubt(const struct exec *exec)
@@ -291,11 +293,12 @@ static inline bool exec_is_in_doubt(const struct exec *exec)
  * requests. */
 void exec_settle(struct exec *exec);
 /* preview.c: writes the later requests, as far as they do not depend on a reply, into *later (an
- * array; may be NULL). ERR_*: one cannot be made from this input; err is a sentence about it. */
+ * array; may be NULL). Returns an ERR_* if one cannot be made from this input; err is then a
+ * sentence about it. */
 int exec_preview(struct exec *exec, struct json *later, struct err *err) MUST_CHECK;
 /* dry_run.c: {dry_run, request}, in the op's arena; SLICE_NONE: out of memory. */
 slice exec_render_dry_run(struct exec *exec);
-/* trace.c. Called, in this order, when the run begins, when the current call is about to start
+/* trace.c: called, in this order, when the run begins, when the current call is about to start
  * (which may add headers), when its reply was read, and when the run has ended. All are harmless if
  * the run is not traced. */
 void exec_trace_begin(struct exec *exec);

@@ -36,8 +36,9 @@ static void append_items(struct arena *arena, struct json *all, const struct jso
         json_array_push(arena, all, more->as.items[i]);
 }
 
-/* all: an array, or an object whose arrays grow; a member that is not an array, such as a total
- * or a cursor, is taken from the newest page. false: they cannot be joined, or out of memory. */
+/* all: an array, or an object whose arrays grow; a member that is not an array, such as a total or
+ * a cursor, is taken from the newest page. Returns false if they cannot be joined, or if out of
+ * memory. */
 static bool append_page(struct arena *arena, struct json *all, const struct json *page)
 {
     if (all->type != page->type || (all->type != JSON_ARRAY && all->type != JSON_OBJECT))
@@ -106,7 +107,7 @@ static void write_all(struct exec *exec)
     struct exec_outcome *out = &exec->out;
     slice output = json_text_of(&exec->pages.all, &exec->op.arena, exec->op.arena.bytes_max);
     if (!output.ptr)
-        return; /* so it was the last page */
+        return; /* so this was the last page */
     out->output_json = output;
     call_reply_display(exec->action, exec->in.input, &exec->pages.all, &exec->op.arena, out);
 }
@@ -127,8 +128,8 @@ static void take_page(struct op *op)
 }
 
 /* Logs first, because take_page may run on a pool thread. The failure of a first page is the
- * outcome of the run; large pages are parsed off the loop (PAGES_ON_LOOP_BYTES_MAX). OP_NEXT: it
- * was taken. */
+ * outcome of the run; large pages are parsed off the loop (PAGES_ON_LOOP_BYTES_MAX). Returns
+ * OP_NEXT if the page was taken. */
 static enum op_result take_reply(struct exec *exec)
 {
     ASSERT(!exec->pages.is_ended);
@@ -188,8 +189,8 @@ static struct json input_of_next(struct exec *exec)
     return input;
 }
 
-/* Builds the request of the next page; false: there is none. The original input still belongs to
- * the run. */
+/* Builds the request of the next page; returns false if there is none. The original input still
+ * belongs to the run. */
 static bool build_next(struct exec *exec)
 {
     ASSERT(exec->out.reason == EXEC_SUCCEEDED && exec->out.page_next.type == JSON_OBJECT);
@@ -203,7 +204,7 @@ static bool build_next(struct exec *exec)
 }
 
 /* Another page is another call of the same execution, which limits_repeat counts; the run sleeps
- * here only for the wait that this returns. OP_NEXT: there is no further page. */
+ * here only for the wait that this returns. Returns OP_NEXT if there is no further page. */
 static enum op_result next_page(struct exec *exec)
 {
     struct op *op = &exec->op;

@@ -81,7 +81,7 @@ static int fill_json(struct preview *p, const struct json *from, struct json *ou
     return result;
 }
 
-/* base_url and path joined, or their replacement. */
+/* Sets *out to base_url and path joined, or to the URL that replaces them. */
 static int fill_url(struct preview *p, const struct json *source, struct json *out)
 {
     const struct catalog_integration *integration = p->exec->integration;
@@ -111,7 +111,7 @@ static struct json file_text(struct preview *p, const struct call_file *file)
                                     call_file_size(file->data)));
 }
 
-/* A placeholder for each file of this request. */
+/* Writes a placeholder for each file of this request. */
 static void put_files(struct preview *p, struct json *out)
 {
     const struct exec_request *in = &p->exec->in;

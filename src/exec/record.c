@@ -12,7 +12,7 @@
 
 enum {
     RECORD_RETRY_MS = 200,
-    RECORD_WAIT_MS = 5000, /* beyond the run's deadline, before its client is answered */
+    RECORD_WAIT_MS = 5000, /* how long after the run's deadline its client waits for the record */
 };
 
 /* If it is proven that nothing was done, or a read failed, the key is free again: "retry
@@ -23,7 +23,7 @@ static enum claim_end end_of_claim(const struct exec *exec)
     return is_free ? CLAIM_RELEASE : CLAIM_KEEP;
 }
 
-/* Whether it was sent to the provider, or was about to be: then it gets a row. */
+/* Whether the run was sent to the provider, or was about to be: then it gets a row. */
 static bool is_tried(const struct exec *exec)
 {
     return exec->out.reason == EXEC_SUCCEEDED || exec_reason_is_failed(exec->out.reason);

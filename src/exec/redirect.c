@@ -18,8 +18,9 @@ static bool asks_for_the_same(const struct exec *exec)
     return status == 307 || status == 308 || (is_read && (status == 301 || status == 302));
 }
 
-/* Does not follow if a reply of this or an earlier request may have been lost for a write that
- * must not be done twice, or if the credential is in the URL, as the redirect would drop it. */
+/* A redirect is not followed if a reply to this or an earlier request of a write that must not be
+ * repeated may have been lost, or if the credential is in the URL, since the redirect would drop
+ * it. */
 static bool may_follow(const struct exec *exec)
 {
     const struct call_built *request = &exec->attempt.request;

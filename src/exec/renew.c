@@ -3,7 +3,7 @@
  * has refused it. Then the connection is looked up again, and the request is built again with it.
  *
  * A renewal writes a new revision of the connection's row, possibly in another process; so the run
- * drops the old one, and never changes it in place.
+ * drops its copy of the connection, and never changes it in place.
  */
 #include "base/clock.h"
 #include "exec/internal.h"
@@ -28,8 +28,9 @@ static bool has_run_out(const struct exec *exec)
     return expires_at > 0 && clock_shared_us() >= expires_at;
 }
 
-/* Once in a run, since a second refusal of a fresh token concerns the grant. A token that
- * expired while the call was under way is an exception; the maximum of attempts limits it. */
+/* A token is renewed once in a run, since a second refusal of a fresh token concerns the grant. A
+ * token that expired while the call was under way is an exception; the maximum of attempts limits
+ * it. */
 bool exec_renews_after(const struct exec *exec)
 {
     if (exec->out.reason != EXEC_REAUTH_REQUIRED || !exec->connection.item || !is_grant(exec) ||
@@ -80,7 +81,8 @@ enum op_result exec_check_token(struct exec *exec)
 enum op_result exec_step_renew_token(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    exec->connection.is_renewed_after |= exec->out.attempts > 0; /* the provider refused it */
+    /* there was an attempt, so the provider refused the token */
+    exec->connection.is_renewed_after |= exec->out.attempts > 0;
     bool is_here = connect_renew(exec->service->config.connect, &exec->connection.renewal,
                                  exec->in.account_id, exec->integration->integration_id,
                                  exec->connection.item, exec->deadline_ns, op);

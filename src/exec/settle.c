@@ -45,7 +45,7 @@ void exec_doubt_learn(struct exec *exec)
     static const struct exec_outcome lost = {
         .reason = EXEC_BROKEN_OFF, .message = SLICE_INIT("The connection ended before a reply.")};
     struct exec_attempt *attempt = &exec->attempt;
-    /* checked first: such a reply is a success and leaves no doubt */
+    /* this is checked first: such a reply is a success and leaves no doubt */
     if (finds_it_gone(exec))
         succeed_as_gone(exec);
     bool is_unknown = exec->out.effect == EXEC_EFFECT_UNKNOWN;
@@ -62,8 +62,8 @@ void exec_doubt_learn(struct exec *exec)
         attempt->doubt = NULL;
 }
 
-/* Not a reason that makes clients send the same or another request: they would act on the last
- * reply. */
+/* Never a reason that makes clients send the same or another request, since they would act on the
+ * last reply. */
 static enum exec_reason reason_of_doubt(const struct exec_outcome *doubt)
 {
     if (!doubt)
@@ -128,8 +128,8 @@ static slice partly_hint(struct exec *exec)
     return arena_printf(&exec->op.arena, "%.*s %.*s", SLICE_ARG(exec->out.hint), SLICE_ARG(stays));
 }
 
-/* Not the code of the cause: "rate_limited" or "reauth_required" would make clients repeat the
- * whole action. */
+/* The outcome does not get the code of the cause: "rate_limited" or "reauth_required" would make
+ * clients repeat the whole action. */
 static void settle_partly(struct exec *exec)
 {
     struct exec_outcome *out = &exec->out;

@@ -105,7 +105,7 @@ void exec_summary_read_cancel(struct exec_summary_read *read)
 
 /* ---- steps ---- */
 
-/* The text, and the part copied from it. */
+/* Starts the query for the text, with memory for the text and for the part copied from it. */
 static enum op_result step_ask(struct op *op)
 {
     struct exec_shared_summary *shared = shared_of(op);
@@ -224,7 +224,7 @@ static slice make_summary_key(struct arena *arena, struct uuid account_id,
     return slice_of(text, len);
 }
 
-/* NULL: out of memory, or too many texts at a time. */
+/* Returns NULL if out of memory, or if there are too many texts at a time. */
 static struct exec_shared_summary *start_shared(struct exec_summaries *table,
                                                 struct uuid account_id,
                                                 const struct call_fit *wanted, size_t bytes,
@@ -255,7 +255,7 @@ void exec_summary_read_begin(struct exec_summaries *table, struct exec_summary_r
                              size_t bytes)
 {
     ASSERT(!read->op && !uuid_is_nil(wanted->execution_id));
-    if (read->shared) /* from an earlier reading */
+    if (read->shared) /* it still refers to the text of an earlier reading */
         unref(read->shared);
     *read = (struct exec_summary_read){.status = ERR_NOMEM};
     list_init(&read->link);

@@ -35,7 +35,7 @@ struct exec_summary_read {
     int status;
     bool is_found;
     slice summary; /* live as long as the op's memory */
-    slice output;  /* within it; SLICE_NONE: none */
+    slice output;  /* the output within the summary; SLICE_NONE: none */
     /* private */
     struct exec_shared_summary *shared;
     struct op *op;         /* while it waits */
@@ -48,7 +48,7 @@ struct exec_summary_read {
 void exec_summary_read_begin(struct exec_summaries *table, struct exec_summary_read *read,
                              struct op *op, struct uuid account_id, const struct call_fit *wanted,
                              size_t bytes);
-/* For an op's on_cancel. Harmless if the reader does not wait. */
+/* For an op's on_cancel. Does nothing if the reader does not wait. */
 void exec_summary_read_cancel(struct exec_summary_read *read);
 
 #endif

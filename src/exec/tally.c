@@ -41,7 +41,7 @@ static void lose(int64_t calls)
     metric_add(metric_series(&lost_total, SLICE_NONE), (double)calls);
 }
 
-/* NULL: there is no room. */
+/* Returns NULL if there is no room. */
 static struct tally *tally_get(struct tallies *tallies, slice key)
 {
     struct tally *tally = keyed_find(&tallies->table, key);
@@ -140,7 +140,7 @@ static bool on_sent(struct store_later *later)
     if (status == ERR_BUSY || status == ERR_TIMEOUT || status == ERR_IO)
         put_back(CONTAINER_OF(later->laters, struct tallies, sent), &sent->tally);
     else if (status != OK)
-        lose(sent->tally.calls); /* its account no longer exists, or it may have been stored */
+        lose(sent->tally.calls); /* the account no longer exists, or the row may have been stored */
     return false;
 }
 
@@ -194,7 +194,7 @@ void tallies_count(struct tallies *tallies, struct uuid account_id, slice integr
     struct tally_key key;
     if (!exec_reason_status(outcome->reason) || outcome->is_replayed || outcome->is_dry_run)
         return;
-    memset(&key, 0, sizeof(key)); /* its padding is compared */
+    memset(&key, 0, sizeof(key)); /* the key's padding is compared, too */
     key.account_id = account_id;
     key.slot = now / (TALLY_SLOT_S * 1000000LL) * (TALLY_SLOT_S * 1000000LL);
     key.outcome = is_blocked                          ? TALLY_BLOCKED

@@ -17,7 +17,7 @@ enum { TALLIES_MAX = 8000, TALLIES_FLUSH_MAX = 2000, TALLIES_EVERY_MS = 10000 };
 
 struct tallies {
     struct keyed_table table; /* struct tally, private to tally.c */
-    struct list order;        /* the same, oldest first */
+    struct list order;        /* the same structs, oldest first */
     struct timer timer;
     struct store_laters sent;
 };

@@ -69,7 +69,8 @@ void exec_trace_call(struct exec *exec)
         pass_on(exec, trace);
 }
 
-/* The provider's host if the manifest names it; a host from a tenant is input. */
+/* Writes the provider's host if the manifest names it. A host from a tenant is input, and is
+ * omitted. */
 static void put_host(struct tracer *tracer, const struct exec *exec)
 {
     struct url url;

@@ -66,13 +66,14 @@ struct expr_node {
 struct expr {
     slice source; /* a copy in the arena */
     const struct expr_node *top;
-    bool is_path; /* every result is part of the input, a literal or a boolean */
+    bool is_path; /* every result of the expression is part of the input, a literal or a boolean */
 };
 
 /* The error code that goes with a category. */
 enum err_code expr_fault_code(enum expr_fault fault);
 
-/* Parses; NULL on failure, with *fault and *err set. source must live as long as the arena. */
+/* Parses source; returns NULL on failure, with *fault and *err set. source must live as long as the
+ * arena. */
 const struct expr_node *expr_parse(struct arena *arena, slice source, enum expr_fault *fault,
                                    struct err *err) MUST_CHECK;
 

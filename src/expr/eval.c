@@ -37,8 +37,7 @@ static int eval_field(struct expr_run *run, const struct expr_node *node,
 static int eval_seq(struct expr_run *run, const struct expr_node *node, const struct json *current,
                     struct json *out)
 {
-    /* A copy: out may be overwritten by the next part while that part still reads the last
-     * value. */
+    /* Copied, because the next part may overwrite out while it still reads the last value. */
     struct json value = *current;
     int rc = OK;
     for (const struct expr_node *kid = node->first; kid && rc == OK; kid = kid->next) {

@@ -134,7 +134,7 @@ struct expr_budget {
     char words[EXPR_WORDS_MAX];
 };
 
-/* EXPR_VISITS_MAX, EXPR_BYTES_MAX, nothing used. */
+/* Sets the limits to EXPR_VISITS_MAX and EXPR_BYTES_MAX, with nothing used. */
 void expr_budget_init(struct expr_budget *budget);
 /* Raises the limits enough to encode that many bytes of data twice (base64 in base64), and for
  * the result. */
@@ -183,8 +183,9 @@ int expr_sample(const struct expr *expr, const struct json *root, const struct j
 
 struct expr_template;
 
-/* Offset of the brace that closes the expression at the start of text, found by the lexer so that
- * braces in quotes, literals and hashes do not count; -1 with *why if there is none. */
+/* Returns the offset of the brace that closes the expression at the start of text, found by the
+ * lexer so that braces in quotes, literals and hashes do not count; -1 with *why if there is
+ * none. */
 ptrdiff_t expr_closing_brace(slice text, const char **why) MUST_CHECK;
 
 /* Compiles into the arena; the tree's strings and placeholder-free parts are borrowed, so the
@@ -192,7 +193,7 @@ ptrdiff_t expr_closing_brace(slice text, const char **why) MUST_CHECK;
  * where in the tree (RFC 6901 pointer). */
 struct expr_template *expr_template_compile(struct arena *arena, const struct json *tree,
                                             struct err *err) MUST_CHECK;
-/* For a tree that is one string; text is borrowed. */
+/* Like expr_template_compile, for a tree that is one string; text is borrowed. */
 struct expr_template *expr_template_compile_text(struct arena *arena, slice text,
                                                  struct err *err) MUST_CHECK;
 
@@ -220,11 +221,11 @@ bool expr_template_is_constant(const struct expr_template *tmpl);
 
 /* where: RFC 6901 pointer into the tree; lives as long as the template. Return false to stop. */
 typedef bool (*expr_template_fn)(void *user, const struct expr *expr, slice where);
-/* The first expression whose placeholder is between quotes, double or single, in the text around
- * it: a value with such a quote would end the quoted text. only: search the strings at that
+/* Returns the first expression whose placeholder is between quotes, double or single, in the text
+ * around it: a value with such a quote would end the quoted text. only: search the strings at that
  * pointer; NULL: search all. Returns NULL if there is none. */
 const struct expr *expr_template_quoted(const struct expr_template *tmpl, const char *only);
-/* Each expression, in document order. */
+/* Calls on_expr for each expression, in document order. */
 void expr_template_each_expr(const struct expr_template *tmpl, expr_template_fn on_expr,
                              void *user);
 

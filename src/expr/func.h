@@ -33,14 +33,14 @@ struct expr_function {
     expr_function_fn fn;
 };
 
-/* NULL when there is none. */
+/* Returns NULL if there is no function with that name. */
 const struct expr_function *expr_function_find(slice name);
-/* The mask of argument i. */
+/* Returns the mask of the types that argument i may have. */
 unsigned expr_function_arg(const struct expr_function *function, uint32_t i);
 /* Evaluates the arguments, checks them and calls the function. */
 int expr_function_call(struct expr_run *run, const struct expr_node *call,
                        const struct json *current, struct json *out) MUST_CHECK;
-/* The node after the & of argument i. */
+/* Returns the node after the & of argument i. */
 const struct expr_node *expr_function_ref(const struct expr_node *call, uint32_t i);
 
 /* Some functions do not use `call`. */

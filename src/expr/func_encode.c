@@ -7,8 +7,8 @@
 #include "expr/func.h"
 #include "mime/mime.h"
 
-/* A buf over a block of exactly `size` bytes in the arena, charged. It never grows, so it never
- * touches the heap. */
+/* Makes a buf over a block of exactly `size` bytes in the arena, which are charged. It never grows,
+ * so it never touches the heap. */
 static int arena_buf(struct expr_run *run, size_t size, struct buf *buf)
 {
     char *room = NULL;
@@ -80,7 +80,8 @@ EXPR_FUNCTION(ascii_json)
     return expr_text_done(run, &text, out);
 }
 
-/* The bytes as UTF-8 text, with U+FFFD for each byte that is not part of a valid sequence. */
+/* Sets *out to the bytes as UTF-8 text, with U+FFFD for each byte that is not part of a valid
+ * sequence. */
 static int put_utf8(struct expr_run *run, slice bytes, struct json *out)
 {
     size_t bad_at = 0;

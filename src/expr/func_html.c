@@ -12,7 +12,7 @@
 #include "expr/func.h"
 
 enum {
-    REFERENCE_BYTES_MAX = 12, /* &#x0010FFFF; and not longer */
+    REFERENCE_BYTES_MAX = 12, /* enough for &#x0010FFFF; */
     LINES_BETWEEN_MAX = 2,    /* a blank line at most */
     LATIN1_FIRST = 160,
 };
@@ -67,8 +67,8 @@ static uint32_t referred_to(slice text)
         int digit = ascii_hex_value(c);
         if (digit < 0 || (uint32_t)digit >= base)
             return 0;
-        /* Checked at each digit: with many digits point would overflow and wrap to a valid code
-         * point. */
+        /* The limit is checked at each digit: with many digits point would overflow and wrap to a
+         * valid code point. */
         point = point * base + (uint32_t)digit;
         if (point > 0x10FFFF)
             return 0;

@@ -36,7 +36,7 @@ EXPR_FUNCTION(abs)
     } else if (number->type == JSON_REAL) {
         return put_real(run, call, fabs(number->as.real), out);
     } else if (number->type == JSON_BIGNUM && number->as.text[0] == '-') {
-        /* For a number kept as text: the slice that starts one byte later has no sign. */
+        /* The number is text: the slice that starts one byte later has no sign. */
         out->as.text++;
         out->count--;
     }
@@ -72,7 +72,7 @@ static bool sum_whole(const struct json *numbers, __int128 *total)
     return true;
 }
 
-/* false if the value fits neither int64 nor uint64. */
+/* Returns false if the value fits neither int64 nor uint64. */
 static bool put_whole(__int128 value, struct json *out)
 {
     if (value < INT64_MIN || value > UINT64_MAX)

@@ -150,7 +150,7 @@ EXPR_FUNCTION(truncate)
     int64_t suffix_points = INT64_MAX;
     first_points(suffix, &suffix_points);
     if (suffix_points > max) {
-        suffix = SLICE_NONE; /* does not fit: text is worth more than the suffix */
+        suffix = SLICE_NONE; /* the suffix does not fit: text is worth more */
         suffix_points = 0;
     }
     kept = max - suffix_points;

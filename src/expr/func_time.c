@@ -137,8 +137,8 @@ static slice known_format(slice format)
     return format;
 }
 
-/* ERR_INVALID: the format has an unknown conversion; *bad gets its letter (NUL at the end of the
- * format). */
+/* Returns ERR_INVALID if the format has an unknown conversion; *bad gets its letter (NUL at the end
+ * of the format). */
 static int put_time(struct arena_text *text, int64_t wall_us, slice format, char *bad)
 {
     struct civil civil = civil_of(wall_us);
@@ -157,7 +157,7 @@ static int put_time(struct arena_text *text, int64_t wall_us, slice format, char
     return OK;
 }
 
-/* false if the value is not a time, or its year is not in 0000 to 9999. */
+/* Returns false if the value is not a time, or if its year is not in 0000 to 9999. */
 static bool read_time(const struct json *value, int64_t per_second, int64_t *wall_us)
 {
     int64_t whole = 0;

@@ -6,7 +6,7 @@
 #include "base/encode.h"
 #include "expr/func.h"
 
-/* The text without its percent encoding; null if the encoding is invalid. */
+/* Sets *out to the text without its percent encoding; to null if the encoding is invalid. */
 static int put_decoded(struct expr_run *run, slice text, bool plus_is_space, struct json *out)
 {
     char *room = NULL;

@@ -11,8 +11,8 @@ static bool is_name_start(char c)
     return ascii_is_letter(c) || c == '_';
 }
 
-/* The byte at offset i, NUL after the end. Only a quoted token can contain a NUL, and its loop
- * checks the length. */
+/* Returns the byte at offset i, NUL after the end. Only a quoted token can contain a NUL, and its
+ * loop checks the length. */
 static char peek(const struct expr_lexer *lexer, size_t i)
 {
     return i < lexer->source.len ? lexer->source.ptr[i] : '\0';
@@ -63,7 +63,7 @@ static struct expr_token name_or_number(struct expr_lexer *lexer)
     return token(lexer, EXPR_TOKEN_NUMBER, i - lexer->at);
 }
 
-/* A token of two bytes (`two`) if the second byte is `second`, else of one byte (`one`). */
+/* Reads a token of two bytes (`two`) if the second byte is `second`, else of one byte (`one`). */
 static struct expr_token pair(struct expr_lexer *lexer, char second, enum expr_token_kind two,
                               enum expr_token_kind one)
 {

@@ -91,7 +91,7 @@ static slice trim(slice text)
     return text;
 }
 
-/* The deprecated form: the text is read as if it were in quotes. */
+/* Parses the deprecated form, in which the text is read as if it were in quotes. */
 static int parse_legacy(struct arena *arena, slice text, struct json *value)
 {
     /* len is checked first, because strchr also finds the NUL of its list. Text that begins like

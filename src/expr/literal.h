@@ -12,10 +12,10 @@
 
 /* A JSON string. */
 int expr_literal_name(struct arena *arena, slice token, slice *name, const char **why) MUST_CHECK;
-/* \' is a quote, any other backslash is literal. */
+/* Decodes a raw string: \' is a quote, any other backslash is literal. */
 int expr_literal_raw(struct arena *arena, slice token, slice *text, const char **why) MUST_CHECK;
-/* JSON in backticks, \` is a backtick. Legacy: text that is not JSON and does not begin with " [ or
- * { is a string without its quotes (JEP 12's deprecated form). */
+/* Decodes JSON in backticks; \` is a backtick. Legacy: text that is not JSON and does not begin
+ * with " [ or { is a string without its quotes (JEP 12's deprecated form). */
 int expr_literal_json(struct arena *arena, slice token, struct json *value,
                       const char **why) MUST_CHECK;
 

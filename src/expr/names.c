@@ -41,7 +41,7 @@ static void visit_kids(struct walk *walk, const struct expr_node *node, struct o
     origin->is_known = false;
 }
 
-/* Items of origin's value no longer have a path. */
+/* Visits a projection: the items of origin's value no longer have a path. */
 static void visit_projection(struct walk *walk, const struct expr_node *node, struct origin *origin)
 {
     report(walk, origin);

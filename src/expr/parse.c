@@ -150,7 +150,8 @@ static struct expr_node *adopt_node(struct parser *p, struct expr_node *parent,
     return deepen_node(p, parent, child);
 }
 
-/* A sequence of left and right; a left of NULL is the current value. right must not be NULL. */
+/* Makes a sequence of left and right; a left of NULL is the current value. right must not be
+ * NULL. */
 static struct expr_node *chain_nodes(struct parser *p, struct expr_node *left,
                                      struct expr_node *right)
 {
@@ -282,7 +283,7 @@ static struct expr_node *check_call(struct parser *p, struct expr_node *call)
     return call;
 }
 
-/* name(...); the current token is the parenthesis. */
+/* Parses name(...); the current token is the parenthesis. */
 static struct expr_node *parse_call(struct parser *p, slice name, size_t at)
 {
     const struct expr_function *function = expr_function_find(name);
@@ -325,7 +326,7 @@ static int token_power(enum expr_token_kind kind)
 static struct expr_node *parse_bracket(struct parser *p, struct expr_node *left);
 static struct expr_node *parse_filter(struct parser *p, struct expr_node *left);
 
-/* What follows a dot; the dot is already consumed. */
+/* Parses what follows a dot; the dot is already consumed. */
 static struct expr_node *parse_dotted(struct parser *p, int power)
 {
     size_t at = p->tok.at;
@@ -345,7 +346,7 @@ static struct expr_node *parse_dotted(struct parser *p, int power)
     }
 }
 
-/* Gives the projection its right side: everything that follows and binds tighter. */
+/* Parses the right side of the projection: everything that follows and binds tighter. */
 static struct expr_node *project(struct parser *p, struct expr_node *node, int power)
 {
     if (!node)
@@ -388,7 +389,7 @@ static bool parse_number(struct parser *p, int32_t *out)
     return true;
 }
 
-/* The parts of a slice from the first colon on; start is already parsed. */
+/* Parses the parts of a slice from the first colon on; start is already parsed. */
 static bool parse_range(struct parser *p, struct expr_range *range)
 {
     range->step = 1;
@@ -398,7 +399,7 @@ static bool parse_range(struct parser *p, struct expr_range *range)
         if (!parse_number(p, &range->stop))
             return false;
     }
-    /* For an error about the step: its offset if it is written, otherwise that of the current
+    /* The offset for an error about the step: where the step is written, otherwise the current
      * token. */
     size_t at = p->tok.at;
     if (accept_token(p, EXPR_TOKEN_COLON) && p->tok.kind == EXPR_TOKEN_NUMBER) {
@@ -437,7 +438,7 @@ static struct expr_node *parse_index(struct parser *p, struct expr_node *left, s
     return chain_nodes(p, left, project(p, node, POWER_STAR));
 }
 
-/* [0], [1:2], [*]; the current token is the bracket. */
+/* Parses [0], [1:2] or [*]; the current token is the bracket. */
 static struct expr_node *parse_bracket(struct parser *p, struct expr_node *left)
 {
     size_t at = p->tok.at;
@@ -450,7 +451,7 @@ static struct expr_node *parse_bracket(struct parser *p, struct expr_node *left)
     return chain_nodes(p, left, project(p, node_make(p, EXPR_NODE_EACH, at), POWER_STAR));
 }
 
-/* [?condition]; the current token is its opening. */
+/* Parses [?condition]; the current token is its opening. */
 static struct expr_node *parse_filter(struct parser *p, struct expr_node *left)
 {
     struct expr_node *node = node_make(p, EXPR_NODE_FILTER, p->tok.at);
@@ -602,7 +603,7 @@ static struct expr_node *parse_compare(struct parser *p, struct expr_node *left)
     return adopt_node(p, node, parse_power(p, POWER_COMPARE));
 }
 
-/* One operator after left. */
+/* Parses one operator after left. */
 static struct expr_node *parse_step(struct parser *p, struct expr_node *left)
 {
     switch (p->tok.kind) {

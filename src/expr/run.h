@@ -23,7 +23,8 @@ void expr_budget_fail(struct expr_budget *budget, enum expr_fault fault, const c
 /* Sets the error as well; returns the code. `at` is a node's offset. */
 int expr_run_fail(struct expr_run *run, enum expr_fault fault, uint32_t at, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
-/* Errors: the budget of visits or of bytes is used up; a value is too deep; the arena is full. */
+/* Set the error and return its code: the budget of visits or of bytes is used up; a value is too
+ * deep; the arena is full. */
 int expr_run_spent(struct expr_run *run);
 int expr_run_over_bytes(struct expr_run *run);
 int expr_run_over_depth(struct expr_run *run);
@@ -53,7 +54,8 @@ int expr_run_node(struct expr_run *run, const struct expr_node *node, const stru
 
 /* ---- values ---- */
 
-/* "null", "boolean", "number", "string", "array", "object": JMESPath's names. */
+/* Returns JMESPath's name of the type: "null", "boolean", "number", "string", "array" or
+ * "object". */
 const char *expr_value_type(const struct json *value);
 /* JMESPath's ==. Its cost is limited, unlike that of json_equal for values that share parts many
  * times. */
@@ -67,7 +69,7 @@ int expr_value_order(struct expr_run *run, const struct json *a, const struct js
  * bytes_max, or if the value is more than JSON_DEPTH_MAX deep. */
 int expr_value_measure(struct expr_run *run, const struct json *value, bool with_escapes,
                        size_t bytes_max, size_t *bytes) MUST_CHECK;
-/* The value as JSON text in the arena, charged. */
+/* Sets *out to the value as JSON text in the arena, and charges it. */
 int expr_value_text(struct expr_run *run, const struct json *value, slice *out) MUST_CHECK;
 static inline struct json expr_array(struct json *items, size_t count)
 {

@@ -13,7 +13,7 @@ struct sampling {
     struct err *err;
 };
 
-/* false: the error is set. */
+/* Returns false with the error set if a member is missing. */
 static bool sample_node(struct sampling *s, const struct expr_node *node,
                         const struct json *current, const struct json **out);
 
@@ -45,7 +45,7 @@ static const struct json *sample_item(const struct json *value)
     return json_is(value, JSON_ARRAY) ? json_at(value, 0) : NULL;
 }
 
-/* An array of items like this one; of unknown items if item is NULL. */
+/* Returns an array of items like this one; of unknown items if item is NULL. */
 static const struct json *array_of(const struct sampling *s, const struct json *item)
 {
     struct json *array = ARENA_NEW(s->arena, struct json);

@@ -203,7 +203,8 @@ static struct expr_template *compile_string(struct compiler *c, const struct pos
         append_kid(node, part);
     }
     if (node && node->count == 1) {
-        node = node->first; /* keeps the value's type; or is a text with escapes only */
+        /* a single placeholder keeps the value's type; a text may also have only escapes */
+        node = node->first;
         node->is_changed = true;
     }
     return node;
@@ -307,7 +308,8 @@ void expr_template_each_expr(const struct expr_template *tmpl, expr_template_fn 
     (void)each_expr(tmpl, on_expr, user);
 }
 
-/* The quote that is open at the end of text if `open` is the quote open at its start; 0: none. */
+/* Returns the quote that is open at the end of text if `open` is the quote open at its start; 0:
+ * none. */
 static char quote_after(slice text, char open)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -408,7 +410,7 @@ static int text_fault(struct filling *f, const struct expr_template *part, const
                    expr_value_type(value));
 }
 
-/* The value as one segment of a path: percent-encoded, and never "", "." or "..". */
+/* Turns the value into one segment of a path: percent-encoded, and never "", "." or "..". */
 static int path_segment(struct filling *f, struct expr_run *run, const struct expr_template *part,
                         struct json *value)
 {
@@ -539,7 +541,7 @@ int expr_template_eval(const struct expr_template *tmpl, const struct json *root
                        struct expr_budget *budget, struct arena *arena, struct json *result,
                        struct err *err)
 {
-    struct err own; /* positions are put before it */
+    struct err own; /* used if err is NULL: positions are added to its text */
     struct filling filling = {root ? root : &json_null, flags, budget, arena, err ? err : &own};
     struct json value = json_null;
     ASSERT(tmpl && budget && arena && result);

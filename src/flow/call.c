@@ -50,8 +50,8 @@ static bool is_confirmed(const struct flow_run *run, const struct flow_step_def 
     return false;
 }
 
-/* Step and item. Together with the flow's id they make the provider's idempotency key, which is
- * therefore the same each time the call is repeated, on any node. */
+/* Makes a name from step and item. With the flow's id it makes the provider's idempotency key,
+ * which is therefore the same each time the call is repeated, on any node. */
 static slice provider_name(const struct flow_call *call, slice step_key, struct arena *arena)
 {
     char room[160], digits[SLICE_U64_MAX];
@@ -86,7 +86,7 @@ struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
     struct exec_request request = {
         .account_id = run->flow.account_id,
         .by = {.actor = run->whole.actor, .request_id = run->op.request_id},
-        .scopes = SCOPE_ALL, /* checked when the flow was started */
+        .scopes = SCOPE_ALL, /* the scopes of the key were checked when the flow was started */
         .integration_id = integration,
         .action_id = step->tool,
         .input = call->input,

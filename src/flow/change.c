@@ -9,8 +9,8 @@
 
 enum { VALUE_BYTES_MAX = 1024 * 1024, NAME_BYTES_MAX = 100, BYTES_BEFORE_DIFFERENCE = 60 };
 
-/* The text for people: a string as it is, null and "" as an empty text, everything else as JSON.
- * SLICE_NONE: the text is too large. */
+/* Returns the value as text for people: a string as it is, null and "" as an empty text, everything
+ * else as JSON. SLICE_NONE if the text is too large. */
 static slice text_of(const struct json *value, struct arena *arena)
 {
     if (!value || value->type == JSON_NULL)
@@ -96,7 +96,7 @@ static void put_change(struct comparison *c, slice name, slice now, slice then)
     json_close(c->w, '}');
 }
 
-/* If a `then` is null, the call does not set that property. */
+/* If a property's new value is null, the call does not set that property. */
 static void compare_member(struct comparison *c, const struct json_member *member)
 {
     const struct json *value = &member->value, *before = json_get(c->now, json_str(&member->key));

@@ -130,8 +130,8 @@ static enum op_result answer_view(struct flow_command *command, const struct flo
 
 /* ---- a start's key ---- */
 
-/* The fingerprint of the request. The first line distinguishes it from an execution's, and its
- * format from others. */
+/* Makes the fingerprint of the request. Its first line distinguishes it from an execution's
+ * fingerprint, and its format from others. */
 static int make_fingerprint(struct flow_command *command)
 {
     struct buf text;
@@ -148,7 +148,8 @@ static int make_fingerprint(struct flow_command *command)
     return is_ok ? OK : ERR_NOMEM;
 }
 
-/* Before the checks: a flow that was started is returned whatever has changed since then. */
+/* This comes before the checks: a flow that was started is returned whatever has changed since
+ * then. */
 static enum op_result load_key(struct flow_command *command)
 {
     ASSERT(uuid_is_nil(command->in.flow_id));
@@ -271,7 +272,8 @@ static bool can_run(const struct flow_service *service)
            service->run_count + service->takes.count < 2 * service->config.runs_max;
 }
 
-/* Half a minute is more than clocks may differ without being reported (node/node.c). */
+/* The key outlives key_guards_until by at least 30 s: that is the largest difference of clocks that
+ * is not reported (CLOCK_OFF_S_MAX in node/node.c). */
 static int64_t key_lifetime_ms(const struct flow_command *command)
 {
     int64_t usual = (int64_t)command->service->config.idempotency_ttl_ms;
@@ -357,8 +359,9 @@ static enum op_result start_failed(struct flow_command *command, int status)
     command->run = NULL;
     command->is_sent = false;
     if (status == OK)
-        return follow_key(command);                                 /* another request was faster */
-    if (status == ERR_INVALID && !uuid_is_nil(command->in.flow_id)) /* the id is taken */
+        return follow_key(command); /* another request was faster */
+    /* the flow's id exists already */
+    if (status == ERR_INVALID && !uuid_is_nil(command->in.flow_id))
         return answer_command(command, FLOW_ANSWER_REPEATED, SLICE_NONE);
     op_log(&command->op, LOG_WARN, "a flow could not be started", LOG_INT("status", status),
            LOG_STR("cause", command->query.message));
@@ -444,7 +447,8 @@ static enum op_result step_template(struct op *op)
     return OP_NEXT;
 }
 
-/* The step's output: later steps may refer to it, and flow_decider_of reads it. */
+/* Makes the output of the approved step: later steps may refer to it, and flow_decider_of reads
+ * it. */
 static slice approval_output(struct flow_command *command)
 {
     struct json_text text;
@@ -458,7 +462,7 @@ static slice approval_output(struct flow_command *command)
     return json_text_take(&text, &command->op.arena);
 }
 
-/* The step's error, JSON text. */
+/* Makes the error of the rejected step, as JSON text. */
 static slice rejection(struct flow_command *command)
 {
     struct flow_error error = flow_error_make(
@@ -532,7 +536,7 @@ static struct flow_step decided_step(struct flow_command *command)
     };
 }
 
-/* The actor that decided; SLICE_NONE: not a person. */
+/* Returns the actor that decided; SLICE_NONE if it was not a person. */
 static slice decided_by(const struct flow_step *step, struct arena *arena)
 {
     slice text = step->is_completed ? step->output : step->error, note;
@@ -717,11 +721,11 @@ static enum op_result step_changed(struct op *op)
         return retry(command, COMMAND_CANCEL);
     }
     if (is_lost(status) && command->in.kind != FLOW_COMMAND_CANCEL)
-        command->service->has_lost = true; /* this node may own it */
+        command->service->has_lost = true; /* this node may own the flow now */
     return unavailable(command);
 }
 
-/* The change is made, and its event is stored or logged. The answer follows. */
+/* By now the change is made, and its event is stored or logged. The answer follows. */
 static enum op_result step_audited(struct op *op)
 {
     struct flow_command *command = command_of(op);

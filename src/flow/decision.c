@@ -84,8 +84,8 @@ void flow_decision_audit(struct pg_pool *pool, struct pg_query *query, struct op
         .account_id = decision->account_id,
         .id = uuid_v7(),
         .kind = audit_kind_name(kinds[decision->kind]),
-        /* This command itself may have cancelled the flow and lost the answer: its event must
-         * not be missing. */
+        /* An earlier attempt of this command may have cancelled the flow and lost the answer, so
+         * the event is written even then. */
         .reason = command->was_cancelled ? SLICE("already_cancelled") : SLICE_NONE,
         .by = decision->by,
         .details = details(decision, &op->arena),

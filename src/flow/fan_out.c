@@ -25,7 +25,7 @@ enum item_state { ITEM_TO_DO, ITEM_IN_FLIGHT, ITEM_COMPLETED, ITEM_FAILED };
 struct fan_item {
     enum item_state state;
     bool is_in_doubt; /* an earlier attempt at the item may have had an effect */
-    int64_t tries;    /* since a person resumed it, counted from facts */
+    int64_t tries;    /* attempts since a person resumed the flow, counted from facts */
     slice output;     /* JSON text, in the run's arena */
     struct flow_error error;
 };
@@ -185,8 +185,8 @@ static enum op_result step_begin(struct op *op)
     return insert(lane);
 }
 
-/* OP_NEXT: the fact is durable. A completed item whose output the database refuses becomes a
- * failed item, whose fact has no output; after any other failure the statement is retried
+/* Returns OP_NEXT if the fact is durable. A completed item whose output the database refuses
+ * becomes a failed item, whose fact has no output; after any other failure the statement is retried
  * without a limit. */
 static enum op_result check_insert(struct flow_lane *lane, enum lane_step again)
 {
@@ -389,8 +389,8 @@ static void read_fact(struct flow_run *run, struct flow_fan *fan, const struct f
     }
 }
 
-/* Built from the loaded facts, and from the fan of the previous attempt, if this process made
- * it. Both are needed: a load precedes the attempts made here. NULL: out of memory. */
+/* Built from the loaded facts, and from the fan of the previous attempt, if this process made it.
+ * Both are needed: a load precedes the attempts made here. Returns NULL if out of memory. */
 static struct flow_fan *make_fan(struct flow_run *run)
 {
     struct flow_fan *old = run->progress.fan;

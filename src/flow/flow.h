@@ -37,8 +37,8 @@ struct flow_config {
     struct tracer *tracer;       /* NULL: no traces */
 };
 
-/* config is copied, its pointers are borrowed. NULL: out of memory. Begins to adopt and to fire
- * timers at once. */
+/* config is copied, its pointers are borrowed. Returns NULL if out of memory. The service begins to
+ * adopt and to fire timers at once. */
 struct flow_service *flow_service_new(const struct flow_config *config) MUST_CHECK;
 /* Begins a clean drain: takes no more flows and lets running ones reach their next durable
  * state. The caller limits the time (then flow_service_cancel_all). Flows that are still owned
@@ -46,7 +46,7 @@ struct flow_service *flow_service_new(const struct flow_config *config) MUST_CHE
 void flow_service_drain(struct flow_service *service);
 size_t flow_service_active(const struct flow_service *service);
 void flow_service_cancel_all(struct flow_service *service);
-/* Nothing may run (asserted). */
+/* No flow may be running (asserted). */
 void flow_service_free(struct flow_service *service);
 
 /* ---- the template of a flow ---- */
@@ -157,8 +157,8 @@ void flow_command_start(struct flow_service *service, struct flow_command *comma
 
 /* decision.c */
 enum { FLOW_NOTE_CHARS_MAX = 2000 };
-/* Counted as in a browser: characters, not bytes, and each line break (sent as CR LF) as one
- * character. */
+/* Whether the note is short enough, counted as in a browser: characters, not bytes, and each line
+ * break (sent as CR LF) as one character. */
 bool flow_note_fits(slice note) MUST_CHECK;
 /* The message in the error of a rejected approval. note SLICE_NONE: none. */
 slice flow_rejection_message(slice actor, slice note, struct arena *arena);
@@ -194,7 +194,8 @@ static inline slice flow_whole_title(const struct flow_whole *whole,
 {
     return whole->title.ptr ? whole->title : tmpl->name;
 }
-/* The step that is reported as the current one; if the flow has completed, its last step. */
+/* Returns the index of the step that is reported as the current one; if the flow has completed, of
+ * its last step. */
 size_t flow_current_index(const struct flow *flow, const struct flow_template *tmpl);
 
 /* A watch: notified when a flow has changed, at once if this process changed it, within about a
@@ -221,13 +222,14 @@ struct flow_watch {
     struct flow_view *view;
 };
 void flow_watch_add(struct flow_service *service, struct flow_watch *watch);
-void flow_watch_remove(struct flow_watch *watch); /* harmless if it was not added */
+void flow_watch_remove(struct flow_watch *watch); /* does nothing if it was not added */
 /* The account's stamp at the last poll; 0: not watched here, or not polled yet. Data read from the
  * database after this call is as new as the stamp, or newer. */
 int64_t flow_watch_stamp(const struct flow_service *service, struct uuid account_id);
-/* Something of the account other than a flow has changed: its next stamp differs. */
+/* To be called if something of the account other than a flow has changed: its next stamp will
+ * differ. */
 void flow_watch_touch(struct flow_service *service, struct uuid account_id);
-/* Returns a reference for the caller; NULL: the caller loads the flow. */
+/* Returns a reference for the caller; NULL if the caller has to load the flow. */
 struct flow_view *flow_watch_take_view(struct flow_watch *watch) MUST_CHECK;
 /* Called after each durable change of a flow in this process. whole and tmpl: the flow after the
  * change, from which views are made; both are NULL if they are unknown here. */

@@ -15,7 +15,7 @@ slice flow_hint_unknown(void)
                  "resume makes the call again.");
 }
 
-/* NULL: the execution's own. */
+/* Returns the sentence for flows; NULL if the execution's own hint is used. */
 static const char *reason_words(enum exec_reason reason)
 {
     switch (reason) {

@@ -19,8 +19,9 @@ enum {
     FLOW_RUNS_MAX = 2000, /* default of flow_config.runs_max */
     FLOW_RUN_ARENA_MAX = 128 * 1024 * 1024,
     FLOW_OUTPUT_BYTES_MAX = 1024 * 1024, /* per step */
-    FLOW_POISON_ADOPTIONS = 5, /* adoptions in a row without an ended attempt: the flow seems to
-                                * crash its servers */
+    /* after so many adoptions in a row without an ended attempt the flow seems to crash its
+     * servers */
+    FLOW_POISON_ADOPTIONS = 5,
 };
 
 struct flow_service {
@@ -107,14 +108,15 @@ struct flow_transition {
 
 /* The data for watches at each transition: run->whole. */
 struct flow_published {
-    bool is_whole;     /* all of it matches the database; stays false once memory was short */
+    /* all of run->whole matches the database; stays false once memory was short */
+    bool is_whole;
     size_t step_cap;   /* capacity of whole.steps */
     size_t bytes_left; /* left for inputs and errors that are kept only for views */
 };
 
 struct flow_run {
-    struct op op; /* its arena holds the documents while the flow runs; its request_id is the
-                   * flow's */
+    /* its arena holds the documents while the flow runs; its request_id is that of the flow */
+    struct op op;
     struct flow_service *service;
     struct list link;
     struct budget_use use; /* accounts for the memory of its arenas and calls */
@@ -143,18 +145,18 @@ struct flow_run {
 
 OP_OF(flow_run_of, flow_run)
 
-/* Runs a flow that this process has just taken. is_resumed: a person resumed it, with a new set
- * of attempts. false: out of memory; the caller sets has_lost. */
+/* Runs a flow that this process has just taken. is_resumed: a person resumed it, with a new set of
+ * attempts. Returns false if out of memory; the caller then sets has_lost. */
 bool flow_run_start(struct flow_service *service, const struct flow *flow, bool is_resumed);
 /* Runs a waiting flow that is due, unless it runs here already. It is loaded and planned while
  * it still waits, and its first transition takes it. On all nodes but one that transition finds
  * no row, and the run ends without effect. */
 void flow_run_wake(struct flow_service *service, const struct flow_ref *ref);
-/* Makes a new run, planned up to its first step and held. Call flow_run_launch once
- * transition.next is durable (with its waiting input), or flow_run_drop. If the first step is a
- * pause, or there is no step to run, that is part of the start: transition.next is then revision
- * 2, while run->flow is revision 1, which a start returns. input is JSON text, copied like flow
- * and actor. NULL: out of memory. */
+/* Makes a new run, planned up to its first step and held. Call flow_run_launch once transition.next
+ * is durable (with its waiting input), or flow_run_drop. If the first step is a pause, or there is
+ * no step to run, that is part of the start: transition.next is then revision 2, while run->flow is
+ * revision 1, which a start returns. input is JSON text, copied like flow and actor. Returns NULL
+ * if out of memory. */
 struct flow_run *flow_run_new(struct flow_service *service, const struct flow *flow,
                               struct flow_template *tmpl, slice input, slice actor) MUST_CHECK;
 void flow_run_launch(struct flow_run *run);
@@ -167,7 +169,8 @@ struct flow_view *flow_run_view(const struct flow_service *service, struct uuid 
                                 struct uuid id, int64_t rev) MUST_CHECK;
 /* Whether a run of this flow is in memory, in any state. */
 bool flow_run_is_known(const struct flow_service *service, struct uuid id);
-/* Whether it runs here or is about to; false if it has just been parked and is about to end. */
+/* Whether the flow runs here or is about to; false if it has just been parked and its run is about
+ * to end. */
 bool flow_run_is_moving(const struct flow_service *service, struct uuid id);
 /* Whether there is a slot for one more run; false while draining. */
 bool flow_service_has_room(const struct flow_service *service);
@@ -208,7 +211,8 @@ static inline struct arena *flow_run_scratch(struct flow_run *run)
 void flow_plan_make(struct flow_run *run, size_t at, int64_t attempt, bool is_decided);
 /* Makes a plan without an action, for an attempt that fails right after the load. */
 void flow_plan_none(struct flow_run *run, size_t step, int64_t attempt);
-/* Evaluates the input of one item of the plan's fan-out, in arena. false: see *error. */
+/* Evaluates the input of one item of the plan's fan-out, in arena. Returns false with *error set if
+ * that fails. */
 bool flow_plan_item(struct flow_run *run, size_t index, struct arena *arena, struct json *input,
                     int64_t *connection_id, struct flow_error *error);
 /* A transform's value. */
@@ -220,7 +224,8 @@ void flow_plan_approval(struct flow_run *run, const struct flow_step_def *step);
  * of memory. */
 struct json *flow_plan_root(struct flow_run *run, const struct flow_step_def *step,
                             struct arena *arena, const struct json *item, size_t index) MUST_CHECK;
-/* Evaluates one expression or template of the step. false: the plan is now a fault. */
+/* Evaluates one expression or template of the step. Returns false if that fails; the plan is then a
+ * fault. */
 bool flow_plan_evaluate(struct flow_run *run, const struct expr *expr,
                         const struct expr_template *tmpl, const char *what, struct json *value);
 /* The first logs why an expression failed. The second makes the plan a fault: validation_error
@@ -239,8 +244,8 @@ struct flow_call {
     size_t item;      /* SIZE_MAX: no fan-out */
     bool is_in_doubt; /* an earlier attempt at the call may have had an effect */
 };
-/* Everything that the exec borrows, except the input, is in parent's arena, like the exec
- * itself. NULL: out of memory. */
+/* Everything that the exec borrows, except the input, is in parent's arena, like the exec itself.
+ * Returns NULL if out of memory. */
 struct exec *flow_call_start(const struct flow_call *call, struct op *parent);
 enum flow_call_end {
     FLOW_CALL_SUCCEEDED,
@@ -271,7 +276,7 @@ slice flow_error_text(const struct flow_error *error, struct arena *arena);
 struct flow_error flow_error_read(slice text, struct arena *arena);
 
 /* fan_out.c */
-/* Starts lanes, which hold run; false: out of memory. */
+/* Starts lanes, which hold run; returns false if out of memory. */
 bool flow_fan_start(struct flow_run *run);
 void flow_fan_cancel(struct flow_run *run);
 enum flow_fan_end {
@@ -301,20 +306,20 @@ bool flow_take_start(struct flow_service *service, const struct flow_ref *ref, s
 void flow_trace_begin(struct flow_run *run, const struct trace_context *parent);
 /* Like flow_trace_begin, but for a loaded run. */
 void flow_trace_load(struct flow_run *run);
-/* Call it once the start is durable; the start began at loop time began_ns. */
+/* To be called once the start is durable; the start began at loop time began_ns. */
 void flow_trace_started(const struct flow_run *run, const struct trace_context *parent,
                         uint64_t began_ns);
-/* The planned attempt's trace context, for its calls; in arena. NULL: none. */
+/* Returns the planned attempt's trace context, for its calls, in arena; NULL if there is none. */
 const struct trace_context *flow_trace_of_call(const struct flow_run *run, struct arena *arena);
-/* Call it once an attempt's row is durable. tmpl may be NULL. */
+/* To be called once an attempt's row is durable. tmpl may be NULL. */
 void flow_trace_ended(struct tracer *tracer, const struct trace_context *trace,
                       const struct flow *flow, const struct flow_template *tmpl,
                       const struct flow_step *step);
 /* Like flow_trace_ended, for an approval that a person has decided. */
 void flow_trace_decided(struct flow_command *command);
 
-/* title.c: sets run->whole.title of a new run, before its statement is made; SLICE_NONE: its
- * template has none, or it cannot be made. */
+/* title.c: sets run->whole.title of a new run, before its statement is made; SLICE_NONE if its
+ * template has none, or if the title cannot be made. */
 void flow_title_begin(struct flow_run *run);
 
 /* pinned.c: drops unused versions; with even_used all versions. */

@@ -126,7 +126,7 @@ static struct flow_load *start_flow_load(struct flow_service *service, struct uu
     load->service = service;
     load->account_id = account_id;
     load->id = id;
-    load->status = ERR_BUSY; /* the status if it is cancelled before it has a result */
+    load->status = ERR_BUSY; /* the status if the load is cancelled before it has a result */
     load->wants_view = wants_view;
     op_start(&load->op, &load_class, parent->loop, parent, LOAD_ARENA_BYTES_MAX);
     return load;
@@ -338,6 +338,6 @@ struct flow_page *flow_page_start_needing(struct flow_service *service,
     ASSERT(filter->with_input);
     struct flow_page *page = start_page(service, filter, true, parent);
     if (page)
-        page->need = need; /* before its first step */
+        page->need = need; /* set before the op's first step */
     return page;
 }

@@ -24,7 +24,7 @@ struct flow_load {
     struct flow_template_find find;
 };
 
-/* Holds parent until it is done. NULL: out of memory, and nothing was started. */
+/* Holds parent until the load is done. Returns NULL, with nothing started, if out of memory. */
 struct flow_load *flow_load_start(struct flow_service *service, struct uuid account_id,
                                   struct uuid id, struct op *parent) MUST_CHECK;
 /* Like flow_load_start, but only for the view: if the view of the current revision is cached or
@@ -33,8 +33,8 @@ struct flow_load *flow_load_start_view(struct flow_service *service, struct uuid
                                        struct uuid id, struct op *parent) MUST_CHECK;
 /* Whether the flow will not continue by itself. It may be resumable. */
 bool flow_load_has_ended(const struct flow_load *load);
-/* {flow, steps} in the op's arena; SLICE_NONE: too large, or out of memory. Not available after
- * flow_load_start_view. */
+/* Returns {flow, steps} in the op's arena; SLICE_NONE if it is too large, or if out of memory. Not
+ * available after flow_load_start_view. */
 slice flow_load_render_view(struct flow_load *load);
 
 /* A flow as a row of a list. The slices are in the page's arena. */
@@ -77,8 +77,8 @@ struct flow_page {
     struct pg_query query;
     struct flow_template_find find;
 };
-/* Records for a client; without input and context if filter->is_rows_alone is set. NULL: out of
- * memory. */
+/* Records for a client; without input and context if filter->is_rows_alone is set. Returns NULL if
+ * out of memory. */
 struct flow_page *flow_page_start(struct flow_service *service, const struct flow_filter *filter,
                                   struct op *parent) MUST_CHECK;
 /* Rows for a page of the dashboard. The filter's is_rows_alone and with_asker must be set. */
@@ -95,8 +95,8 @@ struct flow_page *flow_page_start_needing(struct flow_service *service,
  * in arena. */
 bool flow_has_need(const struct flow_need *need, const struct flow_listed *listed,
                    const struct flow_template *tmpl, struct arena *arena) MUST_CHECK;
-/* The app whose connection is named by the input `name` alone; SLICE_NONE: the input names no
- * connection. Borrowed from the catalog. */
+/* Returns the app whose connection is named by the input `name` alone; SLICE_NONE if the input
+ * names no connection. Borrowed from the catalog. */
 slice flow_input_connects(const struct flow_template *tmpl, const struct catalog *catalog,
                           slice name, struct arena *arena) MUST_CHECK;
 

@@ -20,7 +20,7 @@ bool flow_template_find(struct flow_service *service, struct flow_template_find 
                         struct uuid version, struct op *op)
 {
     struct flow_template *known = find_known(service, version);
-    ASSERT(!find->tmpl); /* otherwise a reference would leak */
+    ASSERT(!find->tmpl); /* a template from an earlier search would leak its reference */
     find->version = version;
     find->status = OK;
     find->tmpl = known ? flow_template_ref(known) : NULL;
@@ -38,7 +38,7 @@ void flow_pinned_drop(struct flow_service *service, bool even_used)
             continue;
         (void)map_remove(&service->pinned, slot->key);
         flow_template_unref(tmpl);
-        slot = NULL; /* starts over: a removal may move slots */
+        slot = NULL; /* the walk starts over, because a removal may move slots */
     }
 }
 
@@ -76,7 +76,8 @@ void flow_template_found(struct flow_service *service, struct flow_template_find
     if (find->status != OK)
         return;
     struct flow_template *known =
-        find_known(service, find->version); /* it was loaded twice at the same time */
+        /* used if the template was loaded twice at the same time */
+        find_known(service, find->version);
     find->tmpl = known ? flow_template_ref(known) : compile_stored(key, body);
     if (!find->tmpl) {
         find->status = ERR_INVALID;

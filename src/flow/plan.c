@@ -40,7 +40,8 @@ static struct json time_value(struct arena *arena, int64_t wall_us)
     return json_string_dup(arena, slice_of(text, TIME_TEXT_LEN));
 }
 
-/* Parsed when an expression first refers to it, and kept afterwards. NULL: out of memory. */
+/* Parses the output when an expression first refers to it, and keeps the value. Returns NULL if out
+ * of memory. */
 static const struct json *output_value(struct flow_run *run, struct flow_output *output)
 {
     struct err err;
@@ -51,7 +52,7 @@ static const struct json *output_value(struct flow_run *run, struct flow_output 
     return output->value;
 }
 
-/* The outputs that the step's expressions name (a bit each in `reads`), so that no others are
+/* Adds the outputs that the step's expressions name (a bit each in `reads`), so that no others are
  * parsed. A skipped step has no member, which JMESPath reads as null. */
 static bool put_steps(struct flow_run *run, uint64_t reads, struct arena *arena, struct json *root)
 {

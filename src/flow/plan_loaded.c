@@ -4,8 +4,8 @@
  */
 #include "flow/run_end.h"
 
-/* Outputs stay text until an expression refers to them. false: the input cannot be parsed; it
- * was validated at the start, so memory is short. */
+/* Outputs stay text until an expression refers to them. Returns false if the input cannot be
+ * parsed; it was validated at the start, so memory is short. */
 static bool read_documents(struct flow_run *run)
 {
     struct err err;
@@ -53,10 +53,10 @@ static bool has_doubt(struct flow_run *run, int64_t step)
     return is_open;
 }
 
-/* A wait or an approval that is over. flow_plan_make fills in the plan's fields; its kind, times
- * and input come from the stored pause, since evaluating them now would give different values. A
- * pause is shortened to the deadline (park_until), so a pause that ends at the deadline has been
- * ended by the deadline. */
+/* Plans what follows a wait or an approval that is over. flow_plan_make fills in the plan's fields;
+ * its kind, times and input come from the stored pause, since evaluating them now would give
+ * different values. A pause is shortened to the deadline (park_until), so a pause that ends at the
+ * deadline has been ended by the deadline. */
 static void plan_woken(struct flow_run *run, size_t at)
 {
     const struct flow *flow = &run->flow;

@@ -88,7 +88,8 @@ struct approval {
     struct err err;
 };
 
-/* The empty domain represents anything that is not an address or for which there is no room. */
+/* Adds the recipient's domain. The empty domain represents anything that is not an address or for
+ * which there is no room. */
 static void note_domain(void *user, slice field, const struct recipient *recipient)
 {
     struct approval *a = user;
@@ -104,7 +105,7 @@ static void note_domain(void *user, slice field, const struct recipient *recipie
     a->domains[a->domain_count++] = arena_dup(flow_run_scratch(a->run), domain);
 }
 
-/* Lists of approvals show the recipients from this, without parsing the calls' inputs. */
+/* Lists of approvals show the recipients by these domains, without parsing the calls' inputs. */
 static void put_domains(struct approval *a)
 {
     if (a->domain_count == 0)
@@ -115,7 +116,7 @@ static void put_domains(struct approval *a)
     json_close(&a->w, ']');
 }
 
-/* What the call would change, from the result of its `before`. */
+/* Writes what the call would change, from the result of its `before`. */
 static void put_changes(struct approval *a, const struct flow_step_def *step,
                         const struct json *root, const struct json *input, size_t index)
 {
@@ -219,7 +220,7 @@ static bool put_items(struct approval *a)
     return true;
 }
 
-/* Writes {title, summary, items, domains}. false: see *err. */
+/* Writes {title, summary, items, domains}. Returns false with *err set if that fails. */
 static bool write_asked(struct flow_run *run, const struct json *title, const struct json *summary,
                         bool with_changes, struct err *err)
 {

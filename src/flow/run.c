@@ -63,10 +63,11 @@ static enum op_result step_begin(struct op *op)
 static enum op_result step_load(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
-    ASSERT(!run->tmpl); /* it is loaded once */
+    ASSERT(!run->tmpl); /* the flow is loaded once */
     if (flow_run_is_leaving(run))
         return OP_DONE;
-    run->proof.sent_boot_ns = clock_boot_ns(); /* before the snapshot: it is never too recent */
+    /* taken before the snapshot, so that it is never too recent */
+    run->proof.sent_boot_ns = clock_boot_ns();
     store_flow_load(run->service->config.pool, &run->query, op, run->flow.account_id, run->flow.id,
                     true);
     return OP_WAIT;
@@ -121,7 +122,8 @@ static enum op_result step_template(struct op *op)
     return load_again(run, "the database, to load a template");
 }
 
-/* Needs the row, the documents and the template. false: a failure is prepared instead of a plan. */
+/* Makes the plan from the row, the documents and the template. If that fails, the flow's failure is
+ * prepared instead. */
 static enum op_result step_plan(struct op *op)
 {
     return flow_plan_loaded(flow_run_of(op)) ? OP_NEXT : OP_STOP;
@@ -137,7 +139,7 @@ static bool is_begun(const struct flow_run *run)
            run->flow.attempt == run->plan.attempt;
 }
 
-/* Moves to the plan when no attempt has ended: an intent, a pause, the end. */
+/* Moves to the plan if no attempt has ended: records an intent, a pause or the end. */
 static enum op_result move_on(struct flow_run *run)
 {
     flow_run_next(run);
@@ -177,7 +179,7 @@ static enum op_result step_execute(struct op *op)
     if (flow_run_is_leaving(run) && !must_end)
         return OP_DONE;
     if (flow_run_is_leaving(run) && run->progress.unsent > 0 && !run->progress.is_interrupted)
-        return move_on(run); /* nothing was sent: removes the intent */
+        return move_on(run); /* nothing was sent, so the intent is removed */
     /* An end begins nothing, and a fault has a more specific error. */
     if (run->plan.kind != FLOW_PLAN_END && run->plan.kind != FLOW_PLAN_FAULT &&
         flow_run_is_overdue(run))
@@ -322,7 +324,7 @@ static enum op_result step_record(struct op *op)
      * owned flow does not need it: the owner in the fence is enough. */
     if (run->is_waking && !node_may_write(run->service->config.node))
         return OP_DONE;                        /* the next scan of any node finds it */
-    run->proof.sent_boot_ns = clock_boot_ns(); /* valid if the statement succeeds */
+    run->proof.sent_boot_ns = clock_boot_ns(); /* the proof is valid if the statement succeeds */
     struct flow_move move = {
         .next = &run->transition.next,
         .owner = run->is_waking ? node_id(run->service->config.node) : run->flow.owner,
@@ -501,7 +503,8 @@ void flow_run_wake(struct flow_service *service, const struct flow_ref *ref)
                               .wake_at = ref->wake_at};
     ASSERT(ref->rev > 0 && ref->wake_at != 0);
     if (flow_run_is_moving(service, ref->id))
-        return;                                      /* woken twice, by the timer and by a scan */
+        /* it was woken twice, by the timer and by a scan */
+        return;
     struct flow_run *run = make_run(service, &flow); /* out of memory: the next scan finds it */
     if (run)
         run->is_waking = true;

@@ -73,8 +73,9 @@ void flow_run_next(struct flow_run *run)
 
 /* ---- ended attempts ---- */
 
-/* Shown in lists of calls. Copied: the catalog may have changed before the row is stored.
- * Without a readable template these members are unknown: housekeeping fills in the row later. */
+/* Sets the names that lists of calls show. They are copied: the catalog may have changed before the
+ * row is stored. Without a readable template these members are unknown: housekeeping fills in the
+ * row later. */
 static void name_call(struct flow_run *run, struct flow_step *finished)
 {
     struct arena *arena = flow_run_scratch(run);
@@ -92,7 +93,7 @@ static void name_call(struct flow_run *run, struct flow_step *finished)
     finished->api_key_id = audit_actor_key(run->whole.actor);
 }
 
-/* error: JSON text; SLICE_NONE: the attempt has completed, with this output. */
+/* error: JSON text; SLICE_NONE if the attempt has completed with this output. */
 static void end_attempt(struct flow_run *run, slice output, slice error)
 {
     run->transition.finished = (struct flow_step){
@@ -135,7 +136,7 @@ static void fail_flow(struct flow_run *run)
                                       .attempt = finished->attempt});
 }
 
-/* The call has succeeded, but its output is lost. */
+/* Makes the error of a call that has succeeded, but whose output is lost. */
 static struct flow_error lost_output(const struct flow_run *run, slice message)
 {
     struct flow_error error = flow_error_make("execution_failed", message, SLICE_NONE);
@@ -244,7 +245,7 @@ static void count_wake(const struct flow_run *run)
 /* ---- views for watches ---- */
 
 /* Inputs and errors are in scratch arenas and would be lost: they are copied for views, at most
- * PUBLISHED_BYTES_MAX per run. false: over that limit, or out of memory. */
+ * PUBLISHED_BYTES_MAX per run. Returns false if over that limit, or if out of memory. */
 static bool keep_step_text(struct flow_run *run, slice *text)
 {
     if (!text->ptr)

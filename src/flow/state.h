@@ -23,10 +23,10 @@ struct flow_change {
     int64_t at;
 };
 
-/* A flow begins: revision 1, running at this step. is_begun: with the intent of its first call.
- * The caller has set the ids, template, owner, deadline and times of flow. */
+/* Fills in a flow that begins: revision 1, running at this step. is_begun: with the intent of its
+ * first call. The caller has set the ids, template, owner, deadline and times of flow. */
 void flow_state_begin(struct flow *flow, size_t step, bool is_begun);
-/* *next is *now after the change, one revision later. */
+/* *Sets *next to *now after the change, one revision later. */
 void flow_state_move(struct flow *next, const struct flow *now, const struct flow_change *change);
 /* Asserts the constraints of sql/0002_flows.sql on rows of flow_step and flow_item. */
 void flow_state_check_step(const struct flow_step *step);

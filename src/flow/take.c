@@ -48,7 +48,7 @@ static bool on_taken(struct store_later *later)
         if (!flow_run_start(service, &flow, false))
             service->has_lost = true;
     } else if (status == ERR_CLOSED) {
-        service->has_lost = true; /* this node may own it */
+        service->has_lost = true; /* this node may own the flow now */
     }
     return false;
 }

@@ -107,7 +107,7 @@ static void read_template(struct reader *r, struct flow_template *tmpl,
     lint_steps(r, tmpl, catalog);
 }
 
-/* The object without one of its members. */
+/* Returns the object without one of its members. */
 static struct json without(struct arena *arena, const struct json *object, slice name)
 {
     struct json copy = json_object();
@@ -119,8 +119,8 @@ static struct json without(struct arena *arena, const struct json *object, slice
     return copy;
 }
 
-/* The previous version of the program does not know such titles, but compiles the stored text,
- * so they are omitted. */
+/* Returns the document without titles. The previous version of the program does not know them, but
+ * compiles the stored text. */
 static struct json without_titles(struct flow_template *tmpl, const struct json *document)
 {
     struct arena *arena = &tmpl->arena;
@@ -147,7 +147,8 @@ static struct uuid hash_of(slice text)
     return version;
 }
 
-/* Sets body, version, whole and item_json of a template without faults. false: out of memory. */
+/* Sets body, version, whole and item_json of a template without faults. Returns false if out of
+ * memory. */
 static bool finish_texts(struct flow_template *tmpl, const struct json *document)
 {
     struct buf text;

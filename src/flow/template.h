@@ -48,7 +48,8 @@ enum flow_confirm {
 
 struct flow_retry {
     unsigned attempts_max; /* 1: no retry. 0: default, 3 if it may be repeated, else 1 */
-    unsigned backoff_ms, backoff_ms_max; /* default 1000, 60000; doubled, full jitter */
+    /* defaults: 1000, 60000; the back-off doubles, with full jitter */
+    unsigned backoff_ms, backoff_ms_max;
 };
 
 /* What a call changes, for the approval that shows it: `now` is evaluated over {before, item,
@@ -73,7 +74,7 @@ struct flow_step_def {
     const struct expr *for_each;       /* NULL: one call; else an array, at most FLOW_ITEMS_MAX */
     unsigned concurrency;
     struct flow_retry retry;
-    unsigned timeout_ms;                    /* per attempt; 0: the action's */
+    unsigned timeout_ms;                    /* for each attempt; 0: the action's time-out */
     const struct expr_template *connection; /* NULL, or a null value: the default connection */
     enum flow_confirm confirm;
     size_t confirm_step; /* with FLOW_CONFIRM_APPROVAL: that step's index, before this one. If
@@ -109,9 +110,9 @@ struct flow_template {
     slice item_json;   /* {key, name, description}, rendered once */
 };
 
-/* Compiles one text. Problems are added to the report (file, pointer, sentence); NULL if it has
- * an error. catalog: tools must exist there and constant inputs must fit; NULL: tools are not
- * checked (a stored version, which was checked when it was new). */
+/* Compiles one text. Problems are added to the report (file, pointer, sentence); Returns NULL if
+ * the template has an error. catalog: tools must exist there and constant inputs must fit; NULL:
+ * tools are not checked (a stored version, which was checked when it was new). */
 struct flow_template *flow_template_compile(slice name, slice text, const struct catalog *catalog,
                                             struct catalog_report *report) MUST_CHECK;
 /* {key, name, description, input_schema, steps}: what a client needs to start it and to know what
@@ -131,9 +132,10 @@ void flow_template_unref(struct flow_template *tmpl);
 slice flow_step_title(const struct flow_step_def *step, const struct catalog *catalog,
                       struct arena *arena);
 
-/* The built-in templates (contrib/templates, compiled in), then every *.json of dir/templates
- * (dir: --catalog; NULL for none). A later template replaces an earlier one with the same key.
- * NULL: see the report. A template whose tools the catalog lacks is an error, as in the catalog. */
+/* The built-in templates (contrib/templates, compiled in), then every *.json of dir/templates (dir:
+ * --catalog; NULL for none). A later template replaces an earlier one with the same key. Returns
+ * NULL with the reason in the report on failure. A template whose tools the catalog lacks is an
+ * error, as in the catalog. */
 struct flow_template_set {
     struct flow_template **items; /* sorted by key */
     size_t count;
@@ -145,7 +147,7 @@ struct flow_template_set *flow_template_set_load(const char *dir, const struct c
 void flow_template_set_free(struct flow_template_set *set);
 /* NULL: unknown. Borrowed. */
 struct flow_template *flow_template_set_find(const struct flow_template_set *set, slice key);
-/* The nearest key to an unknown key, SLICE_NONE if none is near. Borrowed. */
+/* Returns the nearest key to an unknown key, borrowed from the set; SLICE_NONE if none is near. */
 slice flow_template_set_nearest(const struct flow_template_set *set, slice key);
 
 #endif

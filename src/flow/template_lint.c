@@ -15,9 +15,9 @@ struct lint {
     size_t index;
     const char *member;      /* the step's member that is being checked */
     slice where;             /* inside it; a JSON Pointer */
-    bool sees_item;          /* item and index may be named */
+    bool sees_item;          /* the expression may name item and index */
     bool reads_before;       /* the `before.now` expression under check reads `before` */
-    const struct json *sent; /* the step's input, as in the file */
+    const struct json *sent; /* the step's input, as written in the file */
 };
 
 PRINTF_LIKE(2, 3) static void complain(const struct lint *lint, const char *fmt, ...)
@@ -132,7 +132,7 @@ static void check_expr(struct lint *lint, const char *member, const struct expr 
 
 /* ---- before ---- */
 
-/* The present values come from the named step, and `item` only selects. */
+/* Checks a path of `now`: the present values come from the named step, and `item` only selects. */
 static bool on_now_path(void *user, const slice *names, size_t count)
 {
     struct lint *lint = user;
@@ -157,7 +157,7 @@ static bool on_now(void *user, const struct expr *expr, slice where)
     return true;
 }
 
-/* The new values come from the call's input. */
+/* Checks a path of `then`: the new values come from the call's input. */
 static bool on_then_path(void *user, const slice *names, size_t count)
 {
     struct lint *lint = user;
@@ -176,7 +176,7 @@ static bool on_then(void *user, const struct expr *expr, slice where)
     return true;
 }
 
-/* A property that was not read would be shown as empty. */
+/* Checks that each property is read, since a property that was not read would be shown as empty. */
 static void check_properties(const struct lint *lint)
 {
     const struct json *before = JSON_GET(lint->reader->object, "before");
@@ -239,7 +239,7 @@ void template_lint_step(struct reader *r, struct flow_template *tmpl, size_t ind
         check_before(&lint);
 }
 
-/* No step has run at that time: index 0. */
+/* The title is made before any step has run, so it is checked as if for step 0. */
 void template_lint_title(struct reader *r, struct flow_template *tmpl)
 {
     struct flow_step_def none = {.key = SLICE_NONE};

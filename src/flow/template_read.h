@@ -16,7 +16,7 @@ enum {
     FLOW_LABEL_CHARS_MAX = 80,
 };
 
-/* The index of the step with that key, -1 if there is none. */
+/* Returns the index of the step with that key, -1 if there is none. */
 ptrdiff_t template_find_step(const struct flow_template *tmpl, slice key);
 
 /* Reads one item of "steps" into tmpl->steps[index]; earlier steps are complete. */
@@ -37,8 +37,8 @@ void template_check_tool(struct reader *r, struct flow_template *tmpl,
                          const struct flow_step_def *step, const struct catalog *catalog,
                          const struct json *input);
 
-/* The value of a template without placeholders. false: it has some, or it cannot be evaluated,
- * which is reported. */
+/* Sets *value to the value of a template without placeholders. Returns false if it has
+ * placeholders, or if it cannot be evaluated, which is reported. */
 bool template_constant(struct reader *r, const char *name, const struct expr_template *tmpl,
                        struct json *value);
 

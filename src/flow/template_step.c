@@ -32,7 +32,7 @@ static const struct expr_template *read_required(struct reader *r, const char *n
     return reader_template(r, name);
 }
 
-/* Seconds: a number, or a template that yields one. */
+/* Reads a duration in seconds: a number, or a template that yields one. */
 static const struct expr_template *read_duration(struct reader *r, const char *name)
 {
     const struct expr_template *tmpl = reader_template(r, name);
@@ -97,7 +97,7 @@ static void read_confirm(struct reader *r, const struct flow_template *tmpl,
         reader_error(r, "confirmed_by", "must be \"approval:STEP\" or \"start\"");
 }
 
-/* One of `now` and `then`: an object, or one `${...}` that yields one. */
+/* Reads `now` or `then`: an object, or one `${...}` that yields an object. */
 static const struct expr_template *read_properties(struct reader *r, const char *name)
 {
     const struct json *value = json_get(r->object, slice_cstr(name));
@@ -139,7 +139,8 @@ static void read_before(struct reader *parent, const struct flow_template *tmpl,
     }
 }
 
-/* An object, or one `${...}` that yields one. Without it the tool gets {}. */
+/* Reads the call's input: an object, or one `${...}` that yields an object. Without it the tool
+ * gets {}. */
 static const struct expr_template *read_call_input(struct reader *r)
 {
     static const struct json none = {.type = JSON_OBJECT};
@@ -234,7 +235,7 @@ void template_read_step(struct reader *parent, struct reader_path *path, const s
     step->when = reader_expr(&r, "when");
     if (!json_get(object, SLICE("type")))
         reader_error(&r, NULL, "member \"type\" is missing");
-    if (type < 0) /* without a type it is unknown which members are allowed: no errors about them */
+    if (type < 0) /* without a type it is unknown which members are allowed, so none is reported */
         return;
     step->type = (enum flow_step_type)type;
     if (step->type != FLOW_APPROVAL)

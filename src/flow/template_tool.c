@@ -62,7 +62,7 @@ static void check_constants(struct reader *r, const struct catalog_action *actio
     }
 }
 
-/* The result of a write does not show the state before it. */
+/* Checks that `before` names a read: the result of a write does not show the state before it. */
 static void check_before_reads(struct reader *r, const struct flow_template *tmpl,
                                const struct flow_step_def *step, const struct catalog *catalog)
 {
@@ -97,7 +97,8 @@ void template_check_tool(struct reader *r, struct flow_template *tmpl,
     check_before_reads(r, tmpl, step, catalog);
     if (!input)
         input = &none;
-    if (input->type != JSON_OBJECT) /* one ${...}: its members are known only when it runs */
+    /* the input is one ${...}: its members are known only when the step runs */
+    if (input->type != JSON_OBJECT)
         return;
     check_names(r, action, input);
     check_constants(r, action, input);

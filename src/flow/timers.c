@@ -59,7 +59,8 @@ static void swap(struct flow_ref *a, struct flow_ref *b)
     *b = held_ref;
 }
 
-/* false: full, or out of memory. The flow is then found once it is overdue. */
+/* Returns false if the heap is full, or if out of memory. The flow is then found once it is
+ * overdue. */
 static bool push(struct flow_timers *timers, const struct flow_ref *ref)
 {
     if (timers->count == timers->cap) {
@@ -152,7 +153,7 @@ void flow_timers_arm(struct flow_timers *timers, const struct flow *flow)
                            .id = flow->id,
                            .rev = flow->rev,
                            .wake_at = flow_due_at(flow)};
-    ASSERT(ref.wake_at != 0); /* otherwise the flow only waits for a person */
+    ASSERT(ref.wake_at != 0); /* a flow that only waits for a person has no timer */
     if (timers->is_stopped || ref.wake_at > timers->horizon || !push(timers, &ref))
         return;
     if (timers->heap[0].wake_at == ref.wake_at)
@@ -223,8 +224,9 @@ static void mark_truncated(struct flow_timers *timers)
     timers->horizon = timers->page_at - uuid_is_nil(timers->page_id);
 }
 
-/* false: the heap is full. The position advances with each flow that is in the heap or runs here.
- */
+/* Returns false if the heap is full. The position advances with each flow that is in the heap or
+ * runs here.
+ * */
 static bool push_page(struct flow_timers *timers, const struct flow_ref *refs, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

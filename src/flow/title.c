@@ -15,9 +15,9 @@ enum {
     TITLE_BUILT_BYTES_MAX = 64 * 1024,
 };
 
-/* Control characters and white space become one blank, direction marks are omitted. Truncated to
- * FLOW_TITLE_CHARS_MAX characters, the last of which is then an ellipsis. SLICE_NONE: nothing is
- * left, or out of memory. */
+/* Cleans a title: control characters and white space become one blank, direction marks are omitted.
+ * Truncated to FLOW_TITLE_CHARS_MAX characters, the last of which is then an ellipsis. Returns
+ * SLICE_NONE if nothing is left, or if out of memory. */
 static slice clean(slice text, struct arena *arena)
 {
     char *to = arena_alloc_text(arena, text.len + sizeof("\u2026"));
@@ -85,7 +85,7 @@ void flow_title_begin(struct flow_run *run)
 
 /* ---- steps ---- */
 
-/* "create_tasks" is "Create tasks". */
+/* Turns a key into words: "create_tasks" becomes "Create tasks". */
 static slice words_of(slice key, struct arena *arena)
 {
     char *words = arena_alloc_text(arena, key.len + 1);

@@ -23,7 +23,7 @@ void flow_trace_begin(struct flow_run *run, const struct trace_context *parent)
         text = trace_text(trace, &run->op.arena);
     }
     if (!text.ptr)
-        return; /* no memory: the flow continues untraced */
+        return; /* out of memory: the flow continues untraced */
     trace->state = trace->state.len > 0 ? slice_from(text, TRACE_PARENT_LEN + 1) : SLICE_NONE;
     run->trace = trace;
     run->whole.trace = text;

@@ -42,12 +42,13 @@ static void put_context(struct json_writer *w, const struct flow_template *tmpl,
     json_close(w, '}');
 }
 
-/* steps: for the context. */
+/* Writes the flow's record. steps: the finished attempts, whose outputs are the context. */
 static void put_record(struct json_writer *w, const struct flow *flow, slice title, slice input,
                        const struct flow_step *steps, size_t count,
                        const struct flow_template *tmpl, enum flow_view_kind kind)
 {
-    bool is_bare = kind == FLOW_VIEW_BARE; /* the title has parts of the input */
+    /* a bare record omits the title, which has parts of the input */
+    bool is_bare = kind == FLOW_VIEW_BARE;
     json_open(w, '{');
     json_member_uuid(w, "id", flow->id);
     json_member_i64(w, "rev", flow->rev);
@@ -93,7 +94,7 @@ static const char *current_status(const struct step_view *step, const struct flo
         return flow->is_begun || flow->attempt > 0 ? "running" : "pending";
     case FLOW_WAITING:
         return "waiting";
-    case FLOW_COMPLETED: /* the last step, and its condition was false */
+    case FLOW_COMPLETED: /* this is the last step, and its condition was false */
         return "skipped";
     case FLOW_FAILED:
         return "failed";
@@ -123,7 +124,7 @@ static bool shows_error(const struct step_view *step, const struct flow *flow)
     return step->last && (strcmp(step->status, "failed") == 0 || waits_for_retry);
 }
 
-/* The code and whether a retry helps, without the texts: an app may have written them. */
+/* Writes the code and whether a retry helps, without the texts, which an app may have written. */
 static void put_bare_error(struct json_writer *w, slice text)
 {
     static const char *const facts[] = {"code", "retryable", "retry_after", "outcome"};

@@ -27,7 +27,7 @@ struct flow_view {
     char room[];
 };
 
-/* NULL: too large, or out of memory. */
+/* Returns NULL if the view is too large, or if out of memory. */
 struct flow_view *flow_view_new(struct loop *loop, const struct flow_whole *whole,
                                 const struct flow_template *tmpl) MUST_CHECK;
 struct flow_view *flow_view_ref(struct flow_view *view);
@@ -37,11 +37,11 @@ void flow_view_unref(struct flow_view *view);
 /* Whether the flow will not continue by itself. It may be resumable. */
 bool flow_view_has_ended(const struct flow_view *view);
 
-/* NULL: out of memory. */
+/* Returns NULL if out of memory. */
 struct flow_view_cache *flow_view_cache_new(void) MUST_CHECK;
 void flow_view_cache_free(struct flow_view_cache *set);
-/* The cached view of this account's flow; its revision may be an earlier one. Borrowed. NULL:
- * none. */
+/* Returns the cached view of this account's flow, borrowed; NULL if there is none. Its revision may
+ * be an earlier one. */
 struct flow_view *flow_view_cache_find(struct flow_view_cache *set, struct uuid account_id,
                                        struct uuid flow_id);
 /* Replaces the cached view of the same flow; takes its own reference. A view that is too large,

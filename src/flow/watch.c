@@ -54,7 +54,8 @@ struct rev_poll_item {
 
 struct rev_poll {
     struct op op;
-    struct flow_watches *watches; /* NULL: freed before the pool had drained the queries */
+    /* NULL: the watches were freed before the pool had drained the queries */
+    struct flow_watches *watches;
     struct rev_poll_item *items;
     size_t count;
 };
@@ -203,7 +204,8 @@ static enum op_result step_polled(struct op *op)
             continue;
         }
         if (status == ERR_NOTFOUND)
-            news.rev = INT64_MAX;                   /* past its retention: all its watches end */
+            /* the flow was deleted after its retention: all its watches end */
+            news.rev = INT64_MAX;
         if (status == OK || status == ERR_NOTFOUND) /* otherwise the next poll tries again */
             notify_flow(poll->watches, &poll->items[i].key, &news);
     }
@@ -249,7 +251,7 @@ static void on_due(struct timer *timer)
 
 /* ---- watches ---- */
 
-/* NULL: out of memory, or too many entries. */
+/* Returns NULL if out of memory, or if there are too many entries. */
 static struct watched *find_or_make(struct flow_watches *watches, const struct flow_watch *watch)
 {
     const struct watch_key key = {watch->account_id, watch->flow_id};

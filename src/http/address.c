@@ -90,7 +90,7 @@ static bool is_isatap(const uint8_t *a)
     return (a[8] & 0xfd) == 0 && a[9] == 0 && a[10] == 0x5e && a[11] == 0xfe;
 }
 
-/* The bytes of the address in network order, and their number; 0 for another family. */
+/* Sets *bytes to the address in network order and returns its length; 0 for another family. */
 static size_t address_bytes(const struct sockaddr *address, const uint8_t **bytes)
 {
     if (address->sa_family == AF_INET) {
@@ -173,8 +173,9 @@ slice address_format(const struct sockaddr *address, char out[ADDRESS_TEXT_MAX])
 
 struct rule {
     bool is_network;
-    uint16_t port;               /* hosts only; 0: any */
-    struct ip_network ip;        /* also that of a literal host; len is 0 for a name */
+    uint16_t port; /* hosts only; 0: any */
+    /* the network, or the address of a literal host; len is 0 for a name */
+    struct ip_network ip;
     char host[URL_HOST_MAX + 1]; /* names only */
 };
 
@@ -196,7 +197,7 @@ void address_policy_free(struct address_policy *policy)
     mem_free(policy);
 }
 
-/* Lower case, without a trailing dot, so that equal hosts compare equal. */
+/* Writes the host in lower case, without a trailing dot, so that equal hosts compare equal. */
 static size_t host_normalize(slice host, char out[URL_HOST_MAX + 1])
 {
     if (host.len && host.ptr[host.len - 1] == '.')
@@ -324,8 +325,9 @@ int address_policy_refuse(slice host, struct err *err)
 
 /* ---- lists of proxies ---- */
 
-/* Also for an IPv4-mapped address, 4 bytes (::ffff:0:0/96, RFC 4291 2.5.5.2): a dual-stack socket
- * reports an IPv4 peer in this form, and the operator writes it as IPv4. */
+/* Like address_bytes, but gives the 4 bytes of an IPv4-mapped address (::ffff:0:0/96, RFC 4291
+ * 2.5.5.2): a dual-stack socket reports an IPv4 peer in this form, and the operator writes it as
+ * IPv4. */
 static size_t plain_bytes(const struct sockaddr *address, const uint8_t **bytes)
 {
     static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
@@ -359,7 +361,7 @@ void address_plain(const struct sockaddr_storage *address, struct sockaddr_stora
         ip_sockaddr(bytes, len, 0, out);
 }
 
-/* The part before a port. */
+/* Returns the text without its port. */
 static slice without_port(slice text)
 {
     ptrdiff_t end = slice_find_char(text, ']'), colon = slice_find_char(text, ':');

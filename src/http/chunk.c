@@ -31,8 +31,8 @@ enum chunk_state {
 
 void http_chunk_scan_init(struct http_chunk_scan *scan, uint64_t body_bytes_max)
 {
-    /* Proportional to the largest body allowed, for large bodies in small chunks; the fixed part
-     * is for small limits. */
+    /* The limit on overhead is proportional to the largest body allowed, for large bodies in small
+     * chunks; its fixed part is for small limits. */
     uint64_t share = body_bytes_max / 4;
     *scan = (struct http_chunk_scan){
         .body_bytes_max = body_bytes_max,
@@ -65,8 +65,8 @@ static enum http_scan scan_size(struct http_chunk_scan *scan, unsigned char c)
     }
     if (scan->digits == 0 || (c != '\r' && c != ';'))
         return refuse_chunk(scan, 400, "a chunk size is not a number");
-    /* Checked when it is announced, before a byte of it is read. The subtraction cannot wrap:
-     * body_bytes never exceeds its maximum. */
+    /* A chunk is checked when it is announced, before a byte of it is read. The subtraction cannot
+     * wrap: body_bytes never exceeds its maximum. */
     if (scan->chunk_left > scan->body_bytes_max - scan->body_bytes)
         return refuse_chunk(scan, 413, "the body is too large");
     scan->body_bytes += scan->chunk_left;
@@ -74,7 +74,7 @@ static enum http_scan scan_size(struct http_chunk_scan *scan, unsigned char c)
     return enter_chunk_state(scan, c == ';' ? IN_EXT : AFTER_SIZE_CR);
 }
 
-/* Text of an extension or a trailer's value. */
+/* Reads the text of an extension or of a trailer's value. */
 static enum http_scan scan_text(struct http_chunk_scan *scan, unsigned char c, uint32_t bytes_max,
                                 enum chunk_state after_cr)
 {

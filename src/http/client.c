@@ -128,7 +128,7 @@ static void client_free(struct loop_garbage *garbage)
 
 void client_unref(struct http_client *client)
 {
-    /* Freed at the bottom of the turn: functions up the stack still use the client. */
+    /* The client is freed at the bottom of the turn: functions up the stack still use it. */
     ASSERT(client->refs > 0);
     if (--client->refs > 0)
         return;
@@ -277,7 +277,7 @@ static struct http_origin *origin_new(struct http_client *client, const struct u
     return origin;
 }
 
-/* NULL: out of memory, or the tenant or all tenants together use too many origins. */
+/* Returns NULL if out of memory, or if the tenant or all tenants together use too many origins. */
 /* The key is built on the stack with room for "!", so that finding an origin costs no
  * allocation. */
 static struct http_origin *origin_get(struct http_client *client, const struct url *url,
@@ -340,7 +340,7 @@ static struct http_origin *call_detach(struct http_call *call)
     return origin;
 }
 
-/* Neither path nor query: either may contain a token. */
+/* Logs neither path nor query, since either may contain a token. */
 static void log_call(const struct http_call *call)
 {
     op_log(call->owner, op_log_level(call->owner), "outbound call",
@@ -365,7 +365,8 @@ void call_finish(struct http_call *call, enum http_call_result result)
      * that it calls. */
     loop_task_queue(client->loop, &call->ended);
     client_count_changed(client);
-    /* A slot is free. The origin still exists: call_detach does not free it, but slot_serve may. */
+    /* A slot is free now. The origin still exists: call_detach does not free it, but slot_serve
+     * may. */
     if (origin)
         slot_serve(origin);
 }

@@ -46,18 +46,19 @@
 struct http_client_config {
     struct dns_resolver *resolver; /* borrowed, outlives the client */
     struct address_policy *policy; /* borrowed, may be NULL */
-    slice proxy;                   /* its URL, http://[user:password@]host:port; "": none */
-    struct tls_context *tls;       /* counted; NULL: https calls end with HTTP_CALL_TLS */
-    slice user_agent;              /* copied; "sluice" */
-    size_t calls_per_origin;       /* in flight at once, 64 */
-    size_t share_of_origin;        /* maximum for one tenant, seven eighths; equal to the limit:
-                                    * no share */
-    size_t share_of_all;           /* the same share of connections_max */
-    size_t waiting_max;            /* per tenant and origin, 256; more end with OVERLOADED */
-    unsigned waiting_ms;           /* longest wait for a slot, 5000 */
-    size_t idle_per_origin;        /* connections kept, 16 */
-    size_t connections_max;        /* total, 1024; idle connections are closed for new calls */
-    size_t origins_max;            /* 4096; unused origins are freed; shared like slots */
+    slice proxy;                   /* the proxy's URL, http://[user:password@]host:port; "": none */
+    /* a counted reference; NULL: https calls end with HTTP_CALL_TLS */
+    struct tls_context *tls;
+    slice user_agent;        /* copied; "sluice" */
+    size_t calls_per_origin; /* in flight at once, 64 */
+    size_t share_of_origin;  /* maximum for one tenant, seven eighths; equal to the limit:
+                              * no share */
+    size_t share_of_all;     /* the maximum for one tenant of connections_max; same default */
+    size_t waiting_max;      /* per tenant and origin, 256; more end with OVERLOADED */
+    unsigned waiting_ms;     /* longest wait for a slot, 5000 */
+    size_t idle_per_origin;  /* connections kept, 16 */
+    size_t connections_max;  /* total, 1024; idle connections are closed for new calls */
+    size_t origins_max;      /* 4096; unused origins are freed; shared like slots */
     unsigned idle_ms; /* an unused connection is closed after this, 30000; or earlier by the peer's
                          Keep-Alive: timeout */
     unsigned write_reuse_ms;   /* a call that is not idempotent uses no connection that was idle for
@@ -66,7 +67,8 @@ struct http_client_config {
     unsigned first_byte_ms;    /* from the last byte sent to the first received, 30000 */
     unsigned between_bytes_ms; /* longest silence inside a reply, 15000 */
     size_t response_bytes_max; /* body, 8 MiB */
-    bool is_apart;             /* makes no calls to apps, so the metrics of such calls exclude it */
+    /* this client makes no calls to apps, so the metrics of such calls exclude it */
+    bool is_apart;
 };
 
 enum {
@@ -90,9 +92,10 @@ void http_client_free(struct http_client *client);
 /* For a reload: connections made under the former context are closed when they become idle. */
 void http_client_tls_set(struct http_client *client, struct tls_context *tls);
 /* For operators only: requests for origin ("https://gmail.googleapis.com") go to target
- * ("https://127.0.0.1:9443"; a path in it precedes the request's own). The Host header remains
- * the original authority; SNI and the certificate check use the target's host, since that server
- * replies. The target's address is always allowed. Copies. ERR_SYNTAX, ERR_LIMIT. */
+ * ("https://127.0.0.1:9443"; a path in it precedes the request's own). The Host header remains the
+ * original authority; SNI and the certificate check use the target's host, since that server
+ * replies. The target's address is always allowed. The texts are copied. Returns ERR_SYNTAX or
+ * ERR_LIMIT. */
 int http_client_override(struct http_client *client, slice origin, slice target,
                          struct err *err) MUST_CHECK;
 
@@ -114,7 +117,8 @@ enum http_call_result {
     HTTP_CALL_RESET,           /* the connection ended before the reply was complete */
     HTTP_CALL_PROTOCOL,        /* not an HTTP/1.1 reply that can be trusted */
     HTTP_CALL_TOO_LARGE,       /* status, headers and the beginning of the body are available */
-    HTTP_CALL_OVERLOADED,      /* own limits: full queue, long wait, descriptors, memory */
+    /* this client's own limits: full queue, long wait, descriptors, memory */
+    HTTP_CALL_OVERLOADED,
     HTTP_CALL_UNSENT,  /* the caller's may_send returned false; nothing of the call was sent */
     HTTP_CALL_INVALID, /* set by callers if http_call_start refused the request */
     HTTP_CALL_CANCELLED,
@@ -138,10 +142,10 @@ struct http_call {
     size_t body_part_count;  /* 0: no body (Content-Length: 0 for POST, PUT, PATCH) */
     unsigned attempt;        /* logged: the number of this attempt, from 1 */
     bool is_idempotent;      /* may be sent twice: a read, or a write with a provider's key */
-    /* NULL: always. Called right before the first byte is sent: after the wait for a slot and
-     * the handshake, and again before a resend. false: the call ends with UNSENT, and its
-     * connection stays in the pool; or with RESET, if a first attempt has sent something. It
-     * must not touch the call. */
+    /* NULL: always. Called right before the first byte is sent: after the wait for a slot and the
+     * handshake, and again before a resend. If it returns false, the call ends with UNSENT, and its
+     * connection stays in the pool; or with RESET, if a first attempt has sent something. It must
+     * not touch the call. */
     bool (*may_send)(const struct http_call *call);
     uint64_t deadline_ns; /* deadline for all phases together, loop clock; 0: only the deadlines of
                              the phases */
@@ -187,11 +191,11 @@ struct http_call {
  * header that may not be sent), ERR_NOMEM. */
 int http_call_start(struct http_client *client, struct http_call *call,
                     struct op *owner) MUST_CHECK;
-/* Ends the call with CANCELLED; the hold is released in the next drain. A connection that it
- * uses is closed. Harmless if the call is not under way, but the struct must have been zeroed. */
+/* Ends the call with CANCELLED; the hold is released in the next drain. A connection that it uses
+ * is closed. Does nothing if the call is not under way, but the struct must have been zeroed. */
 void http_call_cancel(struct http_call *call);
 bool http_call_is_active(const struct http_call *call);
-/* The first response header of that name, SLICE_NONE if absent. */
+/* Returns the first response header of that name, SLICE_NONE if it is absent. */
 slice http_call_header(const struct http_call *call, slice name);
 
 #endif

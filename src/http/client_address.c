@@ -5,8 +5,8 @@
 #include "http/address.h"
 #include "http/server.h"
 
-/* Continues with the address that the last hop reported; true: it is a trusted proxy, too, so
- * the entry before it counts. */
+/* Continues with the address that the last hop reported. Returns whether it is a trusted proxy,
+ * too, so that the entry before it counts. */
 static bool take_hop(const struct address_policy *proxies, slice hop,
                      struct sockaddr_storage *client)
 {

@@ -146,7 +146,7 @@ struct http_connection *connection_take_idle(struct http_call *call)
 
 /* ---- a call's end on this connection ---- */
 
-/* The reply is complete. may_stay: no bytes followed it. */
+/* Called when the reply is complete. may_stay: no bytes followed it. */
 static void connection_succeed(struct http_connection *connection, bool may_stay)
 {
     struct http_call *call = connection->call;
@@ -179,7 +179,7 @@ static bool may_resend(const struct http_connection *connection)
            (call->is_idempotent || !call->is_any_byte_sent);
 }
 
-/* The connection ended during the call. why->code may be OK: a plain FIN. */
+/* Called when the connection has ended during the call. why->code may be OK: a plain FIN. */
 static void connection_fail(struct http_connection *connection, const struct err *why)
 {
     struct http_call *call = connection->call;
@@ -255,8 +255,9 @@ static void connection_send_more(struct http_connection *connection)
         int code = stream_write(connection->stream, parts, count);
         if (code == OK)
             continue;
-        ASSERT(code == ERR_CLOSED); /* the queue was empty, the piece is below its limit */
-        return;                     /* on_closed or a reply will have the reason */
+        /* ERR_LIMIT is impossible: the queue was empty, and the piece is below its limit */
+        ASSERT(code == ERR_CLOSED);
+        return; /* on_closed or a reply will have the reason */
     }
     /* The sending of a long body is split over turns, or one upload would hold up every other
      * connection of the loop. */
@@ -284,7 +285,7 @@ static int connection_send_head(struct http_connection *connection)
     return code;
 }
 
-/* The caller no longer wants the request sent. The connection is unused. */
+/* Called if the caller no longer wants the request sent. The connection is unused. */
 static void connection_keep_back(struct http_connection *connection, struct http_call *call)
 {
     connection_go_idle(connection);
@@ -419,7 +420,7 @@ static void on_closed(struct stream *stream, void *owner, const struct err *why)
     struct http_connection *connection = owner;
     struct http_client *client = connection->client;
     struct http_origin *origin = connection->origin;
-    if (connection->stream) { /* not closed by this side */
+    if (connection->stream) { /* this side did not close it */
         connection->stream = NULL;
         connection_leave_idle(connection);
         loop_task_cancel(&connection->send_more);
@@ -432,7 +433,7 @@ static void on_closed(struct stream *stream, void *owner, const struct err *why)
     mem_free(connection);
     origin->connection_count--;
     origin_collect(origin);
-    /* Last: it may free the client if this was the last connection. */
+    /* This comes last: it may free the client if this was the last connection. */
     client_unref(client);
 }
 

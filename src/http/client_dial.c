@@ -30,7 +30,7 @@ struct http_dial {
     struct op op; /* first member */
     struct http_client *client;
     struct http_origin *origin;
-    struct http_call *call; /* NULL once it has ended */
+    struct http_call *call; /* NULL once the call has ended */
     struct dns_query query; /* resolves the host to connect to: the proxy's, if there is one */
     size_t address_index;
     struct dns_addresses targets; /* the addresses of a proxied origin */
@@ -70,7 +70,7 @@ static enum op_result dial_failed(struct http_dial *dial, enum http_call_result 
 
 static void dial_wake(struct http_dial *dial)
 {
-    /* Both a timer and a close may end a wait; only the first finds the hold. */
+    /* Both the timer and a close may end a wait; only the first of them finds the hold. */
     timer_stop(&dial->attempt);
     if (!dial->is_held)
         return;
@@ -240,7 +240,8 @@ static void on_attempt_due(struct timer *timer)
     dial_close_stream(dial);
 }
 
-/* The share of one address; the last address gets all that the call's own timer leaves. */
+/* Sets the timer to the share of one address; the last address gets all that the call's own timer
+ * leaves. */
 static void dial_arm_attempt(struct http_dial *dial)
 {
     /* Divided by the number of addresses left, including this one: of three addresses the first
@@ -307,8 +308,8 @@ static enum op_result step_address(struct op *op)
     const struct http_origin *origin = dial->origin;
     if (dial->address_index == dial->query.address_count)
         return dial_failed(dial, dial->result);
-    /* Taken before it is tried: each jump back here gets the next address, so the loop ends
-     * after address_count rounds. */
+    /* The address is taken before it is tried: each jump back here gets the next address, so the
+     * loop ends after address_count rounds. */
     struct sockaddr_storage *address = &dial->query.addresses[dial->address_index++];
     struct sockaddr *generic = (struct sockaddr *)address;
     set_port(address, origin->is_proxied ? proxy_port(dial->client->proxy) : origin->port);
@@ -317,7 +318,7 @@ static enum op_result step_address(struct op *op)
     dial->result = origin->is_proxied ? HTTP_CALL_PROXY : HTTP_CALL_CONNECT;
     address_format(generic, dial->remote);
     dial->why.code = OK;
-    /* plus the bytes that TLS adds to CLIENT_STREAM_QUEUE */
+    /* twice the queue, for the bytes that TLS adds to CLIENT_STREAM_QUEUE */
     dial->stream =
         tcp_connect(op->loop, generic, CLIENT_STREAM_QUEUE * 2, &dial_events, dial, &dial->why);
     if (!dial->stream) /* no descriptor, no memory */
@@ -329,7 +330,7 @@ static enum op_result step_address(struct op *op)
     return OP_WAIT;
 }
 
-/* STEP_SECURED handles its end. */
+/* Starts the handshake; STEP_SECURED handles its end. */
 static enum op_result start_tls(struct http_dial *dial)
 {
     /* The name of the URL, not the address: SNI and the certificate are checked against it (RFC
@@ -358,7 +359,7 @@ static enum op_result start_tunnel(struct http_dial *dial)
     stream_read_start(dial->stream);
     dial_arm_attempt(dial);
     if (proxy_ask(dial->client->proxy, dial->stream, dial->target) != OK)
-        dial_close_stream(dial); /* its on_closed has the reason */
+        dial_close_stream(dial); /* the stream's on_closed has the reason */
     return OP_WAIT;
 }
 
@@ -482,7 +483,7 @@ static void on_end(struct op *op, enum op_end end)
     /* stream may be NULL after the last step succeeded: the peer closed in between. */
     if (call && end == OP_ENDED_DONE && dial->stream) {
         dial_hand_over(dial);
-    } else if (call) { /* OP_DONE without a stream: it closed after the last step */
+    } else if (call) { /* OP_ENDED_DONE without a stream: the stream closed after the last step */
         call->err = dial->why;
         if (call->err.code == OK)
             err_set(&call->err, ERR_CLOSED, "%.*s closed the new connection",

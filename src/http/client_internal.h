@@ -97,7 +97,7 @@ struct http_origin {
     struct list idle; /* connections, least recently used first */
     struct list ring; /* queues with calls that wait for a slot here, the next first */
     size_t idle_count, slot_count, queue_count, connection_count, dial_count;
-    size_t pins; /* functions that still use it */
+    size_t pins; /* functions that still use the origin */
 };
 
 struct queue_key {
@@ -131,8 +131,9 @@ struct http_response {
     char *body; /* in the owner's arena, if the length is known */
     size_t body_cap;
     size_t bytes_paid,
-        bytes_wanted;      /* body bytes for which memory is reserved, and for which it waits */
-    struct buf body_buf;   /* if it is not known */
+        /* body bytes for which memory is reserved, and for which the reply waits */
+        bytes_wanted;
+    struct buf body_buf;   /* if the length is not known */
     unsigned keep_alive_s; /* from the peer's Keep-Alive, 0: none */
 };
 
@@ -150,7 +151,7 @@ struct http_connection {
     char remote[ADDRESS_TEXT_MAX];
     size_t part_index, part_offset; /* position in the call's body up to which it has been sent */
     struct http_response response;
-    struct budget_wait memory; /* the wait for more */
+    struct budget_wait memory; /* the wait for more memory */
 };
 
 /* ---- client.c: calls and origins ---- */
@@ -174,7 +175,7 @@ void slot_init(struct http_client *client);
 void slot_deinit(struct http_client *client);
 /* Whether this tenant may use one more origin that no other tenant uses. */
 bool slot_allows_origin(struct http_client *client, struct uuid key);
-/* true: the call has its slot. Otherwise it waits, or has ended with OVERLOADED. */
+/* Returns whether the call has its slot. Otherwise it waits, or has ended with OVERLOADED. */
 bool slot_ask(struct http_call *call, struct http_origin *origin);
 /* Releases the call's slots, or removes the call from its queue; call slot_serve for the origin
  * afterwards. */
@@ -182,20 +183,21 @@ void slot_leave(struct http_call *call);
 /* Assigns the next calls when a slot in the origin is free, and possibly one in the client. The
  * origin may be freed after this. */
 void slot_serve(struct http_origin *origin);
-/* For the end of a connection or dial that has no call; serves in the next drain. */
+/* To be called when a connection or dial without a call ends; serves waiting calls in the next
+ * drain. */
 void slot_room_came(struct http_client *client);
 
 /* ---- client_request.c ---- */
 
-/* Checks everything that is sent. */
+/* Checks all texts of the call that will be sent. */
 int request_check(struct http_call *call) MUST_CHECK;
-/* Returns the head, in client->head; NULL ptr: out of memory. The caller calls request_wipe. */
+/* Returns the head, in client->head; SLICE_NONE if out of memory. The caller calls request_wipe. */
 slice request_head(struct http_call *call);
 void request_wipe(struct http_client *client);
 
 /* ---- client_dial.c ---- */
 
-/* NULL: out of memory. */
+/* Returns NULL if out of memory. */
 struct http_dial *dial_start(struct http_call *call) MUST_CHECK;
 /* Called when the call has ended; the dial then ends without it. */
 void dial_abandon(struct http_dial *dial);
@@ -204,43 +206,44 @@ bool dial_waits_for_proxy(const struct http_dial *dial);
 
 /* ---- client_proxy.c ---- */
 
-/* ERR_SYNTAX with a sentence that follows the setting's name; *out is then NULL. */
+/* Returns ERR_SYNTAX with a sentence that follows the setting's name; *out is then NULL. */
 int proxy_new(slice text, struct http_proxy **out, struct err *err) MUST_CHECK;
 void proxy_free(struct http_proxy *proxy);
 slice proxy_host(const struct http_proxy *proxy);
 uint16_t proxy_port(const struct http_proxy *proxy);
-/* Writes CONNECT; target: "192.0.2.1:443". Returns what stream_write does. */
+/* Writes a CONNECT request; target: "192.0.2.1:443". Returns what stream_write does. */
 int proxy_ask(const struct http_proxy *proxy, struct stream *stream, const char *target) MUST_CHECK;
 bool proxy_is_head_whole(struct buf *head);
-/* Reads the proxy's reply, complete or not. ERR_SYNTAX: not an HTTP/1 head, or more bytes than a
- * head where the tunnel should begin. */
+/* Reads the proxy's reply, complete or not. Returns ERR_SYNTAX if it is not an HTTP/1 head, or more
+ * bytes than a head where the tunnel should begin. */
 int proxy_read_head(const struct buf *head, unsigned *status) MUST_CHECK;
 
 /* ---- client_connection.c ---- */
 
-/* Takes the stream over. NULL: out of memory, the stream stays the caller's. */
+/* Takes the stream over. Returns NULL if out of memory; the stream then stays the caller's. */
 struct http_connection *connection_new(struct http_origin *origin,
                                        struct stream *stream) MUST_CHECK;
-/* The most recently used idle connection that may carry this call, taken out of the idle lists. */
+/* Takes the most recently used idle connection that may carry this call out of the idle lists; NULL
+ * if there is none. */
 struct http_connection *connection_take_idle(struct http_call *call);
-/* Sends the call's request; false if the connection proved to be dead before a byte was sent,
- * and is closing. */
+/* Sends the call's request. Returns false if the connection proved to be dead before a byte was
+ * sent, and is closing. */
 bool connection_send(struct http_connection *connection, struct http_call *call);
-/* The call failed or was cancelled: the connection is no longer usable. */
+/* Closes the connection of a call that failed or was cancelled: it is no longer usable. */
 void connection_drop(struct http_connection *connection);
 void connection_close_idle(struct http_connection *connection);
-/* Makes room for one more connection if the limit is reached; false: all are busy. */
+/* Makes room for one more connection if the limit is reached; returns false if all are busy. */
 bool connection_make_room(struct http_client *client);
 
 /* ---- client_response.c ---- */
 
 void response_begin(struct http_connection *connection);
-/* true: the connection pauses until there is memory for more. */
+/* Returns whether the connection pauses until there is memory for more. */
 bool response_waits_for_memory(struct http_connection *connection) MUST_CHECK;
 /* Feeds bytes; afterwards is_complete or is_failed may be set. Returns how many bytes belong to
  * the reply. */
 size_t response_feed(struct http_connection *connection, slice bytes);
-/* The peer closed; true: the close was the reply's proper end. */
+/* Called when the peer has closed. Returns whether the close was the reply's proper end. */
 bool response_finish(struct http_connection *connection);
 /* Moves the body to the call and releases the scratch memory. */
 void response_end(struct http_connection *connection);

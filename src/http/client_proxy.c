@@ -18,7 +18,8 @@ struct http_proxy {
 
 enum { AUTHORIZATION_BYTES_MAX = 1024, REQUEST_BYTES_MAX = 2048, STATUS_LINE_BYTES_MIN = 12 };
 
-/* "user:password", each percent-encoded if necessary (RFC 3986 3.2.1). */
+/* Writes the header for "user:password", each of which is percent-encoded if necessary (RFC 3986
+ * 3.2.1). */
 static int put_authorization(struct buf *out, slice user_info)
 {
     struct buf plain;
@@ -46,7 +47,7 @@ int proxy_new(slice text, struct http_proxy **out, struct err *err)
     buf_init(&proxy->authorization, AUTHORIZATION_BYTES_MAX);
     slice rest = slice_from(text, scheme.len), user_info = SLICE_NONE;
     for (size_t i = rest.len; i > 0 && !user_info.ptr;
-         i--) /* the last @: a password may contain one */
+         i--) /* searches the last @, since a password may contain one */
         if (rest.ptr[i - 1] == '@') {
             user_info = slice_first(rest, i - 1);
             rest = slice_from(rest, i);

@@ -78,7 +78,7 @@ int request_check(struct http_call *call)
     return OK;
 }
 
-/* RFC 9110 8.6: these send Content-Length even without a body. */
+/* Whether a request with this method has Content-Length even without a body (RFC 9110 8.6). */
 static bool method_has_body(slice method)
 {
     return slice_eq_cstr(method, "POST") || slice_eq_cstr(method, "PUT") ||

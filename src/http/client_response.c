@@ -58,9 +58,9 @@ static struct budget_use *use_of(const struct http_connection *connection)
     return connection->call->owner->arena.use;
 }
 
-/* false: there is no memory for the body yet, so it is collected as if its length were unknown.
- * With a known length memory for all of it is taken at once; otherwise the reply could stop
- * halfway for lack of memory. */
+/* Returns false if there is no memory for the body yet; it is then collected as if its length were
+ * unknown. With a known length memory for all of it is taken at once; otherwise the reply could
+ * stop halfway for lack of memory. */
 static bool response_takes_body(struct http_connection *connection, size_t length)
 {
     struct http_response *response = &connection->response;
@@ -97,7 +97,7 @@ static void on_memory(struct budget_wait *wait)
 {
     struct http_connection *connection = CONTAINER_OF(wait, struct http_connection, memory);
     struct http_call *call = connection->call;
-    /* The wait has timed out, or its account is over its share; the reply cannot be finished. */
+    /* The wait has timed out, or the account is over its share: the reply cannot be finished. */
     if (!wait->is_taken) {
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_NOMEM,
                   "timed out waiting for memory for the reply of %.*s", SLICE_ARG(call->authority));
@@ -154,7 +154,8 @@ static void scratch_give(struct http_connection *connection)
     if (!scratch)
         return;
     if (scratch->text.len)
-        mem_wipe(scratch->text.ptr, scratch->text.len); /* Set-Cookie and the like */
+        /* the head may contain secrets, such as Set-Cookie */
+        mem_wipe(scratch->text.ptr, scratch->text.len);
     buf_clear(&scratch->text);
     buf_clear(&scratch->fields);
     if (!client->spare_scratch) {
@@ -336,7 +337,7 @@ static int body_prepare(struct http_connection *connection, uint64_t length)
     return response->body ? 0 : refuse_response_memory(connection);
 }
 
-/* 100 to 199: the real reply follows. */
+/* Handles the statuses 100 to 199, after which the real reply follows. */
 static int on_interim(struct http_connection *connection, const llhttp_t *parser)
 {
     /* Bytes after a 101 are no longer HTTP (RFC 9110 15.2.2). */
@@ -435,7 +436,7 @@ void response_begin(struct http_connection *connection)
     buf_init(&response->body_buf, connection->call->response_bytes_max);
 }
 
-/* Bytes that are neither body nor a reasonable amount of framing. */
+/* Whether too many bytes of the reply are neither body nor a reasonable amount of framing. */
 static bool is_overhead_too_much(const struct http_response *response)
 {
     /* Many tiny chunks or endless extensions and trailers cost work and add no body. The size of

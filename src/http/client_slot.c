@@ -66,7 +66,7 @@ static void queue_collect(struct http_queue *queue)
     tenant_collect(tenant);
 }
 
-/* NULL: out of memory. */
+/* Returns NULL if out of memory. */
 static struct http_queue *tenant_queue_get(struct http_origin *origin, struct uuid key)
 {
     struct http_client *client = origin->client;
@@ -130,8 +130,9 @@ static void tenant_enqueue(struct http_tenant *tenant, struct http_call *call)
     keyed_join(&tenant->keyed, &tenant->client->ring, &call->wait_link);
 }
 
-/* The next queue, in turn, that may use another slot; NULL: none. A queue that may not use another
- * has several slots already, so few queues are skipped while any slot is free. */
+/* Returns the next queue, in turn, that may use another slot; NULL if there is none. A queue that
+ * may not use another has several slots already, so few queues are skipped while any slot is
+ * free. */
 static struct http_queue *queue_next(struct http_origin *origin)
 {
     /* A quick exit: without a free slot no queue may start a call, and this runs after every
@@ -278,8 +279,8 @@ static void on_serve_more(struct loop_task *task)
 
 void slot_room_came(struct http_client *client)
 {
-    /* Done in a task: the caller is freeing a dial or connection, and calls must not start
-     * inside that. */
+    /* The calls are served in a task: the caller is freeing a dial or connection, and calls must
+     * not start inside that. */
     if (!list_is_empty(&client->ring))
         loop_task_queue(client->loop, &client->serve_more);
 }

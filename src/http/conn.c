@@ -78,7 +78,7 @@ static void count_refused(unsigned status)
     metric_add(metric_series(&refused_metric, slice_cstr(label)), 1);
 }
 
-/* A reply without an exchange. */
+/* Sends a refusal without an exchange. */
 static void conn_refuse(struct http_conn *conn, struct http_problem problem)
 {
     char text[1024];
@@ -139,8 +139,8 @@ bool http_conn_flush(struct http_conn *conn, const slice *more, size_t count)
     size_t used = 0;
     bool is_good = is_alive(conn);
     conn->outbox_bytes = 0;
-    /* Taken out whether or not the connection is open: each exchange here holds a reference that
-     * must be released. */
+    /* The exchanges are taken out whether or not the connection is open: each holds a reference
+     * that must be released. */
     LIST_DRAIN(&conn->outbox, struct exchange, exchange, out_link) {
         parts[used++] = exchange->out_head;
         parts[used++] = exchange->out_body;
@@ -229,7 +229,7 @@ static bool is_blocked(struct http_conn *conn)
            stream_write_pending(conn->stream) + conn->outbox_bytes > CONN_PENDING_HIGH;
 }
 
-/* rest begins with the head, scan.bytes of which were read before. true: continue. */
+/* rest begins with the head, scan.bytes of which were read before. Returns whether to continue. */
 static bool take_head(struct http_conn *conn, slice rest, size_t *used)
 {
     /* Bytes of an incomplete head that were scanned before are not scanned again: a head that
@@ -259,7 +259,7 @@ static bool take_head(struct http_conn *conn, slice rest, size_t *used)
     return true;
 }
 
-/* true: continue (the body is complete, or refused). */
+/* Returns whether to continue: the body is complete, or refused. */
 static bool take_body(struct http_conn *conn, slice rest, size_t *used)
 {
     struct exchange *exchange = conn->exchange;
@@ -322,11 +322,12 @@ static void process_input(struct http_conn *conn)
     size_t used = conn_process(conn, buf_slice(&conn->input));
     buf_consume(&conn->input, used);
     if (conn->input.len == 0)
-        /* Otherwise ten thousand idle connections would each keep their largest pipeline. */
-        buf_deinit(&conn->input); /* an idle connection holds none */
+        /* Freed, since otherwise ten thousand idle connections would each keep the memory of their
+         * largest pipeline. */
+        buf_deinit(&conn->input); /* an idle connection holds no input buffer */
 }
 
-/* The client may have closed by now. */
+/* Handles the end of the client's input, if it has arrived. */
 static void take_eof(struct http_conn *conn)
 {
     conn->is_eof_due = false;
@@ -457,7 +458,7 @@ static void settle_input(struct http_conn *conn)
         loop_task_queue_next_turn(conn->server->loop, &conn->task);
 }
 
-/* The client sends no more, and nothing that it sent waits for an answer. */
+/* Ends the connection if the client sends no more, and nothing that it sent waits for an answer. */
 static void settle_eof(struct http_conn *conn)
 {
     /* Left-over input may still become requests, whose replies the client can read. */
@@ -479,7 +480,7 @@ static void conn_settle(struct http_conn *conn)
     if (!is_alive(conn))
         return;
     http_conn_note_progress(conn);
-    /* Bytes kept there will never be parsed. */
+    /* The bytes in the input buffer will never be parsed. */
     if (conn->state == CONN_LINGER && conn->input.len)
         buf_deinit(&conn->input);
     settle_input(conn);
@@ -526,8 +527,9 @@ static void on_read(struct stream *stream, void *owner, slice bytes)
     conn_settle(conn);
 }
 
-/* Handled as a task, since the time of tasks in a turn is bounded: ten thousand clients may end
- * at once. Requests before the end that can be answered at once have been answered by then. */
+/* The end is handled as a task, since the time of tasks in a turn is bounded: ten thousand clients
+ * may end at once. Requests before the end that can be answered at once have been answered by
+ * then. */
 static void on_eof(struct stream *stream, void *owner, bool is_clean)
 {
     struct http_conn *conn = owner;

@@ -25,7 +25,7 @@ void http_conn_addresses_init(struct http_server *server)
     keyed_init(&server->addresses, sizeof(struct http_conn_address));
 }
 
-/* false: the address is not counted. */
+/* Returns false if the address is not counted. */
 static bool make_address_key(const struct http_conn *conn, char key[KEY_LEN])
 {
     const struct address_policy *uncounted = conn->server->config.uncounted;

@@ -17,7 +17,7 @@ static uint64_t min_u64(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The time at which `bytes` since from_ns fall below the minimum rate. */
+/* Returns the time at which the average rate of `bytes` since from_ns falls below the minimum. */
 static uint64_t rate_due(const struct http_server_config *config, uint64_t from_ns, uint64_t bytes)
 {
     return from_ns + ms(config->rate_grace_ms) + bytes * 1000000000 / config->rate_bytes_s_min;

@@ -19,8 +19,8 @@ static void exchange_free(struct loop_garbage *garbage)
 {
     struct exchange *exchange = CONTAINER_OF(garbage, struct exchange, garbage);
     struct http_server *server = exchange->pub.server;
-    /* out_link: an exchange in an outbox has a reference, so it is not freed. release: its owner
-     * would never get its body back. */
+    /* The exchange is in no outbox, since an outbox holds a reference; and its large body was
+     * released, or its owner would never get it back. */
     ASSERT(exchange->refs == 0 && list_is_empty(&exchange->out_link) && !exchange->release);
     ASSERT(!exchange->pub.use);
     buf_deinit(&exchange->body);
@@ -73,8 +73,8 @@ void http_exchange_gone(struct exchange *exchange)
 /* ---- the head ---- */
 
 /* Splits the path between slashes and decodes the segments. Reading stops one segment past the
- * maximum of a route: such a path matches none. Decoded after splitting, so that %2F in a
- * segment is part of it and cannot change the route (RFC 3986 2.4). */
+ * maximum of a route: such a path matches none. The segments are decoded after splitting, so that
+ * %2F in a segment is part of it and cannot change the route (RFC 3986 2.4). */
 static bool read_segments(struct exchange *exchange)
 {
     struct http_exchange *pub = &exchange->pub;
@@ -140,8 +140,8 @@ static bool read_head(struct exchange *exchange, slice head, struct http_problem
 {
     struct http_exchange *pub = &exchange->pub;
     const struct http_server_config *config = &pub->server->config;
-    /* Collected on the stack first: most requests have ten headers, and only the actual number
-     * goes into the arena. */
+    /* The headers are collected on the stack first: most requests have ten, and only the actual
+     * number goes into the arena. */
     struct http_header found[HTTP_HEADERS_LIMIT];
     slice copy = arena_dup(&pub->arena, head);
     if (!copy.ptr)
@@ -384,6 +384,6 @@ void http_body_accept(struct http_exchange *pub)
         return;
     exchange->is_body_awaited = false;
     if (exchange->conn)
-        /* Continues from a task, not inside the handler's call. */
+        /* The exchange continues from a task, not inside the handler's call. */
         http_conn_advance(exchange->conn);
 }

@@ -37,7 +37,7 @@ static slice take_line(slice *rest)
 
 /* ---- start line ---- */
 
-/* Reads "HTTP/1.1"; 505 for a version that is well-formed but not supported. */
+/* Reads "HTTP/1.1"; the problem is 505 for a version that is well-formed but not supported. */
 static bool read_version(slice text, struct http_head *out, struct http_problem *problem)
 {
     /* Fixed positions: the version has one form, eight bytes and case-sensitive (RFC 9112 2.3). */
@@ -108,7 +108,8 @@ static bool squeezes_to(slice name, slice real)
     return len == real.len;
 }
 
-/* Transfer_Encoding, Host_, ContentLength: some gateways treat these as the real fields. */
+/* Whether a name such as Transfer_Encoding, Host_ or ContentLength resembles a real field: some
+ * gateways treat it as that field. */
 static bool resembles_framing(slice name)
 {
     for (size_t i = 0; i < TYPE; i++)
@@ -148,8 +149,8 @@ static bool read_field(slice line, struct http_header *out, struct found found[K
     return true;
 }
 
-/* RFC 9110 5.3 allows one of each of these. With two, readers would have to guess which one counts:
- * a proxy may have checked the other one. */
+/* Checks that the field appears at most once (RFC 9110 5.3). With two, readers would have to guess
+ * which one counts: a proxy may have checked the other one. */
 static bool is_single(const struct found found[KNOWN], enum known which,
                       struct http_problem *problem)
 {
@@ -224,7 +225,8 @@ static bool is_port_text(slice text)
     return text.len <= 5 && slice_to_u64(text, 65535, &port);
 }
 
-/* "[::1]": only allowed characters between the brackets; the rest must be empty or a port. */
+/* Whether text is like "[::1]": only allowed characters between the brackets; the rest must be
+ * empty or a port. */
 static bool is_bracketed(slice text)
 {
     ptrdiff_t end = slice_find_char(text, ']');
@@ -239,7 +241,7 @@ static bool is_bracketed(slice text)
     return rest.len == 0 || (rest.ptr[0] == ':' && is_port_text(slice_from(rest, 1)));
 }
 
-/* "example.org:8080", "[::1]": a host name or address and an optional port. */
+/* Whether text is a host name or address with an optional port: "example.org:8080", "[::1]". */
 static bool is_host_and_port(slice text)
 {
     /* A name of 255 bytes, a colon and five digits. */
@@ -258,8 +260,8 @@ static bool is_host_and_port(slice text)
     return true;
 }
 
-/* Visible ASCII without the characters that RFC 3986 never allows and no client sends; escapes
- * complete and not NUL. */
+/* Whether text is visible ASCII without the characters that RFC 3986 never allows and no client
+ * sends, and its escapes are complete and not NUL. */
 static bool is_target_text(slice text, const char **why)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -284,7 +286,8 @@ static bool is_target_text(slice text, const char **why)
     return true;
 }
 
-/* "http://host/path": only with the host in Host, so that a proxy cannot see another host. */
+/* Reads a target such as "http://host/path", which must have the host of the Host field, so that a
+ * proxy cannot see another host. */
 static bool read_absolute(struct http_head *head, slice *path, const char **why)
 {
     slice target = head->target;
@@ -310,7 +313,8 @@ static bool read_absolute(struct http_head *head, slice *path, const char **why)
     return true;
 }
 
-/* Fills path and query from target, method and host. false: *why has the reason. */
+/* Fills path and query from target, method and host. Returns false with the reason in *why on
+ * failure. */
 static bool read_target(struct http_head *head, const char **why)
 {
     slice path = head->target;

@@ -20,9 +20,10 @@
 #include "http/message.h"
 
 struct http_head_limits {
-    uint32_t head_bytes_max; /* maximum of the head with the empty line; above: 431 */
-    uint32_t url_bytes_max;  /* maximum of the request target; above: 414 */
-    uint32_t headers_max;    /* maximum number of fields; above: 431 */
+    /* maximum size of the head with the empty line; 431 if it is exceeded */
+    uint32_t head_bytes_max;
+    uint32_t url_bytes_max; /* maximum size of the request target; 414 if it is exceeded */
+    uint32_t headers_max;   /* maximum number of fields; 431 if it is exceeded */
 };
 
 /* A refusal: the status to answer with (400, 414, 431, 501, 505) and a constant sentence. status 0:
@@ -80,7 +81,8 @@ struct http_head {
 };
 
 /* head: the complete head that http_head_scan has found. headers has room for headers_max entries
- * and belongs to the caller. false and *problem: it must be refused. Needs no memory. */
+ * and belongs to the caller. Returns false with *problem set if the head must be refused. Needs no
+ * memory. */
 bool http_head_check(slice head, struct http_header *headers, size_t headers_max,
                      struct http_head *out, struct http_problem *problem) MUST_CHECK;
 

@@ -29,14 +29,14 @@ struct http_header {
     slice name, value; /* value without the white space around it */
 };
 
-/* "GET"; "" for HTTP_METHOD_OTHER. */
+/* Returns the method's name, such as "GET"; "" for HTTP_METHOD_OTHER. */
 slice http_method_text(enum http_method method);
-/* Case-sensitive, as methods are. */
+/* Parses a method's name, which is case-sensitive. */
 enum http_method http_method_parse(slice text);
-/* "Not Found"; "Unknown" for a status that no RFC defines. Never NULL. */
+/* Returns the reason phrase, such as "Not Found"; "Unknown" for a status that no RFC defines. */
 const char *http_status_text(unsigned status);
 
-/* The first field of that name (ASCII case-insensitive), SLICE_NONE if absent. */
+/* Returns the first field of that name (ASCII case-insensitive), SLICE_NONE if it is absent. */
 slice http_header_get(const struct http_header *headers, size_t count, slice name);
 /* The number of fields with that name. */
 size_t http_header_count(const struct http_header *headers, size_t count, slice name);
@@ -45,16 +45,16 @@ size_t http_header_count(const struct http_header *headers, size_t count, slice 
 bool http_header_has_token(const struct http_header *headers, size_t count, slice name,
                            slice token);
 
-/* RFC 9110 5.6.2: one or more tchar. */
+/* Whether text is a token of RFC 9110 5.6.2: one or more tchar. */
 bool http_is_token(slice text);
 /* Whether the text may be sent as a field value: visible ASCII and obs-text, with space and tab
  * only inside. An empty value is allowed. Refuses anything that could split a message. */
 bool http_is_field_value(slice text);
-/* One or more visible ASCII characters (0x21 to 0x7e). */
+/* Whether text is one or more visible ASCII characters (0x21 to 0x7e). */
 bool http_is_visible(slice text);
 
-/* The media type of a Content-Type value, without parameters and white space: "application/json"
- * of "application/json; charset=utf-8". Borrowed from value. */
+/* Returns the media type of a Content-Type value, without parameters and white space:
+ * "application/json" of "application/json; charset=utf-8". Borrowed from value. */
 slice http_media_type(slice value);
 
 /* Appends "Name: value\r\n". The caller has checked both. */

@@ -13,8 +13,8 @@
 
 struct http_parser {
     llhttp_t llhttp;
-    /* Decoded body bytes; borrowed for the call. false: stop, because memory or a limit is used
-     * up. */
+    /* Gets decoded body bytes, borrowed for the call. Returns false to stop, because memory or a
+     * limit is used up. */
     bool (*on_body)(struct http_parser *parser, slice bytes);
     const struct http_head *head; /* the result of http_head_check; llhttp must find the same */
     bool is_complete, is_refused;
@@ -22,7 +22,8 @@ struct http_parser {
 
 void http_parser_init(struct http_parser *parser, const struct http_head *head,
                       bool (*on_body)(struct http_parser *parser, slice bytes));
-/* OK; ERR_SYNTAX: llhttp refuses what the check accepted; ERR_LIMIT: on_body returned false. */
+/* Returns OK; ERR_SYNTAX if llhttp refuses what the check accepted; ERR_LIMIT if on_body returned
+ * false. */
 int http_parser_feed(struct http_parser *parser, slice bytes) MUST_CHECK;
 
 #endif

@@ -28,7 +28,7 @@ static const struct http_header json_type[] = {
 
 static bool status_has_body(unsigned status)
 {
-    /* RFC 9110 6.4.1: 1xx, 204 and 304 have no body. */
+    /* Whether a reply with this status has a body: 1xx, 204 and 304 have none (RFC 9110 6.4.1). */
     return status >= 200 && status != 204 && status != 304;
 }
 
@@ -47,7 +47,8 @@ static char *put_reply_field(char *at, slice name, slice value)
     return put_reply_text(at, SLICE("\r\n"));
 }
 
-/* How the client finds the end of the body, and whether the connection stays open. */
+/* Writes the fields that show how the client finds the end of the body, and whether the connection
+ * stays open. */
 static char *put_framing(struct exchange *exchange, char *at, uint64_t body_len)
 {
     bool is_old = exchange->pub.head.version_minor == 0;
@@ -83,7 +84,7 @@ static size_t head_bytes_max(const struct exchange *exchange, const struct http_
     return len;
 }
 
-/* false: out of memory. */
+/* Returns false if out of memory. */
 static bool make_head(struct exchange *exchange, const struct http_header *headers, size_t count,
                       uint64_t body_len)
 {
@@ -139,8 +140,8 @@ static bool values_are_good(const struct http_header *headers, size_t count)
 
 /* ---- sending ---- */
 
-/* Bytes that the client has sent and the handler will not read decide whether the connection can
- * stay open. */
+/* Decides by the bytes that the client sends and the handler will not read whether the connection
+ * can stay open. */
 static void decide_close(struct exchange *exchange)
 {
     struct http_server *server = exchange->pub.server;
@@ -150,8 +151,8 @@ static void decide_close(struct exchange *exchange)
     if (exchange->is_body_done)
         return;
     exchange->is_body_dropped = true;
-    exchange->is_body_awaited = false; /* it can no longer be accepted: continue reading, to drop
-                                        * it */
+    /* the body can no longer be accepted: reading continues, to drop it */
+    exchange->is_body_awaited = false;
     /* To keep the connection open, the server has to read and drop the rest of the body. That is
      * worth it for a short rest of known length; a client that waits for 100 Continue may never
      * send the body. */
@@ -176,7 +177,8 @@ static void reply_lost(struct exchange *exchange)
     http_conn_cut(exchange->conn);
 }
 
-/* The head of a reply, in out_head. false: the connection has been cut. */
+/* Makes the head of a reply, in out_head. Returns false if that failed; the connection has then
+ * been cut. */
 static bool begin_reply(struct exchange *exchange, unsigned status,
                         const struct http_header *headers, size_t count, size_t body_len)
 {
@@ -207,7 +209,7 @@ static void send_whole(struct exchange *exchange, unsigned status,
     http_conn_advance(exchange->conn);
 }
 
-/* {"error": text} in the arena. */
+/* Returns {"error": text} in the arena. */
 static slice error_body(struct exchange *exchange, slice text)
 {
     struct buf out;
@@ -228,8 +230,8 @@ static void send_error(struct exchange *exchange, unsigned status, slice text)
 
 /* ---- by the handler ---- */
 
-/* Records that the handler answers, which it may do only once. true: the client is still
- * connected. One more reference holds the exchange until settle_reply. */
+/* Marks the exchange as answered, which may happen only once, and takes a reference that
+ * settle_reply releases. Returns whether the reply can still be sent. */
 static bool claim(struct exchange *exchange)
 {
     ASSERT(!exchange->is_answered); /* exactly once */
@@ -248,7 +250,7 @@ static void settle_reply(struct exchange *exchange)
     http_exchange_unref(&exchange->pub);
 }
 
-/* A reply that cannot be sent unchanged becomes a 500. */
+/* Whether the reply can be sent unchanged; otherwise it becomes a 500. */
 static bool is_reply_sendable(struct exchange *exchange, const struct http_header *headers,
                               size_t count, size_t body_len)
 {
@@ -495,7 +497,7 @@ void http_exchange_refuse(struct exchange *exchange, struct http_problem problem
     exchange->is_close = true;
     exchange->is_body_dropped = true;
     /* The reply was complete while the client was still sending: there is nothing left to send. */
-    if (exchange->is_complete) { /* only its body was still being dropped */
+    if (exchange->is_complete) { /* only the request's body was still being dropped */
         http_conn_advance(exchange->conn);
         return;
     }

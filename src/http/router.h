@@ -14,7 +14,8 @@
 #include "http/message.h"
 
 enum {
-    HTTP_SEGMENTS_MAX = 16, /* maximum of a pattern, and of a path that can match one */
+    /* maximum number of segments of a pattern, and of a path that can match one */
+    HTTP_SEGMENTS_MAX = 16,
     HTTP_ROUTE_PARAMS_MAX = 4,
     HTTP_ALLOW_TEXT_MAX = 64,
 };
@@ -27,7 +28,8 @@ struct http_route {
 
 struct http_router;
 
-/* routes are borrowed for the router's life. NULL: err names the malformed or duplicate pattern. */
+/* routes are borrowed for the router's life. Returns NULL on failure; err names the malformed or
+ * duplicate pattern. */
 struct http_router *http_router_new(const struct http_route *routes, size_t count,
                                     struct err *err) MUST_CHECK;
 void http_router_free(struct http_router *router);

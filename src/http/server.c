@@ -41,8 +41,8 @@ static void config_defaults(struct http_server_config *config)
     config->listeners = NULL; /* borrowed for http_server_new only */
 }
 
-/* headers_max sizes an array on the stack (exchange.c); head_bytes_max must leave room for a
- * pipeline in the input buffer. */
+/* headers_max is limited by the size of an array on the stack (exchange.c); head_bytes_max must
+ * leave room for a pipeline in the input buffer. */
 static int config_check(const struct http_server_config *config, struct err *err)
 {
     if (config->head.headers_max > HTTP_HEADERS_LIMIT)
@@ -127,8 +127,8 @@ static void see_off_some(struct http_server *server)
         struct list *link = list_pop_front(&server->conns);
         if (!link)
             return;
-        /* Moved to the back: the list is walked once, whatever opens or closes between two
-         * turns. */
+        /* The connection is moved to the back, so that the list is walked once, whatever opens or
+         * closes between two turns. */
         list_push_back(&server->conns, link);
         server->drain_left--;
         http_conn_close_idle(LIST_ITEM(link, struct http_conn, link));
@@ -169,7 +169,8 @@ void http_server_conn_gone(struct http_server *server)
 static bool server_listen(struct http_server *server, const struct tcp_listen_config *listeners,
                           size_t count, struct err *err)
 {
-    /* Partly filled on failure: http_server_free closes the listener_count that are open. */
+    /* On failure the array is filled in part: http_server_free closes the listener_count listeners
+     * that are open. */
     server->listeners = mem_calloc(count, sizeof(server->listeners[0]));
     if (!server->listeners) {
         err_set(err, ERR_NOMEM, "no memory for the listeners");

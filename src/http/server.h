@@ -29,7 +29,8 @@
 #include "loop/tcp.h"
 
 enum {
-    HTTP_PIPELINE_BYTES_MAX = 16 * 1024, /* kept before reading pauses */
+    /* bytes of pipelined requests that are kept before reading pauses */
+    HTTP_PIPELINE_BYTES_MAX = 16 * 1024,
     HTTP_REQUEST_ID_MAX = 128,
     HTTP_REPLY_HEADERS_MAX = 32,
     HTTP_HEADERS_LIMIT = 256, /* the highest headers_max that can be configured */
@@ -130,7 +131,8 @@ struct http_exchange {
     size_t common_count;
     uint64_t body_bytes_max; /* on_head may change it for its path */
     uint64_t body_pause_at;  /* 0: the body is read at once; may be set before http_body_accept */
-    struct budget_use *use;  /* the body is charged to it; it must outlive http_body_release */
+    /* the use that the body is charged to; it must outlive http_body_release */
+    struct budget_use *use;
     /* Called at most once, from the loop: the client closed or reset the connection, or the
      * request timed out before its reply was complete. A client that only half-closed may still
      * read a reply, so the handler may try to reply but does not have to: a handler that drops
@@ -142,22 +144,22 @@ struct http_exchange {
 
 /* ---- reading a request ---- */
 
-/* The first field with that name, SLICE_NONE if absent. */
+/* Returns the first field with that name, SLICE_NONE if it is absent. */
 slice http_request_header(const struct http_exchange *exchange, slice name);
-/* First value of a query parameter, decoded ('+' is a space) into the arena at the first call.
- * SLICE_NONE if absent; "" if it has no value. A query with a broken escape is answered with 400
- * before the handler is called. */
+/* Returns the first value of a query parameter, decoded ('+' is a space) into the arena at the
+ * first call; SLICE_NONE if it is absent, "" if it has no value. A query with a broken escape is
+ * answered with 400 before the handler is called. */
 slice http_query_get(struct http_exchange *exchange, slice name);
-/* All decoded parameters in order, name and value. */
+/* Returns all decoded parameters in order, with name and value. */
 const struct http_header *http_query_all(struct http_exchange *exchange, size_t *count);
-/* The client's address without its port, as the nearest of these proxies reports it in
+/* Returns the client's address without its port, as the nearest of these proxies reports it in
  * X-Forwarded-For; "unix" for a client on a Unix socket. proxies NULL: no proxy is trusted. In the
  * arena. */
 slice http_client_address(struct http_exchange *exchange, const struct address_policy *proxies);
 /* Sets the account of the request: from now on its connection is read in that account's turn.
  * Until then, and with nil, it has no account. */
 void http_request_account_set(struct http_exchange *exchange, struct uuid account);
-/* Ends HTTP_BODY_WAIT, or a pause. Harmless if there is none. */
+/* Ends HTTP_BODY_WAIT, or a pause; does nothing if there is neither. */
 void http_body_accept(struct http_exchange *exchange);
 /* Releases the body; exchange->body is then empty, and no bytes are charged to `use`. */
 void http_body_release(struct http_exchange *exchange);
@@ -167,9 +169,9 @@ void http_body_release(struct http_exchange *exchange);
 
 /* Sends a whole reply. Header names and values are checked (a bad name is a bug and fails an
  * ASSERT; a value that could split the message gives a 500). Content-Length, Date, X-Request-Id,
- * Connection and Server are added and must not be given. headers are copied; body is borrowed
- * until the end of this turn (the exchange's or the op's arena, or a constant). HEAD, 204 and
- * 304 send no body. */
+ * Connection and Server are added and must not be given. headers are copied; body is borrowed until
+ * the end of this turn (the exchange's or the op's arena, or a constant). HEAD, 204 and 304 send no
+ * body. */
 void http_reply(struct http_exchange *exchange, unsigned status, const struct http_header *headers,
                 size_t header_count, slice body);
 /* As http_reply, for a large body in one or more parts, of any size. The parts and their array
@@ -179,7 +181,7 @@ void http_reply(struct http_exchange *exchange, unsigned status, const struct ht
 void http_reply_large(struct http_exchange *exchange, unsigned status,
                       const struct http_header *headers, size_t header_count, const slice *parts,
                       size_t part_count, void (*release)(void *ctx), void *ctx);
-/* {"error": text} as application/json; text is escaped. */
+/* Replies with {"error": text} as application/json; text is escaped. */
 void http_reply_error(struct http_exchange *exchange, unsigned status, slice text);
 /* Begins a streamed reply: chunked, or until close for HTTP/1.0. Read time-outs of the request
  * end here; reply_timeout_ms still applies. */
@@ -188,15 +190,15 @@ void http_reply_begin(struct http_exchange *exchange, unsigned status,
 /* As http_reply_begin, for a peer in tests that has to break the rules: no head is made and nothing
  * is framed; http_reply_chunk sends its bytes unchanged. closes: the connection ends with it. */
 void http_reply_begin_raw(struct http_exchange *exchange, bool closes);
-/* bytes are copied where needed. ERR_LIMIT: over write_bytes_max (on_drained follows); ERR_CLOSED:
- * the client has closed; only http_reply_end may still be called. Empty bytes only flush the
- * head. */
+/* bytes are copied where needed. Returns ERR_LIMIT if over write_bytes_max (on_drained follows);
+ * ERR_CLOSED if the client has closed: only http_reply_end may still be called. Empty bytes only
+ * flush the head. */
 int http_reply_chunk(struct http_exchange *exchange, slice bytes) MUST_CHECK;
-/* Bytes of this connection that the kernel has not taken. */
+/* Returns the number of bytes of this connection that the kernel has not taken yet. */
 size_t http_reply_pending(const struct http_exchange *exchange);
 void http_reply_end(struct http_exchange *exchange);
-/* Instead of a reply, after on_gone, or to abandon a streamed reply: the connection is reset, so
- * that the client cannot mistake the partial reply for a complete one. */
+/* To be called instead of a reply, after on_gone, or to abandon a streamed reply: resets the
+ * connection, so that the client cannot mistake the partial reply for a complete one. */
 void http_reply_drop(struct http_exchange *exchange);
 
 /* Adds a reference: the exchange's memory is valid until the matching unref. */
@@ -205,11 +207,12 @@ void http_exchange_unref(struct http_exchange *exchange);
 
 /* ---- the server ---- */
 
-/* Listens. NULL: err names the address and the reason. handler is copied. */
+/* Creates a server and listens. Returns NULL on failure; err names the address and the reason.
+ * handler is copied. */
 struct http_server *http_server_new(struct loop *loop, const struct http_server_config *config,
                                     const struct http_handler *handler, void *ctx,
                                     struct err *err) MUST_CHECK;
-/* Port of the i-th listener (0 for a Unix socket). */
+/* Returns the port of the listener at index (0 for a Unix socket). */
 uint16_t http_server_port(const struct http_server *server, size_t index);
 /* Stops accepting (after taking the backlog), closes idle connections with FIN, answers the
  * others with Connection: close, and lingers, so that no connection is reset. Remaining

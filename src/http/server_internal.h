@@ -40,7 +40,7 @@ struct http_conn {
     struct stream *stream; /* NULL after on_closed */
     struct list link;      /* server->conns */
     struct list flush_link;
-    struct list outbox; /* exchanges with bytes for the end of the turn, in order */
+    struct list outbox; /* exchanges whose bytes are sent at the end of the turn, in order */
     size_t outbox_bytes;
     struct exchange *exchange;
     struct buf input; /* a partial head, or pipelined requests; empty while idle */
@@ -54,7 +54,7 @@ struct http_conn {
     uint64_t write_bytes; /* queued since then */
     size_t pending_before;
     uint64_t turn;
-    uint32_t turn_requests;            /* begun in this turn */
+    uint32_t turn_requests;            /* requests begun in this turn */
     struct sockaddr_in6 peer;          /* an IPv6 or IPv4 address, or only AF_UNIX */
     struct http_conn_address *address; /* NULL: not counted */
     struct uuid account;               /* from its last request with a known key; nil: none */
@@ -63,8 +63,8 @@ struct http_conn {
 };
 
 struct exchange {
-    struct http_exchange pub; /* first: the two share an address */
-    struct http_conn *conn;   /* NULL once its client side is done */
+    struct http_exchange pub; /* must be the first member: the two share an address */
+    struct http_conn *conn;   /* NULL once the client side is done */
     unsigned refs;
     struct list out_link; /* conn->outbox */
     slice out_head, out_body;
@@ -72,12 +72,13 @@ struct exchange {
     const slice *parts; /* the parts that follow it */
     size_t part_count;
     void (*release)(
-        void *ctx); /* releases that body to its owner; NULL: no large body, or already called */
+        /* returns the large body to its owner; NULL: there is none, or it was called already */
+        void *ctx);
     void *release_ctx;
     struct http_parser parser;
     struct http_chunk_scan chunk;
     struct buf body;
-    uint64_t body_left; /* bytes left, with HTTP_FRAMING_LENGTH */
+    uint64_t body_left; /* with HTTP_FRAMING_LENGTH: bytes of the body left to read */
     uint64_t body_received, body_ns;
     struct http_header *params;
     size_t param_count;
@@ -122,7 +123,7 @@ struct http_server {
 void http_conn_accept(struct http_server *server, struct stream *stream);
 /* Called when the exchange has progressed: the reply is complete, or its body is wanted. */
 void http_conn_advance(struct http_conn *conn);
-/* Writes the outbox, then parts, in one go. false: the connection is lost. */
+/* Writes the outbox, then parts, at once. Returns false if the connection is lost. */
 bool http_conn_flush(struct http_conn *conn, const slice *parts, size_t count);
 void http_conn_queue_flush(struct http_conn *conn);
 void http_conn_close_idle(struct http_conn *conn);
@@ -143,16 +144,18 @@ uint64_t http_conn_state_due(const struct http_conn *conn);
 void http_conn_note_progress(struct http_conn *conn);
 
 /* exchange.c */
-/* head is the raw head; it is copied, checked and parsed. If it is refused *problem is set, but
- * the exchange is still created. NULL: out of memory. */
+/* head is the raw head; it is copied, checked and parsed. If it is refused, *problem is set, but
+ * the exchange is still created. Returns NULL if out of memory. */
 struct exchange *http_exchange_new(struct http_conn *conn, slice head,
                                    struct http_problem *problem) MUST_CHECK;
-/* Takes the bytes that belong to the body; *used. Sets is_body_done. false: *problem. */
+/* Takes the bytes that belong to the body and sets *used to their number; sets is_body_done at the
+ * end of the body. Returns false with *problem set if the body is refused. */
 bool http_exchange_feed(struct exchange *exchange, slice bytes, size_t *used,
                         struct http_problem *problem) MUST_CHECK;
 /* Whether the handler takes no more of the body for now: nothing is read until http_body_accept. */
 bool http_exchange_pauses(struct exchange *exchange) MUST_CHECK;
-/* The client has closed, or the server abandoned the request: notifies the handler, once. */
+/* Called when the client has closed, or the server abandoned the request: notifies the handler,
+ * once. */
 void http_exchange_gone(struct exchange *exchange);
 void http_exchange_finish(struct exchange *exchange);
 
@@ -161,9 +164,9 @@ void http_exchange_finish(struct exchange *exchange);
 void http_exchange_pump(struct exchange *exchange);
 /* Releases a large body that is no longer needed. */
 void http_exchange_release(struct exchange *exchange);
-/* A reply by the server itself, after which the connection closes. */
+/* Sends a reply by the server itself, after which the connection closes. */
 void http_exchange_refuse(struct exchange *exchange, struct http_problem problem);
-/* For connections without an exchange: a complete reply as text. */
+/* Returns a complete reply as text, for connections without an exchange. */
 slice http_refusal_text(struct http_server *server, char *out, size_t cap, unsigned status,
                         const char *text);
 

@@ -22,10 +22,10 @@ struct url {
     slice target;       /* path and query as written; "" if the URL ends after the authority */
 };
 
-/* ERR_SYNTAX with a sentence: another scheme, user information (credentials belong in headers),
- * a fragment, an empty or malformed host or port, a host of digits and dots that is not a plain
- * IPv4 address (2130706433, 0x7f.1), or any byte that is not visible ASCII. ERR_LIMIT over
- * URL_BYTES_MAX. err may be NULL. */
+/* Returns ERR_SYNTAX with a sentence for another scheme, user information (credentials belong in
+ * headers), a fragment, an empty or malformed host or port, a host of digits and dots that is not a
+ * plain IPv4 address (2130706433, 0x7f.1), or any byte that is not visible ASCII. Returns ERR_LIMIT
+ * for a text over URL_BYTES_MAX. err may be NULL. */
 int url_parse(slice text, struct url *url, struct err *err) MUST_CHECK;
 /* Writes "https://host:port", lower case, port always present, IPv6 in brackets, NUL-terminated. */
 slice url_origin(const struct url *url, char out[URL_ORIGIN_MAX + 1]);

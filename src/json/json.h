@@ -76,13 +76,13 @@ extern const struct json_limits json_limits_request; /* 64 deep, no duplicate ke
 extern const struct json_limits json_limits_provider;
 
 /* RFC 8259, UTF-8 (a BOM is refused without mend_text). Everything is copied into the arena.
- * NULL on ERR_SYNTAX (err names the byte offset), ERR_LIMIT (depth), ERR_INVALID (err names a
- * duplicate key), ERR_NOMEM. Iterative: hostile nesting cannot overflow the stack. */
+ * Returns NULL on ERR_SYNTAX (err names the byte offset), ERR_LIMIT (depth), ERR_INVALID (err names
+ * a duplicate key), ERR_NOMEM. Iterative: hostile nesting cannot overflow the stack. */
 struct json *json_parse(struct arena *arena, slice text, const struct json_limits *limits,
                         struct err *err) MUST_CHECK;
 
-/* The maximum number of bytes that parsing the text takes, including the copy of the text and
- * scratch memory. One pass over the text. */
+/* Returns the maximum number of bytes that parsing the text takes, including the copy of the text
+ * and scratch memory. One pass over the text. */
 size_t json_parse_bytes(slice text);
 
 /* ---- read ---- */
@@ -97,41 +97,41 @@ static inline bool json_is_number(const struct json *value)
     return value && value->type >= JSON_INT && value->type <= JSON_BIGNUM;
 }
 
-/* SLICE_NONE unless it is a string. */
+/* Returns SLICE_NONE unless value is a string. */
 static inline slice json_str(const struct json *value)
 {
     return json_is(value, JSON_STRING) ? (slice){value->as.text, value->count} : SLICE_NONE;
 }
 
-/* The last member of that name (after a strict parse there is at most one). NULL if it is
+/* Returns the last member of that name (after a strict parse there is at most one); NULL if it is
  * absent, or if object is NULL or not an object, so chains need no checks. Linear: objects are
  * small. */
 const struct json *json_get(const struct json *object, slice key);
 #define JSON_GET(object, literal) json_get((object), SLICE(literal))
 /* As json_get, but also NULL if the member is null: for optional members. */
 const struct json *json_given(const struct json *object, slice key);
-/* Whether it is an array with this text among its items. */
+/* Whether array is an array with this text among its items. */
 bool json_has_text(const struct json *array, slice text);
 slice json_get_str(const struct json *object, slice key); /* SLICE_NONE when not a string */
 bool json_get_bool(const struct json *object, slice key, bool fallback);
-/* fallback if absent or not an integer in int64. 3.0 counts as an integer. */
+/* Returns fallback if the member is absent or not an integer in int64. 3.0 counts as an integer. */
 int64_t json_get_i64(const struct json *object, slice key, int64_t fallback);
-/* Item i, NULL when there is none. */
+/* Returns the item at index, NULL if there is none. */
 const struct json *json_at(const struct json *array, size_t index);
-/* RFC 6901. NULL if the pointer does not lead to a value. */
+/* Follows a JSON Pointer (RFC 6901). Returns NULL if it does not lead to a value. */
 const struct json *json_pointer(const struct json *root, slice pointer);
-/* Splits the first reference token off a pointer. false: the pointer is "" or does not begin with
- * '/'. */
+/* Splits the first reference token off a pointer. Returns false if the pointer is "" or does not
+ * begin with '/'. */
 bool json_pointer_next(slice *pointer, slice *token) MUST_CHECK;
-/* Whether an escaped token equals this key; whether it is an array index. */
+/* The first: whether an escaped token equals this key. The second: whether it is an array index. */
 bool json_pointer_token_is(slice token, slice key);
 bool json_pointer_token_index(slice token, uint64_t *index) MUST_CHECK;
 /* Append "/key", escaped, or "/index" to a pointer's text. */
 void json_pointer_append_key(struct buf *out, slice key);
 void json_pointer_append_index(struct buf *out, uint64_t index);
-/* The number as a double; a BIGNUM by strtod. 0 for other types. */
+/* Returns the number as a double; a BIGNUM by strtod. 0 for other types. */
 double json_to_double(const struct json *value);
-/* Returns true and sets *out if it is a number with an integer value in int64 (1.0 and 1e3 are
+/* Returns true and sets *out if value is a number with an integer value in int64 (1.0 and 1e3 are
  * such numbers). */
 bool json_to_i64(const struct json *value, int64_t *out);
 /* The same number with its shortest text: 1 for 1.0, 1000 for 1e3, if an int64 holds it; any other
@@ -140,12 +140,13 @@ bool json_to_i64(const struct json *value, int64_t *out);
 struct json json_plain_number(const struct json *value);
 /* "null", "boolean", "integer", "number", "string", "array", "object" */
 const char *json_type_name(const struct json *value);
-/* The bytes of all strings in the value, including names of members; 0 for NULL. */
+/* Returns the number of bytes of all strings in the value, including names of members; 0 for
+ * NULL. */
 size_t json_text_bytes(const struct json *value);
 /* Equality as JSON Schema and JMESPath define it: 1 == 1.0, member order is irrelevant, true !=
  * 1. Exact across int64, uint64, double and BIGNUM. */
 bool json_equal(const struct json *a, const struct json *b);
-/* Numeric order, exact across the number types: <0, 0, >0. */
+/* Compares in numeric order, exact across the number types: returns <0, 0 or >0. */
 int json_number_cmp(const struct json *a, const struct json *b);
 /* Equal values have equal hashes, across number types and member order. The key differs in every
  * process: for tables, never for storage. */
@@ -169,22 +170,23 @@ struct json json_object(void);
 void json_array_push(struct arena *arena, struct json *array, struct json item);
 void json_object_set(struct arena *arena, struct json *object, slice key, struct json value);
 void json_object_put(struct arena *arena, struct json *object, slice key, struct json value);
-/* A copy of the whole tree, strings included. NULL if the arena's limit is exceeded. */
+/* Returns a copy of the whole tree, strings included; NULL if the arena's limit is exceeded. */
 struct json *json_dup(struct arena *arena, const struct json *value) MUST_CHECK;
 
 /* ---- write ---- */
 
-/* Compact RFC 8259 text, with doubles in their shortest round-trip form. Parsing the text of a
- * parsed value gives an equal value. */
+/* Writes compact RFC 8259 text, with doubles in their shortest round-trip form. Parsing the text of
+ * a parsed value gives an equal value. */
 void json_write(struct buf *out, const struct json *value);
-/* Two spaces of indent, for people. */
+/* Writes the text with two spaces of indent, for people. */
 void json_write_pretty(struct buf *out, const struct json *value);
-/* Members sorted by key bytes at every level, numbers canonical (1.0 as 1): for fingerprints. */
+/* Writes members sorted by key bytes at every level, and numbers in canonical form (1.0 as 1): for
+ * fingerprints. */
 void json_write_sorted(struct buf *out, const struct json *value);
-/* A quoted, escaped string. Invalid UTF-8 is replaced by U+FFFD. */
+/* Writes a quoted, escaped string. Invalid UTF-8 is replaced by U+FFFD. */
 void json_write_str(struct buf *out, slice text);
-/* Outside text for use in a sentence: escaped as inside a JSON string, so that it neither ends
- * at a NUL nor controls a terminal, and truncated with "..." after JSON_EXCERPT_BYTES_MAX. In
+/* Returns external text for use in a sentence: escaped as inside a JSON string, so that it neither
+ * ends at a NUL nor controls a terminal, and truncated with "..." after JSON_EXCERPT_BYTES_MAX. In
  * the arena; SLICE_NONE: out of memory. */
 enum { JSON_EXCERPT_BYTES_MAX = 200 };
 slice json_excerpt(slice text, struct arena *arena);
@@ -202,9 +204,10 @@ struct json_text {
     struct buf buf;
 };
 struct json_writer *json_text_begin(struct json_text *text, size_t bytes_max);
-/* The finished text, in the arena; SLICE_NONE: out of memory, or longer than bytes_max. */
+/* Returns the finished text, in the arena; SLICE_NONE if out of memory, or if it is longer than
+ * bytes_max. */
 slice json_text_take(struct json_text *text, struct arena *arena);
-/* The text of a single value, in the arena. */
+/* Returns the text of a single value, in the arena. */
 slice json_text_of(const struct json *value, struct arena *arena, size_t bytes_max);
 void json_open(struct json_writer *w, char bracket);  /* '{' or '[' */
 void json_close(struct json_writer *w, char bracket); /* '}' or ']' */
@@ -215,9 +218,9 @@ void json_put_str(struct json_writer *w, slice text);           /* SLICE_NONE wr
 void json_put_i64(struct json_writer *w, int64_t value);
 void json_put_bool(struct json_writer *w, bool value);
 void json_put_null(struct json_writer *w);
-/* Text that is JSON already; empty writes null. */
+/* Writes text that is JSON already; an empty text writes null. */
 void json_put_raw(struct json_writer *w, slice json_text);
-/* A key and its value, as the functions above write them. */
+/* Write a key and its value, as the functions above write them. */
 void json_member(struct json_writer *w, const char *key, const struct json *value);
 void json_member_str(struct json_writer *w, const char *key, slice text);
 void json_member_i64(struct json_writer *w, const char *key, int64_t value);
@@ -226,7 +229,7 @@ void json_member_bool(struct json_writer *w, const char *key, bool value);
 void json_member_time(struct json_writer *w, const char *key, int64_t wall_us);
 void json_member_uuid(struct json_writer *w, const char *key, struct uuid id);
 void json_member_raw(struct json_writer *w, const char *key, slice json_text);
-/* A key and the opening bracket after it, closed by json_close. */
+/* Writes a key and the opening bracket after it, closed by json_close. */
 void json_member_open(struct json_writer *w, const char *key, char bracket);
 
 #endif

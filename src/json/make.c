@@ -67,7 +67,7 @@ static size_t room_of(const struct json *container)
     return container->cap_log2 ? (size_t)1 << container->cap_log2 : container->count;
 }
 
-/* A block with capacity for one more item; NULL if the arena's limit is exceeded. */
+/* Returns a block with capacity for one more item; NULL if the arena's limit is exceeded. */
 static void *grown(struct arena *arena, struct json *container, void *block, size_t item_size)
 {
     size_t room = room_of(container);

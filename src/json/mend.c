@@ -8,7 +8,7 @@
 
 enum { ESCAPE_BYTES = 6 }; /* \uXXXX */
 
-/* The UTF-16 unit of the escape at the start of text, -1 if there is none. */
+/* Returns the UTF-16 unit of the escape at the start of text, -1 if there is none. */
 static int32_t escaped_unit(slice text)
 {
     int32_t unit = 0;
@@ -28,7 +28,8 @@ static bool is_half(int32_t unit, int32_t first)
     return unit >= first && unit < first + 0x400;
 }
 
-/* The piece at the start of text, which is not empty: its length, and its replacement. */
+/* Returns the length of the piece at the start of text, which is not empty, and sets *becomes to
+ * its replacement. */
 static size_t next_piece(slice text, slice *becomes)
 {
     size_t len = 0;
@@ -55,7 +56,7 @@ static size_t next_piece(slice text, slice *becomes)
     return len;
 }
 
-/* If `to` is NULL, only counts the bytes. */
+/* Writes the mended text to `to` and returns its length. If `to` is NULL, only counts the bytes. */
 static size_t mend(slice text, char *to)
 {
     size_t bytes = 0;

@@ -9,7 +9,7 @@
 
 #include "json/json.h"
 
-/* The size of the mended text, at most three times that of the text. Linear. */
+/* Returns the size of the mended text, at most three times that of the text. Linear. */
 size_t json_mend_bytes(slice text);
 /* Writes the mended text to `to`, which must not overlap the text. */
 void json_mend(slice text, char *to);

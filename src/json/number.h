@@ -10,8 +10,8 @@
 
 enum { JSON_REAL_TEXT_MAX = 40 };
 
-/* 0.d1d2d3... * 10^point. The digits have no zero at either end; a number without digits is
- * zero. */
+/* The value 0.d1d2d3... * 10^point. The digits have no zero at either end; a number without digits
+ * is zero. */
 struct json_decimal {
     bool is_negative;
     const char *digits; /* may contain one '.', which is ignored */
@@ -33,13 +33,13 @@ int json_decimal_cmp(const struct json_decimal *a, const struct json_decimal *b)
 /* Returns the digit at *pos and advances *pos; -1 at the end. */
 int json_decimal_next(const struct json_decimal *decimal, size_t *pos);
 
-/* Whether it is an integer in the sense of JSON Schema: 1.0 and 1e3 are. */
+/* Whether value is an integer in the sense of JSON Schema: 1.0 and 1e3 are. */
 bool json_number_is_integer(const struct json *value);
 /* Whether value is an exact multiple of divisor, whose decimal has at most
  * JSON_DIVISOR_DIGITS_MAX digits and is not zero. */
 enum { JSON_DIVISOR_DIGITS_MAX = 19 };
 bool json_number_is_multiple(const struct json *value, const struct json_decimal *divisor);
-/* One text per value, regardless of its type: plain digits up to 20, else d.ddde99. */
+/* Writes one text per value, regardless of its type: plain digits up to 20, else d.ddde99. */
 void json_number_write_canonical(struct buf *out, const struct json *value);
 
 #endif

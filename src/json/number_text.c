@@ -33,7 +33,7 @@ size_t json_real_text(double value, char out[JSON_REAL_TEXT_MAX])
     return len;
 }
 
-/* false if it is not an integer, or over 64 bits. */
+/* Returns false if the text is not an integer, or is over 64 bits. */
 static bool parse_integer(slice text, struct json *out)
 {
     bool is_negative = text.ptr[0] == '-';

@@ -73,7 +73,7 @@ static size_t string_end(slice text, size_t at)
                 break;
             at += sizeof(bytes);
         }
-        /* The bytes left in this word, or the end of the text, one at a time. */
+        /* The rest of this word, or of the text, is read byte by byte. */
         while (at < text.len && text.ptr[at] != '"' && text.ptr[at] != '\\')
             at++;
         if (at >= text.len || text.ptr[at] == '"')
@@ -200,7 +200,8 @@ static bool can_mend(const struct parser *parser, slice text, const yyjson_read_
                                  slice_starts_with(text, SLICE("\xEF\xBB\xBF")));
 }
 
-/* The parsed document, NULL with err set. Its strings and numbers are in the arena. */
+/* Returns the parsed document, whose strings and numbers are in the arena; NULL with err set on
+ * failure. */
 static yyjson_doc *read_doc(struct parser *parser, slice text)
 {
     yyjson_read_err fault;

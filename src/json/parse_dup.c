@@ -84,8 +84,8 @@ static void fold_small(struct json *object, slice *key)
     object->count = kept;
 }
 
-/* Clears only as many slots as this object needs: many small objects after one huge object must
- * not each pay for its table. Returns the number of slots, a power of two; 0 without memory. */
+/* Clears only as many slots as this object needs: many small objects after one huge object must not
+ * each pay for its table. Returns the number of slots, a power of two; 0 if out of memory. */
 static size_t clear_slots(struct json_dup_table *table, uint32_t count)
 {
     size_t wanted = 64;

@@ -33,7 +33,7 @@ static const char *skip_string(const char *at, const char *end)
     return end;
 }
 
-/* at: after the opening bracket. */
+/* at: the position after the opening bracket. Returns the position after the closing one. */
 static const char *skip_container(const char *at, const char *end)
 {
     /* A text that ends early (invalid, by contract) also ends the loop, because at never passes
@@ -120,7 +120,7 @@ bool json_scan_next(struct json_scan *scan, slice *key, slice *value)
     if (scan->is_object) {
         name = json_scan_value(scan->rest);
         if (!name.ptr)
-            /* Nothing but white space is left. */
+            /* Only white space is left. */
             return false;
         scan->rest = slice_from(scan->rest, name.len);
         skip_separators(scan, ':');

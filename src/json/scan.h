@@ -11,12 +11,12 @@
 
 #include "json/json.h"
 
-/* The first value in the text, without surrounding white space; SLICE_NONE if there is none.
- * Linear in the value. */
+/* Returns the first value in the text, without surrounding white space; SLICE_NONE if there is
+ * none. Linear in the length of the value. */
 slice json_scan_value(slice text);
 
-/* The type, found from the first byte of the value. Every number is JSON_REAL. JSON_NULL for an
- * empty text. */
+/* Returns the type, found from the first byte of the value: JSON_REAL for every number, JSON_NULL
+ * for an empty text. */
 enum json_type json_scan_type(slice value);
 
 struct json_scan {
@@ -24,24 +24,24 @@ struct json_scan {
     bool is_object;
 };
 
-/* Begins before the first item or member of a container; any other value has none. */
+/* Starts before the first item or member of a container; any other value has none. */
 void json_scan_open(struct json_scan *scan, slice container);
-/* Reads the next item. key: its quoted text, SLICE_NONE in an array. false: none is left, and
- * both are unchanged. */
+/* Reads the next item. *key gets its quoted key, SLICE_NONE in an array. Returns false if none is
+ * left; both are then unchanged. */
 bool json_scan_next(struct json_scan *scan, slice *key, slice *value) MUST_CHECK;
 
 /* The number of items or members; 0 for any other value. */
 size_t json_scan_count(slice container);
 
-/* The bytes of a quoted text, unescaped: borrowed if nothing is escaped, else in the arena.
+/* Returns the bytes of a quoted text, unescaped: borrowed if nothing is escaped, else in the arena.
  * SLICE_NONE past the arena's limit, or if it is not a string. */
 slice json_scan_str(slice quoted, struct arena *arena);
 
-/* The first member of that name, SLICE_NONE if it is absent, or if object is not an object. (A
- * text that was parsed and written by this room has each name once.) Keys with escapes are
+/* Returns the first member of that name, SLICE_NONE if it is absent, or if object is not an object.
+ * (A text that was parsed and written by this room has each name once.) Keys with escapes are
  * unescaped in the arena. */
 slice json_scan_get(slice object, slice key, struct arena *arena);
-/* RFC 6901, as json_pointer. SLICE_NONE if the pointer does not lead to a value. */
+/* Follows a JSON Pointer like json_pointer. Returns SLICE_NONE if it does not lead to a value. */
 slice json_scan_pointer(slice root, slice pointer, struct arena *arena);
 
 #endif

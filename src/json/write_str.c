@@ -5,7 +5,7 @@
  */
 #include "json/json.h"
 
-/* 0 plain ASCII, 1 to be escaped, 2 the start of something that is not ASCII */
+/* Returns 0 for plain ASCII, 1 for a byte to be escaped, 2 for a byte that is not ASCII. */
 static unsigned byte_class(unsigned char c)
 {
     if (c >= 0x80)
@@ -13,7 +13,7 @@ static unsigned byte_class(unsigned char c)
     return c < 0x20 || c == '"' || c == '\\';
 }
 
-/* Length of the RFC 3629 sequence at text, 0 if there is none. */
+/* Returns the length of the RFC 3629 sequence at text, 0 if there is none. */
 static size_t utf8_len(const unsigned char *text, size_t room)
 {
     unsigned char lead = text[0];
@@ -51,7 +51,7 @@ static bool is_plain_word(uint64_t word)
     return (bad & ones * 0x80) == 0;
 }
 
-/* The end of the run from start that may be copied unchanged. */
+/* Returns the end of the run from start that may be copied unchanged. */
 static size_t run_end(slice text, size_t start)
 {
     const unsigned char *bytes = (const unsigned char *)text.ptr;
@@ -101,7 +101,7 @@ static void write_escaped(struct buf *out, slice text, size_t end)
     buf_append_char(out, '"');
 }
 
-/* At most 7 bytes: copies two overlapping halves, or single bytes. */
+/* Copies at most 7 bytes, as two overlapping halves or as single bytes. */
 static bool copy_short(char *to, slice text)
 {
     uint32_t first, last;
@@ -120,9 +120,9 @@ static bool copy_short(char *to, slice text)
     return true;
 }
 
-/* Copies while it checks, a word at a time; the last word overlaps the one before. false: some
- * byte is not plain, and the copy is unusable. Most strings are keys and short texts, for which
- * calling a copying function would cost more than the copy. */
+/* Copies while it checks, a word at a time; the last word overlaps the one before. Returns false if
+ * some byte is not plain; the copy is then unusable. Most strings are keys and short texts, for
+ * which calling a copying function would cost more than the copy. */
 static bool copy_unescaped(char *to, slice text)
 {
     if (text.len < sizeof(uint64_t))

@@ -92,7 +92,7 @@ static bool is_either(slice text, char one, char other)
 }
 
 /* [-+]? ( . digits | digits ( . digits? )? ) ( [eE] [-+]? digits )?, written as JSON: no plus, no
- * leading zeros, digits on both sides of a point. false: it is not a number. */
+ * leading zeros, digits on both sides of a point. Returns false if it is not a number. */
 static bool read_decimal(struct arena *arena, slice text, struct json *value)
 {
     slice rest = slice_from(text, is_either(text, '-', '+'));
@@ -287,7 +287,7 @@ static int close_container(struct reader *reader, const yaml_event_t *event)
         code = keep_anchor(reader, frame.anchor, &frame.node);
     if (code != OK)
         return refuse_yaml_memory(reader);
-    /* put_node adds them again, but they were counted when they were read */
+    /* put_node adds the container's nodes again, but they were counted when they were read */
     reader->nodes -= frame.node.nodes - 1;
     return put_node(reader, &event->start_mark, &frame.node);
 }

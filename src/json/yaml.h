@@ -12,7 +12,8 @@
 
 #include "json/json.h"
 
-/* The result is in the arena. NULL on ERR_SYNTAX, ERR_LIMIT (depth_max, nodes_max), ERR_NOMEM. */
+/* The result is in the arena. Returns NULL on ERR_SYNTAX, ERR_LIMIT (depth_max, nodes_max),
+ * ERR_NOMEM. */
 struct json *yaml_parse(struct arena *arena, slice text, size_t depth_max, size_t nodes_max,
                         struct err *err) MUST_CHECK;
 

@@ -81,7 +81,7 @@ static struct account *rate_account_new(struct account_rate *rate, struct uuid i
     return NULL;
 }
 
-/* NULL: there is no memory to count with, and probably none for the request either. */
+/* Returns NULL if there is no memory to count with, and probably none for the request either. */
 static struct account *account_get(struct account_rate *rate, struct uuid id, uint64_t now_ns)
 {
     struct account *account = map_get(&rate->accounts, uuid_slice(&id));

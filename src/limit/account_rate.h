@@ -27,14 +27,14 @@ struct account_rate_wait {
     size_t count;
 };
 
-/* burst 0: two seconds' worth. rate_per_s > 0. leases must outlive it; NULL: this process is the
- * only one. Returns NULL if out of memory. */
+/* rate_per_s > 0. burst 0: the requests of two seconds. leases must outlive the result; NULL: this
+ * process is the only one. Returns NULL if out of memory. */
 struct account_rate *account_rate_new(uint64_t rate_per_s, uint64_t burst,
                                       struct leases *leases) MUST_CHECK;
 /* Releases waiting requests. */
 void account_rate_free(struct account_rate *rate);
-/* Returns true if the database is queried for a sufficient part of the rate; op is held until it
- * has answered, and the caller calls again. false: account_rate_take decides. */
+/* Returns true if the database is queried for a sufficient part of the rate; op is then held until
+ * it has answered, and the caller calls again. If it returns false, account_rate_take decides. */
 bool account_rate_awaits(struct account_rate *rate, struct uuid account_id, size_t count,
                          uint64_t now_ns, struct account_rate_wait *wait, struct op *op) MUST_CHECK;
 /* Counts a request. Returns 0 if it may be served; otherwise the milliseconds until the next

@@ -28,7 +28,7 @@ static struct metric heard_total =
 static struct metric refused_total = METRIC_INIT(
     "sluice_circuit_refused_total", "Executions refused by an open circuit.", METRIC_COUNTER);
 
-/* Scheme, host and port: these fail together. */
+/* The origin is scheme, host and port: what has the same origin fails together. */
 slice breaker_origin_of(slice url)
 {
     ptrdiff_t colon = slice_find_char(url, ':');
@@ -211,7 +211,7 @@ const struct breaker_votes_news *breaker_news(const struct breaker *breaker)
     return &breaker->news;
 }
 
-/* Returns false if it is already open for that long. */
+/* Opens the circuit for that time. Returns false if it is already open for that long. */
 static bool circuit_hear(struct circuit *circuit, const struct breaker_config *config,
                          uint64_t for_ms, uint64_t now)
 {
@@ -290,7 +290,7 @@ static bool is_in_good_standing(const struct breaker_member *member, uint64_t no
     return member->voted_ns > 0 && member->failed_ns == 0 && now - member->voted_ns < window_ns;
 }
 
-/* The account had no known failure recently. */
+/* Whether the account had no known failure recently. */
 static bool is_fresh(const struct breaker_member *member, uint64_t now)
 {
     uint64_t lately_ns = member->breaker->config.open_ms_max * 1000000ull;

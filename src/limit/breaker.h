@@ -71,7 +71,7 @@ struct breaker_pass {
     struct breaker_member *member; /* NULL: the execution has not entered, or is not counted */
     bool is_probe;                 /* probe of either circuit */
     bool is_member_probe, is_origin_probe;
-    unsigned opening; /* opening of the origin's circuit at entry */
+    unsigned opening; /* the origin's `openings` at entry */
 };
 
 struct breaker_refusal {
@@ -79,7 +79,7 @@ struct breaker_refusal {
     bool is_of_all;    /* the origin's circuit, not the account's */
 };
 
-/* NULL: out of memory. */
+/* Returns NULL if out of memory. */
 struct breaker *breaker_new(const struct breaker_config *config) MUST_CHECK;
 /* No pass may be in use (asserted). */
 void breaker_free(struct breaker *breaker);
@@ -89,7 +89,7 @@ void breaker_free(struct breaker *breaker);
 bool breaker_enter(struct breaker *breaker, struct breaker_pass *pass,
                    const struct breaker_key *key, uint64_t now_ns,
                    struct breaker_refusal *refusal) MUST_CHECK;
-/* Whether enter would refuse, for a caller that would have to wait before it. */
+/* Whether breaker_enter would refuse, for a caller that would have to wait before it. */
 bool breaker_would_refuse(struct breaker *breaker, const struct breaker_key *key, uint64_t now_ns);
 /* Whether a circuit has opened since this pass entered: another attempt would not help. */
 bool breaker_is_open(const struct breaker_pass *pass, uint64_t now_ns);
@@ -113,7 +113,7 @@ void breaker_hear(struct breaker *breaker, const struct breaker_key *key, bool i
 /* Leaves without a vote. May be called any number of times. */
 void breaker_leave(struct breaker_pass *pass);
 
-/* "https://api.example.com" from a URL, with its spelling unchanged. */
+/* Returns the origin of a URL ("https://api.example.com"), with its spelling unchanged. */
 slice breaker_origin_of(slice url);
 
 #endif

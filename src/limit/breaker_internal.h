@@ -62,7 +62,7 @@ struct breaker_member {
     uint64_t voted_ns, failed_ns; /* the newest vote, the newest failed vote; 0: none */
     unsigned counted_opening;
     bool is_probing;                     /* this member probes its origin */
-    bool is_counted, is_counted_failing; /* in the origin's tally of `window.half` */
+    bool is_counted, is_counted_failing; /* counted in the origin's tally of `window.half` */
 };
 
 struct shard {
@@ -83,7 +83,7 @@ struct breaker {
 
 /* ---- breaker_table.c ---- */
 
-/* NULL: too many others are in use, or no memory. */
+/* Returns NULL if too many others are in use, or if out of memory. */
 struct breaker_origin *breaker_origin_get(struct breaker *breaker, slice name);
 struct breaker_member *breaker_member_get(struct breaker *breaker, const struct breaker_key *key);
 struct breaker_member *breaker_member_find(struct breaker *breaker, const struct breaker_key *key);

@@ -117,7 +117,7 @@ static struct shard *shard_of(struct breaker *breaker, const struct uuid *accoun
                 ->shards[hash_bytes(account_id->bytes, sizeof(account_id->bytes)) % BREAKER_SHARDS];
 }
 
-/* Its vote is removed from the origin's sum, too, as if it had never called. */
+/* The member's vote is removed from the origin's sum, too, as if it had never called. */
 static void member_free(struct breaker_member *member)
 {
     struct breaker *breaker = member->breaker;
@@ -157,8 +157,8 @@ static struct member_key make_member_key(const struct breaker_key *key)
     return (struct member_key){key->account_id, hash_bytes(text, scope.len + 1 + origin.len)};
 }
 
-/* NULL: all members of the shard have executions under way, or no memory; then the member is not
- * counted. */
+/* Returns NULL if all members of the shard have executions under way, or if out of memory; the
+ * member is then not counted. */
 static struct breaker_member *member_new(struct breaker *breaker, const struct member_key *key,
                                          struct breaker_origin *origin)
 {

@@ -1,6 +1,6 @@
 /*
- * "circuit SENDER open|closed MS ACCOUNT|all INTEGRATION|- ORIGIN". The integration is set for a
- * host from an account's connection; the origin is the rest of the text.
+ * The text is "circuit SENDER open|closed MS ACCOUNT|all INTEGRATION|- ORIGIN". The integration is
+ * set for a host from an account's connection; the origin is the rest of the text.
  */
 #include "limit/circuit_news.h"
 

@@ -17,7 +17,7 @@ struct circuit_news {
     struct breaker_news news;
 };
 
-/* SLICE_NONE: the origin is too long for a notification. */
+/* Returns SLICE_NONE if the origin is too long for a notification. */
 slice circuit_news_format(const struct circuit_news *news, char out[CIRCUIT_NEWS_BYTES_MAX]);
 /* Returns false if text is not such a notification. The members are slices of text. */
 bool circuit_news_parse(slice text, struct circuit_news *news) MUST_CHECK;

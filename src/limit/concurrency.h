@@ -20,12 +20,12 @@ struct concurrency {
 
 struct concurrency_account;
 
-/* share 0: base/share.h's default. */
+/* share 0: the default of base/share.h. */
 void concurrency_init(struct concurrency *inflight, size_t size, size_t share);
 /* No execution may be in flight (asserted). */
 void concurrency_deinit(struct concurrency *inflight);
-/* NULL: this account has its share, all slots are taken, or out of memory. Each success requires
- * one concurrency_leave. */
+/* Returns NULL if this account has used its share, if all slots are taken, or if out of memory.
+ * Each success requires one concurrency_leave. */
 struct concurrency_account *concurrency_enter(struct concurrency *inflight,
                                               struct uuid account_id) MUST_CHECK;
 void concurrency_leave(struct concurrency *inflight, struct concurrency_account *account);

@@ -70,7 +70,8 @@ static void leases_await(struct leases *leases, uint64_t due)
 
 static void lease_activate(struct lease *lease)
 {
-    if (!lease->leases || lease->leases->is_closed || lease->ask) /* the answer checks again */
+    /* the answer under way checks again */
+    if (!lease->leases || lease->leases->is_closed || lease->ask)
         return;
     if (list_is_empty(&lease->link))
         list_push_back(&lease->leases->active, &lease->link);
@@ -92,7 +93,8 @@ static bool is_of_calls(const struct lease *lease)
     return lease->burst == 0;
 }
 
-/* The need per second, taken from the busier of the current and the previous half second. */
+/* Returns the need per second, taken from the busier of the current and the previous half
+ * second. */
 static int64_t rate_needed(const struct lease *lease)
 {
     int64_t most = lease->arrived > lease->arrived_before ? lease->arrived : lease->arrived_before;
@@ -226,7 +228,7 @@ static bool has_it_all(const struct lease *lease)
 void lease_fill(struct lease *lease, uint64_t now_ns)
 {
     if (!lease->leases || lease->leases->is_down) {
-        /* as at the last answer */
+        /* as in the last answer */
     } else if (lease->is_had && now_ns >= lease->ends_ns) {
         lease->is_had = false;
         lease->part = 0;

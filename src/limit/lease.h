@@ -47,13 +47,13 @@ struct lease {
     struct list link; /* links the leases with something to request or report */
     struct lease_ask *ask;
     uint64_t asked_ns, ends_ns, window;
-    int64_t used, arrived, arrived_before; /* used: since the last report */
+    int64_t used, arrived, arrived_before; /* used: the usage since the last report */
     bool is_had, is_urgent, may_have_more;
     uint8_t name_len;
     char name[RATE_LEASE_NAME_MAX];
 };
 
-/* NULL: out of memory. pool must outlive it. */
+/* Returns NULL if out of memory. pool must outlive the result. */
 struct leases *leases_new(struct loop *loop, struct pg_pool *pool) MUST_CHECK;
 /* To be called before the pool is freed: no further requests are made, as if the database were
  * unreachable. Accepts NULL. */
@@ -76,12 +76,12 @@ void lease_fill(struct lease *lease, uint64_t now_ns);
 void lease_arrive(struct lease *lease, uint64_t now_ns);
 /* Counts calls that were sent, or (below 0) were not: takes tokens, even below zero. */
 void lease_spend(struct lease *lease, int64_t calls);
-/* To be called if the part is not enough: requests more if the database may have some. true: an
- * answer follows. */
+/* To be called if the part is not enough: requests more if the database may have some. Returns
+ * whether an answer follows. */
 bool lease_wants_more(struct lease *lease, uint64_t now_ns);
-/* From the last filling on, until there are that many tokens at this process's rate, or at an
- * eighth of the whole, which it gets with its next request: then it may be longer. 0: there are
- * enough. */
+/* Returns the time from the last filling until there are that many tokens, at this process's rate
+ * or at an eighth of the whole rate, which it gets with its next request (the wait may then be
+ * longer). 0: there are enough. */
 uint64_t lease_wait_ns(const struct lease *lease, double tokens);
 
 #endif

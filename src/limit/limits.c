@@ -15,7 +15,7 @@
 
 enum {
     IN_FLIGHT_RETRY_MS = 1000,
-    ANSWER_MS = 50, /* until the database has answered; the answer wakes the queue */
+    ANSWER_MS = 50, /* the wait for the database's answer, which wakes the queue */
 };
 
 struct limits_bucket {
@@ -103,8 +103,8 @@ static void bucket_init_leases(struct limits_bucket *bucket, slice key)
     lease_init(&bucket->cap, leases, &cap_owner, account_id, slice_of(name, (size_t)len));
 }
 
-/* NULL: no bucket is idle, or no memory. The call then has no limit here, but the provider still
- * counts it. */
+/* Returns NULL if no bucket is idle, or if out of memory. The call then has no limit here, but the
+ * provider still counts it. */
 static struct limits_bucket *bucket_new(struct limits *limits, slice key)
 {
     /* limits_new's caller has made buckets_max larger than the possible number of executions, so
@@ -253,9 +253,9 @@ static void bucket_serve(struct limits_bucket *bucket)
     }
     if (!list_is_empty(&bucket->waiting))
         bucket_ask(bucket, now);
-    /* Checks the whole queue, at most LIMITS_WAITING_MAX: a reply may just have closed the
-     * connection for longer than some can wait, and those are refused now instead of when they
-     * time out. */
+    /* The whole queue is checked, at most LIMITS_WAITING_MAX calls: a reply may just have closed
+     * the connection for longer than some of them can wait, and these are refused now instead of
+     * when they time out. */
     uint64_t open = bucket_open_ns(bucket, 1, now);
     LIST_EACH(&bucket->waiting, struct limits_slot, slot, link) {
         if (slot->due_ns <= now || open > slot->due_ns) {
@@ -451,7 +451,7 @@ void limits_learn(struct limits *limits, struct limits_slot *slot, const struct 
     bucket_serve(bucket);
 }
 
-/* Reads only: never creates a bucket. */
+/* This only reads: it never creates a bucket. */
 uint64_t limits_closed_ms(const struct limits *limits, const struct limits_key *key)
 {
     char text[LIMITS_KEY_MAX];

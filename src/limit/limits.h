@@ -61,12 +61,13 @@ struct limits_slot {
     uint64_t entered_ns, due_ns;
 };
 
-/* NULL: out of memory. */
+/* Returns NULL if out of memory. */
 struct limits *limits_new(const struct limits_config *config) MUST_CHECK;
 /* No slot may be taken (asserted). */
 void limits_free(struct limits *limits);
 
-/* Never completes a wait before it returns. until_ns (loop clock) bounds the wait. */
+/* Takes a slot, or queues the op for one. A wait never completes before this returns; until_ns
+ * (loop clock) bounds it. */
 enum limits_verdict limits_enter(struct limits *limits, struct limits_slot *slot,
                                  const struct limits_key *key, uint64_t until_ns,
                                  struct op *op) MUST_CHECK;
@@ -79,12 +80,12 @@ void limits_leave(struct limits_slot *slot, bool is_used);
 
 /* What a reply says about later calls; -1: nothing. */
 struct limits_feedback {
-    bool is_too_fast;       /* refused because of its rate */
+    bool is_too_fast;       /* the call was refused because of its rate */
     int64_t retry_after_ms; /* with is_too_fast */
     int64_t remaining;      /* remaining calls */
     int64_t reset_ms;       /* time from now until the quota is reset */
 };
-/* Applies it to all later calls. slot is the slot that the call had. */
+/* Applies the feedback to all later calls. slot is the slot that the call had. */
 void limits_learn(struct limits *limits, struct limits_slot *slot, const struct limits_key *key,
                   const struct limits_feedback *feedback);
 

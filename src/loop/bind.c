@@ -70,7 +70,7 @@ static int bind_tcp(struct tcp_bound *bound, slice text, struct err *err)
     return OK;
 }
 
-/* Removes a socket file without a listener; ERR_BUSY if there is one. */
+/* Removes a socket file that has no listener; returns ERR_BUSY if it has one. */
 static int remove_stale(const struct sockaddr_un *un, slice text, struct err *err)
 {
     struct stat file;

@@ -42,24 +42,24 @@ struct budget_wait {
     struct timer timer;
 };
 
-/* size, share: as budget_init. */
+/* size, share: as in budget_init. */
 void budget_queue_init(struct budget_queue *queue, struct loop *loop, size_t size, size_t share);
 /* Asserts that nothing waits and no use is left. */
 void budget_queue_deinit(struct budget_queue *queue);
 /* Sets the gauges; called before metrics are read. */
 void budget_queue_show(const struct budget_queue *queue);
 
-/* true: the memory was taken, or there is no budget (`use` was not begun). false: on_end will be
- * called from the loop. */
+/* Returns true if the memory was taken, or if there is no budget (`use` was not begun). Otherwise
+ * on_end will be called from the loop. */
 bool budget_wait_begin(struct budget_wait *wait, struct budget_use *use, size_t bytes,
                        enum budget_kind kind, uint64_t wait_ms,
                        void (*on_end)(struct budget_wait *wait)) MUST_CHECK;
-/* Like budget_wait_start, for an op, which is held until the wait ends: the caller returns
+/* Like budget_wait_begin, for an op, which is held until the wait ends: the caller returns
  * OP_WAIT. */
 bool budget_wait_op(struct budget_wait *wait, struct op *op, struct budget_use *use, size_t bytes,
                     enum budget_kind kind, uint64_t wait_ms) MUST_CHECK;
-/* Ends a wait without its on_end; the hold on an op is released. No effect if the op does not
- * wait. */
+/* Ends a wait without calling its on_end; the hold on an op is released. Does nothing if it does
+ * not wait. */
 void budget_wait_stop(struct budget_wait *wait);
 
 #endif

@@ -108,7 +108,7 @@ static bool entry_keep(struct cache *cache, struct cache_entry *entry, slice key
     return entry->is_kept = true;
 }
 
-/* NULL: out of memory. */
+/* Returns NULL if out of memory. */
 static struct cache_entry *start_load(struct cache *cache, slice key)
 {
     const struct cache_class *class = cache->class;

@@ -34,7 +34,7 @@ struct cache {
 };
 
 struct cache_entry {
-    slice key;         /* in this block, after the struct, for the sake of its alignment */
+    slice key;         /* stored in this block after the struct, so that the struct stays aligned */
     uint64_t until_ns; /* 0: being loaded */
     /* private */
     uint32_t epoch; /* epoch of the entry's group when the load began */
@@ -83,21 +83,22 @@ void cache_init(struct cache *cache, const struct cache_class *class, struct loo
  * entries. */
 void cache_deinit(struct cache *cache);
 
-/* The entry in the table, even if it has expired or its load is under way. NULL: none. */
+/* Returns the entry in the table, even if it has expired or its load is under way; NULL if there is
+ * none. */
 struct cache_entry *cache_peek(struct cache *cache, slice key);
-/* Returns a valid entry, which becomes the most recently used. NULL: none. Borrowed until the
- * caller returns. */
+/* Returns a valid entry, which becomes the most recently used; NULL if there is none. Borrowed
+ * until the caller returns. */
 struct cache_entry *cache_find(struct cache *cache, slice key);
-/* Call it after cache_find returned NULL: op is held until class->answer is called with `wait`,
- * or until it is cancelled. wait NULL: nothing waits, the entry is only loaded. false: out of
- * memory. */
+/* To be called after cache_find returned NULL: op is held until class->answer is called with
+ * `wait`, or until it is cancelled. wait NULL: nothing waits, the entry is only loaded. Returns
+ * false if out of memory. */
 bool cache_await(struct cache *cache, slice key, struct cache_wait *wait, struct op *op) MUST_CHECK;
-/* Ends a wait without an answer. Harmless if it has ended, or was zeroed and did not begin. */
+/* Ends a wait without an answer. Does nothing if it has ended, or was zeroed and did not begin. */
 void cache_wait_stop(struct cache_wait *wait);
 
 /* Removes an entry of the table. If its load is under way, its waits are still answered. */
 void cache_forget(struct cache *cache, struct cache_entry *entry);
-/* All entries of the group. */
+/* Removes all entries of the group. */
 void cache_forget_group(struct cache *cache, slice group);
 /* Removes the entries for which is_meant returns true; NULL: all. */
 void cache_forget_if(struct cache *cache,

@@ -35,7 +35,7 @@ static void note_change(struct dir_watch *watch)
 static void on_event(uv_fs_event_t *uv, const char *name, int events, int status)
 {
     struct dir_watch *watch = uv->data;
-    (void)name; /* the folder's own name if the folder was removed */
+    (void)name; /* not used: it is the folder's own name if the folder was removed */
     (void)events;
     (void)status;
     loop_enter(loop_of(uv->loop));
@@ -68,7 +68,8 @@ static void open_handle(struct dir_watch *watch)
         warn(watch, "out of memory");
         return;
     }
-    (void)uv_fs_event_init(&watch->loop->uv, uv); /* fills in the struct, cannot fail */
+    /* this only fills in the struct, and cannot fail */
+    (void)uv_fs_event_init(&watch->loop->uv, uv);
     uv->data = watch;
     int rc = uv_fs_event_start(uv, on_event, watch->path, 0);
     if (rc != 0) {
@@ -83,7 +84,7 @@ static void open_handle(struct dir_watch *watch)
     watch->is_warned = false;
 }
 
-/* Makes a new watch each time: the path may lead to another folder by now, for which the old
+/* A new watch is made each time: the path may lead to another folder by now, for which the old
  * watch gets no events. */
 static void on_settled(struct timer *timer)
 {
@@ -96,7 +97,7 @@ static void on_settled(struct timer *timer)
 
 /* ---- changes found by polling ---- */
 
-/* true: the path leads to another folder, or files were added, renamed or removed. */
+/* Returns whether the path leads to another folder, or files were added, renamed or removed. */
 static bool take_stat(struct dir_watch *watch, const struct stat *st, int error)
 {
     bool was_there = watch->is_there;

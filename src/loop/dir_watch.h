@@ -12,7 +12,7 @@
 #include "loop/loop.h"
 
 enum {
-    DIR_WATCH_SETTLE_MS = 200,      /* without an event, before on_change */
+    DIR_WATCH_SETTLE_MS = 200,      /* the time without an event before on_change is called */
     DIR_WATCH_SETTLE_MS_MAX = 2000, /* maximum delay after the first change, even if others
                                      * follow */
     DIR_WATCH_POLL_MS = 5000,
@@ -22,7 +22,7 @@ struct dir_poll;
 
 /* Embedded in its owner. */
 struct dir_watch {
-    /* Called from the loop. Files may have changed; there are calls without a change. */
+    /* Called from the loop when files may have changed; sometimes called without a change. */
     void (*on_change)(struct dir_watch *watch);
     uint32_t poll_ms; /* 0: DIR_WATCH_POLL_MS */
     /* ---- private ---- */
@@ -44,7 +44,7 @@ struct dir_watch {
  * removed files, but not a file that was written in place. A network file system reports only
  * this machine's changes. A watch alone does not keep loop_run running; a poll on a thread does. */
 void dir_watch_start(struct loop *loop, struct dir_watch *watch, const char *path);
-/* No callback follows. Harmless if it was not started. */
+/* No callback follows. Does nothing if it was not started. */
 void dir_watch_stop(struct dir_watch *watch);
 
 #endif

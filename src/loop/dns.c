@@ -86,7 +86,7 @@ static slice name_slice(const struct dns_name *name)
     return slice_of(name->text, name->text_len);
 }
 
-/* Returns true: the query has its answer. */
+/* Gives the query a failure as its answer. Returns true, so that a caller can return the result. */
 static bool query_fail(struct dns_query *query, int status, const char *cause)
 {
     query->status = err_set(&query->err, (enum err_code)status, "%s", cause);
@@ -114,7 +114,7 @@ static void run_ready(struct loop_task *task)
         query_end(LIST_ITEM(resolver->ready.next, struct dns_query, link));
 }
 
-/* The query has its answer. The op is notified from the run queue: the caller may be
+/* Called when the query has its answer. The op is notified from the run queue: the caller may be
  * dns_resolve, and no operation completes before it returns. */
 static void query_ready(struct dns_resolver *resolver, struct dns_query *query)
 {
@@ -208,7 +208,7 @@ static struct dns_name *name_new(struct dns_resolver *resolver, slice text)
     return name;
 }
 
-/* NULL: err_code in *status. */
+/* Returns NULL with the error's code in *status on failure. */
 static struct dns_name *name_get(struct dns_resolver *resolver, slice text, int *status)
 {
     struct dns_name *name = map_get(&resolver->names, text);
@@ -280,7 +280,8 @@ static void on_flight_done(struct work *work)
 static bool has_slot(const struct dns_resolver *resolver, enum dns_kind kind)
 {
     size_t slots = resolver->slots;
-    size_t kept = slots >= 4 ? slots / 4 : slots >= 2 ? 1 : 0; /* reserved for names that resolve */
+    /* slots reserved for names that were quick before */
+    size_t kept = slots >= 4 ? slots / 4 : slots >= 2 ? 1 : 0;
     size_t slow = resolver->flying[DNS_SLOW];
     size_t fresh = resolver->flying[DNS_NEW];
     if (slow + fresh + resolver->flying[DNS_GOOD] >= slots)
@@ -347,7 +348,8 @@ static bool answer_literal(struct dns_query *query, const char *text)
     return true;
 }
 
-/* Copies the name in lower case; false: it is not a valid name, so no resolver is needed. */
+/* Copies the name in lower case. Returns false if it is not a valid name, so that no resolver is
+ * needed. */
 static bool read_name(slice host, char out[DNS_NAME_MAX + 1])
 {
     if (host.len == 0 || host.len > DNS_NAME_MAX || host.ptr[0] == '.' || host.ptr[0] == '-')
@@ -378,7 +380,7 @@ static void query_wait(struct dns_resolver *resolver, struct dns_query *query,
     start_flights(resolver);
 }
 
-/* true: the answer, or a failure, is in query. false: the query waits for a flight. */
+/* Returns true if the answer, or a failure, is in query; false if the query waits for a flight. */
 static bool start_query(struct dns_resolver *resolver, struct dns_query *query)
 {
     char text[DNS_NAME_MAX + 1];

@@ -33,7 +33,8 @@ struct dns_query {
     struct dns_resolver *resolver;
     struct list link;
     struct timer timer;
-    bool is_waiting; /* its lookup is not done; false: it has its answer and the op is notified */
+    /* the lookup is not done; false: the query has its answer, and the op is notified */
+    bool is_waiting;
 };
 
 /* The addresses of a name, in the order of preference. */
@@ -42,8 +43,8 @@ struct dns_addresses {
     struct sockaddr_storage list[DNS_ADDRESSES_MAX];
 };
 
-/* Called on a pool thread; may block. OK, ERR_NOTFOUND, ERR_NOMEM or ERR_IO; *cause is a constant
- * text for a person. */
+/* Called on a pool thread; may block. Returns OK, ERR_NOTFOUND, ERR_NOMEM or ERR_IO; *cause is a
+ * constant text for a person. */
 typedef int dns_lookup(const char *name, struct dns_addresses *out, const char **cause);
 
 struct dns_config {
@@ -55,10 +56,10 @@ struct dns_config {
     dns_lookup *lookup;       /* NULL: dns_lookup_system */
 };
 
-/* getaddrinfo; IPv6 and IPv4 alternate, beginning with the family that RFC 6724 prefers. */
+/* Calls getaddrinfo; IPv6 and IPv4 alternate, beginning with the family that RFC 6724 prefers. */
 int dns_lookup_system(const char *name, struct dns_addresses *out, const char **cause);
 
-/* config may be NULL. NULL: out of memory. */
+/* config may be NULL. Returns NULL if out of memory. */
 struct dns_resolver *dns_resolver_new(struct loop *loop,
                                       const struct dns_config *config) MUST_CHECK;
 /* Waiting queries end with ERR_CLOSED; lookups on threads are abandoned safely (loop_free waits
@@ -69,7 +70,8 @@ void dns_resolver_free(struct dns_resolver *resolver);
 void dns_resolve(struct dns_resolver *resolver, struct dns_query *query, struct op *op);
 /* For tests: forgets cached names that are not being resolved now. */
 void dns_cache_clear(struct dns_resolver *resolver);
-/* Ends the query with ERR_CLOSED and releases the hold; harmless if the query is not under way. */
+/* Ends the query with ERR_CLOSED and releases the hold; does nothing if the query is not under
+ * way. */
 void dns_cancel(struct dns_query *query);
 
 #endif

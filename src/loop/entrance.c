@@ -18,12 +18,14 @@
 
 enum {
     ENTRIES_A_TURN = 16,
-    ENTRIES_A_TURN_GREEDY = 2, /* for an account with at least GREEDY times the others' mean */
+    /* for an account with at least GREEDY times as many requests as the others have on average */
+    ENTRIES_A_TURN_GREEDY = 2,
     GREEDY = 2,
     GREEDY_MIN = 32, /* such an account also has more than this many requests */
     YOUNG_MAX = 16,  /* an account may always have this many young requests */
     YOUNG_NS = 5 * 1000 * 1000,
-    ALONE_AFTER_NS = 20 * 1000 * 1000, /* without requests of other accounts */
+    /* an account counts as alone after this time without requests of others */
+    ALONE_AFTER_NS = 20 * 1000 * 1000,
     REPLY_BYTES = 8 * 1024, /* a reply of this size costs the process and its database as much as
                              * one more request */
     CARRIED_MAX = 1024,
@@ -70,7 +72,7 @@ static void drop_quiet(struct loop_entrance *entrance)
     }
 }
 
-/* Number of waiting and young requests of the other queues, on average. */
+/* Returns the average number of waiting and young requests of the other queues. */
 static size_t others_mean(const struct loop_entrance *entrance, const struct entry_queue *queue)
 {
     size_t others = entrance->queues.map.count - 1;
@@ -180,8 +182,8 @@ static void queue_let_in(struct loop_entrance *entrance, struct entry_queue *que
     }
 }
 
-/* Every queue with waiting requests is full: sleeps until the oldest young request is no longer
- * young. */
+/* Called if every queue with waiting requests is full: sleeps until the oldest young request is no
+ * longer young. */
 static void entrance_sleep(struct loop_entrance *entrance)
 {
     if (entrance->waiting == 0)

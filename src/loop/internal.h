@@ -50,7 +50,8 @@ struct loop_entrance {
     struct keyed_table queues; /* struct entry_queue, by account */
     struct list ring;          /* the queues with waiting requests */
     struct list young;         /* struct op_entry.link, in order of their start */
-    size_t entries, waiting;   /* young and waiting; waiting alone */
+    /* number of young and waiting requests together; number of waiting requests */
+    size_t entries, waiting;
     struct loop_task task;
     struct timer timer;
     struct list quiet;        /* queues without entries */
@@ -178,10 +179,10 @@ void loop_reads_deinit(struct loop_reads *reads);
 /* read(reader) is called when it is its turn, once for each loop_reader_ready. */
 void loop_reader_init(struct loop_reader *reader, enum read_class class,
                       void (*read)(struct loop_reader *reader));
-/* Poll has reported the reader, or it has read a part and continues; may be called any number of
- * times. */
+/* To be called when poll has reported the reader, or when it has read a part and continues; may be
+ * called any number of times. */
 void loop_reader_ready(struct loop *loop, struct loop_reader *reader);
-/* The reader is no longer read; harmless if it is not ready. */
+/* Stops reading the reader; does nothing if it is not ready. */
 void loop_reader_leave(struct loop *loop, struct loop_reader *reader);
 /* Changes the reader's account and class. */
 void loop_reader_move(struct loop *loop, struct loop_reader *reader, struct uuid account,

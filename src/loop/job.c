@@ -57,7 +57,7 @@ static void job_run(struct work *work)
     job->run(job->op);
 }
 
-/* Releases the op. The thread no longer accesses its arena. */
+/* Releases the op, whose arena the thread no longer accesses. */
 static void job_let_go(struct op *op)
 {
     op->job = NULL;
@@ -116,7 +116,8 @@ int op_offload(struct op *op, struct op_job *job, void (*run)(struct op *op), co
     ASSERT(run && !op->job && !op->is_ended);
     *job = (struct op_job){.work = {.run = job_run, .done = job_done}, .op = op, .run = run};
     list_init(&job->link);
-    job->account = keyed_get(&jobs->accounts, op->account_id); /* empty for the server itself */
+    /* the id is empty for jobs of the server itself */
+    job->account = keyed_get(&jobs->accounts, op->account_id);
     if (!job->account)
         return ERR_NOMEM;
     int code = OK;

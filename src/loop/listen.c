@@ -112,7 +112,7 @@ static bool accept_next(struct tcp_listener *listener)
     case EHOSTUNREACH:
     case ENETUNREACH:
         return true;
-    default: /* EAGAIN; after any other error poll reports again */
+    default: /* EAGAIN, or another error, after which poll reports the socket again */
         return false;
     }
 }

@@ -143,7 +143,7 @@ static void loop_settle(struct loop *loop)
     loop_free_garbage(loop);
     loop_lap(loop, PART_MEMORY);
     bool has_tasks = !list_is_empty(&loop->tasks) || !list_is_empty(&loop->tasks_next) ||
-                     loop_has_ready(loop); /* some of them are no longer polled */
+                     loop_has_ready(loop); /* streams left to read may no longer be polled */
     if (uv_is_closing((uv_handle_t *)&loop->idle))
         return;
     /* An active idle handle makes poll return at once. */
@@ -170,14 +170,15 @@ static void on_prepare(uv_prepare_t *prepare)
     loop_settle(loop);
     loop_turn_end(loop);
     if (has_fired && loop->is_one_turn)
-        uv_stop(&loop->uv); /* only this once: poll does not block, the waiting caller may check */
+        /* poll must not block this time, so that the waiting caller can check */
+        uv_stop(&loop->uv);
 }
 
 /* ---- running ---- */
 
 static void loop_begin_running(struct loop *loop)
 {
-    loop->is_dirty = true; /* hooks may have work from outside a turn */
+    loop->is_dirty = true; /* work may have been queued for hooks outside of a turn */
 }
 
 static bool loop_has_tasks(const struct loop *loop)

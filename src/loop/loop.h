@@ -22,21 +22,22 @@ enum { LOOP_RUNS_MAX = 4096 };
 
 struct loop;
 
-/* Also ignores SIGPIPE. UV_THREADPOOL_SIZE is set by loop_threads_init. NULL: see err. */
+/* Also ignores SIGPIPE. UV_THREADPOOL_SIZE is set by loop_threads_init. Returns NULL with err set
+ * on failure. */
 struct loop *loop_new(struct err *err) MUST_CHECK;
-/* Call once, before any loop or thread: the size of libuv's pool (lookups and TLS handshakes run
- * there). */
+/* Sets the size of libuv's pool (lookups and TLS handshakes run there). Call it once, before any
+ * loop or thread is made. */
 void loop_threads_init(unsigned threads);
 /* Runs until loop_stop or until there is nothing left to wait for. */
 void loop_run(struct loop *loop);
-/* Runs one turn; blocks in poll if may_block and nothing is due. true while handles or queued
- * ops remain. For tests. */
+/* Runs one turn; blocks in poll if may_block is set and nothing is due. Returns true while handles
+ * or queued ops remain. For tests. */
 bool loop_turn(struct loop *loop, bool may_block);
 void loop_stop(struct loop *loop);
 /* Runs the closing turns (waits for work on threads), then ASSERTs that uv_loop_close() == 0 and
  * that no timer is armed and no op is alive: anything left open is a bug, and is printed. */
 void loop_free(struct loop *loop);
-/* Runs turns until there is no more work on threads. false: some was still running after
+/* Runs turns until there is no more work on threads. Returns false if some was still running after
  * timeout_ms (a lookup whose server does not answer cannot be interrupted). For use at the end,
  * before loop_free. */
 bool loop_wait_for_work(struct loop *loop, uint64_t timeout_ms) MUST_CHECK;
@@ -44,9 +45,9 @@ bool loop_wait_for_work(struct loop *loop, uint64_t timeout_ms) MUST_CHECK;
  * not freed. The process must end with _exit, since any other way joins libuv's threads. */
 void loop_abandon(struct loop *loop);
 bool loop_has_abandoned(void);
-/* Monotonic nanoseconds, read once a turn; for deadlines. */
+/* Returns monotonic nanoseconds, read once a turn; for deadlines. */
 uint64_t loop_now_ns(const struct loop *loop);
-/* Number of pool threads set by loop_threads_init; libuv's default of 4 before that. */
+/* Returns the number of pool threads set by loop_threads_init; libuv's default of 4 before that. */
 unsigned loop_threads_count(void);
 
 /* Called at the end of every turn in the order of `phase`, until removed. */
@@ -58,8 +59,8 @@ struct loop_hook {
 void loop_hook_add(struct loop *loop, struct loop_hook *hook, enum loop_phase phase);
 void loop_hook_remove(struct loop_hook *hook);
 
-/* Work was queued for a hook that will take about this long: the drain ends earlier by that
- * time. */
+/* Reports that work was queued for a hook, which will take about this long: the drain ends earlier
+ * by that time. */
 void loop_reserve(struct loop *loop, uint64_t about_ns);
 
 /* An object whose memory is freed at the bottom of the turn, never where the object ends. */

@@ -102,7 +102,7 @@ const char *op_step_name(const struct op *op)
     return op->step < op->class->step_count ? op->class->steps[op->step].name : "(end)";
 }
 
-/* Moves to the named step, else to the next step; false if there is none. */
+/* Moves to the named step, else to the next step; returns false if there is none. */
 static bool op_advance(struct op *op)
 {
     op->step = op->step_next != FOLLOWING ? op->step_next : (uint16_t)(op->step + 1);
@@ -181,7 +181,7 @@ static inline void op_crash_point(const struct op *op, const struct op_step *ste
 }
 #endif
 
-/* Runs one step. true: continue with the next step at once. */
+/* Runs one step. Returns whether to continue with the next step at once. */
 static bool op_run_step(struct op *op)
 {
     const struct op_step *step = &op->class->steps[op->step];
@@ -202,9 +202,10 @@ static bool op_run_step(struct op *op)
         op_finish(op, OP_ENDED_DONE);
         return false;
     case OP_WAIT:
-        ASSERT(op->holds > 0); /* else the op would never run again */
+        ASSERT(op->holds > 0); /* without a hold the op would never run again */
         if (!op_advance(op))
-            op->step = (uint16_t)op->class->step_count; /* ends once the holds are released */
+            /* the op ends once the holds are released */
+            op->step = (uint16_t)op->class->step_count;
         return false;
     case OP_STOP:
         ASSERT(op->class->stop);
@@ -231,7 +232,7 @@ static void op_run_steps(struct op *op)
         if (op->holds == 0 && loop_is_drain_over(op->loop))
             break;
     }
-    if (op->holds == 0) /* else the release queues it */
+    if (op->holds == 0) /* otherwise the release queues the op */
         op_queue(op);
 }
 

@@ -44,10 +44,12 @@ struct op_wait {
 };
 
 enum op_result {
-    OP_NEXT, /* the following step, at once */
-    OP_WAIT, /* the following step (or that of op_wait_then) once the holds are released */
-    OP_JUMP, /* the step that op_jump named, at once */
-    OP_STOP, /* the class's stop step, at once: the outcome is decided, the rest is skipped */
+    OP_NEXT, /* continue with the following step at once */
+    /* continue with the following step (or that of op_wait_then) once the holds are released */
+    OP_WAIT,
+    OP_JUMP, /* continue with the step that op_jump named at once */
+    /* continue with the class's stop step at once: the outcome is decided, the rest is skipped */
+    OP_STOP,
     OP_DONE, /* end well */
     OP_FAIL, /* end with a failure; the struct around the op has the reason */
 };
@@ -97,15 +99,16 @@ struct op {
     const struct op_class *class;
     struct loop *loop;
     struct arena arena;
-    struct op *parent; /* its hold is released after this op's on_end; NULL for none */
+    struct op *parent; /* the parent's hold is released after this op's on_end; NULL: no parent */
     uint16_t step, step_next;
     uint16_t holds;
     uint32_t children; /* number of child ops whose memory is not freed */
     bool is_cancelled, is_ended;
     bool is_background, is_attended; /* set by its class or its parent */
-    bool is_kept;                    /* it has ended, and its parent has not run since */
-    bool is_keeping;             /* results of its ended children stay until it has run once more */
-    struct list kept, kept_link; /* ended children; its link among its parent's */
+    bool is_kept;                    /* this op has ended, and its parent has not run since */
+    /* the results of ended children stay until this op has run once more */
+    bool is_keeping;
+    struct list kept, kept_link; /* ended children; this op's link in that list of its parent */
     const char *waits_for;       /* the name of the last hold */
     uint64_t started_ns;
     struct loop_task task; /* its link in the run queue */
@@ -147,7 +150,7 @@ enum op_result op_wait_then(struct op *op, size_t step) MUST_CHECK;
 void op_cancel(struct op *op);
 /* op_class.free for a struct that begins with its op and was allocated with mem. */
 void op_free_struct(struct op *op);
-/* Started and not ended. */
+/* Whether the op was started and has not ended. */
 bool op_is_active(const struct op *op);
 /* Takes a hold until delay_ms have passed, or until the op is cancelled. One sleep at a time;
  * the caller provides the timer, inside the op's struct. */
@@ -156,16 +159,17 @@ struct op_timer {
     struct op *op; /* NULL when idle */
 };
 void op_sleep(struct op *op, struct op_timer *timer, uint64_t delay_ms, const char *what);
-/* Ends a sleep early and releases the hold. Harmless if the op does not sleep. */
+/* Ends a sleep early and releases the hold. Does nothing if the op does not sleep. */
 void op_sleep_stop(struct op_timer *timer);
 
-/* The queue of requests without an account, and that of load balancers' probes. */
+/* The names of two queues: that of requests without an account, and that of load balancers'
+ * probes. */
 #define OP_STRANGERS SLICE("strangers")
 #define OP_PROBES    SLICE("probes")
 
-/* Called where a request begins. OP_NEXT: it may start. OP_WAIT: it waits, because others send
- * requests, too (loop/entrance.c): in the queue of op->account_id, or in the given one if that
- * is empty. entry: inside the op's struct. */
+/* Called where a request begins. Returns OP_NEXT if it may start; OP_WAIT if it waits, because
+ * others send requests, too (loop/entrance.c): in the queue of op->account_id, or in the given
+ * queue if that id is empty. entry: inside the op's struct. */
 struct op_entry {
     struct op *op;
     struct entry_queue *queue;
@@ -173,8 +177,8 @@ struct op_entry {
     struct list link;
 };
 enum op_result op_enter(struct op *op, struct op_entry *entry, slice queue) MUST_CHECK;
-/* The reply to the op's request has that many bytes: its account begins fewer requests in the
- * following turns, while other accounts send requests. */
+/* Reports that the reply to the op's request has that many bytes: its account begins fewer requests
+ * in the following turns, while other accounts send requests. */
 void op_weigh(const struct op *op, size_t reply_bytes);
 /* For op_cancel and the op's end: the op no longer waits or counts. */
 void op_leave_entrance(struct op *op);
@@ -189,14 +193,14 @@ struct op_job {
 };
 /* Takes a hold until run(op) has returned on a pool thread; the caller then returns OP_WAIT. The
  * job runs when it is the turn of the op's account, which may run only a few at a time
- * (loop/job.c). run may access the op's arena and anything else that only this op accesses; it
- * may not log, count, draw random numbers or call into the loop. If the op is cancelled during
- * the job, its end (on_end) follows after it. Not OK: nothing was started, and the caller may
- * call run itself. */
+ * (loop/job.c). run may access the op's arena and anything else that only this op accesses; it may
+ * not log, count, draw random numbers or call into the loop. If the op is cancelled during the job,
+ * its end (on_end) follows after the job. If the result is not OK, nothing was started, and the
+ * caller may call run itself. */
 int op_offload(struct op *op, struct op_job *job, void (*run)(struct op *op),
                const char *what) MUST_CHECK;
-/* Runs a part that is slow only if is_large: OP_WAIT. Otherwise, or if there is no thread for
- * it, it runs at once: OP_NEXT. */
+/* Runs a part that is slow only if is_large. In that case it returns OP_WAIT; otherwise, or if
+ * there is no thread for it, the part runs at once and the result is OP_NEXT. */
 enum op_result op_run_job(struct op *op, struct op_job *job, bool is_large,
                           void (*run)(struct op *op), const char *what);
 
@@ -207,7 +211,7 @@ void op_job_drop(struct op *op);
  */
 void op_print_all(struct loop *loop);
 size_t op_count(const struct loop *loop);
-/* The current step's name; "(end)" after the last. */
+/* Returns the current step's name; "(end)" after the last. */
 const char *op_step_name(const struct op *op);
 
 #ifdef SLUICE_TEST_BUILD
@@ -217,7 +221,7 @@ extern void (*op_on_step)(const struct op *op);
 extern void (*op_on_jump)(const struct op *op, size_t to);
 #endif
 
-/* For lines that report the steps of an op. */
+/* Returns the level of log lines that report the steps of an op. */
 static inline enum log_level op_log_level(const struct op *op)
 {
     return op->is_background ? LOG_TRACE : LOG_DEBUG;

@@ -63,7 +63,7 @@ static inline void stream_own(struct stream *stream, const struct stream_events 
     stream->owner = owner;
 }
 
-/* A stream starts paused. Calling either twice is harmless. */
+/* Starts and pauses reading. A stream starts paused. Both may be called any number of times. */
 static inline void stream_read_start(struct stream *stream)
 {
     stream->class->read_start(stream);
@@ -74,16 +74,16 @@ static inline void stream_read_stop(struct stream *stream)
     stream->class->read_stop(stream);
 }
 
-/* Accepts all bytes or none: ERR_LIMIT if these bytes and the pending ones would exceed the
+/* Accepts all bytes or none: returns ERR_LIMIT if these bytes and the pending ones would exceed the
  * stream's queue limit, ERR_CLOSED after shutdown, close or a write error (on_closed has the
- * reason). Bytes that the socket does not accept at once are copied before it returns; if there
- * is no memory for this, the stream is closed. */
+ * reason). Bytes that the socket does not accept at once are copied before it returns; if there is
+ * no memory for this, the stream is closed. */
 MUST_CHECK static inline int stream_write(struct stream *stream, const slice *parts, size_t count)
 {
     return stream->class->write(stream, parts, count);
 }
 
-/* Bytes accepted by stream_write that the kernel does not have yet. */
+/* Returns the number of bytes accepted by stream_write that the kernel does not have yet. */
 static inline size_t stream_write_pending(const struct stream *stream)
 {
     return stream->class->write_pending(stream);
@@ -108,13 +108,13 @@ static inline void stream_reset(struct stream *stream)
     stream->class->reset(stream);
 }
 
-/* Peer's socket address; ERR_NOTFOUND for a Unix socket. */
+/* Sets *out to the peer's socket address; returns ERR_NOTFOUND for a Unix socket. */
 static inline int stream_peer(const struct stream *stream, struct sockaddr *out, size_t cap)
 {
     return stream->class->peer(stream, out, cap);
 }
 
-/* The account in whose turn the stream is read (loop/reads.c); nil: none. is_discarded: its
+/* Sets the account in whose turn the stream is read (loop/reads.c); nil: none. is_discarded: its
  * input is discarded, so it is read last, a little at a time. */
 static inline void stream_read_for(struct stream *stream, struct uuid account, bool is_discarded)
 {

@@ -18,8 +18,8 @@
 enum {
     TCP_PARTS_MAX = 64,
     TCP_TURN_BYTES_MAX = 256 * 1024, /* read from one stream before it waits for the next turn */
-    /* maximum of reports of a stream that waits; after them poll need not report it again. A
-     * stream whose input is discarded waits for a while in any case */
+    /* after this many reports of a stream that waits, poll need not report it again. A stream whose
+     * input is discarded waits for a while in any case */
     TCP_REPORTS_MAX = 4,
 };
 
@@ -295,7 +295,7 @@ static void advance(const slice *parts, size_t count, size_t *at, size_t *skip, 
     }
 }
 
-/* Writes the bytes that the socket accepts at once, starting at byte *skip of parts[*at];
+/* Writes the bytes that the socket accepts at once, starting with byte *skip of parts[*at];
  * advances both. Returns 0 or libuv's error. */
 static int tcp_try(struct tcp_stream *tcp, const slice *parts, size_t count, size_t *at,
                    size_t *skip)
@@ -376,7 +376,7 @@ static void tcp_shutdown(struct stream *stream)
         return;
     tcp->is_shutdown = true;
     if (!tcp->out && !tcp->is_connecting)
-        tcp_shutdown_now(tcp); /* else once everything is written */
+        tcp_shutdown_now(tcp); /* otherwise FIN is sent once everything is written */
 }
 
 static int tcp_peer(const struct stream *stream, struct sockaddr *out, size_t cap)
@@ -415,7 +415,7 @@ struct tcp_stream *tcp_stream_new(struct loop *loop, bool is_unix, enum read_cla
     tcp->write_bytes_max = TCP_WRITE_BYTES_DEFAULT;
     int rc = is_unix ? uv_pipe_init(&loop->uv, &tcp->uv.pipe, 0)
                      : uv_tcp_init(&loop->uv, &tcp->uv.tcp);
-    ASSERT(rc == 0); /* makes no socket yet */
+    ASSERT(rc == 0); /* this makes no socket yet, so it cannot fail */
     tcp->class = class;
     loop_reader_init(&tcp->reader, class, on_turn_to_read);
     tcp->uv.handle.data = tcp;

@@ -42,19 +42,20 @@ struct tcp_bound {
 /* inherited_fd is ignored. err names the address and the reason; after an error nothing is left. */
 int tcp_bind(const struct tcp_listen_config *config, struct tcp_bound *bound,
              struct err *err) MUST_CHECK;
-/* Closes the socket and removes the file of a Unix socket. Harmless if there is none. */
+/* Closes the socket and removes the file of a Unix socket. Does nothing if there is no socket. */
 void tcp_unbind(struct tcp_bound *bound);
-/* The port that a socket is bound to; 0 for a Unix socket. */
+/* Returns the port that a socket is bound to; 0 for a Unix socket. */
 uint16_t tcp_port_of(int fd);
 
 /* on_accept owns the new stream (stream_own, then stream_read_start); it may close it at once.
- * EMFILE and ENFILE do not cause a busy loop: a spare descriptor is used to accept and close,
- * and accepting pauses for 100 ms. A stale Unix socket file (no listener answers) is replaced; a
- * socket file with a listener is an error. NULL: err names the address and the reason. */
+ * EMFILE and ENFILE do not cause a busy loop: a spare descriptor is used to accept and close, and
+ * accepting pauses for 100 ms. A stale Unix socket file (no listener answers) is replaced; a socket
+ * file with a listener is an error. Returns NULL on failure; err names the address and the
+ * reason. */
 struct tcp_listener *tcp_listen(struct loop *loop, const struct tcp_listen_config *config,
                                 void (*on_accept)(struct stream *stream, void *owner), void *owner,
                                 struct err *err) MUST_CHECK;
-/* The port that was bound (useful for port 0); 0 for a Unix socket. */
+/* Returns the port that was bound (useful for port 0); 0 for a Unix socket. */
 uint16_t tcp_listener_port(const struct tcp_listener *listener);
 /* For tests. */
 int tcp_listener_fd(const struct tcp_listener *listener);
@@ -65,11 +66,11 @@ void tcp_listener_accept_all(struct tcp_listener *listener);
 void tcp_listener_free(struct tcp_listener *listener);
 
 /* Connects to one socket address (TCP, TCP_NODELAY set; or AF_UNIX). events->on_open or on_closed
- * follows. write_bytes_max limits the write queue. NULL when out of memory or descriptors. */
+ * follows. write_bytes_max limits the write queue. Returns NULL if out of memory or descriptors. */
 struct stream *tcp_connect(struct loop *loop, const struct sockaddr *address,
                            size_t write_bytes_max, const struct stream_events *events, void *owner,
                            struct err *err) MUST_CHECK;
-/* Queue limit of an accepted stream; 1 MiB until it is set. */
+/* Sets the queue limit of an accepted stream; it is 1 MiB until it is set. */
 void tcp_write_limit_set(struct stream *stream, size_t write_bytes_max);
 
 #endif

@@ -26,7 +26,7 @@ struct tcp_stream {
     bool is_unix, is_connecting, is_closing, is_shutdown, is_eof, wants_read;
     _Atomic uint32_t *counted; /* decremented when the stream closes; NULL: not counted */
     struct loop_garbage garbage;
-    enum read_class class; /* its class unless its input is discarded */
+    enum read_class class; /* the stream's class unless its input is discarded */
     struct loop_reader reader;
     uint64_t read_turn; /* the loop's turn in which turn_bytes were read */
     size_t turn_bytes;
@@ -34,7 +34,7 @@ struct tcp_stream {
     bool is_unwatched; /* poll does not report the stream until it is read */
 };
 
-/* A stream without a socket and without events. NULL if out of memory. */
+/* Returns a stream without a socket and without events; NULL if out of memory. */
 struct tcp_stream *tcp_stream_new(struct loop *loop, bool is_unix,
                                   enum read_class class) MUST_CHECK;
 

@@ -136,7 +136,7 @@ static void timer_insert(struct timer *timer)
         return;
     }
     if (loop->firing_ns && timer->due_ns <= loop->firing_ns)
-        timer->due_ns = loop->firing_ns + 1; /* not again in this pass */
+        timer->due_ns = loop->firing_ns + 1; /* a new timer must not fire in this pass */
     timer->armed_ns = timer->due_ns;
     loop->slots[loop->slot_count] = (struct timer_slot){timer->armed_ns, timer};
     heap_sift_up(loop, loop->slot_count++);

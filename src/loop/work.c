@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "loop/internal.h"
 
-enum { POOL_NICE = 5 }; /* a third of the loop's weight */
+enum { POOL_NICE = 5 }; /* the nice value at which a thread gets a third of the loop's weight */
 
 /* ---- work ---- */
 
@@ -96,7 +96,7 @@ static void run_pool_starter(void *unused)
     uv_loop_t uv;
     uv_work_t first;
     if (uv_loop_init(&uv) != 0)
-        return; /* then they are made when needed */
+        return; /* without the starter the threads are made when needed */
     if (uv_queue_work(&uv, &first, on_first_run, on_first_done) == 0)
         uv_run(&uv, UV_RUN_DEFAULT);
     int rc = uv_loop_close(&uv);

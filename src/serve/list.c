@@ -17,7 +17,7 @@ enum {
 
 /* ---- arguments ---- */
 
-/* The index of the word; -1: none. */
+/* Returns the index of the word in words; -1 if it is not there. */
 static int choice_of(slice words, slice value)
 {
     for (int i = 0; words.len > 0; i++) {
@@ -36,7 +36,7 @@ static bool is_word(slice value)
     return value.len <= WORD_LEN_MAX;
 }
 
-/* Clients that know no time, such as models, give an age. */
+/* Reads a time or an age: clients that do not know the time, such as models, give an age. */
 static bool read_since(slice text, struct uuid *since)
 {
     enum { AGE_MINUTES_MAX = 1000000 * 24 * 60, DATE_LEN = 10 };

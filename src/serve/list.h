@@ -54,10 +54,11 @@ struct serve_list {
 
 /* Checks the arguments in values. Returns the index of the first invalid argument; -1: none. */
 int serve_list_read(struct serve_list *list, const struct serve_filter *filters) MUST_CHECK;
-/* "status must be ...", in the arena. The value is truncated and escaped. */
+/* Returns a sentence such as "status must be ...", in the arena. The value is truncated and
+ * escaped. */
 slice serve_filter_refusal(const struct serve_filter *filter, slice value, struct arena *arena);
 
-/* What to read next. */
+/* Returns what to read next. */
 const struct store_page *serve_list_scan(struct serve_list *list);
 /* Whether the row with this id, in the scan's order, belongs to the page; after false, no further
  * row does. */

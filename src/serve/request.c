@@ -97,7 +97,7 @@ slice serve_actor(struct serve_request *request)
 
 slice serve_client_address(struct serve_request *request)
 {
-    /* The caller's check has it already. */
+    /* The check of the caller may have the address already. */
     slice known = request->check.address;
     return known.ptr ? known
                      : http_client_address(request->exchange, request->serve->trusted_proxies);
@@ -190,7 +190,7 @@ void serve_on_request(struct http_exchange *exchange, void *ctx)
 {
     struct serve_request *request = exchange->user;
     (void)ctx;
-    if (!request) /* its op has ended */
+    if (!request) /* the op has ended */
         return;
     request->is_body_here = true;
     stop_waiting(request);
@@ -296,7 +296,7 @@ static void on_end(struct op *op, enum op_end end)
     struct http_exchange *exchange = request->exchange;
     if (face_of(op)->on_end)
         face_of(op)->on_end(request, end);
-    http_body_release(exchange); /* it counts in the request's use, which ends */
+    http_body_release(exchange); /* the body is charged to the request's use, which ends here */
     /* Detached before the reply: its callbacks must not find a request that has ended. */
     exchange->user = NULL;
     exchange->on_gone = NULL;

@@ -71,8 +71,8 @@ struct serve_face {
     serve_hook *read_body, *check_body;
     serve_hook *begin, *resume;
     enum op_result (*refuse)(struct serve_request *request, enum serve_refusal refusal);
-    /* Called if the client has disconnected. true: the request continues; false: its op is
-     * cancelled */
+    /* Called if the client has disconnected. Returns whether the request continues; otherwise its
+     * op is cancelled */
     bool (*on_gone)(struct serve_request *request);
     /* Called in the op's on_cancel, before this room's own part, and in its on_end, while the
      * body still exists. Each may be NULL */
@@ -122,17 +122,17 @@ void serve_caller_set(struct serve_request *request, const struct vault_grant *g
 /* Whether the caller has the scope (for SCOPE_EXECUTE: at least one of its two scopes); 0: none
  * is needed. */
 bool serve_may(const struct serve_request *request, uint32_t scope);
-/* "key:<id>", for the audit trail; in the op's arena. */
+/* Returns "key:<id>", for the audit trail, in the op's arena. */
 slice serve_actor(struct serve_request *request);
-/* The client's address, from the nearest trusted proxy's header; "unix" for a client on a Unix
- * socket. */
+/* Returns the client's address, from the nearest trusted proxy's header; "unix" for a client on a
+ * Unix socket. */
 slice serve_client_address(struct serve_request *request);
-/* The caller of a change. */
+/* Returns the request's caller, as the author of a change. */
 struct audit_by serve_by(struct serve_request *request);
 
 /* Adds a header to the later reply. Name and value are borrowed until the end of the turn. */
 void serve_header(struct serve_request *request, const char *name, slice value);
-/* Seconds, rounded up, at least 1. */
+/* Adds a Retry-After header in seconds, rounded up, at least 1. */
 void serve_retry_after(struct serve_request *request, int64_t ms);
 
 #endif

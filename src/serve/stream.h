@@ -41,7 +41,7 @@ void serve_stream_open(struct serve_stream *stream, struct op *op, struct http_e
 /* To be called before the op ends, even if the stream was never opened: callbacks must not reach
  * an op that has ended. */
 void serve_stream_close(struct serve_stream *stream);
-/* For a callback: wakes the op. */
+/* Wakes the op; for a callback. */
 void serve_stream_wake(struct serve_stream *stream);
 /* After a sleep. */
 enum serve_stream_state serve_stream_check(const struct serve_stream *stream);
