@@ -29,7 +29,7 @@ static const float rarest_share = 0.06f;
 static const float name_bonus = 0.3f;
 /* Documents whose relevance differs by less than this share are a tie, which an app with a
  * connection wins. */
-static const float tie_share = 0.04f;
+static const float tie_share = 0.08f;
 
 /* More than the weight of the one word that names a channel and its close matches. */
 static const float name_words_min = 1.6f;
