@@ -23,7 +23,7 @@ struct sentence {
     slice *things; /* two */
 };
 
-static bool is_one_of(const struct search_part *part, const char *words)
+static bool is_any_word(const struct search_part *part, const char *words)
 {
     return part->token.len > 0 && !part->is_quoted &&
            slice_has_word(slice_cstr(words), slice_of(part->token.text, part->token.len));
@@ -32,12 +32,19 @@ static bool is_one_of(const struct search_part *part, const char *words)
 /* A command that says by what a message is sent: "text Ada". */
 static bool is_channel_verb(const struct sentence *s)
 {
-    return is_one_of(&s->r->parts[s->verb], "text call phone ring dial sms mail email");
+    return is_any_word(&s->r->parts[s->verb], "text call phone ring dial sms mail email");
 }
 
 static bool names_app(const struct search_part *part)
 {
     return part->is_known && part->term->is_app_name;
+}
+
+static bool names_app_in(const struct sentence *s, size_t first)
+{
+    while (first < s->r->count && !names_app(&s->r->parts[first]))
+        first++;
+    return first < s->r->count;
 }
 
 static bool has_place(const struct sentence *s, size_t first, size_t end)
@@ -54,13 +61,12 @@ static const char *start_of(const struct search_reading *r, size_t at)
 {
     if (at >= r->count)
         return r->text + strnlen(r->text, SEARCH_QUERY_BYTES_MAX);
-    slice source = r->parts[at].token.source;
-    if (source.ptr)
-        return source.ptr;
-    while (at > 0 && !r->parts[at].token.source.ptr)
-        at--;
-    source = r->parts[at].token.source;
-    return source.ptr ? source.ptr + source.len : r->text;
+    for (size_t i = at + 1; i-- > 0;) {
+        slice source = r->parts[i].token.source;
+        if (source.ptr)
+            return i == at ? source.ptr : source.ptr + source.len;
+    }
+    return r->text;
 }
 
 static slice words_of(const struct sentence *s, size_t first, size_t end)
@@ -69,7 +75,7 @@ static slice words_of(const struct sentence *s, size_t first, size_t end)
     return slice_trim(slice_of(start, (size_t)(start_of(s->r, end) - start)));
 }
 
-static slice join(const struct sentence *s, slice left, slice right)
+static slice join_words(const struct sentence *s, slice left, slice right)
 {
     return left.len == 0 ? right
                          : arena_printf(s->arena, "%.*s %.*s", SLICE_ARG(left), SLICE_ARG(right));
@@ -83,7 +89,7 @@ static slice head_of(const struct sentence *s, size_t first, size_t end)
     for (size_t i = first; i < end && !(s->r->parts[i].classes & WORD_PREPOSITION && i > first);
          i++)
         if (!names_app(&s->r->parts[i]))
-            head = join(s, head, words_of(s, i, i + 1));
+            head = join_words(s, head, words_of(s, i, i + 1));
     return head;
 }
 
@@ -95,13 +101,14 @@ static slice read_of(const struct sentence *s, size_t first, size_t end)
         const struct search_part *part = &s->r->parts[i];
         if (part->is_sender)
             return SLICE_NONE;
-        is_many = is_many || is_one_of(part, "all each every") ||
+        is_many = is_many || is_any_word(part, "all each every") ||
                   search_text_is_plural(slice_of(part->token.text, part->token.len));
         has_thing = has_thing || (i >= first && part->is_known && !part->is_quoted &&
                                   !names_app(part) && !(part->classes & (WORD_TIME | WORD_STOP)));
     }
-    return has_thing ? join(s, is_many ? SLICE("list") : SLICE("get"), words_of(s, first, end))
-                     : SLICE_NONE;
+    return has_thing
+               ? join_words(s, is_many ? SLICE("list") : SLICE("get"), words_of(s, first, end))
+               : SLICE_NONE;
 }
 
 static int best_of(const struct sentence *s, slice query, size_t limit, struct search_found **hits,
@@ -133,34 +140,37 @@ static int try_things(struct sentence *s, slice done, slice read, bool has_comma
 }
 
 /* "in HubSpot and in Salesforce", "in Slack and Discord": the command is for both. */
-static int try_both(struct sentence *s, size_t and, bool *is_split)
+static int try_both(struct sentence *s, size_t joint, bool *is_split)
 {
-    const struct search_part *next = &s->r->parts[and+1];
-    size_t place = and-1;
+    const struct search_part *next = &s->r->parts[joint + 1];
+    size_t place = joint - 1;
     while (place > s->verb && !(s->r->parts[place].classes & WORD_PREPOSITION))
         place--;
     bool is_place = next->classes & WORD_PREPOSITION ||
-                    (names_app(next) && has_place(s, place, and));
+                    (names_app(next) && has_place(s, place, joint));
     if (place == s->verb || !is_place)
         return OK;
     size_t end = next->classes & WORD_PREPOSITION ? place : place + 1;
-    return try_things(s, words_of(s, 0, and),
-                      join(s, words_of(s, 0, end), words_of(s, and+1, s->r->count)), true,
+    return try_things(s, words_of(s, 0, joint),
+                      join_words(s, words_of(s, 0, end), words_of(s, joint + 1, s->r->count)), true,
                       is_split);
 }
 
-/* "by mail", "in an email" */
+/* "by mail", "in an email"; `at` is the preposition. */
 static bool is_channel_at(const struct sentence *s, size_t at)
 {
-    at += at + 1 < s->r->count && s->r->parts[at].classes & WORD_INDEFINITE;
-    return s->r->parts[at].classes & WORD_CHANNEL;
+    const struct search_part *part = &s->r->parts[at + 1]; /* a cut is before the last part */
+    if (part->classes & WORD_INDEFINITE && at + 2 < s->r->count)
+        part++;
+    return (s->r->parts[at].classes | part->classes) & WORD_CHANNEL;
 }
 
 /* A command that takes something, and says nothing of where it is put. */
 static bool is_reading(const struct sentence *s)
 {
     const struct search_part *verb = &s->r->parts[s->verb];
-    return verb->classes & WORD_READS || is_one_of(verb, "pull export download extract summarize");
+    return verb->classes & WORD_READS ||
+           is_any_word(verb, "pull export download extract summarize");
 }
 
 /* "put the events of next week | into a Notion page" */
@@ -169,28 +179,37 @@ static int try_target(struct sentence *s, size_t cut, bool *is_split)
     const struct search_reading *r = s->r;
     const struct search_part *verb = &r->parts[s->verb];
     size_t object = s->verb + 1;
-    slice read = read_of(s, object, cut), target = words_of(s, cut, r->count), start;
-    if (!read.ptr || r->parts[object].classes & WORD_INDEFINITE || !has_place(s, cut, r->count))
+    size_t first = object;                          /* of what is read */
+    if (r->parts[object].classes & WORD_INDEFINITE) /* "add a comment with the mail to the card" */
+        do
+            first++;
+        while (first < cut && !(r->parts[first - 1].classes & WORD_PREPOSITION));
+    slice read = first < cut ? read_of(s, first, cut) : SLICE_NONE;
+    slice target = words_of(s, cut, r->count), start;
+    if (!read.ptr || !has_place(s, cut, r->count))
         return OK;
-    if (is_one_of(verb, "turn convert transform make") && cut + 1 < r->count) {
+    if (is_any_word(verb, "turn convert transform make") && cut + 1 < r->count) {
         start = SLICE("create");
         target = words_of(s, cut + 1, r->count);
-    } else if (is_channel_at(s, cut + 1)) {
+    } else if (is_channel_at(s, cut)) {
         start = SLICE("send");
     } else {
         start = is_reading(s) ? SLICE("put") : words_of(s, 0, object);
-        start = join(s, start, head_of(s, object, cut));
+        start = join_words(s, start, head_of(s, object, cut));
     }
-    return try_things(s, join(s, start, target), read, false, is_split);
+    return try_things(s, join_words(s, start, target), read, false, is_split);
 }
 
-/* "make a Trello card | of the message in Discord" */
+/* "make a Trello card | of the message in Discord"; who is written to is only read. */
 static int try_origin(struct sentence *s, size_t cut, size_t first, bool *is_split)
 {
     slice read = read_of(s, first, s->r->count);
-    return read.ptr && has_place(s, 0, cut)
-               ? try_things(s, words_of(s, 0, cut), read, false, is_split)
-               : OK;
+    if (!read.ptr || !has_place(s, 0, cut))
+        return OK;
+    slice done = is_channel_verb(s)
+                     ? join_words(s, words_of(s, s->verb, s->verb + 1), SLICE("them"))
+                     : words_of(s, 0, cut);
+    return try_things(s, done, read, false, is_split);
 }
 
 static int try_cut(struct sentence *s, unsigned pass, size_t at, bool *is_split)
@@ -200,19 +219,20 @@ static int try_cut(struct sentence *s, unsigned pass, size_t at, bool *is_split)
         return OK;
     switch (pass) {
     case 0:
-        return is_one_of(part, "and") ? try_both(s, at, is_split) : OK;
+        return is_any_word(part, "and") ? try_both(s, at, is_split) : OK;
     case 1:
-        return is_one_of(part, "to into onto as") ? try_target(s, at, is_split) : OK;
+        return is_any_word(part, "to into onto as by via") ? try_target(s, at, is_split) : OK;
     case 2:
-        if (is_one_of(part, "whose"))
-            return try_origin(s, at, at + 1, is_split);
-        if (is_channel_verb(s) && is_one_of(part, "in on of from who with"))
+        if (is_channel_verb(s) && is_any_word(part, "in on of from who with"))
             return try_origin(s, at, s->verb + 1, is_split);
-        return is_one_of(part, "of from for with if when whenever once")
+        /* "instead of"; "send an SMS to the contacts in HubSpot", not "to Ada" */
+        if (part->is_taken || (is_any_word(part, "to") && !names_app_in(s, at)))
+            return OK;
+        return is_any_word(part, "of from for with to if when whenever once whose which how what")
                    ? try_origin(s, at, at + 1, is_split)
                    : OK;
     default:
-        return is_one_of(part, "in on by via") ? try_target(s, at, is_split) : OK;
+        return is_any_word(part, "in on") ? try_target(s, at, is_split) : OK;
     }
 }
 
@@ -228,7 +248,7 @@ int search_split_transfer(struct search_index *index, struct arena *arena,
         return OK;
     for (unsigned pass = 0; pass < 4; pass++)
         for (size_t at = s.verb + 2; at + 1 < r->count; at++) {
-            if (is_reading(&s) && pass != 1 && !(pass == 3 && is_channel_at(&s, at + 1)))
+            if (is_reading(&s) && pass != 1 && !(pass == 3 && is_channel_at(&s, at)))
                 continue;
             int status = try_cut(&s, pass, at, is_split);
             if (status != OK || *is_split)
