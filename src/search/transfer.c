@@ -47,7 +47,7 @@ static bool names_app_in(const struct sentence *s, size_t first)
     return first < s->r->count;
 }
 
-static bool has_place(const struct sentence *s, size_t first, size_t end)
+static bool has_location(const struct sentence *s, size_t first, size_t end)
 {
     for (size_t i = first; i < end; i++)
         if (names_app(&s->r->parts[i]) || s->r->parts[i].classes & (WORD_LOCATION | WORD_CHANNEL) ||
@@ -143,14 +143,14 @@ static int try_things(struct sentence *s, slice done, slice read, bool has_comma
 static int try_both(struct sentence *s, size_t joint, bool *is_split)
 {
     const struct search_part *next = &s->r->parts[joint + 1];
-    size_t place = joint - 1;
-    while (place > s->verb && !(s->r->parts[place].classes & WORD_PREPOSITION))
-        place--;
-    bool is_place = next->classes & WORD_PREPOSITION ||
-                    (names_app(next) && has_place(s, place, joint));
-    if (place == s->verb || !is_place)
+    size_t location = joint - 1;
+    while (location > s->verb && !(s->r->parts[location].classes & WORD_PREPOSITION))
+        location--;
+    bool is_location = next->classes & WORD_PREPOSITION ||
+                       (names_app(next) && has_location(s, location, joint));
+    if (location == s->verb || !is_location)
         return OK;
-    size_t end = next->classes & WORD_PREPOSITION ? place : place + 1;
+    size_t end = next->classes & WORD_PREPOSITION ? location : location + 1;
     return try_things(s, words_of(s, 0, joint),
                       join_words(s, words_of(s, 0, end), words_of(s, joint + 1, s->r->count)), true,
                       is_split);
@@ -186,7 +186,7 @@ static int try_target(struct sentence *s, size_t cut, bool *is_split)
         while (first < cut && !(r->parts[first - 1].classes & WORD_PREPOSITION));
     slice read = first < cut ? read_of(s, first, cut) : SLICE_NONE;
     slice target = words_of(s, cut, r->count), start;
-    if (!read.ptr || !has_place(s, cut, r->count))
+    if (!read.ptr || !has_location(s, cut, r->count))
         return OK;
     if (is_any_word(verb, "turn convert transform make") && cut + 1 < r->count) {
         start = SLICE("create");
@@ -204,7 +204,7 @@ static int try_target(struct sentence *s, size_t cut, bool *is_split)
 static int try_origin(struct sentence *s, size_t cut, size_t first, bool *is_split)
 {
     slice read = read_of(s, first, s->r->count);
-    if (!read.ptr || !has_place(s, 0, cut))
+    if (!read.ptr || !has_location(s, 0, cut))
         return OK;
     slice done = is_channel_verb(s)
                      ? join_words(s, words_of(s, s->verb, s->verb + 1), SLICE("them"))
