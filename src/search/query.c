@@ -202,6 +202,11 @@ static void begin_clause(struct state *s, size_t at, size_t request)
 
 /* ---- payload ---- */
 
+static bool is_person(const struct search_part *part)
+{
+    return slice_has_word(SLICE("me us you him her them"), part_text(part));
+}
+
 /* Whether payload begins after this word. */
 static bool opens_payload(const struct state *s, size_t at)
 {
@@ -215,6 +220,9 @@ static bool opens_payload(const struct state *s, size_t at)
     if (part->classes & WORD_DETERMINER && s->verb_classes & WORD_ASKS && s->content > 1 &&
         !s->is_in_phrase && next->is_known)
         return true; /* "text the driver the new address" */
+    if (part->classes & WORD_DETERMINER && says && s->content == 1 && at == s->verb + 2 &&
+        is_person(&parts[at - 1]))
+        return true; /* "mail him the agenda" */
     if (is_part_word(part, "that"))
         return says || !is_behind_verb;
     if (part->classes & WORD_OPENS)

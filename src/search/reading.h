@@ -95,6 +95,7 @@ enum search_class_flag {
                                * kept */
     WORD_INDEFINITE = 131072, /* a thing follows that may not exist yet */
     WORD_CHANNEL = 262144,    /* a means of sending: an action without it does not fit */
+    WORD_READS = 524288,      /* as a query's first word it does not ask for a change */
 };
 
 struct search_class {
@@ -182,6 +183,12 @@ struct search_reading {
 void search_parts_cut(const struct search_index *index, slice text, struct search_reading *out);
 /* Parses a query: splits it into parts, and assigns each part its role. */
 void search_query_read(const struct search_index *index, slice text, struct search_reading *out);
+
+/* Splits one clause that needs two apps into what is done and what is read for it (transfer.c).
+ * ERR_NOMEM. */
+int search_split_transfer(struct search_index *index, struct arena *arena,
+                          const struct search_reading *r, slice things[2],
+                          bool *is_split) MUST_CHECK;
 
 /* ---- expanding (expand.c) ---- */
 

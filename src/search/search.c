@@ -29,7 +29,7 @@ static const float rarest_share = 0.06f;
 static const float name_bonus = 0.3f;
 /* Documents whose relevance differs by less than this share are a tie, which an app with a
  * connection wins. */
-static const float tie_share = 0.04f;
+static const float tie_share = 0.08f;
 
 /* A channel in the name of an action counts only if the matched words of the name weigh more than
  * this, which is more than one word and its close matches can have. */
@@ -67,6 +67,7 @@ struct query {
     bool is_command;                      /* the current word: says what to do */
     bool is_sender;                       /* the current word: an app that is not requested */
     bool is_app_named;                    /* names some integration */
+    bool is_reading;                      /* its command changes nothing: "list" */
     bool names_channel;                   /* the current word: "sms" */
     bool is_channel_named;                /* some word of the query names a channel */
     const struct search_term *own_term;   /* term of the current word; NULL: none */
@@ -358,6 +359,7 @@ static void score_part(struct query *q, const struct search_part *part,
         score_word(q, role_weights[part->role]);
         return;
     }
+    q->is_reading = q->is_reading || (q->asked <= 0 && part->classes & WORD_READS);
     /* Only for the first requested word, and only if it is complete. */
     if (q->asked <= 0 && !is_last)
         score_implied(q, part);
@@ -432,8 +434,8 @@ static bool is_of_another(const struct query *q, const struct score *got)
 }
 
 /* How much of the request the document matches; 1: all of it in the strongest fields. A question
- * does not ask for a change, so writes count half; a query that names an app or a channel does
- * not mean another app or channel. */
+ * does not ask for a change, so writes count half, and less if the command is to read; a query that
+ * names an app or a channel does not mean another app or channel. */
 static float relevance_of(const struct query *q, size_t doc)
 {
     const struct search_doc *d = &q->index->docs[doc];
@@ -443,8 +445,8 @@ static float relevance_of(const struct query *q, size_t doc)
                                             share(got->title, d->title_word_count));
     if (is_of_another(q, got))
         score *= SEARCH_HALF;
-    if (q->reading.is_question && is_action(d) && !d->is_read)
-        score *= SEARCH_HALF;
+    if (is_action(d) && !d->is_read && (q->reading.is_question || q->is_reading))
+        score *= q->reading.is_question ? SEARCH_HALF : SEARCH_CLOSE;
     return score;
 }
 

@@ -22,7 +22,8 @@ static bool means_verb(const struct search_index *index, const struct search_ter
     return false;
 }
 
-static bool may_be_command(const struct search_index *index, const struct search_part *part)
+static bool may_be_command(const struct search_index *index, const struct search_part *part,
+                           const struct search_part *next)
 {
     if (!part->token.source.ptr || part->is_quoted || part->is_taken ||
         part->classes & (WORD_DETERMINER | WORD_PREPOSITION))
@@ -30,6 +31,10 @@ static bool may_be_command(const struct search_index *index, const struct search
     if (part->means.len > 0 || part->classes & (WORD_SAYS | WORD_ASKS | WORD_THANKS))
         return true;
     slice word = slice_of(part->token.text, part->token.len);
+    bool is_thing = next->classes & WORD_DETERMINER ||
+                    slice_eq(slice_of(next->token.text, next->token.len), SLICE("that"));
+    if (part->is_known && !(part->classes & WORD_STOP) && is_thing)
+        return true; /* "and refund the payment": no noun comes before a determiner */
     return part->term && !(part->classes & WORD_STOP) && !search_text_is_plural(word) &&
            (part->term->is_verb || means_verb(index, part->term) ||
             part->term->implied != SEARCH_NO_TERM);
@@ -44,7 +49,7 @@ static size_t begins_at(const struct search_index *index, const struct search_re
         return 0;
     while (at < r->count && is_joint(&r->parts[at]))
         at++;
-    return at + 1 < r->count && may_be_command(index, &r->parts[at]) ? at : 0;
+    return at + 1 < r->count && may_be_command(index, &r->parts[at], &r->parts[at + 1]) ? at : 0;
 }
 
 static size_t content_between(const struct search_reading *r, size_t from, size_t to)
@@ -75,7 +80,12 @@ int search_split(struct search_index *index, struct arena *arena, slice query, s
         first = i = next;
     }
     if (*count == 0) {
-        things[(*count)++] = query;
+        bool is_split = false;
+        if (max > 1 && search_split_transfer(index, arena, r, things, &is_split) != OK)
+            return ERR_NOMEM;
+        if (!is_split)
+            things[0] = query;
+        *count = is_split ? 2 : 1;
         return OK;
     }
     size_t used = (size_t)(start - r->text);

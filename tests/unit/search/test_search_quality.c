@@ -254,8 +254,7 @@ static bool is_found(struct bench *b, const slice *things, size_t count, slice w
     return false;
 }
 
-/* Two things with five results each are the first ten. A sentence of one clause is one thing, and
- * most that are missed are of this kind. */
+/* Two things with five results each are the first ten. */
 static void judge_both(struct bench *b, slice words, slice wanted, void *arg)
 {
     enum { THINGS_MAX = 2 };
@@ -283,7 +282,7 @@ static void judge_both(struct bench *b, slice words, slice wanted, void *arg)
 static void sentences_that_need_two_apps_find_both(void **state)
 {
     static const char *const whats[] = {[PART_TUNING] = "for tuning", [PART_MEASURED] = "measured"};
-    static const double bars[] = {[PART_TUNING] = 64, [PART_MEASURED] = 50};
+    static const double bars[] = {[PART_TUNING] = 96, [PART_MEASURED] = 78};
     struct bench *b = *state;
     b->catalog = catalog_load_all(NULL, &b->report);
     assert_non_null(b->catalog);
@@ -542,6 +541,9 @@ static void another_app_or_channel_is_low(void **state)
          "sendgrid outlook_mail gmail stripe hubspot"}, /* by the tags of their actions */
         {"email Ada", "outlook_mail", "outlook_mail_send_message",
          "sendgrid outlook_mail gmail stripe hubspot"},
+        {"send a mail", "gmail slack", "gmail_send_message",
+         "sendgrid outlook_mail gmail stripe hubspot"},
+        {"mail Ada", "gmail", "gmail_send_message", "sendgrid outlook_mail gmail stripe hubspot"},
         {"send a message to the team on slack", "gmail discord", "slack_post_message", "slack"},
         {"create a github issue", "jira linear gitlab", "github_create_issue", "github"},
         {"post to discord", "slack", "discord_send_message", "discord"},
@@ -580,7 +582,7 @@ static void another_app_or_channel_is_low(void **state)
 }
 
 /* A smaller difference in relevance is a tie. */
-#define TIE 0.05f
+#define TIE 0.08f
 
 static void check_ties(struct bench *b, slice words, slice wanted, void *arg)
 {
