@@ -8,6 +8,7 @@
 #include "base/encode.h"
 #include "base/err.h"
 #include "json/json.h"
+#include "call/view.h"
 #include "json/scan.h"
 
 enum {
@@ -28,6 +29,9 @@ struct cut {
 struct fit {
     const struct call_fit *wanted;
     struct arena arena; /* intermediate forms of the summary */
+    struct arena tree;  /* of the output, for a select or a view */
+    slice after;        /* members that follow the output in the summary */
+    bool is_failed;     /* the select; the output is left out */
     struct buf out;
     struct buf pointer; /* JSON Pointer to the value being written */
     struct cut cuts[CALL_FIT_CUTS_MAX];
@@ -271,6 +275,11 @@ static void put_cuts(struct fit *f, struct json_writer *w)
                    id);
         encode_percent(&more, cut->pointer);
         buf_printf(&more, "&offset=%llu", (unsigned long long)cut->kept);
+        if (f->wanted->select.ptr)
+            buf_append_cstr(&more, "&select=");
+        encode_percent(&more, f->wanted->select);
+        if (f->wanted->is_full)
+            buf_append_cstr(&more, "&view=full");
         json_open(w, '{');
         json_member_str(w, "pointer", cut->pointer.ptr ? cut->pointer : SLICE(""));
         json_member_i64(w, "kept", (int64_t)cut->kept);
@@ -302,18 +311,23 @@ static void put_truncated(struct fit *f, struct buf *out, slice value)
     put_cut_object(f, out, value.len, buf_slice(&f->out));
 }
 
-/* Copies the summary with another text as its output: everything else stays byte for byte. */
-static int replace_output(slice summary, slice whole, slice output, struct arena *arena,
-                          slice *fitted, slice *placed)
+/* Copies the summary with another text as its output, and members after it: everything else stays
+ * byte for byte. */
+static int replace_output(const struct fit *f, slice summary, slice whole, slice output,
+                          struct arena *arena, slice *fitted, slice *placed)
 {
-    size_t before = (size_t)(whole.ptr - summary.ptr), after = summary.len - before - whole.len;
-    char *text = arena_alloc_text(arena, before + output.len + after);
+    size_t before = (size_t)(whole.ptr - summary.ptr);
+    slice end = slice_from(summary, before + whole.len);
+    size_t len = before + output.len + f->after.len + end.len;
+    char *text = arena_alloc_text(arena, len);
     if (!text)
         return ERR_NOMEM;
     memcpy(text, summary.ptr, before);
     memcpy(text + before, output.ptr, output.len);
-    memcpy(text + before + output.len, whole.ptr + whole.len, after);
-    *fitted = slice_of(text, before + output.len + after);
+    if (f->after.len > 0)
+        memcpy(text + before + output.len, f->after.ptr, f->after.len);
+    memcpy(text + before + output.len + f->after.len, end.ptr, end.len);
+    *fitted = slice_of(text, len);
     *placed = slice_of(text + before, output.len);
     return OK;
 }
@@ -327,21 +341,62 @@ static int make_summary(struct fit *f, slice summary, slice whole, slice rest, s
     if (is_cut)
         put_truncated(f, &cut, rest);
     bool is_ok = buf_is_ok(&cut) && buf_is_ok(&f->out) && !f->arena.is_exhausted;
-    int status = is_ok ? replace_output(summary, whole, is_cut ? buf_slice(&cut) : rest, arena,
+    int status = is_ok ? replace_output(f, summary, whole, is_cut ? buf_slice(&cut) : rest, arena,
                                         fitted, output)
                        : ERR_NOMEM;
     buf_deinit(&cut);
     return status;
 }
 
+/* ---- a select or a view of it ---- */
+
+static void add_after(struct fit *f, const char *name, slice json_text)
+{
+    if (json_text.ptr)
+        f->after = arena_printf(&f->arena, ",\"%s\":%.*s", name, SLICE_ARG(json_text));
+}
+
+/* The address of an omitted output leads to the whole: the select would fail again. */
+static slice leave_out(struct fit *f, slice whole, const char *why)
+{
+    struct call_fit wanted = *f->wanted;
+    struct json_text text;
+    wanted.select = SLICE_NONE;
+    f->is_failed = true;
+    json_put_str(json_text_begin(&text, FIT_BYTES_MAX), slice_cstr(why));
+    add_after(f, "select_error", json_text_take(&text, &f->arena));
+    return call_fit_left_out(&wanted, whole.len, &f->arena);
+}
+
+/* The text of what is shown. */
+static slice show(struct fit *f, slice whole)
+{
+    slice shown = whole, left_out = SLICE_NONE;
+    struct err err;
+    if (!whole.ptr || (!f->wanted->select.ptr && !f->wanted->view.ptr))
+        return whole;
+    if (!f->wanted->select.ptr) {
+        if (call_view(whole, f->wanted->view, &f->tree, &shown, &left_out, &err) != OK)
+            shown = whole;
+        else if (f->wanted->pointer.len == 0 && f->wanted->offset == 0)
+            add_after(f, "left_out", left_out);
+    } else if (call_select(whole, f->wanted->select, &f->tree, &shown, &err) != OK) {
+        shown = leave_out(f, whole, err.text);
+    }
+    return shown;
+}
+
 static int fit_text(struct fit *f, slice summary, struct arena *arena, slice *fitted, slice *output)
 {
-    slice whole = json_scan_get(summary, SLICE("output"), &f->arena);
-    slice part = json_scan_pointer(whole, f->wanted->pointer, &f->arena);
+    slice whole = json_scan_get(summary, SLICE("output"), &f->arena), shown = show(f, whole);
+    if (f->is_failed && shown.ptr)
+        return replace_output(f, summary, whole, shown, arena, fitted, output);
+    slice part = json_scan_pointer(shown, f->wanted->pointer, &f->arena);
     if (!part.ptr)
         return f->wanted->pointer.len > 0 || f->wanted->offset > 0 ? ERR_NOTFOUND : OK;
     bool is_whole = f->wanted->pointer.len == 0 && f->wanted->offset == 0;
-    if (is_whole && (f->wanted->bytes_max == 0 || part.len <= f->wanted->bytes_max))
+    if (is_whole && shown.ptr == whole.ptr &&
+        (f->wanted->bytes_max == 0 || part.len <= f->wanted->bytes_max))
         return OK;
     slice rest = skip(f, part, f->wanted->offset);
     buf_append(&f->pointer, f->wanted->pointer);
@@ -357,15 +412,17 @@ int call_fit_summary(slice summary, const struct call_fit *wanted, struct arena 
     *fitted = summary;
     output = output ? output : &unused;
     *output = SLICE_NONE;
-    if (wanted->pointer.len == 0 && wanted->offset == 0 &&
-        (wanted->bytes_max == 0 || summary.len <= wanted->bytes_max))
+    if (wanted->pointer.len == 0 && wanted->offset == 0 && !wanted->select.ptr &&
+        !wanted->view.ptr && (wanted->bytes_max == 0 || summary.len <= wanted->bytes_max))
         return OK;
     arena_init(&f.arena, FIT_ARENA_BYTES_MAX);
+    arena_init(&f.tree, FIT_ARENA_BYTES_MAX);
     buf_init(&f.out, FIT_BYTES_MAX);
     buf_init(&f.pointer, FIT_BYTES_MAX);
     int result = fit_text(&f, summary, arena, fitted, output);
     buf_deinit(&f.pointer);
     buf_deinit(&f.out);
+    arena_deinit(&f.tree);
     arena_deinit(&f.arena);
     return result;
 }
