@@ -1,7 +1,8 @@
 /*
- * See fit.h. A value that does not fit is truncated where it is long: a string at a character, an
- * array or an object with many small members after those that fit. An object with few members
- * divides the room among them, so that one long member does not displace the others.
+ * See fit.h. A value that does not fit is truncated where it is long: an array after the items that
+ * fit, a string at a character, an object with many small members after those that fit. An object
+ * with few members cuts its arrays, and its other members only if that is not enough: then they
+ * divide the room, so that one long member does not displace the others.
  */
 #include "call/fit.h"
 
@@ -151,6 +152,24 @@ static size_t *member_sizes(struct fit *f, slice object, size_t *count)
     return sizes;
 }
 
+/* Rows are cut before texts: arrays divide what the other members leave. 0: that is less than a
+ * quarter, so all members divide the room. */
+static size_t rows_share_of(slice object, const size_t *sizes, size_t count, size_t room)
+{
+    struct json_scan scan;
+    slice key, value;
+    size_t arrays = 0, others = 0;
+    json_scan_open(&scan, object);
+    for (size_t i = 0; i < count && json_scan_next(&scan, &key, &value); i++) {
+        bool is_array = json_scan_type(value) == JSON_ARRAY;
+        arrays += is_array;
+        others += is_array ? 0 : sizes[i];
+    }
+    bool is_enough = arrays > 0 && others < room && room - others >= room / 4;
+    size_t share = is_enough ? (room - others) / arrays : 0;
+    return share < FIT_SHARE_MIN ? 0 : share;
+}
+
 static void write_member(struct fit *f, slice key, slice value, size_t room)
 {
     size_t len = f->pointer.len;
@@ -169,13 +188,16 @@ static void cut_object(struct fit *f, slice object, size_t room)
     slice key, value;
     size_t count, kept = 0, left = room > 2 ? room - 2 : 0;
     size_t *sizes = member_sizes(f, object, &count);
-    size_t share = sizes && f->depth < FIT_DEPTH_MAX ? share_of(sizes, count, left) : 0;
+    bool is_deep = !sizes || f->depth >= FIT_DEPTH_MAX;
+    size_t rows = is_deep ? 0 : rows_share_of(object, sizes, count, left);
+    size_t share = is_deep ? 0 : rows > 0 ? rows : share_of(sizes, count, left);
     json_scan_open(&scan, object);
     buf_append_char(&f->out, '{');
     for (; sizes && kept < count && (share > 0 || sizes[kept] <= left); kept++) {
-        size_t most = sizes[kept] > share && share > 0 ? share : sizes[kept];
         if (!json_scan_next(&scan, &key, &value))
             break;
+        bool is_shared = share > 0 && (rows == 0 || json_scan_type(value) == JSON_ARRAY);
+        size_t most = sizes[kept] > share && is_shared ? share : sizes[kept];
         if (most < key.len + 2 + FIT_SHARE_MIN && most < sizes[kept])
             break; /* the member's name alone fills the share */
         if (kept > 0)
