@@ -390,34 +390,34 @@ static slice leave_out(struct fit *f, slice whole, const char *why)
     return call_fit_left_out(&wanted, whole.len, &f->arena);
 }
 
-/* The text of what is shown. */
+/* The text of what is given. */
 static slice show(struct fit *f, slice whole)
 {
-    slice shown = whole, left_out = SLICE_NONE;
+    slice given = whole, left_out = SLICE_NONE;
     struct err err;
     if (!whole.ptr || (!f->wanted->select.ptr && !f->wanted->view.ptr))
         return whole;
     if (!f->wanted->select.ptr) {
-        if (call_view(whole, f->wanted->view, &f->tree, &shown, &left_out, &err) != OK)
-            shown = whole;
+        if (call_view(whole, f->wanted->view, &f->tree, &given, &left_out, &err) != OK)
+            given = whole;
         else if (f->wanted->pointer.len == 0 && f->wanted->offset == 0)
             add_after(f, "left_out", left_out);
-    } else if (call_select(whole, f->wanted->select, &f->tree, &shown, &err) != OK) {
-        shown = leave_out(f, whole, err.text);
+    } else if (call_select(whole, f->wanted->select, &f->tree, &given, &err) != OK) {
+        given = leave_out(f, whole, err.text);
     }
-    return shown;
+    return given;
 }
 
 static int fit_text(struct fit *f, slice summary, struct arena *arena, slice *fitted, slice *output)
 {
-    slice whole = json_scan_get(summary, SLICE("output"), &f->arena), shown = show(f, whole);
-    if (f->is_failed && shown.ptr)
-        return replace_output(f, summary, whole, shown, arena, fitted, output);
-    slice part = json_scan_pointer(shown, f->wanted->pointer, &f->arena);
+    slice whole = json_scan_get(summary, SLICE("output"), &f->arena), given = show(f, whole);
+    if (f->is_failed && given.ptr)
+        return replace_output(f, summary, whole, given, arena, fitted, output);
+    slice part = json_scan_pointer(given, f->wanted->pointer, &f->arena);
     if (!part.ptr)
         return f->wanted->pointer.len > 0 || f->wanted->offset > 0 ? ERR_NOTFOUND : OK;
     bool is_whole = f->wanted->pointer.len == 0 && f->wanted->offset == 0;
-    if (is_whole && shown.ptr == whole.ptr &&
+    if (is_whole && given.ptr == whole.ptr &&
         (f->wanted->bytes_max == 0 || part.len <= f->wanted->bytes_max))
         return OK;
     slice rest = skip(f, part, f->wanted->offset);
