@@ -15,7 +15,7 @@ interface Threads {
   threads: { id: string; snippet: string }[];
 }
 interface Thread {
-  messages: { id: string; snippet: string }[];
+  messages: { id: string; subject: string }[];
 }
 
 const base = process.env.SLUICE_URL ?? 'http://127.0.0.1:8080';
@@ -39,6 +39,6 @@ console.log(`${ofGmail.length} tools of gmail`);
 const { threads } = await run<Threads>('gmail_list_threads', { query: 'is:unread', maxResults: 3 });
 for (const { id } of threads) {
   const { messages } = await run<Thread>('gmail_get_thread', { id });
-  console.log(`${id}: ${messages.length} ${messages.length === 1 ? 'message' : 'messages'}, ${messages[0]?.snippet}`);
+  console.log(`${id}: ${messages.length} ${messages.length === 1 ? 'message' : 'messages'}, ${messages[0]?.subject}`);
 }
 await client.close();

@@ -247,6 +247,7 @@ const struct api_endpoint api_executions_batch = {
                                                    {"idempotency_key", EACH},
                                                    {"confirm", EACH},
                                                    {"max_output_bytes", EACH},
-                                                   {"max_pages", EACH}}},
+                                                   {"max_pages", EACH},
+                                                   {"select", EACH}}},
     .begin = begin_batch,
 };

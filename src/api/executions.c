@@ -4,6 +4,7 @@
 #include "api/envelope.h"
 #include "api/request.h"
 #include "call/fit.h"
+#include "call/view.h"
 #include "json/number.h"
 
 /* Whether value is a positive integer or absent. Sets *limit to the integer, clamped to the
@@ -31,7 +32,7 @@ static bool is_flag(const struct json *value)
 
 const struct api_names api_execution_members = {
     .own = {"integration_id", "action_id", "input", "confirm", "idempotency_key", "dry_run",
-            "max_output_bytes", "max_pages"},
+            "max_output_bytes", "max_pages", "select"},
     .other = {{"confirmed", "confirm"},
               {"arguments", "input"},
               {"connectionId", ONLY_TOOLS},
@@ -45,6 +46,7 @@ const struct api_names api_execution_query = {
               {"confirm", "the member confirm of the body"},
               {"max_output_bytes", "the member max_output_bytes of the body"},
               {"max_pages", "the member max_pages of the body"},
+              {"select", "the member select of the body"},
               {"connection_id", ONLY_TOOLS}}};
 
 /* Compiles the action, so this is done only if a name is unknown. */
@@ -90,7 +92,13 @@ slice api_execution_read(struct api_request *request, const struct api_names *na
         return SLICE("max_output_bytes must be a positive integer");
     if (!is_limit(JSON_GET(body, "max_pages"), &pages_max))
         return SLICE("max_pages must be a positive integer");
-    slice fault = find_misplaced(request, names, body, integration_id, action_id);
+    const struct json *select = json_given(body, SLICE("select"));
+    if (select && select->type != JSON_STRING)
+        return api_sentence(request, "select must be a string, got %s", json_type_name(select));
+    slice fault = select ? call_select_fault(json_str(select), &request->serve.op.arena)
+                         : SLICE_NONE;
+    if (!fault.ptr)
+        fault = find_misplaced(request, names, body, integration_id, action_id);
     if (fault.ptr)
         return fault;
     *wanted = (struct exec_request){
@@ -104,6 +112,7 @@ slice api_execution_read(struct api_request *request, const struct api_names *na
         .is_dry_run = json_get_bool(body, SLICE("dry_run"), false),
         .idempotency_key = json_str(key),
         .output_bytes_max = (uint64_t)output_bytes_max,
+        .select = json_str(select),
         .pages_max = pages_max > CATALOG_PAGES_MAX ? CATALOG_PAGES_MAX : (unsigned)pages_max,
     };
     return wanted->idempotency_key.ptr ? api_key_fault(wanted->idempotency_key) : SLICE_NONE;
@@ -167,9 +176,10 @@ static enum op_result reply_unknown(struct api_request *request)
     return api_reply_error(request, 404, "Execution not found");
 }
 
-/* The requested part of the output: ?pointer= &offset= &max_output_bytes= (call/fit.h). */
+/* The requested part of the output: ?select= &pointer= &offset= &max_output_bytes= (call/fit.h). */
 struct get {
     struct call_fit wanted;
+    bool wants_view;
     struct exec_summary_read summary_read;
 };
 
@@ -196,8 +206,26 @@ static enum op_result reply_summary(struct api_request *request)
     return reply_fit(request, taken->status, taken->is_found, taken->summary);
 }
 
+/* The view of the action that has run, in the catalog as it is now. */
+static void find_view(struct api_request *request, struct get *get, const struct execution *row)
+{
+    const struct catalog *catalog = *request->api->config.catalog;
+    const struct catalog_integration *app =
+        get->wanted.is_resource && !get->wanted.select.ptr
+            ? catalog_find_integration(catalog, row->integration_id, NULL)
+            : NULL;
+    const struct catalog_action *action = app ? catalog_find_action(app, row->action_id, NULL)
+                                              : NULL;
+    if (!action || !action->view)
+        return;
+    if (get->wants_view)
+        get->wanted.view = arena_dup(&request->serve.op.arena, expr_source(action->view));
+    else
+        get->wanted.is_full = true;
+}
+
 /* The row has its summary, unless the summary is large: then it is read separately
- * (exec/summary_read.h). */
+ * (exec/summary_read.h). A select is evaluated there, too, on a pool thread. */
 static enum op_result on_row(struct api_request *request)
 {
     struct get *get = request->state;
@@ -206,7 +234,8 @@ static enum op_result on_row(struct api_request *request)
     int status = store_execution_get_result(&request->query, &execution);
     if (status != OK)
         return reply_fit(request, status, false, summary);
-    if (execution.summary.ptr) {
+    find_view(request, get, &execution);
+    if (execution.summary.ptr && !get->wanted.select.ptr) {
         status = call_fit_summary(execution.summary, &get->wanted, &request->serve.op.arena,
                                   &summary, NULL);
         return reply_fit(request, status, true, summary);
@@ -236,10 +265,17 @@ static enum op_result begin_execution_get(struct api_request *request)
     if (!api_query_positive(request, "max_output_bytes", 0, INT64_MAX, &bytes_max) ||
         !api_query_count(request, "offset", 0, UINT32_MAX, &get->wanted.offset))
         return OP_DONE;
+    get->wanted.select = api_query_text(request, "select");
+    slice fault = get->wanted.select.ptr
+                      ? call_select_fault(get->wanted.select, &request->serve.op.arena)
+                      : SLICE_NONE;
+    if (fault.ptr)
+        return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
     get->wanted.execution_id = id;
     get->wanted.bytes_max = bytes_max;
     get->wanted.pointer = api_query_text(request, "pointer");
     get->wanted.is_resource = request->arguments != NULL;
+    get->wants_view = !slice_eq_cstr(json_get_str(request->arguments, SLICE("view")), "full");
     request->state = get;
     request->on_gone = gone_get;
     store_execution_get(request->api->config.pool, &request->query, &request->serve.op,
@@ -249,6 +285,6 @@ static enum op_result begin_execution_get(struct api_request *request)
 
 const struct api_endpoint api_executions_get = {
     .scope = SCOPE_READ,
-    .query = &(const struct api_names){.own = {"pointer", "offset", "max_output_bytes"}},
+    .query = &(const struct api_names){.own = {"pointer", "offset", "max_output_bytes", "select"}},
     .begin = begin_execution_get,
 };

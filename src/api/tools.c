@@ -6,6 +6,7 @@
 #include "api/request.h"
 #include "json/scan.h"
 #include "base/clock.h"
+#include "call/view.h"
 
 /* The output, which may be large, appears twice in a reply. It is not copied: the text around it
  * has two gaps. */
@@ -50,6 +51,7 @@ static const struct api_names members = {
               {"dry_run", "the query parameter dry_run"},
               {"max_output_bytes", "the query parameter max_output_bytes"},
               {"max_pages", "the query parameter max_pages"},
+              {"select", "the query parameter select"},
               {"idempotency_key", "the header Idempotency-Key"}},
     .wrapper = "arguments",
 };
@@ -291,6 +293,9 @@ static enum op_result begin_execute(struct api_request *request)
     if (confirmed && confirmed->type != JSON_BOOL)
         return api_reply_error(request, 400, "confirmed must be true or false, got %s",
                                json_type_name(confirmed));
+    slice select = api_query_text(request, "select");
+    if (!key_fault.ptr && select.ptr)
+        key_fault = call_select_fault(select, &request->serve.op.arena);
     if (key_fault.ptr)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(key_fault));
     if (!api_query_bool(request, "dry_run", &is_dry_run) ||
@@ -323,6 +328,7 @@ static enum op_result begin_execute(struct api_request *request)
         .is_dry_run = is_dry_run,
         .idempotency_key = key,
         .output_bytes_max = output_bytes_max,
+        .select = select,
         .pages_max = (unsigned)pages_max,
         .connection_id = connection_id,
         .files = tool->files,
@@ -339,10 +345,11 @@ static enum op_result begin_execute(struct api_request *request)
 const struct api_endpoint api_tools_execute = {
     .scope = SCOPE_EXECUTE,
     .body = API_BODY_FILES,
-    .query = &(const struct api_names){.own = {"max_output_bytes", "max_pages", "dry_run"},
-                                       .other = {{"idempotency_key", "the header Idempotency-Key"},
-                                                 {"connection_id", "the member connectionId"},
-                                                 {"confirmed", "the member confirmed"}}},
+    .query =
+        &(const struct api_names){.own = {"max_output_bytes", "max_pages", "dry_run", "select"},
+                                  .other = {{"idempotency_key", "the header Idempotency-Key"},
+                                            {"connection_id", "the member connectionId"},
+                                            {"confirmed", "the member confirmed"}}},
     .members = &members,
     .begin = begin_execute,
 };

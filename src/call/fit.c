@@ -1,13 +1,15 @@
 /*
- * See fit.h. A value that does not fit is truncated where it is long: a string at a character, an
- * array or an object with many small members after those that fit. An object with few members
- * divides the room among them, so that one long member does not displace the others.
+ * See fit.h. A value that does not fit is truncated where it is long: an array after the items that
+ * fit, a string at a character, an object with many small members after those that fit. An object
+ * with few members cuts its arrays, and its other members only if that is not enough: then they
+ * divide the room, so that one long member does not displace the others.
  */
 #include "call/fit.h"
 
 #include "base/encode.h"
 #include "base/err.h"
 #include "json/json.h"
+#include "call/view.h"
 #include "json/scan.h"
 
 enum {
@@ -28,6 +30,9 @@ struct cut {
 struct fit {
     const struct call_fit *wanted;
     struct arena arena; /* intermediate forms of the summary */
+    struct arena tree;  /* of the output, for a select or a view */
+    slice after;        /* members that follow the output in the summary */
+    bool is_failed;     /* the select; the output is left out */
     struct buf out;
     struct buf pointer; /* JSON Pointer to the value being written */
     struct cut cuts[CALL_FIT_CUTS_MAX];
@@ -147,6 +152,24 @@ static size_t *member_sizes(struct fit *f, slice object, size_t *count)
     return sizes;
 }
 
+/* Rows are cut before texts: arrays divide what the other members leave. 0: that is less than a
+ * quarter, so all members divide the room. */
+static size_t rows_share_of(slice object, const size_t *sizes, size_t count, size_t room)
+{
+    struct json_scan scan;
+    slice key, value;
+    size_t arrays = 0, others = 0;
+    json_scan_open(&scan, object);
+    for (size_t i = 0; i < count && json_scan_next(&scan, &key, &value); i++) {
+        bool is_array = json_scan_type(value) == JSON_ARRAY;
+        arrays += is_array;
+        others += is_array ? 0 : sizes[i];
+    }
+    bool is_enough = arrays > 0 && others < room && room - others >= room / 4;
+    size_t share = is_enough ? (room - others) / arrays : 0;
+    return share < FIT_SHARE_MIN ? 0 : share;
+}
+
 static void write_member(struct fit *f, slice key, slice value, size_t room)
 {
     size_t len = f->pointer.len;
@@ -165,13 +188,16 @@ static void cut_object(struct fit *f, slice object, size_t room)
     slice key, value;
     size_t count, kept = 0, left = room > 2 ? room - 2 : 0;
     size_t *sizes = member_sizes(f, object, &count);
-    size_t share = sizes && f->depth < FIT_DEPTH_MAX ? share_of(sizes, count, left) : 0;
+    bool is_deep = !sizes || f->depth >= FIT_DEPTH_MAX;
+    size_t rows = is_deep ? 0 : rows_share_of(object, sizes, count, left);
+    size_t share = is_deep ? 0 : rows > 0 ? rows : share_of(sizes, count, left);
     json_scan_open(&scan, object);
     buf_append_char(&f->out, '{');
     for (; sizes && kept < count && (share > 0 || sizes[kept] <= left); kept++) {
-        size_t most = sizes[kept] > share && share > 0 ? share : sizes[kept];
         if (!json_scan_next(&scan, &key, &value))
             break;
+        bool is_shared = share > 0 && (rows == 0 || json_scan_type(value) == JSON_ARRAY);
+        size_t most = sizes[kept] > share && is_shared ? share : sizes[kept];
         if (most < key.len + 2 + FIT_SHARE_MIN && most < sizes[kept])
             break; /* the member's name alone fills the share */
         if (kept > 0)
@@ -271,6 +297,11 @@ static void put_cuts(struct fit *f, struct json_writer *w)
                    id);
         encode_percent(&more, cut->pointer);
         buf_printf(&more, "&offset=%llu", (unsigned long long)cut->kept);
+        if (f->wanted->select.ptr)
+            buf_append_cstr(&more, "&select=");
+        encode_percent(&more, f->wanted->select);
+        if (f->wanted->is_full)
+            buf_append_cstr(&more, "&view=full");
         json_open(w, '{');
         json_member_str(w, "pointer", cut->pointer.ptr ? cut->pointer : SLICE(""));
         json_member_i64(w, "kept", (int64_t)cut->kept);
@@ -302,18 +333,23 @@ static void put_truncated(struct fit *f, struct buf *out, slice value)
     put_cut_object(f, out, value.len, buf_slice(&f->out));
 }
 
-/* Copies the summary with another text as its output: everything else stays byte for byte. */
-static int replace_output(slice summary, slice whole, slice output, struct arena *arena,
-                          slice *fitted, slice *placed)
+/* Copies the summary with another text as its output, and members after it: everything else stays
+ * byte for byte. */
+static int replace_output(const struct fit *f, slice summary, slice whole, slice output,
+                          struct arena *arena, slice *fitted, slice *placed)
 {
-    size_t before = (size_t)(whole.ptr - summary.ptr), after = summary.len - before - whole.len;
-    char *text = arena_alloc_text(arena, before + output.len + after);
+    size_t before = (size_t)(whole.ptr - summary.ptr);
+    slice end = slice_from(summary, before + whole.len);
+    size_t len = before + output.len + f->after.len + end.len;
+    char *text = arena_alloc_text(arena, len);
     if (!text)
         return ERR_NOMEM;
     memcpy(text, summary.ptr, before);
     memcpy(text + before, output.ptr, output.len);
-    memcpy(text + before + output.len, whole.ptr + whole.len, after);
-    *fitted = slice_of(text, before + output.len + after);
+    if (f->after.len > 0)
+        memcpy(text + before + output.len, f->after.ptr, f->after.len);
+    memcpy(text + before + output.len + f->after.len, end.ptr, end.len);
+    *fitted = slice_of(text, len);
     *placed = slice_of(text + before, output.len);
     return OK;
 }
@@ -327,21 +363,62 @@ static int make_summary(struct fit *f, slice summary, slice whole, slice rest, s
     if (is_cut)
         put_truncated(f, &cut, rest);
     bool is_ok = buf_is_ok(&cut) && buf_is_ok(&f->out) && !f->arena.is_exhausted;
-    int status = is_ok ? replace_output(summary, whole, is_cut ? buf_slice(&cut) : rest, arena,
+    int status = is_ok ? replace_output(f, summary, whole, is_cut ? buf_slice(&cut) : rest, arena,
                                         fitted, output)
                        : ERR_NOMEM;
     buf_deinit(&cut);
     return status;
 }
 
+/* ---- a select or a view of it ---- */
+
+static void add_after(struct fit *f, const char *name, slice json_text)
+{
+    if (json_text.ptr)
+        f->after = arena_printf(&f->arena, ",\"%s\":%.*s", name, SLICE_ARG(json_text));
+}
+
+/* The address of an omitted output leads to the whole: the select would fail again. */
+static slice leave_out(struct fit *f, slice whole, const char *why)
+{
+    struct call_fit wanted = *f->wanted;
+    struct json_text text;
+    wanted.select = SLICE_NONE;
+    f->is_failed = true;
+    json_put_str(json_text_begin(&text, FIT_BYTES_MAX), slice_cstr(why));
+    add_after(f, "select_error", json_text_take(&text, &f->arena));
+    return call_fit_left_out(&wanted, whole.len, &f->arena);
+}
+
+/* The text of what is given. */
+static slice show(struct fit *f, slice whole)
+{
+    slice given = whole, left_out = SLICE_NONE;
+    struct err err;
+    if (!whole.ptr || (!f->wanted->select.ptr && !f->wanted->view.ptr))
+        return whole;
+    if (!f->wanted->select.ptr) {
+        if (call_view(whole, f->wanted->view, &f->tree, &given, &left_out, &err) != OK)
+            given = whole;
+        else if (f->wanted->pointer.len == 0 && f->wanted->offset == 0)
+            add_after(f, "left_out", left_out);
+    } else if (call_select(whole, f->wanted->select, &f->tree, &given, &err) != OK) {
+        given = leave_out(f, whole, err.text);
+    }
+    return given;
+}
+
 static int fit_text(struct fit *f, slice summary, struct arena *arena, slice *fitted, slice *output)
 {
-    slice whole = json_scan_get(summary, SLICE("output"), &f->arena);
-    slice part = json_scan_pointer(whole, f->wanted->pointer, &f->arena);
+    slice whole = json_scan_get(summary, SLICE("output"), &f->arena), given = show(f, whole);
+    if (f->is_failed && given.ptr)
+        return replace_output(f, summary, whole, given, arena, fitted, output);
+    slice part = json_scan_pointer(given, f->wanted->pointer, &f->arena);
     if (!part.ptr)
         return f->wanted->pointer.len > 0 || f->wanted->offset > 0 ? ERR_NOTFOUND : OK;
     bool is_whole = f->wanted->pointer.len == 0 && f->wanted->offset == 0;
-    if (is_whole && (f->wanted->bytes_max == 0 || part.len <= f->wanted->bytes_max))
+    if (is_whole && given.ptr == whole.ptr &&
+        (f->wanted->bytes_max == 0 || part.len <= f->wanted->bytes_max))
         return OK;
     slice rest = skip(f, part, f->wanted->offset);
     buf_append(&f->pointer, f->wanted->pointer);
@@ -357,15 +434,17 @@ int call_fit_summary(slice summary, const struct call_fit *wanted, struct arena 
     *fitted = summary;
     output = output ? output : &unused;
     *output = SLICE_NONE;
-    if (wanted->pointer.len == 0 && wanted->offset == 0 &&
-        (wanted->bytes_max == 0 || summary.len <= wanted->bytes_max))
+    if (wanted->pointer.len == 0 && wanted->offset == 0 && !wanted->select.ptr &&
+        !wanted->view.ptr && (wanted->bytes_max == 0 || summary.len <= wanted->bytes_max))
         return OK;
     arena_init(&f.arena, FIT_ARENA_BYTES_MAX);
+    arena_init(&f.tree, FIT_ARENA_BYTES_MAX);
     buf_init(&f.out, FIT_BYTES_MAX);
     buf_init(&f.pointer, FIT_BYTES_MAX);
     int result = fit_text(&f, summary, arena, fitted, output);
     buf_deinit(&f.pointer);
     buf_deinit(&f.out);
+    arena_deinit(&f.tree);
     arena_deinit(&f.arena);
     return result;
 }

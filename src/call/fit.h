@@ -12,6 +12,11 @@
  * number that does not fit becomes null, with kept 0 and of 1. Sizes are those of the JSON text. If
  * there was no memory for any part of the output, the only cut is that of the whole, with kept 0
  * and of 1, and max_output_bytes is 0.
+ *
+ * What is cut is the value of the reader's `select` or the action's `view` (call/view.h), if there
+ * is one, and `more` addresses that value. A view is followed by the member `left_out`, the names
+ * of what it lacks. If a select fails, the output is the object of an omitted one, followed by
+ * `select_error`: the action has run, and its output is stored. If a view fails, all is shown.
  */
 #ifndef CALL_FIT_H
 #define CALL_FIT_H
@@ -26,8 +31,12 @@ enum { CALL_FIT_CUTS_MAX = 20 };
 
 struct call_fit {
     struct uuid execution_id;
+    slice select;     /* the reader's expression over the output; SLICE_NONE: none */
+    slice view;       /* the action's, if there is no select; SLICE_NONE: none */
+    bool is_full;     /* the reader has asked for the whole output instead of the view, so `more`
+                       * does, too */
     size_t bytes_max; /* 0: no limit */
-    slice pointer;    /* RFC 6901: a part of the output instead of the whole; "" is the whole */
+    slice pointer;    /* RFC 6901: a part of what is shown instead of all; "" is all */
     bool is_resource; /* `more` begins with sluice://executions/ (mcp) instead of
                        * /api/executions/ */
     uint64_t offset;  /* items, members or bytes of that part that are skipped */

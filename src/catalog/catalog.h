@@ -294,6 +294,7 @@ struct catalog_action {
     struct catalog_then *then; /* the requests after the first */
     unsigned then_count;       /* below CATALOG_REQUESTS_MAX */
     const struct expr *output; /* computed from the last reply; NULL: the whole body */
+    const struct expr *view;   /* of the output: what a model needs of it; NULL: all */
     struct catalog_pages pages;
     const struct expr_template *display_title, *display_summary;
 };

@@ -36,6 +36,7 @@ struct lint {
     struct reader reader; /* collects its errors */
     const struct json *input_schema;
     const struct json *params_schema;
+    const struct json *output_properties; /* while a view is checked */
     unsigned roots;
     bool is_reply_read; /* the expression checked last reads the reply */
     const char *member;
@@ -545,6 +546,31 @@ static void check_recipients(struct lint *lint, const struct catalog_action *act
     }
 }
 
+static bool on_view_path(void *user, const slice *names, size_t count)
+{
+    struct lint *lint = user;
+    if (count > 0 && !json_get(lint->output_properties, names[0]))
+        reader_error(&lint->reader, "response/view",
+                     "output_schema has no property \"%.*s\" (a view reads the output's members, "
+                     "such as \"messages[].{id: id}\")",
+                     SLICE_ARG(names[0]));
+    return true;
+}
+
+/* A view has the output itself as its root. */
+static void check_view(struct lint *lint, const struct catalog_action *action)
+{
+    struct err slip;
+    lint->output_properties = JSON_GET(action->output_schema, "properties");
+    if (expr_find_slip(action->view, &slip))
+        reader_error(&lint->reader, "response/view", "%s", slip.text);
+    else if (lint->output_properties)
+        expr_root_names(action->view, on_view_path, lint);
+    else
+        reader_warning(&lint->reader, "response/view",
+                       "needs an output_schema with properties: its names cannot be checked");
+}
+
 static void check_action(struct lint *lint, const struct catalog_action *action)
 {
     const struct catalog_request *request = &action->request;
@@ -559,6 +585,8 @@ static void check_action(struct lint *lint, const struct catalog_action *action)
     check_request(lint, request, sent);
     check_instead(lint, request, sent);
     check_expr(lint, "response/output", visible, action->output);
+    if (action->view)
+        check_view(lint, action);
     for (size_t i = 0; i < action->pages.count; i++)
         check_expr(lint, "response/pagination", visible, action->pages.items[i].next);
     check_template(lint, "display/title", visible | ROOT_OUTPUT, action->display_title);

@@ -85,11 +85,11 @@ static void read_reply_check(struct reader *r, struct catalog_reply *reply)
         reply->kind = (enum catalog_reply_kind)kind;
 }
 
-/* Output and pages are read from the last reply, so an earlier response must not have them. They
- * are read in any case, so that the message is this one, not "unknown member". */
+/* Output, view and pages are read from the last reply, so an earlier response must not have them.
+ * They are read in any case, so that the message is this one, not "unknown member". */
 static void refuse_output(struct reader *r)
 {
-    static const char *const names[] = {"output", "pagination"};
+    static const char *const names[] = {"output", "view", "pagination"};
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (reader_member(r, names[i]))
             reader_error(
@@ -103,10 +103,12 @@ void manifest_read_response(struct reader *parent, struct catalog_action *action
     struct reader r;
     ASSERT(!action->output); /* it belongs to the last reply, which is read last */
     if (reader_enter(&r, parent, "response")) {
-        if (is_last)
+        if (is_last) {
             action->output = reader_expr(&r, "output");
-        else
+            action->view = reader_expr(&r, "view");
+        } else {
             refuse_output(&r);
+        }
         read_reply_check(&r, reply);
         if (is_last)
             manifest_read_pages(&r, action);

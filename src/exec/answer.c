@@ -14,7 +14,7 @@ enum {
 
 /* If the operator sets a default limit, a request can raise it up to a maximum; otherwise it
  * gets what it asks for, up to the whole output. */
-size_t exec_output_bytes_max(const struct exec *exec)
+static size_t output_bytes_max(const struct exec *exec)
 {
     const struct exec_config *config = &exec->service->config;
     uint64_t asked = exec->in.output_bytes_max;
@@ -24,17 +24,25 @@ size_t exec_output_bytes_max(const struct exec *exec)
     return asked < most ? (size_t)asked : (size_t)most;
 }
 
-static struct call_fit wanted_of(const struct exec *exec)
+/* Of an action that is no longer in the catalog, all is shown. */
+struct call_fit exec_wanted_fit(const struct exec *exec)
 {
-    return (struct call_fit){.execution_id = exec->out.execution_id,
-                             .bytes_max = exec_output_bytes_max(exec),
-                             .is_resource = exec->in.is_resource};
+    const struct expr *view = exec->action ? exec->action->view : NULL;
+    bool has_select = exec->in.select.ptr != NULL;
+    return (struct call_fit){
+        .execution_id = exec->out.execution_id,
+        .select = exec->in.select,
+        .view = view && exec->in.wants_view && !has_select ? expr_source(view) : SLICE_NONE,
+        .is_full = view && exec->in.is_resource && !exec->in.wants_view && !has_select,
+        .bytes_max = output_bytes_max(exec),
+        .is_resource = exec->in.is_resource,
+    };
 }
 
 static void fit_output(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    struct call_fit wanted = wanted_of(exec);
+    struct call_fit wanted = exec_wanted_fit(exec);
     slice output;
     exec->fit_status =
         call_fit_summary(exec->summary_json, &wanted, &op->arena, &exec->summary_json, &output);
@@ -48,12 +56,14 @@ enum op_result exec_step_fit_output(struct op *op)
 {
     struct exec *exec = exec_of(op);
     exec->fit_status = OK;
-    size_t bytes_max = exec_output_bytes_max(exec);
-    bool is_small = bytes_max == 0 || exec->summary_json.len <= bytes_max;
-    if (exec->out.reason != EXEC_SUCCEEDED || (is_small && !exec->out.is_replayed))
+    struct call_fit wanted = exec_wanted_fit(exec);
+    bool is_whole = !wanted.select.ptr && !wanted.view.ptr &&
+                    (wanted.bytes_max == 0 || exec->summary_json.len <= wanted.bytes_max);
+    if (exec->out.reason != EXEC_SUCCEEDED || (is_whole && !exec->out.is_replayed))
         return OP_NEXT;
-    return op_run_job(op, &exec->job, exec->summary_json.len > FIT_ON_LOOP_BYTES_MAX, fit_output,
-                      "its output to be cut");
+    /* a caller's expression may use its whole budget */
+    bool is_long = exec->summary_json.len > FIT_ON_LOOP_BYTES_MAX || wanted.select.ptr;
+    return op_run_job(op, &exec->job, is_long, fit_output, "its output to be cut");
 }
 
 /* Omits the output: it is stored, and the answer says where. A replay knows only what was stored
@@ -62,7 +72,7 @@ static void leave_output_out(struct exec *exec)
 {
     struct exec_outcome *out = &exec->out;
     size_t bytes = out->is_replayed ? exec->key.found.summary_bytes : out->output_json.len;
-    struct call_fit wanted = wanted_of(exec);
+    struct call_fit wanted = exec_wanted_fit(exec);
     exec->op.arena.bytes_max += LEFT_OUT_BYTES_MAX;
     out->output_json = call_fit_left_out(&wanted, bytes, &exec->op.arena);
     if (out->is_replayed) {

@@ -90,9 +90,7 @@ static int make_table_key(struct exec *exec)
  * room for the summary before the summary is read. */
 static enum op_result read_stored(struct exec *exec, size_t bytes)
 {
-    struct call_fit wanted = {.execution_id = exec->out.execution_id,
-                              .bytes_max = exec_output_bytes_max(exec),
-                              .is_resource = exec->in.is_resource};
+    struct call_fit wanted = exec_wanted_fit(exec);
     size_t *room = exec->in.replay_room;
     size_t most = wanted.bytes_max > 0 && wanted.bytes_max < bytes ? wanted.bytes_max : bytes;
     if (room && *room < most) {

@@ -122,6 +122,8 @@ struct exec_request {
     struct uuid lost_by;
     int64_t key_guards_until;  /* see struct claim; 0: the key has the usual lifetime */
     uint64_t output_bytes_max; /* see call/fit.h; 0: the limit of the service */
+    slice select;              /* an expression over the output (call/view.h); SLICE_NONE: none */
+    bool wants_view;           /* the action's view of the output, if there is no select */
     bool is_resource;          /* see call/fit.h */
     size_t *replay_room;       /* bytes for stored summaries in a reply that has several; NULL:
                                 * unlimited. A summary without room is not read: out.is_left_out */

@@ -197,8 +197,8 @@ op_step_fn exec_step_find_action, exec_step_take_files, exec_step_load_key, exec
     exec_step_check_reply, exec_step_next, exec_step_record, exec_step_check_record,
     exec_step_mark_connection, exec_step_notify_connection, exec_step_fit_output, exec_step_answer;
 
-/* answer.c: the largest output that the caller gets in full. */
-size_t exec_output_bytes_max(const struct exec *exec);
+/* answer.c: the part of the output that the caller gets. */
+struct call_fit exec_wanted_fit(const struct exec *exec);
 /* Sets out to a reason other than success. message and hint are in the op's arena or constant. */
 void exec_end_with(struct exec *exec, enum exec_reason reason, slice message, slice hint);
 /* Like exec_end_with, for a run that needs no record: returns OP_STOP, which leads to the

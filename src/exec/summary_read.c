@@ -9,7 +9,8 @@
 
 enum {
     SUMMARY_BYTES_MAX = 256 * 1024 * 1024, /* the text and the part copied from it */
-    KEY_FIXED_LEN = 56,                    /* account, execution, size, offset, form of links */
+    KEY_FIXED_LEN = 64,                    /* account, execution, size, offset, form of links,
+                                            * length of the select or view */
 };
 
 enum summary_step { SUMMARY_ASK, SUMMARY_READ, SUMMARY_FIT, SUMMARY_ANNOUNCE, SUMMARY_END };
@@ -211,17 +212,34 @@ static const struct op_class shared_class = {
 static slice make_summary_key(struct arena *arena, struct uuid account_id,
                               const struct call_fit *wanted)
 {
-    size_t len = KEY_FIXED_LEN + wanted->pointer.len;
+    slice source = wanted->select.ptr ? wanted->select : wanted->view;
+    size_t len = KEY_FIXED_LEN + source.len + wanted->pointer.len;
     char *text = arena_alloc_text(arena, len);
-    uint64_t numbers[3] = {wanted->bytes_max, wanted->offset, wanted->is_resource};
+    uint64_t form = (uint64_t)wanted->is_resource | (uint64_t)wanted->is_full << 1 |
+                    (uint64_t)(wanted->select.ptr != NULL) << 2;
+    uint64_t numbers[4] = {wanted->bytes_max, wanted->offset, form, source.len};
     if (!text)
         return SLICE_NONE;
     memcpy(text, account_id.bytes, 16);
     memcpy(text + 16, wanted->execution_id.bytes, 16);
     memcpy(text + 32, numbers, sizeof(numbers));
+    if (source.len > 0)
+        memcpy(text + KEY_FIXED_LEN, source.ptr, source.len);
     if (wanted->pointer.len > 0)
-        memcpy(text + KEY_FIXED_LEN, wanted->pointer.ptr, wanted->pointer.len);
+        memcpy(text + KEY_FIXED_LEN + source.len, wanted->pointer.ptr, wanted->pointer.len);
     return slice_of(text, len);
+}
+
+/* Points the texts of wanted into the key, which lives as long as the summary. */
+static void borrow_from_key(struct call_fit *wanted, slice key)
+{
+    slice *source = wanted->select.ptr ? &wanted->select : &wanted->view;
+    slice texts = slice_from(key, KEY_FIXED_LEN);
+    wanted->pointer = slice_from(texts, source->len);
+    if (source->ptr)
+        *source = slice_first(texts, source->len);
+    if (wanted->select.ptr)
+        wanted->view = SLICE_NONE;
 }
 
 /* Returns NULL if out of memory, or if there are too many texts at a time. */
@@ -242,7 +260,8 @@ static struct exec_shared_summary *start_shared(struct exec_summaries *table,
     if (table->work && budget_use_begin(&shared->use, &table->work->budget, account_id) == OK)
         arena_count_in(&shared->op.arena, &shared->use);
     shared->key = arena_dup(&shared->op.arena, key);
-    shared->wanted.pointer = slice_from(shared->key, KEY_FIXED_LEN);
+    if (shared->key.ptr)
+        borrow_from_key(&shared->wanted, shared->key);
     if (shared->key.ptr && map_put(&table->map, shared->key, shared, NULL) == OK)
         return shared;
     shared->key = SLICE_NONE;

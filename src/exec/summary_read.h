@@ -44,7 +44,7 @@ struct exec_summary_read {
 };
 
 /* Holds op until the out fields are set; never completes before it returns. wanted is copied
- * except its pointer's text, which lives as long as op's memory. bytes: the size of the summary. */
+ * except its texts, which live as long as op's memory. bytes: the size of the summary. */
 void exec_summary_read_begin(struct exec_summaries *table, struct exec_summary_read *read,
                              struct op *op, struct uuid account_id, const struct call_fit *wanted,
                              size_t bytes);

@@ -70,6 +70,8 @@
  *   link_url(string|null field, string rel) -> string|null
  *                                          the first URL of a Link header of that relation
  *                                          (RFC 8288)
+ *   items(object) -> array                 its members as pairs: [["a", 1], ["b", 2]]
+ *   from_items(array) -> object            the reverse; of equal names the last
  *   header(array|null fields, string name) -> any|null
  *                                          the `value` of the first object whose `name` is the
  *                                          wanted one, without regard to case

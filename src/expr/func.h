@@ -65,8 +65,10 @@ const struct expr_node *expr_function_ref(const struct expr_node *call, uint32_t
     F(ends_with, 2, 2, STR, STR)                \
     F(floor, 1, 1, NUM)                         \
     F(format_time, 2, 3, NUM | STR, STR, STR)   \
+    F(from_items, 1, 1, ARR)                    \
     F(header, 2, 2, NIL | ARR, STR)             \
     F(html_text, 1, 1, STR)                     \
+    F(items, 1, 1, OBJ)                         \
     F(join, 2, 2, STR, STRS)                    \
     F(keys, 1, 1, OBJ)                          \
     F(length, 1, 1, STR | ARR | OBJ)            \

@@ -102,6 +102,48 @@ EXPR_FUNCTION(merge)
     return rc;
 }
 
+EXPR_FUNCTION(items)
+{
+    struct json *pairs = NULL, *pair = NULL;
+    uint32_t count = args[0].count;
+    int rc = expr_run_visit(run, count);
+    if (rc == OK)
+        rc = expr_run_items(run, count, &pairs);
+    for (uint32_t i = 0; rc == OK && i < count; i++) {
+        rc = expr_run_items(run, 2, &pair);
+        if (rc != OK)
+            return rc;
+        pair[0] = args[0].as.members[i].key;
+        pair[1] = args[0].as.members[i].value;
+        pairs[i] = expr_array(pair, 2);
+    }
+    if (rc == OK)
+        *out = expr_array(pairs, count);
+    return rc;
+}
+
+EXPR_FUNCTION(from_items)
+{
+    struct json_member *members = NULL;
+    int rc = expr_run_visit(run, args[0].count);
+    if (rc == OK)
+        rc = expr_run_members(run, args[0].count, &members);
+    if (rc != OK)
+        return rc;
+    struct json made = expr_object(members, 0);
+    for (uint32_t i = 0; rc == OK && i < args[0].count; i++) {
+        const struct json *pair = &args[0].as.items[i];
+        if (!json_is(pair, JSON_ARRAY) || pair->count != 2 ||
+            !json_is(json_at(pair, 0), JSON_STRING))
+            return expr_run_fail(run, EXPR_FAULT_VALUE, call->at,
+                                 "from_items(): item %u is not a pair of a string and a value", i);
+        struct json_member member = {*json_at(pair, 0), *json_at(pair, 1)};
+        rc = merge_member(run, &made, &member);
+    }
+    *out = made;
+    return rc;
+}
+
 EXPR_FUNCTION(not_null)
 {
     for (uint32_t i = 0; i < call->count; i++) {

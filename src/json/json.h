@@ -214,7 +214,9 @@ void json_close(struct json_writer *w, char bracket); /* '}' or ']' */
 void json_key(struct json_writer *w, const char *key);
 void json_key_slice(struct json_writer *w, slice key);
 void json_put(struct json_writer *w, const struct json *value); /* NULL writes null */
-void json_put_str(struct json_writer *w, slice text);           /* SLICE_NONE writes null */
+/* Omits null members at any depth. Items of an array stay, because their positions matter. */
+void json_put_without_nulls(struct json_writer *w, const struct json *value);
+void json_put_str(struct json_writer *w, slice text); /* SLICE_NONE writes null */
 void json_put_i64(struct json_writer *w, int64_t value);
 void json_put_bool(struct json_writer *w, bool value);
 void json_put_null(struct json_writer *w);

@@ -72,6 +72,25 @@ void json_put(struct json_writer *w, const struct json *value)
     json_write(w->out, value ? value : &json_null);
 }
 
+void json_put_without_nulls(struct json_writer *w, const struct json *value)
+{
+    bool is_object = value->type == JSON_OBJECT;
+    if (!is_object && value->type != JSON_ARRAY) {
+        json_put(w, value);
+        return;
+    }
+    json_open(w, is_object ? '{' : '[');
+    for (uint32_t i = 0; i < value->count; i++) {
+        const struct json *item = is_object ? &value->as.members[i].value : &value->as.items[i];
+        if (is_object && item->type == JSON_NULL)
+            continue;
+        if (is_object)
+            json_key_slice(w, json_str(&value->as.members[i].key));
+        json_put_without_nulls(w, item);
+    }
+    json_close(w, is_object ? '}' : ']');
+}
+
 void json_put_str(struct json_writer *w, slice text)
 {
     before_value(w);

@@ -19,7 +19,7 @@ enum { URI_BYTES_MAX = 8 * 1024, RESOURCE_BYTES_MAX = 4 * MCP_OUTPUT_BYTES_MAX }
 static const struct {
     const char *uri, *name, *about;
 } templates[] = {
-    {"sluice://executions/{id}{?pointer,offset,max_output_bytes}", "execution",
+    {"sluice://executions/{id}{?pointer,offset,max_output_bytes,select,view}", "execution",
      "An execution's result: its summary with the stored output, or a part of the output"},
     {"sluice://flows/{id}", "flow", "A flow with its steps"},
 };

@@ -40,6 +40,7 @@ void mcp_run_prepare(struct api_request *request, const struct mcp_message *mess
     wanted->scopes = request->serve.grant.scopes;
     wanted->lost_by = request->serve.grant.key_id;
     wanted->is_resource = true;
+    wanted->wants_view = true;
     wanted->on_page = on_page;
     if (wanted->output_bytes_max == 0)
         wanted->output_bytes_max = MCP_OUTPUT_BYTES;
@@ -208,6 +209,17 @@ static enum op_result find_label(struct api_request *request, const struct exec_
 
 /* ---- run_action ---- */
 
+/* Reads the argument `view`. false: the request has been answered. */
+static bool read_view(struct api_request *request, bool *wants_view)
+{
+    const struct json *view = json_given(request->body, SLICE("view"));
+    *wants_view = !view;
+    if (!view || slice_eq_cstr(json_str(view), "full"))
+        return true;
+    (void)api_reply_error(request, 400, "view must be \"full\", or left out");
+    return false;
+}
+
 static enum op_result begin_run_action(struct api_request *request)
 {
     struct exec_request wanted;
@@ -219,6 +231,8 @@ static enum op_result begin_run_action(struct api_request *request)
     if (!api_connection_read(request, "connection_id", &wanted.connection_id))
         return OP_DONE;
     mcp_run_prepare(request, request->outer, &wanted);
+    if (!read_view(request, &wanted.wants_view))
+        return OP_DONE;
     if (label.len > 0 && !slice_to_u64(label, UINT64_MAX, &number))
         return find_label(request, &wanted, label);
     return mcp_run(request, &wanted);
@@ -229,7 +243,7 @@ const struct api_endpoint mcp_run_action = {
     .members =
         &(const struct api_names){
             .own = {"integration_id", "action_id", "input", "confirm", "idempotency_key",
-                    "connection_id", "dry_run", "max_output_bytes", "max_pages"},
+                    "connection_id", "dry_run", "max_output_bytes", "max_pages", "view", "select"},
             .other = {{"confirmed", "confirm"},
                       {"arguments", "input"},
                       {"files", "the HTTP interface, which takes files"}},

@@ -21,7 +21,7 @@
 
 enum {
     TOOLS_MAX = 128, /* on one page: many clients do not request another page */
-    INPUTS_MAX = 9,
+    INPUTS_MAX = 11,
     APPS_PAGE = 100, /* the whole catalog, unless many apps were imported */
     RESULT_BYTES_MAX = 4 * MCP_OUTPUT_BYTES_MAX, /* includes the frame of an output */
 };
@@ -167,13 +167,13 @@ static const struct tool tools[] = {
                 {"connection_id", "string",
                  "The connection to use if the app has several: its id or its label", false},
                 {"idempotency_key", "string",
-                 "Calls with the same key and the same input run the action once and return the "
-                 "first result",
-                 false},
+                 "Calls with the same key and input run once and return the first result", false},
                 {"dry_run", "boolean",
                  "Nothing is sent. The result is the request that would be sent", false},
                 {"max_output_bytes", "integer", "A larger output is cut. Default: 32768", false},
-                {"max_pages", "integer", "Maximum number of list pages to read, 1 to 100", false}}},
+                {"max_pages", "integer", "List pages to read, 1 to 100", false},
+                {"select", "string", "JMESPath over the output", false},
+                {"view", "string", "full: also what a result has left_out", false}}},
     {"start_flow", "Start a flow",
      "Starts a durable run of a template with several steps and returns its flow. get_flow takes "
      "the flow's id. describe_action with `template` has its input. Templates: ",
@@ -437,34 +437,13 @@ static slice leave_flow_out(struct arena *arena, slice json_text)
     return json_text_take(&text, arena);
 }
 
-/* Omits null members, which make some clients drop the whole result. Items of an array stay,
- * because their positions matter. */
-static void put_without_nulls(struct json_writer *w, const struct json *value)
-{
-    bool is_object = value->type == JSON_OBJECT;
-    if (!is_object && value->type != JSON_ARRAY) {
-        json_put(w, value);
-        return;
-    }
-    json_open(w, is_object ? '{' : '[');
-    for (uint32_t i = 0; i < value->count; i++) {
-        const struct json *item = is_object ? &value->as.members[i].value : &value->as.items[i];
-        if (is_object && item->type == JSON_NULL)
-            continue;
-        if (is_object)
-            json_key_slice(w, json_str(&value->as.members[i].key));
-        put_without_nulls(w, item);
-    }
-    json_close(w, is_object ? '}' : ']');
-}
-
 static void put_structured(struct json_writer *w, struct arena *arena, slice json_text)
 {
     const struct json *value = json_parse(arena, json_text, &json_limits_provider, NULL);
     if (!value)
         return;
     json_key(w, "structuredContent");
-    put_without_nulls(w, value);
+    json_put_without_nulls(w, value); /* a null makes some clients drop the whole result */
 }
 
 /* The lines of a list that a model reads. */

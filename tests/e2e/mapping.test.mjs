@@ -304,6 +304,45 @@ test('a stored output is read in parts', async () => {
   assert.equal(stored.text, failed.text);
 });
 
+test('a select gives a part of an output, also of a replay, a stored one and a tool', async () => {
+  const select = '{ids: items[:2].id, next: next}', wanted = { ids: [0, 1], next: 'n' };
+  const key = { idempotency_key: 'select' };
+  const first = await run('big', { v: value }, { select, ...key });
+  assert.deepEqual(first.json.output, wanted, first.text);
+  const again = await run('big', { v: value }, { select: 'items[7].id', ...key });
+  assert.deepEqual([again.headers.get('idempotent-replayed'), again.json.output], ['true', 7]);
+  assert.equal(again.json.execution_id, first.json.execution_id);
+  const query = `?select=${encodeURIComponent(select)}`, path = `/api/executions/${first.json.execution_id}`;
+  assert.deepEqual((await server.call(account.key, 'GET', path + query)).json.output, wanted);
+  assert.deepEqual((await server.call(account.key, 'GET', `${path}${query}&pointer=/ids/1`)).json.output, 1);
+  const tool = (await server.call(account.key, 'POST', `/api/tools/mapped_big/execute${query}`, { arguments: { v: value } })).json;
+  assert.deepEqual([tool.data, tool.canonical.output], [wanted, wanted]);
+  // cuts are of the selected value, and their addresses select it again
+  const { output } = (await run('big', { v: value }, { select: 'items[].id', max_output_bytes: 1000 })).json;
+  assert.deepEqual(await readOn(output.cuts[0], output.preview), items.map(({ id }) => id));
+});
+
+test('a select that fails loses no result; one that is not an expression runs nothing', async () => {
+  const sent = async () => (await stack.provider.ledger()).length;
+  const before = await sent();
+  for (const [select, why] of [['items[', /^select is not a JMESPath expression: .*offset 6/], [7, /^select must be a string, got integer$/]]) {
+    const reply = await run('big', { v: value }, { select });
+    assert.equal(reply.status, 400, reply.text);
+    assert.match(reply.json.error, why);
+  }
+  assert.equal(await sent(), before);
+  for (const [select, why] of [['abs(next)', /invalid-type.*offset/], ['map(&map(&@, $.items), $.items)', /budget/]]) {
+    const key = { idempotency_key: `fails-${select}` };
+    const reply = await run('big', { v: value }, { select, ...key });
+    assert.deepEqual([reply.status, reply.json.status, reply.json.output.preview], [200, 'succeeded', null], reply.text.slice(0, 500));
+    assert.match(reply.json.select_error, why);
+    const whole = await server.call(account.key, 'GET', reply.json.output.cuts[0].more);
+    assert.deepEqual(whole.json.output, value);
+    const again = await run('big', { v: value }, { select: 'next', ...key });
+    assert.deepEqual([again.json.output, again.json.execution_id], ['n', reply.json.execution_id]);
+  }
+});
+
 // ---- pages ----
 
 const pages = (name, input, max_pages, more) => run(name, input, { ...(max_pages && { max_pages }), ...more });

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { hold, until } from './support/client.mjs';
-import { LEGACY, MODERN, Mcp, contentOf } from './support/mcp.mjs';
+import { LEGACY, MODERN, Mcp, contentOf, marked } from './support/mcp.mjs';
 import { Stack } from './support/stack.mjs';
 
 const FORM = { capabilities: { elicitation: { form: {} } } };
@@ -283,4 +283,25 @@ test('the form of a write shows the mended input, and its answer belongs to eith
   assert.deepEqual([done.status, done.coerced, again.idempotent_replayed, again.coerced], ['succeeded', ['/input'], true, undefined]);
   assert.equal(again.execution_id, done.execution_id);
   assert.equal(await ledger(), before + 1);
+});
+
+test('a read shows what work needs, names the rest, and gives it when asked', async () => {
+  const read = (more) => ask('run_action', { integration_id: 'gmail', action_id: 'get_message', input: { id: '19a4b6c7d8e90001' }, ...more }, {}, {}).then(contentOf);
+  const lean = await read(), full = await read({ view: 'full' });
+  assert.ok(full.output.payload && full.output.text, JSON.stringify(full));
+  assert.deepEqual([lean.output.payload, lean.output.text, full.left_out], [undefined, full.output.text, undefined]);
+  for (const name of ['payload', 'snippet', 'internalDate']) assert.ok(lean.left_out.includes(name), JSON.stringify(lean.left_out));
+  assert.deepEqual(Object.values(lean.output).filter((one) => one === null), []);
+  const named = contentOf(await ask('gmail_get_message', { id: '19a4b6c7d8e90001' }));
+  assert.deepEqual([named.output, named.left_out], [lean.output, lean.left_out]);
+  const resource = async (query) => marked((await mcp.ask('resources/read', { uri: `sluice://executions/${lean.execution_id}${query}` })).result.contents[0].text).json;
+  assert.deepEqual([(await resource('')).output, (await resource('?view=full')).output], [lean.output, full.output]);
+  assert.deepEqual((await resource('?pointer=/text&offset=3')).output, lean.output.text.slice(3));
+  const stored = await server.call(account.key, 'GET', `/api/executions/${lean.execution_id}`);
+  assert.deepEqual([stored.json.output, stored.json.left_out], [full.output, undefined]);
+  const selected = await read({ select: '{s: subject, type: payload.mimeType}' });
+  assert.deepEqual([selected.output, selected.left_out], [{ s: full.output.subject, type: full.output.payload.mimeType }, undefined]);
+  const cut = (await read({ view: 'full', max_output_bytes: 500 })).output.cuts[0];
+  assert.match(cut.more, /&view=full$/);
+  for (const wrong of [{ view: 'all' }, { view: true }, { select: 'a[' }]) assert.match((await read(wrong)).error, /^(view must be "full", or left out|select is not a JMESPath expression: )/);
 });

@@ -173,6 +173,14 @@ test('outputs that are cut', async () => {
   await judge(404, await get(`${path}?pointer=/nothing`));
   await judge(400, await get(`${path}?max_output_bytes=0`));
   await judge(200, await tool('probe_echo/execute?max_output_bytes=500', { value }));
+  for (const select of ['value[-1]', 'abs(value)']) {
+    const query = `select=${encodeURIComponent(select)}`;
+    await judge(200, await execute('probe', 'echo', { value }, { select }));
+    await judge(200, await get(`${path}?${query}`));
+    await judge(200, await tool(`probe_echo/execute?${query}`, { value }));
+  }
+  await judge(400, await execute('probe', 'echo', { value }, { select: 'value[' }));
+  await judge(400, await get(`${path}?select=value%5B`));
 });
 
 test('executions that the provider fails', async () => {

@@ -128,6 +128,32 @@ static void a_long_member_does_not_push_out_the_others(void **state)
     assert_int_equal(JSON_GET(cut, "cuts")->count, 2);
 }
 
+static void rows_are_cut_before_texts(void **state)
+{
+    struct bench *b = *state;
+    struct buf text;
+    buf_init(&text, 65536);
+    buf_append_cstr(&text, "{\"note\":\"");
+    for (int i = 0; i < 600; i++)
+        buf_append_char(&text, 'n');
+    buf_append_cstr(&text, "\",\"rows\":[0");
+    for (int i = 1; i < 400; i++)
+        buf_printf(&text, ",%d", i);
+    buf_append_cstr(&text, "]}");
+    const char *whole = arena_cstr(&b->arena, buf_slice(&text));
+    buf_deinit(&text);
+    const struct json *cut = fit(b, whole, 1000, NULL, 0), *shown = preview(b, cut, 1000);
+    assert_int_equal(json_str(JSON_GET(shown, "note")).len, 600);
+    assert_in_range(JSON_GET(shown, "rows")->count, 50, 150);
+    assert_int_equal(JSON_GET(cut, "cuts")->count, 1);
+    /* the text leaves too little for rows, so both are cut */
+    cut = fit(b, whole, 700, NULL, 0);
+    shown = preview(b, cut, 700);
+    assert_in_range(json_str(JSON_GET(shown, "note")).len, 300, 400);
+    assert_in_range(JSON_GET(shown, "rows")->count, 50, 150);
+    assert_int_equal(JSON_GET(cut, "cuts")->count, 2);
+}
+
 static void strings_are_cut_at_characters(void **state)
 {
     struct bench *b = *state;
@@ -213,6 +239,7 @@ int main(void)
         BENCH_TEST(what_fits_is_left_alone),
         BENCH_TEST(arrays_keep_their_first_items),
         BENCH_TEST(a_long_member_does_not_push_out_the_others),
+        BENCH_TEST(rows_are_cut_before_texts),
         BENCH_TEST(strings_are_cut_at_characters),
         BENCH_TEST(hostile_values_are_cut_in_bounds),
         BENCH_TEST(a_part_is_given_alone),

@@ -4,6 +4,7 @@
  * a proxy or a login page sends instead of the vendor is never a success.
  */
 #include "call/reply.h"
+#include "call/view.h"
 #include <stdlib.h>
 
 #include "catalog/pack.h"
@@ -21,6 +22,8 @@ static struct {
     enum exec_reason reason;
     char text[1000];
     bool is_unknown; /* the hint says so */
+    bool is_view_bad;
+    size_t views, output_bytes, view_bytes; /* of all replies whose action has a view */
 } seen;
 
 static const struct json *parse(struct bench *b, slice text)
@@ -28,6 +31,23 @@ static const struct json *parse(struct bench *b, slice text)
     const struct json *value = json_parse(&b->arena, text, &json_limits_provider, &b->err);
     assert_non_null(value);
     return value;
+}
+
+/* A view has to work with every recorded output, and to cost less. */
+static void check_view(const struct catalog_action *action, slice output, struct arena *arena)
+{
+    slice shown, left_out;
+    struct err err;
+    seen.is_view_bad = false;
+    if (!action->view || seen.reason != EXEC_SUCCEEDED)
+        return;
+    int status = call_view(output, expr_source(action->view), arena, &shown, &left_out, &err);
+    seen.is_view_bad = status != OK || shown.len > output.len || slice_eq_cstr(shown, "{}");
+    (void)snprintf(seen.text, sizeof(seen.text), "%.*s: its view: %s", SLICE_ARG(action->tool_name),
+                   status != OK ? err.text : "is not shorter than the output");
+    seen.views++;
+    seen.output_bytes += output.len;
+    seen.view_bytes += status == OK ? shown.len : 0;
 }
 
 /* at: the index of the answered request in the action. */
@@ -51,6 +71,7 @@ static void read_reply(const struct catalog_action *action, unsigned at, unsigne
     seen.is_unknown = slice_find(out.hint, SLICE("outcome is unknown")) >= 0;
     (void)snprintf(seen.text, sizeof(seen.text), "%.*s: %s: %.*s", SLICE_ARG(action->tool_name),
                    exec_reason_name(out.reason), SLICE_ARG(out.message));
+    check_view(action, out.output_json, &arena);
     arena_deinit(&arena);
 }
 
@@ -200,7 +221,7 @@ static size_t check_record(struct bench *b, const struct catalog_integration *in
         read_reply(action, 0, (unsigned)status,
                    type ? arena_printf(&b->arena, "%.*s", SLICE_ARG(json_str(type))).ptr : "",
                    reply_text(b, record));
-        if (seen.reason == EXEC_SUCCEEDED)
+        if (seen.reason == EXEC_SUCCEEDED && !seen.is_view_bad)
             continue;
         print_error("%.*s: %s\n", SLICE_ARG(json_get_str(record, SLICE("id"))), seen.text);
         (*bad)++;
@@ -249,7 +270,10 @@ static void recorded_successes_stay_successes(void **state)
     }
     if (files == 0)
         skip();
-    print_message("%zu replies of %zu apps\n", matched, files);
+    print_message("%zu replies of %zu apps; views: %zu of %zu bytes in %zu\n", matched, files,
+                  seen.view_bytes, seen.output_bytes, seen.views);
+    assert_in_range(seen.views, 15, 1000);
+    assert_true(seen.view_bytes * 2 < seen.output_bytes);
     assert_int_equal(bad, 0);
     assert_true(matched >= MATCHED_MIN);
 }

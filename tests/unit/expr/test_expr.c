@@ -208,6 +208,11 @@ static void a_word_follows_a_marker(void **state)
                  "\"2026-01-02T03:04:05.678Z\"");
     assert_gives(*state, "word_after(@, 'in')", "\"in  12\\n34 in 5\"", "\"12\"");
     assert_gives(*state, "word_after(@, '')", "\"a b\"", "\"a\"");
+    assert_gives(*state, "items(@)", "{\"a\":1,\"b\":[]}", "[[\"a\",1],[\"b\",[]]]");
+    assert_gives(*state, "from_items(@)", "[[\"a\",1],[\"b\",2],[\"a\",3]]", "{\"a\":3,\"b\":2}");
+    assert_gives(*state, "from_items(items(@)[*].[@[0], @[1].v])", "{\"a\":{\"v\":1}}",
+                 "{\"a\":1}");
+    assert_fault(*state, "from_items(@)", "[[\"a\",1],[2,3]]", EXPR_FAULT_VALUE, "item 1");
     assert_gives(*state, "quote(@)", "\"UTC\"", "\"\\\"UTC\\\"\"");
     assert_gives(*state, "quote(@)", "\"a\\\"; b=\\\\\"", "\"\\\"a\\\\\\\"; b=\\\\\\\\\\\"\"");
     assert_gives(*state, "quote(@)", "\"\"", "\"\\\"\\\"\"");
