@@ -11,11 +11,8 @@ import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { generateText } from 'ai';
 import { createAgent } from 'langchain';
-import { listsOf, prove } from './support/frameworks.mjs';
+import { bearer, listsOf, prove, shownOf, textsOf } from './support/frameworks.mjs';
 import { APIS, refusalsOf } from './support/model_apis.mjs';
-
-const bearer = (key) => ({ Authorization: `Bearer ${key}` });
-const textsOf = (parts) => parts.map((part) => part.text ?? JSON.stringify(part)).join('\n');
 
 // A program that calls tools itself.
 const sdk = (Of, Transport, options) => ({
@@ -34,13 +31,12 @@ const sdk = (Of, Transport, options) => ({
 const aiSdk = {
   async run(url, key, talk) {
     const client = await createMCPClient({ transport: { type: 'http', url, headers: bearer(key) } });
-    const shown = ({ output }) => (Array.isArray(output.value) ? textsOf(output.value) : typeof output.value === 'string' ? output.value : JSON.stringify(output.value));
     const model = {
       specificationVersion: 'v4', provider: 'test', modelId: 'scripted', supportedUrls: {},
       async doGenerate({ prompt, tools }) {
         talk.tools = tools.map((tool) => tool.name);
         const last = prompt.at(-1);
-        const call = await talk.turn(last.role === 'tool' ? last.content.map(shown).join('\n') : undefined);
+        const call = await talk.turn(last.role === 'tool' ? last.content.map(({ output }) => shownOf(output.value)).join('\n') : undefined);
         return {
           content: call ? [{ type: 'tool-call', toolCallId: call.id, toolName: call.name, input: JSON.stringify(call.args) }] : [{ type: 'text', text: 'Done.' }],
           finishReason: { unified: call ? 'tool-calls' : 'stop', raw: undefined },
