@@ -244,6 +244,11 @@ build/stamp/inspector: tests/e2e/inspector/package-lock.json | build/stamp/e2e
 	@cd tests/e2e/inspector && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
+# Frameworks of agents, for `make test-frameworks` only.
+build/stamp/frameworks: tests/e2e/frameworks/package-lock.json | build/stamp/e2e
+	@cd tests/e2e/frameworks && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
 # --- Rules, once per variant -----------------------------------------------------------------------
 
 define link
@@ -541,6 +546,11 @@ ifneq ($(filter test-citus bench-citus,$(MAKECMDGOALS)),)
 export SLUICE_CITUS_BIN := $(shell SLUICE_CITUS_BIN='$(SLUICE_CITUS_BIN)' tests/citus/find.sh 2>&1)
 $(if $(filter /%,$(firstword $(SLUICE_CITUS_BIN))),,$(error $(SLUICE_CITUS_BIN)))
 endif
+
+## test-frameworks: run further agent frameworks against /mcp, with a scripted model; installs a gigabyte of packages
+.PHONY: test-frameworks
+test-frameworks: $(STACK) build/stamp/frameworks
+	$(call run_tests,e2e e2e/frameworks/more.test.mjs tests/e2e/frameworks/more.test.mjs$(newline))
 
 ## test-citus: test sharded mode on a cluster of three, with an installed PostgreSQL and Citus (SLUICE_CITUS_BIN= its programs, T= selects); not part of test
 .PHONY: test-citus

@@ -1,6 +1,6 @@
 // Runs contrib/examples unchanged with `sluice dev`, which the clients' settings point to.
 import assert from 'node:assert/strict';
-import { cp, readFile, rm, symlink } from 'node:fs/promises';
+import { cp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { startDev } from './support/dev.mjs';
@@ -88,20 +88,72 @@ test('the named client is the one that ran', async () => {
   assert.equal(named, (await dependencies(new URL('package.json', import.meta.url), 'devDependencies'))['@modelcontextprotocol/client']);
 });
 
-test('the settings of clients reach the server', async () => {
+// Where a client's setting has the URL, and the authorization with the client's own words for the key.
+const plain = ({ url, headers }) => [url, headers.Authorization];
+const ofFile = {
+  'Claude Code': ['Bearer ${SLUICE_KEY}', ({ mcpServers }) => plain(mcpServers.sluice)],
+  'Claude Desktop': ['Bearer sk_...', ({ mcpServers: { sluice } }) => {
+    const { args: [yes, program, url, option, header], env, command } = sluice;
+    assert.deepEqual([command, yes, program, option, header], ['npx', '-y', 'mcp-remote', '--header', 'Authorization:${AUTHORIZATION}']);
+    return [url, env.AUTHORIZATION];
+  }],
+  Cursor: ['Bearer ${env:SLUICE_KEY}', ({ mcpServers }) => plain(mcpServers.sluice)],
+  'VS Code': ['Bearer ${input:sluice-key}', ({ inputs, servers }) => {
+    assert.deepEqual([inputs[0].id, inputs[0].password], ['sluice-key', true]);
+    return plain(servers.sluice);
+  }],
+  Codex: ['Bearer SLUICE_KEY', ({ sluice }) => [sluice.url, `Bearer ${sluice.bearer_token_env_var}`]],
+  'Gemini CLI': ['Bearer $SLUICE_KEY', ({ mcpServers: { sluice } }) => [sluice.httpUrl, sluice.headers.Authorization]],
+};
+// These run. Each exports its tools; for OpenAI, its servers read the URL.
+const ofModule = {
+  OpenAI: async ({ tools: [{ server_url, headers, ...more }] }) => {
+    assert.deepEqual(more, { type: 'mcp', server_label: 'sluice', require_approval: 'always' });
+    return listed(server_url, headers.Authorization);
+  },
+  'AI SDK': async ({ client, tools }) => (await client.close(), Object.keys(tools)),
+  LangChain: async ({ client, tools }) => (await client.close(), tools.map((tool) => tool.name)),
+};
+
+async function listed(url, authorization) {
+  const reply = await fetch(url, {
+    method: 'POST',
+    headers: { authorization, 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' }),
+  });
+  return (await reply.json()).result.tools.map((tool) => tool.name);
+}
+
+// Tables of TOML, by the last part of their names.
+const tomlOf = (text) =>
+  Object.fromEntries(text.split(/^\[mcp_servers\.(\w+)\]$/m).slice(1).flatMap((name, at, all) =>
+    at % 2 === 1 ? [] : [[name, Object.fromEntries([...all[at + 1].matchAll(/^(\w+) = "(.*)"$/gm)].map(([, key, value]) => [key, value]))]]));
+
+test('the settings of clients reach the server, with a key that reads and one that writes', async () => {
   const text = await readFile(join(folder, 'README.md'), 'utf8');
-  const blocks = [...text.matchAll(/^```json\n(.*?)^```/gms)].map(([, block]) => JSON.parse(block));
-  assert.equal(blocks.length, 4);
-  for (const block of blocks) {
-    const { url, server_url, headers } = block.mcpServers?.sluice ?? block.servers?.sluice ?? block;
-    const at = (url ?? server_url).replace('https://sluice.example.com', dev.base);
-    const authorization = headers.Authorization.replace(/sk_\.\.\.|\$\{input:sluice-key\}/, dev.key);
-    const reply = await fetch(at, {
-      method: 'POST',
-      headers: { authorization, 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
-      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' }),
-    });
-    const { result } = await reply.json();
-    assert.equal(result.tools.length > 10, at.includes('?tools='), at);
+  const blocks = [...text.matchAll(/^\*\*(.*?)\*\*[^]*?^```(json|toml|ts)\n(.*?)^```/gms)];
+  assert.deepEqual(blocks.map(([, client]) => client).toSorted(), [...Object.keys(ofFile), ...Object.keys(ofModule)].toSorted());
+  assert.equal(text.match(/^```(json|toml|ts)$/gm).length, blocks.length);
+  const scopes = [...text.matchAll(/^sluice keys create Acme --scopes (\S+) /gm)].map(([, one]) => one.split(','));
+  assert.deepEqual(scopes, [['read', 'execute:read'], ['read', 'execute']]);
+  for (const [index, one] of scopes.entries()) {
+    const key = await must(process.env.SLUICE_RELEASE_BIN, ['keys', 'create', dev.accountId, '--scopes', one.join()], { env: { DATABASE_URL: dev.database } });
+    process.env.SLUICE_KEY = key.trim();
+    for (const [, client, language, block] of blocks) {
+      const here = block.replace('https://sluice.example.com', dev.base);
+      let names;
+      if (language === 'ts') {
+        const file = join(dir, `setting-${client.replace(' ', '')}-${index}.mjs`);
+        await writeFile(file, here);
+        names = await ofModule[client](await import(file));
+      } else {
+        const [words, read] = ofFile[client];
+        const [url, authorization] = read(language === 'json' ? JSON.parse(here) : tomlOf(here));
+        assert.equal(authorization, words, client);
+        names = await listed(url, `Bearer ${process.env.SLUICE_KEY}`);
+      }
+      assert.deepEqual([names.includes('gmail_get_message'), names.includes('gmail_send_message')], [true, index === 1], `${client}: ${names}`);
+      assert.ok(names.length < 30, `${client}: ${names.length} tools`);
+    }
   }
 });
