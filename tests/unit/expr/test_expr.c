@@ -467,7 +467,7 @@ static void messages_say_where(void **state)
     assert_fault(b, "foo.[a, ]", "null", EXPR_FAULT_SYNTAX, "found ] where an expression");
     assert_fault(b, "foo.[a, ]", "null", EXPR_FAULT_SYNTAX, "at offset 8 of the expression foo.[");
     assert_fault(b, "foo[", "null", EXPR_FAULT_SYNTAX, "ends where a number, ':' or '*' should");
-    assert_fault(b, "a = b", "null", EXPR_FAULT_SYNTAX, "comparison is '=='");
+    assert_fault(b, "a = b", "null", EXPR_FAULT_SYNTAX, "use '==' to compare");
     assert_fault(b, "'abc", "null", EXPR_FAULT_SYNTAX, "never closed");
     assert_fault(b, "&a", "null", EXPR_FAULT_SYNTAX, "only before an argument");
     assert_fault(b, "a[99999999999]", "null", EXPR_FAULT_SYNTAX, "too large for an index");
