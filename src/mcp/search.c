@@ -36,9 +36,9 @@ struct found {
 struct lookup {
     struct arena *arena;
     struct search_request search; /* its query is one of `queries` */
+    slice sentence;               /* `query`, whole; SLICE_NONE: there are `queries` */
     slice queries[QUERIES_MAX];
     size_t query_count, best[QUERIES_MAX]; /* the index of the query's best result; or SIZE_MAX */
-    bool is_sentence;                      /* `query`, not `queries` */
     bool connected_only;
     const struct connection_app *apps;
     size_t app_count;
@@ -87,12 +87,18 @@ static bool find_templates(struct api_request *request, struct lookup *lookup, s
     const struct flow_template_set *set = *request->api->config.templates;
     const struct catalog *catalog = *request->api->config.catalog;
     struct arena *arena = lookup->arena;
+    /* A template can do all that a sentence asks for: the last part finds those of the whole. */
+    bool is_last = lookup->sentence.ptr && lookup->query_count > 1 &&
+                   query + 1 == lookup->query_count;
     for (size_t i = 0; i < set->count && *count < TEMPLATES_MAX; i++) {
         const struct flow_template *one = set->items[i];
         float share = 0;
         slice text = arena_printf(arena, "%.*s %.*s", SLICE_ARG(one->name),
                                   SLICE_ARG(catalog_summary(one->description)));
         if (!text.ptr || catalog_match(catalog, arena, lookup->queries[query], text, &share) != OK)
+            return false;
+        if (is_last && share < template_share_min &&
+            catalog_match(catalog, arena, lookup->sentence, text, &share) != OK)
             return false;
         if (share >= template_share_min && api_may_start(request, one))
             list[(*count)++] = one;
@@ -314,8 +320,8 @@ static enum op_result finish_lookup(struct api_request *request)
     if (lookup->connected_only)
         lookup->search.allowed = lookup->search.connected;
     /* a sentence that asks for several things becomes several queries */
-    if (lookup->is_sentence &&
-        catalog_split(catalog, lookup->arena, lookup->queries[0], lookup->queries, QUERIES_MAX,
+    if (lookup->sentence.ptr &&
+        catalog_split(catalog, lookup->arena, lookup->sentence, lookup->queries, QUERIES_MAX,
                       &lookup->query_count) != OK)
         return api_reply_no_memory(request);
     lookup->count_max = lookup->query_count * lookup->search.limit;
@@ -335,7 +341,7 @@ static slice read_queries(struct api_request *request, struct lookup *lookup)
     slice one = api_query_text(request, "query");
     if (one.ptr) {
         lookup->queries[lookup->query_count++] = one;
-        lookup->is_sentence = true;
+        lookup->sentence = one;
         return many ? SLICE("Give query or queries, not both") : SLICE_NONE;
     }
     if (!many)

@@ -98,7 +98,7 @@ test("an operator's command reaches its database by --data", async () => {
   const [, id] = /^account ([0-9a-f-]{36})\n/.exec(created.stdout);
   const again = await sluice('accounts', 'create', 'Acme', '--data', data);
   assert.deepEqual([again.code, again.stdout], [1, '']);
-  assert.ok(again.stderr.includes(`an account "Acme" exists already (${id}); --again creates another one`), again.stderr);
+  assert.ok(again.stderr.includes(`an account "Acme" already exists (${id}); --again creates another one`), again.stderr);
   const second = await sluice('accounts', 'create', 'Acme', '--again', '--json', '--data', data);
   assert.notEqual(JSON.parse(second.stdout).account_id, id);
   const key = await sluice('keys', 'create', id, '--data', data);
