@@ -89,7 +89,8 @@ static bool read_credential(struct web_request *request, struct connecting *it)
     return it->credential != NULL;
 }
 
-/* Converted by the schema: text if a string is allowed, else JSON if the text parses as such. */
+/* Converts a parameter by its schema: to text if a string is allowed, else to JSON if the text
+ * parses as such. */
 static struct json typed_param(struct arena *arena, const struct json *property, slice text)
 {
     slice type = json_get_str(property, SLICE("type"));
