@@ -58,7 +58,8 @@ slice app_acts_as(const struct connection *row);
 
 /* Writes a member "forms": the forms that connect the app, or give the connection `again` (not
  * NULL) a new grant; one for each way to connect (connect_form.html). Typed values are filled in
- * again, except the credential. has_client false leaves OAuth out, since it could only fail. */
+ * again, except the credential. If has_client is false, OAuth is left out, since it could only
+ * fail. */
 void app_view_forms(struct web_request *request, struct json_writer *w,
                     const struct catalog_integration *app, const struct connection *again,
                     bool has_client);

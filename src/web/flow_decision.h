@@ -19,7 +19,7 @@ slice flow_names_actor(struct flow_names *names, slice actor);
  * if the app needs no connection. */
 slice flow_names_label(struct web_request *request, struct flow_names *names,
                        const struct json *item);
-/* An object, as todo_flow.html declares it. */
+/* Writes an object, as todo_flow.html declares it. */
 struct flow_inbox_row;
 void view_waiting(struct web_request *request, struct json_writer *w,
                   const struct flow_inbox_row *row);

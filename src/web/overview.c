@@ -149,7 +149,7 @@ static void write_one_ended(struct web_request *request, struct json_writer *w,
     json_close(w, '}');
 }
 
-/* Writes the connections that need a person; ended ones come first. */
+/* Writes the ended connections, which come first in the list. */
 static void write_ended(struct web_request *request, struct json_writer *w,
                         const struct overview *overview)
 {

@@ -77,14 +77,15 @@ struct web_request {
     struct web_field *fields;   /* the fields of the form that was sent */
     size_t field_count;
     struct pg_query query;
-    struct pg_query brief;   /* loads the account's data for the frame; no stmt: not queried */
+    /* loads the account's data for the frame; has no stmt if it was not sent */
+    struct pg_query brief;
     struct json_writer view; /* the page's data, in view_text */
     struct buf view_text;
     const char *late_file; /* the page to render once the frame's data are loaded */
     unsigned late_status;
-    void *state;                                    /* the page's state, in the op's arena */
-    void (*on_end)(struct web_request *request);    /* releases the page's resources; NULL:
-                                                     * nothing to release */
+    void *state;                                 /* the page's state, in the op's arena */
+    void (*on_end)(struct web_request *request); /* releases the page's resources; NULL:
+                                                  * nothing to release */
     /* cancels the page's waits; NULL if there is nothing to cancel */
     void (*on_cancel)(struct web_request *request);
     int64_t stamp;     /* the account's stamp, taken before the page read data (flow_watch_stamp) */

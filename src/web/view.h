@@ -20,17 +20,19 @@ slice view_key_label(struct arena *arena, const struct api_key *keys, size_t cou
 /* Writes the key that made the request, as two members "key_id" and "key_name"; the nil id means
  * unknown. */
 void view_key(struct json_writer *w, struct uuid id, slice name);
-/* A duration for people: "312 ms", "4.1 s", "5 min", "3 h", "12 days"; and the same as a member. */
+/* Returns a duration for people: "312 ms", "4.1 s", "5 min", "3 h", "12 days". view_took writes it
+ * as a member. */
 slice view_span(struct arena *arena, int64_t us);
 void view_took(struct web_request *request, struct json_writer *w, const char *key, int64_t us);
 void view_time(struct json_writer *w, const char *key, int64_t wall_us);
 
 /* Writes a member "mark": the letters and the background of an app's tile. */
 void view_app_mark(struct json_writer *w, slice id, slice name);
-/* The same member for an app by its id, which is its name if the catalog does not have it. */
+/* Writes the same member for an app by its id, which serves as the name if the catalog does not
+ * have the app. */
 void view_app_mark_of(struct web_request *request, struct json_writer *w, slice id);
-/* The same member with the app's own icon, as app_icon.html declares it: for pages that show each
- * app once, since the path is included. app is NULL if it is not in the catalog. */
+/* Writes the same member with the app's own icon, as app_icon.html declares it. This is for pages
+ * that show each app once, since the path is included. app is NULL if it is not in the catalog. */
 struct catalog_integration;
 void view_app_icon(struct json_writer *w, slice id, const struct catalog_integration *app);
 /* Writes a member "account_mark", as account_mark.html declares it, from the mark and colour of
