@@ -110,8 +110,8 @@ void app_view_actions(struct json_writer *w, const struct catalog_integration *a
 
 /* ---- one action ---- */
 
-/* The API call for the action, with an example's input and without the confirmation of a write: if
- * it is pasted without thought, the reply only describes the call. */
+/* Makes the API call for the action, with an example's input and without the confirmation of a
+ * write: if it is pasted without thought, the reply only describes the call. */
 static const struct json *make_call(struct arena *arena, slice integration_id, slice action_id,
                                     const struct json *examples)
 {

@@ -9,7 +9,7 @@
 #include "base/mem.h"
 #include "web/view.h"
 
-static const char kept_prefix[] = "kept."; /* of the fields that the sign-in form keeps */
+static const char kept_prefix[] = "kept."; /* prefix of the fields that the sign-in form keeps */
 static const char secret_omitted[] = "secret-omitted";
 
 /* A name may have a prefix that ends in a dot (input.text), but the name of a secret field never
@@ -27,8 +27,8 @@ static bool is_of_page(slice name)
     return slice_eq_cstr(name, "csrf") || slice_eq_cstr(name, "once");
 }
 
-/* The page of the form whose address was requested: the address itself, or the nearest parent that
- * answers a GET. */
+/* Returns the page of the form whose address was requested: the address itself, or the nearest
+ * parent that answers a GET. */
 static slice page_of_form(struct web_request *request)
 {
     const struct http_exchange *exchange = request->serve.exchange;

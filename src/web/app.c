@@ -18,7 +18,7 @@ struct app {
     bool has_own, has_shared;
 };
 
-/* also true for an app that needs no OAuth client */
+/* Also true for an app that needs no OAuth client. */
 static bool has_client(const struct app *app)
 {
     return !catalog_auth_by(app->integration, AUTH_OAUTH2) || app->has_own || app->has_shared;
@@ -70,8 +70,8 @@ struct form {
     slice suffix; /* makes the ids of several forms of a page distinct */
 };
 
-/* Writes an object as connect_field.html declares it. hint SLICE_NONE: no hint, not even an
- * empty one. */
+/* Writes an object as connect_field.html declares it. If hint is SLICE_NONE, the object has no
+ * hint, not even an empty one. */
 static void write_field(const struct form *form, const struct catalog_field *field, slice hint)
 {
     struct json_writer *w = form->w;
@@ -101,7 +101,8 @@ static void write_field(const struct form *form, const struct catalog_field *fie
     json_close(w, '}');
 }
 
-/* The fields of the credential, as defined by the manifest or by the kind of authentication. */
+/* Writes the fields of the credential, as defined by the manifest or by the kind of
+ * authentication. */
 static void write_credential(const struct form *form, const struct catalog_auth *auth)
 {
     json_member_open(form->w, "credential", '[');
@@ -395,7 +396,7 @@ enum op_result web_app(struct web_request *request)
     request->state = app;
     request->on_end = on_end;
     slice id = app->integration->integration_id;
-    /* One row more than the page shows, to know whether there are others. */
+    /* Requests one row more than the page shows, to know whether there are others. */
     const struct connection_page page = {.integration_id = id, .count_max = CONNECTIONS_MAX + 1};
     /* The queries go to the database in one batch; finish_app runs once all have their results. */
     store_connection_page(pool, &request->query, &request->serve.op, account_id, &page);

@@ -49,7 +49,8 @@ static struct client *client_new(struct web_request *request)
     return NULL;
 }
 
-/* Printable ASCII without spaces: both values go into an Authorization header or a form body. */
+/* Returns whether the text is printable ASCII without spaces: both values go into an Authorization
+ * header or a form body. */
 static bool is_fit(slice text, size_t bytes_max)
 {
     for (size_t i = 0; i < text.len; i++)
@@ -144,7 +145,7 @@ enum op_result web_app_client_delete_ask(struct web_request *request)
     if (!it)
         return OP_DONE;
     slice id = it->app->integration_id;
-    /* One row more than are shown, to know whether there are others. */
+    /* Requests one row more than the page shows, to know whether there are others. */
     const struct connection_page page = {.integration_id = id, .count_max = CONNECTIONS_MAX + 1};
     store_oauth_client_get(pool, &request->query, &request->serve.op, account_id, id);
     store_oauth_client_get(pool, &it->shared, &request->serve.op, (struct uuid){{0}}, id);

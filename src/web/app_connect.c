@@ -36,7 +36,8 @@ struct connecting {
 static void on_cancel(struct web_request *request)
 {
     struct connecting *it = request->state;
-    /* Only one of them runs at a time, and cancelling the other has no effect. */
+    /* Only one of these operations runs at a time; cancelling one that does not run has no
+     * effect. */
     op_cancel(&it->enrol.op);
     op_cancel(&it->begin.op);
 }
@@ -62,7 +63,7 @@ static bool is_header_text(slice text)
     return slice_is_utf8(text, NULL);
 }
 
-/* false: a value is missing, or cannot be sent in a header. */
+/* Returns false if a value is missing or cannot be sent in a header. */
 static bool read_credential(struct web_request *request, struct connecting *it)
 {
     struct json_writer w;
@@ -88,7 +89,8 @@ static bool read_credential(struct web_request *request, struct connecting *it)
     return it->credential != NULL;
 }
 
-/* Converted by the schema: text if a string is allowed, else JSON if the text parses as such. */
+/* Converts a parameter by its schema: to text if a string is allowed, else to JSON if the text
+ * parses as such. */
 static struct json typed_param(struct arena *arena, const struct json *property, slice text)
 {
     slice type = json_get_str(property, SLICE("type"));
@@ -132,7 +134,7 @@ static slice read_params(struct web_request *request, struct connecting *it)
     return problem.ptr ? problem : SLICE("A field is not in the format that the app requires.");
 }
 
-/* Whether the connection to reconnect, if any, is loaded. */
+/* Returns whether the connection to reconnect, if any, is loaded. */
 static bool has_row(const struct connecting *it)
 {
     return it->again == 0 || it->row.id == it->again;
@@ -202,7 +204,7 @@ static enum op_result enrol_credential(struct web_request *request)
     return web_wait(request, on_enrolled);
 }
 
-/* Uses the way that the form names. Without that field it is the connection's own way, or the
+/* Uses the way to connect that the form names; without that field, the connection's own way or the
  * app's first. */
 static void choose_auth(struct web_request *request, struct connecting *it)
 {
@@ -288,7 +290,7 @@ static enum op_result start_connecting(struct web_request *request)
     return web_wait(request, it->again ? on_loaded : on_new_id);
 }
 
-/* NULL: the request was answered. */
+/* Returns NULL if the request was answered. */
 static struct connecting *connecting_new(struct web_request *request)
 {
     struct connecting *it = ARENA_NEW(&request->serve.op.arena, struct connecting);
@@ -395,7 +397,7 @@ static enum op_result on_sent(struct web_request *request)
         return web_reply_external(request, begin->url);
     if (begin->outcome == OAUTH_NO_CLIENT)
         return reply_no_client(request);
-    /* Not 502: proxies in front would replace the page with their own. */
+    /* The status is not 502, since proxies in front would replace the page with their own. */
     unsigned status = begin->outcome == OAUTH_UNAVAILABLE ? 503
                       : begin->outcome == OAUTH_FULL      ? 409
                                                           : 400;

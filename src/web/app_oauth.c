@@ -46,7 +46,7 @@ static enum op_result reply_incomplete(struct web_request *request, slice path)
     return web_reply_view(request, 200, "connect_in_part");
 }
 
-/* Leads back to the page where it was started. */
+/* Returns the path of the page where the authorization was started. */
 static slice try_again_path(struct web_request *request)
 {
     const struct callback *it = request->state;
@@ -147,8 +147,8 @@ static enum op_result on_finished(struct web_request *request)
     ASSERT(!it->is_link || it->link_query.stmt);
     int status = it->is_link ? app_link_result(&it->link_query, &request->link, &it->link) : OK;
     it->integration_id = copy_finish_text(request, finish->integration_id);
-    /* Not 502 for an app that is unreachable: proxies in front would replace the page with their
-     * own. */
+    /* The status for an unreachable app is not 502, since proxies in front would replace the page
+     * with their own. */
     if (finish->outcome != OAUTH_DONE)
         return reply_failed(request, finish->outcome == OAUTH_UNAVAILABLE ? 503 : 400,
                             finish->message, SLICE_NONE);

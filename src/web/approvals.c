@@ -84,7 +84,8 @@ static void write_apps(const struct decision *decision, struct json_writer *w)
     json_member_bool(w, "is_final", decision->is_final);
 }
 
-/* The time left, in words, if it is less than a day; SLICE_NONE: more, or no expiry. */
+/* Returns the time left, in words, if it is less than a day. Returns SLICE_NONE if there is more
+ * time or no expiry. */
 static slice left_of(struct web_request *request, const struct flow_inbox_row *row)
 {
     enum { DAY_S = 24 * 60 * 60 };
@@ -128,7 +129,8 @@ void view_templates(struct web_request *request, struct json_writer *w)
     json_close(w, ']');
 }
 
-/* Limits a page of waiting decisions, since a document is read and parsed for each of its rows. */
+/* A page of waiting decisions is limited, since a document is read and parsed for each of its
+ * rows. */
 enum {
     ROWS_MAX = 20,
     DECIDED_MAX = 15,
@@ -147,7 +149,7 @@ struct approvals {
     struct flow_names *names;
 };
 
-/* The flow of a decision. nil: the event does not name it. */
+/* Returns the flow of a decision, or the nil id if the event does not name it. */
 static struct uuid flow_of(struct web_request *request, const struct audit_event *event,
                            const struct json **details)
 {
@@ -172,7 +174,7 @@ static size_t keep_decisions(struct audit_event *list, size_t count)
     return kept;
 }
 
-/* The flow's title or, if retention has removed the flow, its id. */
+/* Returns the flow's title or, if retention has removed the flow, its id. */
 static slice title_of_flow(const struct web_request *request, const struct pg_query *query,
                            slice id)
 {
@@ -182,7 +184,7 @@ static slice title_of_flow(const struct web_request *request, const struct pg_qu
     return found.title.ptr ? found.title : template_name_of(request, found.template_key);
 }
 
-/* The choices of a filter. */
+/* Writes the choices of a filter. */
 static void write_askers(const struct approvals *page, struct json_writer *w)
 {
     json_member_open(w, "askers", '[');
@@ -266,7 +268,7 @@ static enum op_result name_deciders(struct web_request *request)
                             finish_approvals);
 }
 
-/* Where the page begins; an invalid position means the beginning. */
+/* Reads where the page begins; an invalid position means the beginning. */
 static int64_t read_from(struct web_request *request)
 {
     uint64_t from;
@@ -279,7 +281,7 @@ enum op_result web_approvals(struct web_request *request)
     struct uuid account_id = request->session.account_id;
     struct approvals *page = ARENA_NEW(&request->serve.op.arena, struct approvals);
     int64_t now_ms = clock_shared_us() / 1000;
-    /* A minute of margin for nodes with fast clocks. */
+    /* The margin of a minute is for nodes with fast clocks. */
     const struct store_page decided = {.before = uuid_v7_floor(now_ms + 60000),
                                        .since = uuid_v7_floor(now_ms - DECIDED_MS),
                                        .count_max = DECIDED_READ_MAX};

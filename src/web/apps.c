@@ -103,7 +103,7 @@ static void write_categories(const struct catalog *catalog, struct json_writer *
     json_close(w, ']');
 }
 
-/* The first of the app's actions among the hits. */
+/* Writes the first few of the app's actions among the hits. */
 static void write_hits(const struct apps *apps, const struct catalog_integration *app,
                        struct json_writer *w)
 {
@@ -163,7 +163,8 @@ static enum op_result finish_apps(struct web_request *request)
     int status = store_connection_apps_result(&request->query, &own, &count);
     if (status != OK)
         return web_reply_database(request, status);
-    /* One more than there are apps: with an empty catalog the size would be zero bytes. */
+    /* The list has one entry more than there are apps: with an empty catalog its size would be zero
+     * bytes. */
     apps->list = ARENA_ARRAY(&request->serve.op.arena, const struct catalog_integration *,
                              apps->catalog->integration_count + 1);
     if (!apps->list || (query.ptr && !search_apps(request, apps, query, own, count)))

@@ -20,7 +20,8 @@ const char *web_asset_path(const char *name)
         const struct embed_file *file = &embed_web[i];
         if (strcmp(file->name, name) != 0)
             continue;
-        /* Computed at the first use: the bytes never change while the process runs. */
+        /* Paths are computed at the first use, since the bytes never change while the process
+         * runs. */
         if (!made[i].path[0])
             (void)snprintf(made[i].path, PATH_MAX_BYTES, "/assets/%016llx-%s",
                            (unsigned long long)hash_stable((const char *)file->data, file->len),

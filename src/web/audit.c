@@ -50,7 +50,7 @@ static slice sentence_of(slice kind)
     return known < AUDIT_KIND_COUNT ? audit_kind_sentence(known) : kind;
 }
 
-/* SLICE_NONE: the account has no such key. */
+/* Returns SLICE_NONE if the account has no such key. */
 static slice key_name_of(struct web_request *request, slice id)
 {
     const struct trail *trail = request->state;
@@ -111,7 +111,7 @@ static void add_line(struct web_request *request, const struct audit_event *even
 
 /* One member of an event's details: its name and its text. */
 struct detail {
-    slice id, text, path; /* path of its page; SLICE_NONE: it has no page */
+    slice id, text, path; /* path: the page of the id; SLICE_NONE if it has none */
 };
 typedef void name_detail(struct web_request *, const struct json *details, struct detail *);
 

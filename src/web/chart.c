@@ -11,7 +11,7 @@
 enum {
     COLUMN_WIDTH = 20,
     TICKS_MAX = 7,
-    PART_MIN = 10, /* so that a bar above 0 is visible */
+    PART_MIN = 10, /* minimum height, so that a bar above 0 is visible */
     DAY_S = 24 * 60 * 60,
     PATH_BYTES_MAX = 4096,
 };
@@ -47,8 +47,8 @@ static int64_t height_of(const struct chart_column *column)
     return add(add(column->ok, column->bad), column->warn);
 }
 
-/* The upper edge: 2, 4, 6, 8 or 10 times a power of ten, so that its half is a whole number,
- * too. */
+/* Returns the upper edge: 2, 4, 6, 8 or 10 times a power of ten, so that its half is a whole
+ * number, too. */
 static uint64_t round_up(uint64_t most)
 {
     uint64_t unit = 1;
@@ -173,7 +173,7 @@ void chart_write(struct json_writer *w, const char *key, const struct chart_colu
 
 /* ---- lines ---- */
 
-/* Goes through the middles of the columns; a number between two gaps is a point. */
+/* Draws a line through the middles of the columns; a number between two gaps is a point. */
 static void draw_line(struct buf *path, const struct chart_line *line, size_t count, double edge)
 {
     bool is_drawn = false;

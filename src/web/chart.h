@@ -34,9 +34,9 @@ struct chart_scale {
  * edge is a round number of units, chosen for the highest line. */
 void chart_write_lines(struct json_writer *w, const char *key, const struct chart_scale *scale,
                        const struct chart_line *lines, size_t line_count, size_t count);
-/* The digits of a number (not negative) in groups of three: "11,403"; written into room. */
+/* Writes the digits of a number (not negative) in groups of three, such as "11,403", into room. */
 slice chart_number(int64_t number, char room[CHART_NUMBER_MAX]);
-/* Writes the number in this form as a member. */
+/* Writes the number in the form of chart_number as a member. */
 void chart_member_number(struct json_writer *w, const char *key, int64_t number);
 
 #endif

@@ -87,7 +87,7 @@ static enum op_result load_link(struct web_request *request, bool is_taking)
     return web_wait(request, on_link);
 }
 
-/* OP_NEXT: the link is valid for this request. */
+/* Returns OP_NEXT if the link is valid for this request. */
 static enum op_result check_link(struct web_request *request)
 {
     const struct link *it = request->state;

@@ -81,7 +81,7 @@ static void on_end(struct web_request *request)
 
 /* ---- facts ---- */
 
-/* NULL: unknown, for example because the database was unreachable. */
+/* Returns NULL if the item is unknown, for example because the database was unreachable. */
 static const struct connect_item *item_of(const struct page *page)
 {
     const struct connect_set *set = page->lookup.set;
@@ -95,7 +95,7 @@ static const struct catalog_auth *auth_of(const struct page *page)
     return catalog_auth_of(page->app, page->row.auth_kind);
 }
 
-/* Whether the token is renewed automatically; SLICE_NONE: not shown. */
+/* Returns whether the token is renewed automatically, or SLICE_NONE if that is not shown. */
 static slice renewal_of(const struct page *page, bool has_expiry)
 {
     const struct connect_item *item = item_of(page);
@@ -119,7 +119,7 @@ static void write_scope(struct json_writer *w, const struct page *page, slice sc
     json_close(w, '}');
 }
 
-/* The requested scopes, then further scopes that the app granted earlier. */
+/* Writes the requested scopes, then further scopes that the app granted earlier. */
 static void write_scopes(struct json_writer *w, const struct page *page, const struct json *wanted)
 {
     slice granted = page->row.scopes;
@@ -136,7 +136,7 @@ static void write_scopes(struct json_writer *w, const struct page *page, const s
     json_close(w, ']');
 }
 
-/* The titles of the first actions that the app's refusal affects, and their number. */
+/* Writes the titles of the first actions that the app's refusal affects, and their number. */
 static void write_refused(struct json_writer *w, const struct page *page)
 {
     const struct catalog_integration *app = page->app;

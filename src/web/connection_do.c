@@ -33,7 +33,7 @@ static enum op_result on_changed(struct web_request *request)
     const struct changing *it = request->state;
     if (it->command.status == ERR_NOTFOUND)
         return app_no_connection(request);
-    /* A concurrent change was first, and this change was not made. */
+    /* A concurrent change was made first, so this change was not made. */
     if (it->command.status == ERR_INVALID)
         return web_reply_problem(request, 409, "Not changed",
                                  "Another change was made at the same moment. Try again.");
@@ -106,7 +106,7 @@ static enum op_result find_credential(struct web_request *request)
     struct testing *it = request->state;
     struct connect_service *connect = request->web->config.connect;
     ASSERT(it->integration_id.ptr);
-    /* Needed after a renewal, since the first set has the old credential. */
+    /* After a renewal the first set has the old credential, so it is released. */
     connect_set_unref(it->lookup.set);
     return connect_find(connect, &it->lookup, request->session.account_id, it->integration_id,
                         it->id, &request->serve.op)
@@ -157,7 +157,7 @@ static enum op_result on_tested(struct web_request *request)
 {
     struct testing *it = request->state;
     const struct call_probe *probe = &it->probe;
-    /* 503 for an unreachable app, 409 if it rejected the credential. */
+    /* The status is 503 if the app was unreachable, and 409 if it rejected the credential. */
     if (probe->verdict != CALL_PROBE_WORKS)
         return reply_test(request, probe->verdict == CALL_PROBE_OUTAGE ? 503 : 409, probe->message);
     if (!connection_identity_is_known(&probe->identity))
@@ -207,8 +207,8 @@ static enum op_result on_found(struct web_request *request)
     const struct connect_item *item = &it->lookup.set->items[0];
     bool is_old = connect_item_need(connect, item, catalog_auth_of(app, item->auth_kind)->kind,
                                     clock_shared_us()) == CONNECT_EXPIRED;
-    /* Renewed at most once, so that a token that has already expired when it is issued does not
-     * cause a loop. */
+    /* The token is renewed at most once, so that a token that has already expired when it is issued
+     * does not cause a loop. */
     if (!is_old || it->has_renewed)
         return test(request, item);
     uint64_t deadline = loop_now_ns(request->serve.op.loop) + RENEW_MS * 1000000ULL;

@@ -27,7 +27,7 @@ void connection_users_begin(struct web_request *request, struct connection_users
                                    .integration_id = row->integration_id,
                                    .connection_id = row->id,
                                    .is_default = row->is_default};
-    /* Two lists, since a filter has one status. */
+    /* There are two lists, since a filter has one status. */
     filter.status = FLOW_RUNNING;
     use->running = flow_page_start_needing(flow, &filter, &use->need, &request->serve.op);
     filter.status = FLOW_WAITING;
@@ -85,7 +85,7 @@ void connection_users_keys(struct json_writer *w, const struct connection_users 
     json_close(w, ']');
 }
 
-/* Templates with a step that calls the app. */
+/* Writes the templates with a step that calls the app. */
 static void write_users(struct web_request *request, struct json_writer *w, slice integration_id)
 {
     const struct flow_template_set *set = *request->web->config.templates;

@@ -11,7 +11,8 @@
 struct connection_users {
     int64_t flows_max; /* maximum number of flows examined in each status */
     struct flow_need need;
-    struct flow_page *running, *waiting; /* NULL: there was no memory when it was started */
+    /* NULL if there was no memory when the query was started */
+    struct flow_page *running, *waiting;
     struct pg_query keys, calls;
     struct tally_range range;
     struct app_key *key_list;
@@ -26,12 +27,12 @@ void connection_users_begin(struct web_request *request, struct connection_users
 /* Call in the next step, before the other functions. Returns OK, ERR_NOMEM, or the query's
  * status. */
 int connection_users_result(struct connection_users *use) MUST_CHECK;
-/* Members "running" and "waiting" (flows), "count" of both, and "examined", which is 0 if all
- * were examined. */
+/* Writes members "running" and "waiting" (flows), "count" of both, and "examined", which is 0 if
+ * all were examined. */
 void connection_users_flows(struct json_writer *w, const struct connection_users *use);
 /* A member "keys". */
 void connection_users_keys(struct json_writer *w, const struct connection_users *use);
-/* A member "use", as connection_use.html declares it. */
+/* Writes a member "use", as connection_use.html declares it. */
 void connection_users_view(struct web_request *request, struct json_writer *w,
                            const struct connection_users *use);
 

@@ -20,7 +20,7 @@ struct rerun {
     struct exec *exec;
 };
 
-/* NULL: the catalog no longer has it. */
+/* Returns NULL if the catalog no longer has the action. */
 static const struct catalog_action *rerun_action(const struct web_request *request,
                                                  const struct rerun *rerun)
 {

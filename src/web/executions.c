@@ -50,22 +50,22 @@ struct runs {
 
 /* ---- rows ---- */
 
-/* The text of a run: the message of a failed run, else the sentence of its display; a succeeded
- * call has no text. */
+/* Returns the text of a run: the message of a failed run, else the sentence of its display; a
+ * succeeded call has no text. */
 static slice said_of(const struct execution *execution, const struct json *summary)
 {
     return execution->is_succeeded ? json_get_str(JSON_GET(summary, "display"), SLICE("summary"))
                                    : json_get_str(summary, SLICE("message"));
 }
 
-/* The error code of a blocked run; the audit trail has the name of its reason. */
+/* Returns the error code of a blocked run; the audit trail has the name of its reason. */
 static slice code_of_blocked(slice reason)
 {
     const struct exec_outcome outcome = {.reason = exec_reason_parse(reason)};
     return outcome.reason == EXEC_REASONS ? reason : exec_outcome_error_code(&outcome);
 }
 
-/* The title in the present template of that key; SLICE_NONE: there is none. */
+/* Returns the step's title in the present template of that key, or SLICE_NONE if there is none. */
 static slice title_of_step(const struct web_request *request, const struct execution *call)
 {
     const struct flow_template *tmpl =
@@ -170,7 +170,7 @@ static void write_row(struct web_request *request, struct json_writer *w, const 
     json_close(w, '}');
 }
 
-/* Keys that are not revoked, and the chosen one. */
+/* Writes the keys that are not revoked, and the chosen one. */
 static void write_keys(struct web_request *request, struct json_writer *w, const struct runs *runs)
 {
     struct uuid chosen = runs->filter.api_key_id;
@@ -219,7 +219,7 @@ static void add_row(struct web_request *request, const struct row *row)
         write_row(request, &request->view, row);
 }
 
-/* As add_blocked below: returns the query's status. */
+/* Like add_blocked below, this returns the query's status. */
 static int add_executions(struct web_request *request, struct uuid *end)
 {
     struct runs *runs = request->state;

@@ -14,7 +14,7 @@ enum { PART_BYTES_MAX = 3 * 1024 };
 
 /* The state while the page is made. */
 struct flow_view_page {
-    struct flow_load *load; /* until it is loaded; it is freed while names are read */
+    struct flow_load *load; /* the flow while it is loaded; freed while names are read */
     struct flow flow;
     slice name, title, actor; /* title: SLICE_NONE: the flow has no title */
     slice step_titles[FLOW_STEPS_MAX], step_apps[FLOW_STEPS_MAX]; /* one for each step */
@@ -28,7 +28,8 @@ struct flow_view_page {
 
 /* ---- parts of steps ---- */
 
-/* The person who rejected an approval, and the note; SLICE_NONE: not rejected by a person. */
+/* Returns the person who rejected an approval, and sets *note. Returns SLICE_NONE if no person
+ * rejected it. */
 static slice rejecter_of(const struct json *step, slice *note)
 {
     bool is_approval = slice_eq_cstr(json_get_str(step, SLICE("stepType")), "approval");
@@ -75,7 +76,7 @@ static void write_part(struct json_writer *w, const struct json *step, const cha
         json_member_str(w, name, SLICE_NONE);
 }
 
-/* The first items of a list, and their number; items 0: the value is not a list. */
+/* Writes the first items of a list, and their number, which is 0 if the value is not a list. */
 static void write_output(struct json_writer *w, const struct json *step)
 {
     enum { ITEMS_MAX = 3 };
@@ -165,7 +166,8 @@ static int64_t draw_bars(struct web_request *request, const struct json *steps,
 
 /* ---- the steps ---- */
 
-/* The description of a step next to its title: the app and the number of calls, or its kind. */
+/* Returns the description of a step next to its title: the app and the number of calls, or its
+ * kind. */
 static slice kind_of(struct web_request *request, const struct flow_view_page *page, size_t at)
 {
     const struct json *step = &page->steps->as.items[at], *output = JSON_GET(step, "output");

@@ -23,7 +23,7 @@ static void on_again_end(struct web_request *request)
         flow_template_unref(again->tmpl);
 }
 
-/* Copies the needed parts of the earlier flow. false: a reply was sent. */
+/* Copies the needed parts of the earlier flow. Returns false if a reply was sent. */
 static bool take_loaded(struct web_request *request, enum op_result *replied)
 {
     struct again *again = request->state;
@@ -60,7 +60,7 @@ static bool is_confirmed_by_start(const struct flow_template *tmpl)
 
 /* ---- the question ---- */
 
-/* Lists the calls whose connection is known in advance, in the form of an approval's items. */
+/* Returns the calls whose connection is known in advance, in the form of an approval's items. */
 static const struct json *calls_of(struct web_request *request, const struct flow_template *tmpl)
 {
     struct json_text text;
@@ -166,7 +166,7 @@ static enum op_result finish_again(struct web_request *request)
         return web_reply_problem(request, 409, "Not started",
                                  "The template now takes other inputs. %.*s",
                                  SLICE_ARG(command->message));
-    /* REPEATED: the form was sent twice, and has started one flow. */
+    /* REPEATED means that the form was sent twice, and has started one flow. */
     if (command->answer != FLOW_ANSWER_DONE && command->answer != FLOW_ANSWER_REPEATED)
         return web_refuse_command(request, command);
     uuid_format(command->in.flow_id, id);

@@ -31,7 +31,7 @@ static const struct catalog_action *action_of(const struct web_request *request,
     return catalog_find_tool(*request->web->config.catalog, json_get_str(item, SLICE("tool")));
 }
 
-/* An id may be a number or a text. 0: the call names no connection. */
+/* Returns 0 if the call names no connection. An id may be a number or a text. */
 static int64_t connection_id_of(const struct json *item)
 {
     const struct json *value = JSON_GET(item, "connection");
@@ -112,8 +112,8 @@ slice flow_names_actor(struct flow_names *names, slice actor)
     return is_known ? name : actor;
 }
 
-/* The label of an item's connection; SLICE_NONE: unknown. *meant: the connection, 0 if it is not
- * known yet. */
+/* Returns the label of an item's connection, or SLICE_NONE if it is unknown. *meant is set to the
+ * connection's id, or 0 if it is not known yet. */
 static slice label_connection(struct web_request *request, struct flow_names *names,
                               const struct json *item, int64_t *meant)
 {
@@ -221,7 +221,7 @@ static void write_group(struct web_request *request, const struct json *items, s
     json_close(w, '}');
 }
 
-/* "2 x Create a page", by action, in the order of the calls. */
+/* Writes the number of calls by action, such as "2 x Create a page", in the order of the calls. */
 static void write_impact(struct web_request *request, const struct json *items,
                          struct json_writer *w)
 {

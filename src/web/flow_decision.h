@@ -13,23 +13,24 @@ struct flow_names;
 enum op_result flow_names_begin(struct web_request *request, const slice *actors, size_t count,
                                 const struct json *items, struct flow_names **names,
                                 web_step *then);
-/* A key's name; the actor itself if the key has no name or the actor is not a key. */
+/* Returns the key's name, or the actor itself if the key has no name or the actor is not a key. */
 slice flow_names_actor(struct flow_names *names, slice actor);
-/* The identity for the call of an item; SLICE_NONE: unknown, or the app needs no connection. */
+/* Returns the identity with which an item's call is made. Returns SLICE_NONE if it is unknown, or
+ * if the app needs no connection. */
 slice flow_names_label(struct web_request *request, struct flow_names *names,
                        const struct json *item);
-/* An object, as todo_flow.html declares it. */
+/* Writes an object, as todo_flow.html declares it. */
 struct flow_inbox_row;
 void view_waiting(struct web_request *request, struct json_writer *w,
                   const struct flow_inbox_row *row);
-/* A member "templates": the present templates. */
+/* Writes a member "templates": the present templates. */
 void view_templates(struct web_request *request, struct json_writer *w);
-/* A member "decision", as flow_decision.html declares it. step: the view of the waiting step;
- * steps: the views of all steps. */
+/* Writes a member "decision", as flow_decision.html declares it. step: the view of the waiting
+ * step; steps: the views of all steps. */
 void view_decision(struct web_request *request, struct flow_names *names, const struct flow *flow,
                    slice asker, const struct json *step, const struct titled_steps *steps,
                    struct json_writer *w);
-/* A member "writes_as": the connections of an approval's items. */
+/* Writes a member "writes_as": the connections of an approval's items. */
 void view_writes_as(struct web_request *request, struct flow_names *names, const struct json *items,
                     struct json_writer *w);
 

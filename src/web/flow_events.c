@@ -20,7 +20,7 @@ struct events {
     struct flow_watch watch;
     struct serve_stream stream;
     int64_t known_rev;      /* the revision or stamp that the browser has */
-    struct flow_load *load; /* until the stream begins: whether the flow exists, its revision */
+    struct flow_load *load; /* the flow's existence and revision; used until the stream begins */
     bool has_news;
 };
 
@@ -32,7 +32,7 @@ static void on_change(struct flow_watch *watch)
     serve_stream_wake(&events->stream);
 }
 
-/* 0: the browser has no revision yet. */
+/* Returns 0 if the browser has no revision yet. */
 static int64_t read_known(struct web_request *request)
 {
     /* The header is newer than the query string, which stays as it was in the page. */
@@ -41,7 +41,7 @@ static int64_t read_known(struct web_request *request)
     return slice_to_i64(last.len > 0 ? last : web_query(request, "since"), &rev) ? rev : 0;
 }
 
-/* Runs also when the browser has disconnected. */
+/* Also runs when the browser has disconnected. */
 static void stop_watching(struct web_request *request)
 {
     struct events *events = request->state;
@@ -120,8 +120,8 @@ static enum op_result begin_stream(struct web_request *request)
     return end_stream(request);
 }
 
-/* The flow in the path; the nil id means the account. NULL: a reply was sent. on_end is set only
- * once the watch and the guard exist (open_stream). */
+/* The flow in the path; the nil id means the account. Returns NULL if a reply was sent. on_end is
+ * set only once the watch and the guard exist (open_stream). */
 static struct events *make_events(struct web_request *request, struct uuid flow_id)
 {
     struct events *events = ARENA_NEW(&request->serve.op.arena, struct events);

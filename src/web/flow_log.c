@@ -9,9 +9,10 @@
 
 enum {
     LISTED_MAX = 3,        /* failed attempts of a step */
-    EVENTS_OF_ATTEMPT = 2, /* a new start of the step, and the end */
+    EVENTS_OF_ATTEMPT = 2, /* the new start of the step, and its end */
     EVENTS_ONCE = 3,       /* the start, a question, the end */
-    TEXT_BYTES_MAX = 1000, /* limit of an app's message; a note has at most 2,000 characters */
+    /* maximum length of an app's message; a note has at most 2,000 characters */
+    TEXT_BYTES_MAX = 1000,
     DOCUMENT_BYTES_MAX = 65536
 };
 

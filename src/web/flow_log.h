@@ -15,8 +15,8 @@ struct flow_log {
     size_t count;
 };
 
-/* Makes the log from a flow's finished attempts. titles: those of the template's steps,
- * borrowed. Everything else is copied into the arena. ERR_NOMEM. */
+/* Makes the log from a flow's finished attempts. titles has those of the template's steps and is
+ * borrowed; everything else is copied into the arena. Returns OK or ERR_NOMEM. */
 int flow_log_read(struct flow_log *log, const struct flow_whole *whole,
                   const struct flow_template *tmpl, const slice *titles,
                   struct arena *arena) MUST_CHECK;
@@ -24,7 +24,7 @@ int flow_log_read(struct flow_log *log, const struct flow_whole *whole,
 void flow_log_set_canceller(struct flow_log *log, slice actor);
 /* Lists the actors in the log, at most `max`. Returns their number. */
 size_t flow_log_actors(const struct flow_log *log, slice *actors, size_t max);
-/* A member "log", as flow.html declares it. */
+/* Writes a member "log", as flow.html declares it. */
 void flow_log_write(const struct flow_log *log, struct flow_names *names, struct json_writer *w);
 
 #endif

@@ -46,8 +46,8 @@ static const struct json *properties_of(const struct flow_template *tmpl)
     return json_is(properties, JSON_OBJECT) ? properties : NULL;
 }
 
-/* "input.<name>": property names are at most as long as a schema's keys; a longer name is cut,
- * and its field stays empty. */
+/* The name of an input's field is "input.<name>". Property names are at most as long as a schema's
+ * keys; a longer name is cut, and its field stays empty. */
 enum { FIELD_MAX = 160 };
 static slice input_field(const struct web_request *request, slice name)
 {
@@ -116,7 +116,7 @@ static void write_options(struct json_writer *w, const struct json *values, slic
     }
 }
 
-/* false: there are too many for a choice, or they could not be read. */
+/* Returns false if there are too many for a choice, or if they could not be read. */
 static bool write_connections_of(struct web_request *request, struct json_writer *w,
                                  const struct choice *choice, slice picked)
 {
@@ -153,8 +153,8 @@ static void write_limit(struct json_writer *w, const char *key, const struct jso
         json_member_str(w, key, SLICE_NONE);
 }
 
-/* The fault of an input, in words; "" for none. A fault inside the input is named by the rest of
- * its path. */
+/* Returns the fault of an input, in words, or "" if there is none. A fault inside the input is
+ * named by the rest of its path. */
 static slice fault_of(struct web_request *request, const struct start *start, slice name,
                       bool is_missing)
 {
@@ -215,8 +215,8 @@ static void write_input(struct web_request *request, const struct start *start,
     json_close(w, '}');
 }
 
-/* The id of the flow that the form will start, so that a second press does not start a second
- * flow. */
+/* Writes the id of the flow that the form will start, so that a second press does not start a
+ * second flow. */
 static void write_once(struct web_request *request, struct json_writer *w)
 {
     struct uuid id = uuid_v7();
@@ -227,7 +227,7 @@ static void write_once(struct web_request *request, struct json_writer *w)
 
 /* ---- a template's needs and effects ---- */
 
-/* Whether an earlier step calls the same app. */
+/* Returns whether an earlier step calls the same app. */
 static bool is_known_app(const struct web_request *request, const struct flow_template *tmpl,
                          size_t before, const struct catalog_integration *app)
 {
@@ -242,7 +242,8 @@ static bool is_known_app(const struct web_request *request, const struct flow_te
     return false;
 }
 
-/* The state of the app's connection, for badge.html; SLICE_NONE: it needs no connection. */
+/* Returns the state of the app's connection, for badge.html, or SLICE_NONE if the app needs no
+ * connection. */
 static slice state_of(const struct catalog_integration *app, const struct connection_app *own,
                       size_t count)
 {
@@ -252,7 +253,7 @@ static slice state_of(const struct catalog_integration *app, const struct connec
     return known ? slice_cstr(connect_state_name(connect_state_of(known))) : SLICE("not connected");
 }
 
-/* An object, as flow_does.html declares it. */
+/* Writes an object, as flow_does.html declares it. */
 static void write_does(struct web_request *request, struct json_writer *w,
                        const struct flow_template *tmpl, const struct connection_app *own,
                        size_t count)
@@ -330,7 +331,7 @@ static enum op_result finish_page(struct web_request *request)
     return web_reply_view(request, start->status, "flow_start");
 }
 
-/* Lists the connections for inputs, by the app of each input. */
+/* Requests the connections for inputs, by the app of each input. */
 static void ask_choices(struct web_request *request, struct start *start)
 {
     const struct json *properties = properties_of(start->tmpl);
@@ -358,7 +359,7 @@ static void on_start_end(struct web_request *request)
         flow_template_unref(start->tmpl);
 }
 
-/* report: the faults of typed values; NULL: none known. */
+/* report has the faults of typed values; it may be NULL. */
 static enum op_result begin_page(struct web_request *request, unsigned status,
                                  struct flow_template *tmpl, slice problem,
                                  const struct schema_report *report)
@@ -366,7 +367,7 @@ static enum op_result begin_page(struct web_request *request, unsigned status,
     struct start *start = ARENA_NEW(&request->serve.op.arena, struct start);
     if (!start)
         return web_reply_database(request, ERR_NOMEM);
-    /* Held until the page is ready: a reload may replace the set before that. */
+    /* The template is held until the page is ready: a reload may replace the set before that. */
     start->tmpl = tmpl ? flow_template_ref(tmpl) : NULL;
     start->status = status;
     start->problem = problem;
@@ -406,7 +407,7 @@ static slice plain_lines(struct arena *arena, slice text)
     return to ? slice_of(to, len) : text;
 }
 
-/* One text for each line; empty lines are skipped. */
+/* Returns an array with one text for each line; empty lines are skipped. */
 static struct json lines_of(struct arena *arena, slice text)
 {
     struct json list = json_array();
@@ -418,8 +419,8 @@ static struct json lines_of(struct arena *arena, slice text)
     return list;
 }
 
-/* Converted by the schema: text if a string is allowed, else JSON if the text parses as such. Empty
- * fields are left out. */
+/* Converts a field by its schema: to text if a string is allowed, else to JSON if the text parses
+ * as such. Empty fields are left out. */
 static struct json typed_input(struct web_request *request, const struct json *property, slice text)
 {
     struct arena *arena = &request->serve.op.arena;
@@ -471,7 +472,7 @@ static enum op_result finish_start(struct web_request *request)
      * the answer. */
     if (command->answer == FLOW_ANSWER_INVALID && tmpl)
         return begin_page(request, 400, tmpl, command->message, NULL);
-    /* REPEATED: this form's flow already exists, as the reader wanted. */
+    /* REPEATED means that this form's flow already exists, as the reader wanted. */
     if (command->answer != FLOW_ANSWER_DONE && command->answer != FLOW_ANSWER_REPEATED)
         return web_refuse_command(request, command);
     uuid_format(command->in.flow_id, id);
@@ -500,7 +501,7 @@ enum op_result web_flow_start(struct web_request *request)
     in.input = read_input(request, tmpl);
     if (!in.input)
         return web_reply_database(request, ERR_NOMEM);
-    /* Reported here at each field; the command checks it again. */
+    /* Faults are reported here at each field; the command checks the input again. */
     schema_report_init(&report, &request->serve.op.arena, SLICE(""));
     if (!schema_validate(tmpl->schema, in.input, &report))
         return begin_page(request, 400, tmpl,

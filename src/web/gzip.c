@@ -71,7 +71,8 @@ slice gzip_compress(struct gzip *gzip, slice text, struct arena *arena)
     return slice_of(out, stream->total_out);
 }
 
-/* Whether the parameters after a coding's name are a weight other than zero, or none. */
+/* Returns whether the parameters after a coding's name are a weight other than zero, or whether
+ * there are none. */
 static bool has_weight(slice parameters)
 {
     slice name = slice_trim(slice_split(&parameters, '='));

@@ -15,14 +15,16 @@
 
 struct gzip;
 
-/* NULL: out of memory. */
+/* Returns NULL if out of memory. */
 struct gzip *gzip_new(void) MUST_CHECK;
 /* Accepts NULL. */
 void gzip_free(struct gzip *gzip);
-/* The result is in the arena; SLICE_NONE: out of memory, and the text can be sent uncompressed. */
+/* Returns the compressed text, in the arena. Returns SLICE_NONE if out of memory; the text can then
+ * be sent uncompressed. */
 slice gzip_compress(struct gzip *gzip, slice text, struct arena *arena);
-/* Whether a client that sends this Accept-Encoding accepts gzip (RFC 9110 12.5.3): by its name or
- * else as "*", with a weight that is not zero. Without the header it gets uncompressed bytes. */
+/* Returns whether a client that sends this Accept-Encoding accepts gzip (RFC 9110 12.5.3): by its
+ * name or else as "*", with a weight that is not zero. Without the header it gets uncompressed
+ * bytes. */
 bool gzip_is_taken(slice accept_encoding);
 
 #endif

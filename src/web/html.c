@@ -35,8 +35,8 @@ void html_text(struct buf *out, slice text)
     size_t run = 0, at = 0;
     while (at < text.len) {
         unsigned char c = (unsigned char)text.ptr[at];
-        /* 0: the bytes here are not UTF-8. One byte is replaced, and the scan continues after
-         * it. */
+        /* If len is 0, the bytes here are not UTF-8: one byte is replaced, and the scan continues
+         * after it. */
         size_t len = c < 0x80 ? 1 : slice_utf8_first(slice_from(text, at));
         slice instead = len == 0 ? SLICE("\xEF\xBF\xBD") : c < 0x80 ? escape_of(c) : SLICE_NONE;
         if (instead.ptr) {
@@ -49,8 +49,8 @@ void html_text(struct buf *out, slice text)
     buf_append(out, slice_from(text, run));
 }
 
-/* Whether the character is in a block with right-to-left letters (Unicode's DerivedBidiClass: R
- * and AL). */
+/* Returns whether the character is in a block with right-to-left letters (Unicode's
+ * DerivedBidiClass: R and AL). */
 static bool is_right_to_left(uint32_t c)
 {
     return (c >= 0x590 && c <= 0x8ff) || (c >= 0xfb1d && c <= 0xfdff) ||

@@ -75,7 +75,7 @@ static void write_key(struct web_request *request, const struct api_key *key, st
     json_close(w, '}');
 }
 
-/* The key that the form will create: its id and its text, sealed. */
+/* Writes the key that the form will create: its id and its text, sealed. */
 static void write_new_key(struct web_request *request, struct json_writer *w)
 {
     struct vault_key fresh;
@@ -122,7 +122,7 @@ static void write_key_form(struct web_request *request, struct json_writer *w)
     json_close(w, ']');
 }
 
-/* problem: the fault of the form; SLICE_NONE: no fault yet. */
+/* problem is the fault of the form, or SLICE_NONE if there is none yet. */
 static enum op_result reply_key_form(struct web_request *request, slice problem)
 {
     struct json_writer *w = view_begin(request);
@@ -208,7 +208,7 @@ static bool read_expiry(struct web_request *request, int64_t *expires_at)
     return false;
 }
 
-/* false: the new key must not have the chosen scopes. */
+/* Returns false if the new key must not have the chosen scopes. */
 static bool read_mcp_limits(struct web_request *request, struct api_key *key)
 {
     slice unattended = web_field(request, "unattended_writes");

@@ -20,10 +20,10 @@ struct web_link {
         mark[WEB_LINK_MARK_LEN + 1]; /* the name of its cookie: the beginning of the hash, in hex */
 };
 
-/* false: no link can have such a token. */
+/* Returns false if no link can have such a token. */
 bool web_link_read(slice token, struct web_link *link) MUST_CHECK;
-/* The mark in a state of OAuth that a link's page has started, which is "<mark>.<random>".
- * SLICE_NONE: any other state. */
+/* Returns the mark in the OAuth state "<mark>.<random>" of an authorization that a link's page has
+ * started. Returns SLICE_NONE for any other state. */
 slice web_link_mark_of_state(slice state);
 
 #endif

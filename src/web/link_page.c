@@ -42,7 +42,7 @@ enum op_result link_reply_over(struct web_request *request, enum link_over why,
 
 /* ---- before it is opened, and opened by this browser ---- */
 
-/* Identifies this page: the page whose button was pressed takes the link. */
+/* Draws the value that identifies this page: the page whose button was pressed takes the link. */
 static slice draw_page(struct web_request *request)
 {
     uint8_t bytes[PAGE_BYTES];
@@ -53,7 +53,7 @@ static slice draw_page(struct web_request *request)
     return arena_dup(&request->serve.op.arena, slice_cstr(text));
 }
 
-/* The app's own sign-in host; if it depends on the connection, it is unknown here. */
+/* Writes the app's own sign-in host; if it depends on the connection, it is unknown here. */
 static void write_next_site(struct json_writer *w, const struct link_page *page)
 {
     const struct catalog_auth *auth = catalog_auth_by(page->app, AUTH_OAUTH2);

@@ -25,7 +25,7 @@ struct link_page {
     bool lacks_client; /* the app can be connected by signing in, but has no OAuth client */
 };
 
-/* link NULL: the link has no row. */
+/* Sends the page of a link that can no longer be used. link is NULL if the link has no row. */
 enum op_result link_reply_over(struct web_request *request, enum link_over why,
                                const struct connect_session *link);
 enum op_result link_reply_page(struct web_request *request, const struct link_page *page);

@@ -58,20 +58,20 @@ struct markup_set {
     size_t count;
 };
 
-/* Whether the attribute's value is text that people read. */
+/* Returns whether the attribute's value is text that people read. */
 bool markup_is_read(slice attribute);
 /* Appends the packed form of a compiled file; data: its sample as JSON text. */
 void markup_pack(const struct markup *file, slice data, struct buf *out);
-/* Loads a set of packed files into the arena; the pack is borrowed. NULL with *err: the pack is
- * broken, or out of memory. */
+/* Loads a set of packed files into the arena; the pack is borrowed. Returns NULL and sets *err if
+ * the pack is broken, or if out of memory. */
 const struct markup_set *markup_load(struct arena *arena, slice pack, struct err *err) MUST_CHECK;
 const struct markup *markup_find(const struct markup_set *set, slice name);
-/* ERR_INVALID with *err: the data lacks a member of the sample, has a member that the sample
- * does not have, or has one of another type. A null is accepted everywhere. */
+/* Returns ERR_INVALID and sets *err if the data lacks a member of the sample, has a member that the
+ * sample does not have, or has one of another type. A null is accepted everywhere. */
 int markup_check(const struct json *sample, const struct json *data, struct err *err) MUST_CHECK;
-/* Writes the page in the file "frame", or alone if the set does not have that file. data: an
- * object whose member "frame" is for the frame. Values are made in the arena. ERR_*: an
- * expression failed, or a limit was reached; the output is then unusable. */
+/* Writes the page in the file "frame", or alone if the set does not have that file. data: an object
+ * whose member "frame" is for the frame. Values are allocated in the arena. Returns ERR_* if an
+ * expression failed or a limit was reached; the output is then unusable. */
 int markup_render(const struct markup_set *set, const struct markup *page, const struct json *data,
                   struct arena *arena, struct buf *out, struct err *err) MUST_CHECK;
 

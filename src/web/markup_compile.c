@@ -18,7 +18,7 @@ struct open {
     enum open_kind kind;
     slice name;
     size_t at;                  /* in the source */
-    uint32_t op;                /* the op whose `to` is set at the end; NONE */
+    uint32_t op;                /* the op whose `to` is set at the end, or NONE */
     uint32_t go;                /* the last GO to the end; its `to` is the GO before it */
     const struct json *current; /* `current` outside of this element */
 };
@@ -93,7 +93,8 @@ static uint32_t emit(struct compiler *c, enum markup_kind kind, slice text, slic
     return add_op(c, kind, text, source);
 }
 
-/* Checks an expression and its names. *sample (may be NULL): the sample of its result. */
+/* Checks an expression and its names. *sample is set to the sample of its result; sample may be
+ * NULL. */
 static int check_expression(struct compiler *c, size_t at, slice source, const struct json **sample)
 {
     struct err err = {0};
@@ -201,7 +202,7 @@ static int check_attr(struct compiler *c, slice element, const struct attr *attr
     return OK;
 }
 
-/* A value of literal text and placeholders, within quotes. */
+/* Compiles a value of literal text and placeholders, within quotes. */
 static int compile_mixed(struct compiler *c, const struct attr *attr)
 {
     bool is_url = is_url_attr(attr->name);
@@ -351,7 +352,7 @@ static int open_push(struct compiler *c, struct open open)
 
 /* ---- tags of the language ---- */
 
-/* The value of the tag's attribute with that name; SLICE_NONE: absent. */
+/* Returns the value of the tag's attribute with that name, or SLICE_NONE if it is absent. */
 static slice attr_of(const struct attr *attrs, size_t count, const char *name, size_t *at)
 {
     for (size_t i = 0; i < count; i++)
@@ -389,7 +390,7 @@ static struct file *find_file(const struct compiler *c, slice name)
     return NULL;
 }
 
-/* Whether data of one sample has the members that another one requires. NULL and null match
+/* Returns whether data of one sample has the members that another one requires. NULL and null match
  * anything. */
 static bool sample_fits(const struct json *wanted, const struct json *given, slice *missing)
 {
@@ -644,7 +645,8 @@ static bool keeps_space(const struct compiler *c)
     return false;
 }
 
-/* A line break and its indentation: nothing between tags, a space within text. */
+/* Compiles a line break and its indentation: to nothing between tags, and to a space within
+ * text. */
 static void compile_space(struct compiler *c)
 {
     size_t from = c->at;
@@ -713,7 +715,7 @@ static int read_sample(struct compiler *c)
     return c->file->sample ? OK : fail(c, 0, "<data> is not JSON: %s", err.text);
 }
 
-/* "@flow_row" stands for the sample of flow_row.html. */
+/* Replaces references in a sample: "@flow_row" stands for the sample of flow_row.html. */
 static int resolve(struct compiler *c, struct json *sample, unsigned depth)
 {
     slice name = json_str(sample);

@@ -13,7 +13,7 @@ struct markup_source {
     slice path, text; /* "src/web/pages/flow_row.html" */
 };
 
-/* Appends the pack of all files, which refer to each other. *err: "path:line: what is wrong and
+/* Appends the pack of all files, which refer to each other. *err is "path:line: what is wrong and
  * what to do". Allocates in the arena, which may be freed afterwards. */
 int markup_compile(const struct markup_source *sources, size_t count, struct arena *arena,
                    struct buf *pack, struct err *err) MUST_CHECK;

@@ -47,7 +47,8 @@ void once_view_field(struct web_request *request, slice plain, struct json_write
     buf_deinit(&token);
 }
 
-/* The id in the unsealed text. SLICE_NONE: it was made for another API key, or is too old. */
+/* Returns the id in the unsealed text, or SLICE_NONE if it was made for another API key or is too
+ * old. */
 static slice once_id_of(const struct web_request *request, slice text)
 {
     int64_t made_ms, now_ms = clock_shared_us() / 1000;

@@ -15,13 +15,13 @@ enum {
     ONCE_CONNECTION = 'c',         /* the kind for a new connection's id, in digits */
 };
 
-/* Writes the member "once" of a page's data, the value of the hidden field (once.html). plain:
- * the id, at most ONCE_PLAIN_MAX bytes, whose first byte is its kind. If memory runs out,
- * nothing is written, and the form is then refused as too old. */
+/* Writes the member "once" of a page's data, the value of the hidden field (once.html). plain is
+ * the id, at most ONCE_PLAIN_MAX bytes, whose first byte is its kind. If memory runs out, nothing
+ * is written, and the form is then refused as too old. */
 void once_view_field(struct web_request *request, slice plain, struct json_writer *w);
-/* The id in the form that was sent, in the op's arena (the caller wipes it if it is secret).
- * SLICE_NONE: the form has no id, or its id is from another session, of another kind, or too
- * old. */
+/* Returns the id in the form that was sent, in the op's arena (the caller wipes it if it is
+ * secret). Returns SLICE_NONE if the form has no id, or if its id is from another session, of
+ * another kind, or too old. */
 slice once_read_field(struct web_request *request, char kind);
 
 #endif

@@ -16,7 +16,7 @@ enum {
 };
 
 struct overview {
-    struct flow_page *latest; /* NULL: there was no memory when it was started */
+    struct flow_page *latest; /* NULL if there was no memory when the query was started */
     struct flow_inbox_row *inbox;
     struct flow_counts counts;
     struct connection *connections;
@@ -81,7 +81,7 @@ static const struct catalog_action *first_read(struct web_request *request,
     return found;
 }
 
-/* "Gmail as sam@example.com", for the first few connections. */
+/* Writes "Gmail as sam@example.com" and the like, for the first few connections. */
 static void write_connected(struct web_request *request, struct json_writer *w,
                             const struct overview *overview)
 {
@@ -149,7 +149,7 @@ static void write_one_ended(struct web_request *request, struct json_writer *w,
     json_close(w, '}');
 }
 
-/* Ended ones come first. */
+/* Writes the ended connections, which come first in the list. */
 static void write_ended(struct web_request *request, struct json_writer *w,
                         const struct overview *overview)
 {
@@ -222,7 +222,7 @@ enum op_result web_overview(struct web_request *request)
     int64_t now_ms = clock_shared_us() / 1000;
     if (!overview)
         return web_reply_database(request, ERR_NOMEM);
-    /* All of them hold the op, so finish runs once, after the last. */
+    /* All queries hold the op, so finish runs once, after the last. */
     request->state = overview;
     start_latest(request, overview);
     store_flow_inbox(pool, &overview->inbox_query, &request->serve.op, account_id,

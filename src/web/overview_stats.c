@@ -95,7 +95,7 @@ const struct tally_sum *overview_next_sum(const struct overview_stats *stats, en
     return *at < stats->count && (*lines)++ < OVERVIEW_LINES_MAX ? &stats->list[(*at)++] : NULL;
 }
 
-/* "4 % more than the day before" */
+/* Returns, for example, "4 % more than the day before". */
 static slice change_text(struct arena *arena, double calls, double before, const char *when)
 {
     double percent = before > 0 ? (calls - before) * 100 / before : 0;

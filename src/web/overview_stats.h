@@ -16,26 +16,29 @@ struct overview_stats {
 
 /* Starts the query, which holds the request's op. */
 void overview_stats_begin(struct web_request *request, struct overview_stats *stats);
-/* Call once the op is awake. true: another query holds the op; call again after it. */
+/* Call once the op is awake. Returns true if another query holds the op; call again after it. */
 bool overview_stats_continues(struct overview_stats *stats) MUST_CHECK;
 int overview_stats_result(struct overview_stats *stats) MUST_CHECK;
-/* Members "stats" and "errors", as overview_stats.html and overview_errors.html declare them. */
+/* Writes members "stats" and "errors", as overview_stats.html and overview_errors.html declare
+ * them. */
 void overview_stats_write(struct web_request *request, struct json_writer *w,
                           const struct overview_stats *stats);
 
-/* The name of the period: "24 h". */
+/* Returns the name of the period, such as "24 h". */
 slice overview_period(const struct overview_stats *stats);
-/* Calls of an app that were blocked because its connection has to be reconnected. */
+/* Returns the number of an app's calls that were blocked because its connection has to be
+ * reconnected. */
 int64_t overview_refused(const struct overview_stats *stats, slice integration_id);
 
-/* overview_apps.c: a member "apps", as overview_apps.html declares it: the apps with most calls,
- * then connected ones. */
+/* Writes a member "apps" (in overview_apps.c), as overview_apps.html declares it: the apps with
+ * most calls, then connected ones. */
 struct connection;
 void overview_apps_write(struct web_request *request, struct json_writer *w,
                          const struct overview_stats *stats, const struct connection *connections,
                          size_t count);
 
-/* The share of failed calls among those that were tried: "0.6 %", "-" for none. */
+/* Returns the share of failed calls among those that were tried, such as "0.6 %", or "-" if none
+ * were tried. */
 slice overview_failed_share(struct web_request *request, const struct tally_sum *sum);
 /* Writes a member with the percentile of the duration, for people. */
 void overview_write_ms(struct web_request *request, struct json_writer *w, const char *key,

@@ -58,8 +58,8 @@ static void set_cookie(struct web_request *request, slice value, long long age_s
                               "%.*s=%.*s; Path=/; Max-Age=%lld; HttpOnly; "
                               "SameSite=Lax%s",
                               SLICE_ARG(web_cookie_name_of(request, mark)), SLICE_ARG(value), age_s,
-                              /* Lax: the callback of OAuth comes from another site, and needs the
-                               * cookie. */
+                              /* SameSite is Lax because the callback of OAuth comes from another
+                               * site, and needs the cookie. */
                               is_secure(request) ? "; Secure" : "");
     if (text.ptr)
         serve_header(&request->serve, "Set-Cookie", text);
@@ -135,7 +135,7 @@ static bool is_known(struct web_request *request, slice page)
     return slice_eq(http_request_header(request->serve.exchange, SLICE("If-None-Match")), etag);
 }
 
-/* The page as sent, in the op's arena; "": the browser already has it. */
+/* Returns the page as sent, in the op's arena, or "" if the browser already has it. */
 static slice pack_page(struct web_request *request, slice page)
 {
     struct arena *arena = &request->serve.op.arena;
@@ -162,7 +162,7 @@ static enum op_result reply_text(struct web_request *request, unsigned status, s
 
 /* ---- the frame ---- */
 
-/* NULL: no notice has this word. */
+/* Returns NULL if no notice has this word. */
 static const char *sentence_of(slice word)
 {
     for (size_t i = 0; i < ARRAY_LEN(notices); i++)
@@ -171,8 +171,8 @@ static const char *sentence_of(slice word)
     return NULL;
 }
 
-/* Empty if unknown: without a session, or while the database does not answer, which the page
- * then reports. */
+/* Writes the account's data for the frame. They are empty without a session, or while the database
+ * does not answer, which the page then reports. */
 static void write_brief(struct web_request *request, struct json_writer *w)
 {
     struct account_brief brief = {0};
@@ -185,7 +185,7 @@ static void write_brief(struct web_request *request, struct json_writer *w)
     json_member_i64(w, "broken", brief.broken);
 }
 
-/* The data declared in src/web/pages/frame.html. */
+/* Writes the data declared in src/web/pages/frame.html. */
 static void write_frame(struct web_request *request, struct json_writer *w)
 {
     const struct http_exchange *exchange = request->serve.exchange;
@@ -218,8 +218,8 @@ static void write_frame(struct web_request *request, struct json_writer *w)
     json_close(w, '}');
 }
 
-/* Renders the page into the op's arena, which outlives the reply; SLICE_NONE: out of memory, or
- * rendering failed. */
+/* Renders the page into the op's arena, which outlives the reply. Returns SLICE_NONE if out of
+ * memory, or if rendering failed. */
 static slice render_page(struct web_request *request, const char *file)
 {
     const struct markup *markup = markup_find(request->web->markup, slice_cstr(file));
@@ -317,13 +317,13 @@ enum op_result web_reply_database(struct web_request *request, int status)
 
 static enum op_result redirect(struct web_request *request, slice url)
 {
-    /* A URL that could not be allocated. */
+    /* The URL could not be allocated. */
     if (!url.ptr)
         return web_reply_problem(request, 503, "Not available now", "Try again.");
     add_guards(request);
     serve_header(&request->serve, "Location", url);
     serve_header(&request->serve, "Cache-Control", SLICE("no-store"));
-    /* 303: the browser follows with a GET, and a reload sends no form again. */
+    /* After a 303 the browser sends a GET, and a reload sends no form again. */
     return reply_text(request, 303, SLICE(""));
 }
 

@@ -41,15 +41,15 @@ web_step web_execution_again_ask, web_execution_again;
 /* action.c */
 web_step web_action;
 struct catalog_action;
-/* Writes a member "curl": the call that runs the action, with an example's input. action NULL:
+/* Writes a member "curl": the call that runs the action, with an example's input. action is NULL if
  * the catalog no longer has it. */
 void view_action_curl(struct web_request *request, struct json_writer *w, slice integration_id,
                       slice action_id, const struct catalog_action *action);
 /* executions.c */
 web_step web_executions;
-/* Members "app" and "action": their names. */
+/* Writes members "app" and "action": their names. */
 void view_names(struct web_request *request, struct json_writer *w, slice app_id, slice action_id);
-/* {id, name}: one of several values of a list's filter. */
+/* Writes {id, name}: one of several values of a list's filter. */
 void view_choice(struct json_writer *w, slice id, slice name);
 /* For the argument `period`: its definition, a member "periods" with the choices, and the start
  * of the chosen period. */
@@ -59,11 +59,11 @@ void view_choice(struct json_writer *w, slice id, slice name);
     }
 void view_periods(struct json_writer *w);
 struct uuid view_period_since(int choice);
-/* Reads the arguments of a list with `limit` rows per page. false: a reply was sent. */
+/* Reads the arguments of a list with `limit` rows per page. Returns false if a reply was sent. */
 bool web_list_read(struct web_request *request, struct serve_list *list,
                    const struct serve_filter *filters, size_t limit) MUST_CHECK;
-/* Writes members "newer" and "older" of a list by ids; next: the start of the next page, nil:
- * none. */
+/* Writes members "newer" and "older" of a list by ids; next is the start of the next page, or nil
+ * if there is none. */
 void view_pager(struct web_request *request, struct json_writer *w, struct uuid next);
 /* audit.c */
 web_step web_audit_trail, web_audit_csv;

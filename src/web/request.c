@@ -96,7 +96,7 @@ static const struct http_route routes[] = {
 };
 
 enum {
-    SIGN_INS_AT_ONCE = 10, /* from one address; then one per second */
+    SIGN_INS_AT_ONCE = 10, /* sign-ins from one address at once; after that one per second */
     MARKUP_BYTES_MAX = 16 * 1024 * 1024,
 };
 
@@ -107,7 +107,7 @@ static struct web_request *request_of(struct serve_request *serve)
 
 /* ---- the session ---- */
 
-/* The value of a cookie (RFC 6265 5.4: pairs separated by "; "). */
+/* Returns the value of a cookie (RFC 6265 5.4: pairs separated by "; "). */
 static slice find_cookie(const struct web_request *request, slice wanted)
 {
     slice rest = http_request_header(request->serve.exchange, SLICE("Cookie"));
@@ -119,8 +119,8 @@ static slice find_cookie(const struct web_request *request, slice wanted)
     return SLICE_NONE;
 }
 
-/* The route decides which cookie is read. Returns the mark of a connect link; SLICE_NONE: the
- * dashboard's cookie; "": a malformed link, which has no cookie. */
+/* Returns which cookie is read, by the route: the mark of a connect link, SLICE_NONE for the
+ * dashboard's cookie, or "" for a malformed link, which has no cookie. */
 static slice find_link_mark(struct web_request *request)
 {
     /* admit and its refusals answer such a request; it has no page. */
@@ -214,7 +214,7 @@ static enum op_result ask_to_sign_in(struct web_request *request)
     return web_reply_redirect(request, text.ptr ? text : SLICE("/sign-in"), "");
 }
 
-/* Pages that need no session. */
+/* Returns whether the page needs no session. */
 static bool is_for_everyone(const struct web_page *page)
 {
     return page->access == WEB_OPEN || page->access == WEB_LINK;
@@ -279,7 +279,7 @@ static enum op_result take_page(struct serve_request *serve)
     if (result == OP_NEXT && !serve->is_body_here)
         serve->exchange->body_bytes_max =
             request->page->begin == web_sign_in_post
-                ? 2 * WEB_FORM_BYTES_MAX /* its own fields and those of a kept form */
+                ? 2 * WEB_FORM_BYTES_MAX /* the page's own fields and those of a kept form */
                 : WEB_FORM_BYTES_MAX;
     return result;
 }
@@ -312,7 +312,8 @@ static slice decode_part(struct web_request *request, slice text)
     return is_good ? result : SLICE_NONE;
 }
 
-/* Parses application/x-www-form-urlencoded. false: malformed, or too many fields. */
+/* Parses application/x-www-form-urlencoded. Returns false if the form is malformed or has too many
+ * fields. */
 static bool read_fields(struct web_request *request)
 {
     slice rest = request->serve.exchange->body;
@@ -336,7 +337,7 @@ static bool read_fields(struct web_request *request)
     return true;
 }
 
-/* If the browser reports the site of a form, it must be this one. */
+/* Returns whether the form is from this site, as far as the browser reports it. */
 static bool is_from_here(const struct web_request *request)
 {
     slice site = http_request_header(request->serve.exchange, SLICE("Sec-Fetch-Site"));
@@ -352,7 +353,7 @@ static bool is_from_here(const struct web_request *request)
     return at > 0 && slice_eq_nocase(slice_from(origin, (size_t)at + 3), host);
 }
 
-/* Whether the browser reports the site of a form. */
+/* Returns whether the browser reports the site of a form. */
 static bool names_site(const struct web_request *request)
 {
     return http_request_header(request->serve.exchange, SLICE("Sec-Fetch-Site")).ptr ||

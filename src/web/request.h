@@ -77,16 +77,18 @@ struct web_request {
     struct web_field *fields;   /* the fields of the form that was sent */
     size_t field_count;
     struct pg_query query;
-    struct pg_query brief;   /* loads the account's data for the frame; no stmt: not queried */
+    /* loads the account's data for the frame; has no stmt if it was not sent */
+    struct pg_query brief;
     struct json_writer view; /* the page's data, in view_text */
     struct buf view_text;
     const char *late_file; /* the page to render once the frame's data are loaded */
     unsigned late_status;
-    void *state;                                    /* the page's state, in the op's arena */
-    void (*on_end)(struct web_request *request);    /* releases the page's resources; NULL:
-                                                     * nothing to release */
-    void (*on_cancel)(struct web_request *request); /* NULL, or cancels its waits */
-    int64_t stamp;     /* the account's stamp from before the page read data (flow_watch_stamp) */
+    void *state;                                 /* the page's state, in the op's arena */
+    void (*on_end)(struct web_request *request); /* releases the page's resources; NULL:
+                                                  * nothing to release */
+    /* cancels the page's waits; NULL if there is nothing to cancel */
+    void (*on_cancel)(struct web_request *request);
+    int64_t stamp;     /* the account's stamp, taken before the page read data (flow_watch_stamp) */
     bool holds_secret; /* the page displays a secret, and is sent uncompressed (gzip.h) */
     bool is_cacheable; /* the browser may cache the page, and checks whether it is current */
     slice form_origin;
@@ -111,11 +113,12 @@ struct web {
 
 /* ---- the request's values ---- */
 
-/* A field of the form that was sent or is rendered again, trimmed; SLICE_NONE if absent. */
+/* Returns a field of the form that was sent or is rendered again, trimmed, or SLICE_NONE if it is
+ * absent. */
 slice web_field(const struct web_request *request, const char *name);
-/* A parameter of the query string; SLICE_NONE if absent or empty. */
+/* Returns a parameter of the query string, or SLICE_NONE if it is absent or empty. */
 slice web_query(struct web_request *request, const char *name);
-/* The id in the path's i-th parameter. false: a 404 was sent. */
+/* Reads the id in the path's i-th parameter. Returns false if a 404 was sent. */
 bool web_path_uuid(struct web_request *request, size_t i, struct uuid *id) MUST_CHECK;
 
 /* Waits while an operation holds the op; `then` runs when the holds are released. Returns
@@ -124,7 +127,7 @@ enum op_result web_wait(struct web_request *request, web_step *then);
 
 /* ---- replies; each returns OP_DONE; pages: web_reply_view (view.h) ---- */
 
-/* A page with the problem and what to do. */
+/* Sends a page with the problem and what to do. */
 enum op_result web_reply_problem(struct web_request *request, unsigned status, const char *title,
                                  const char *fmt, ...) PRINTF_LIKE(4, 5);
 /* The same with 404. */

@@ -7,7 +7,7 @@
 
 enum { TEXT_BYTES_MAX = 240, URL_BYTES_MAX = 2000 };
 
-/* The output of the last step that has one. */
+/* Returns the output of the last step that has one. */
 static const struct json *output_of(const struct json *steps)
 {
     const struct json *last = NULL;

@@ -51,7 +51,7 @@ slice session_seal(const struct vault_ring *ring, const struct web_session *sess
         cookie_binding_of(session->account_id, session->link_token.ptr);
     struct buf plain, bytes, text;
     slice result = SLICE_NONE;
-    ASSERT(!uuid_is_nil(session->account_id)); /* the seal is bound to it */
+    ASSERT(!uuid_is_nil(session->account_id)); /* the seal is bound to the account */
     buf_init(&plain, SESSION_COOKIE_MAX);
     buf_init(&bytes, SESSION_COOKIE_MAX);
     buf_init(&text, 2 * SESSION_COOKIE_MAX);

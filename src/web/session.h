@@ -34,14 +34,14 @@ struct web_session {
 
 /* Draws a new token for the session's forms. The session is also identified by its hash. */
 void session_draw_csrf(struct web_session *session);
-/* The cookie's value, base64url; SLICE_NONE: out of memory. */
+/* Returns the cookie's value in base64url, or SLICE_NONE if out of memory. */
 slice session_seal(const struct vault_ring *ring, const struct web_session *session,
                    struct arena *arena);
-/* ERR_*: the cookie cannot be unsealed, or the session has ended. The key and the session must
- * still be checked (session_caller, vault_auth_check_caller). */
+/* Returns ERR_* if the cookie cannot be unsealed, or if the session has ended. The key and the
+ * session must still be checked (session_caller, vault_auth_check_caller). */
 int session_unseal(const struct vault_ring *ring, slice cookie, bool is_link, struct arena *arena,
                    struct web_session *session) MUST_CHECK;
-/* The caller to check for this session (vault_auth_check_caller). */
+/* Returns the caller to check for this session (vault_auth_check_caller). */
 struct vault_caller session_caller(const struct web_session *session);
 
 #endif

@@ -6,7 +6,7 @@
 #include "vault/command.h"
 #include "web/view.h"
 
-/* A path of this site at which to continue, never one that a browser would take for another
+/* Returns a path of this site at which to continue, never one that a browser would take for another
  * site. */
 static slice next_path(slice wanted)
 {
@@ -67,7 +67,7 @@ static enum op_result finish_post(struct web_request *request)
 
 enum op_result web_sign_in_post(struct web_request *request)
 {
-    /* Counted by address, since a wrong key belongs to no account. */
+    /* Attempts are counted by address, since a wrong key belongs to no account. */
     struct uuid address = uuid_v5((struct uuid){{0}}, serve_client_address(&request->serve));
     uint64_t wait_ms =
         account_rate_take(request->web->sign_ins, address, loop_now_ns(request->serve.op.loop));

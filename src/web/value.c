@@ -155,7 +155,8 @@ void value_view_brief(struct json_writer *w, const struct json *value, slice hea
     json_close(w, ']');
 }
 
-/* ASCII only. A run of capitals is an abbreviation and stays as it is. */
+/* Returns whether an ASCII capital is at i. A run of capitals is an abbreviation and stays as it
+ * is. */
 static bool is_upper_at(slice text, size_t i)
 {
     return i < text.len && ascii_is_upper(text.ptr[i]);

@@ -76,7 +76,7 @@ void view_took(struct web_request *request, struct json_writer *w, const char *k
     json_member_str(w, key, view_span(&request->serve.op.arena, us));
 }
 
-/* One of the style sheet's backgrounds, h0 to h5; always the same for the same text. */
+/* Returns one of the style sheet's backgrounds, h0 to h5; always the same for the same text. */
 static int64_t ground_of(slice id)
 {
     uint32_t sum = 0;
@@ -109,7 +109,7 @@ void view_app_icon(struct json_writer *w, slice id, const struct catalog_integra
     json_close(w, '}');
 }
 
-/* The relative luminance of a channel of "#rrggbb", by WCAG 2. */
+/* Returns the relative luminance of a channel of "#rrggbb", by WCAG 2. */
 static double light_of(slice colour, size_t channel)
 {
     ASSERT(colour.len == 7); /* the column's check */

@@ -14,33 +14,36 @@ struct json_writer *view_begin(struct web_request *request);
 
 /* Writes a member, like json_member_str; the nil id becomes null. */
 void view_id(struct json_writer *w, const char *key, struct uuid id);
-/* The display name of a listed key: its name, else its first characters. SLICE_NONE: the key is
- * not in the list. */
+/* Returns the display name of a listed key: its name, else its first characters. Returns SLICE_NONE
+ * if the key is not in the list. */
 slice view_key_label(struct arena *arena, const struct api_key *keys, size_t count, struct uuid id);
-/* The key that made the request, as two members "key_id" and "key_name"; nil: unknown. */
+/* Writes the key that made the request, as two members "key_id" and "key_name"; the nil id means
+ * unknown. */
 void view_key(struct json_writer *w, struct uuid id, slice name);
-/* A duration for people: "312 ms", "4.1 s", "5 min", "3 h", "12 days"; and the same as a member. */
+/* Returns a duration for people: "312 ms", "4.1 s", "5 min", "3 h", "12 days". view_took writes it
+ * as a member. */
 slice view_span(struct arena *arena, int64_t us);
 void view_took(struct web_request *request, struct json_writer *w, const char *key, int64_t us);
 void view_time(struct json_writer *w, const char *key, int64_t wall_us);
 
-/* A member "mark": the letters and the background of an app's tile. */
+/* Writes a member "mark": the letters and the background of an app's tile. */
 void view_app_mark(struct json_writer *w, slice id, slice name);
-/* The same member for an app by its id, which is its name if the catalog does not have it. */
+/* Writes the same member for an app by its id, which serves as the name if the catalog does not
+ * have the app. */
 void view_app_mark_of(struct web_request *request, struct json_writer *w, slice id);
-/* The same member with the app's own icon, as app_icon.html declares it: for pages that show
- * each app once, since the path is included. app NULL: not in the catalog. */
+/* Writes the same member with the app's own icon, as app_icon.html declares it. This is for pages
+ * that show each app once, since the path is included. app is NULL if it is not in the catalog. */
 struct catalog_integration;
 void view_app_icon(struct json_writer *w, slice id, const struct catalog_integration *app);
-/* A member "account_mark", as account_mark.html declares it, from the mark and colour of
+/* Writes a member "account_mark", as account_mark.html declares it, from the mark and colour of
  * store/account.h; SLICE_NONE: derived from the name and the id. */
 void view_account_mark(struct json_writer *w, struct uuid id, slice name, slice mark, slice colour);
-/* The colour of letters on a background "#rrggbb": "#fff" or "#000", with a contrast of at least
- * 4.5 to 1. */
+/* Returns the colour of letters on a background "#rrggbb": "#fff" or "#000", with a contrast of at
+ * least 4.5 to 1. */
 slice view_ink_on(slice colour);
 
-/* A call of POST /api/executions with curl, as a member; the key is in the shell's $SLUICE_KEY.
- * body NULL: out of memory, so the member is null. */
+/* Writes a call of POST /api/executions with curl, as a member; the key is in the shell's
+ * $SLUICE_KEY. If body is NULL (out of memory), the member is null. */
 void view_curl(struct web_request *request, struct json_writer *w, const char *key,
                const struct json *body);
 

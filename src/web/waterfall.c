@@ -61,7 +61,7 @@ static void cut(struct pieces *pieces, const struct waterfall_span *spans, size_
     }
 }
 
-/* time is one of the cuts. */
+/* Returns the position of a time, which must be one of the cuts. */
 static int64_t x_of(const struct pieces *pieces, int64_t time)
 {
     double all = pieces->drawn[pieces->count - 1];

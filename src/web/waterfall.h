@@ -22,7 +22,8 @@ struct waterfall_bar {
     int64_t x, width;
 };
 
-/* count: the number of spans and of bars, at most WATERFALL_SPANS_MAX. */
+/* Computes a bar for each span. count is the number of spans and of bars, at most
+ * WATERFALL_SPANS_MAX. */
 void waterfall_fit(const struct waterfall_span *spans, size_t count, struct waterfall_bar *bars);
 
 #endif

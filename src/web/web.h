@@ -13,17 +13,17 @@
 
 struct web;
 
-/* Uses the services of the API, and runs endpoints for its pages; api and everything in config
- * must outlive it. NULL: see err. */
+/* Uses the services of the API, and runs endpoints for its pages; api and everything in config must
+ * outlive it. Returns NULL and sets *err on failure. */
 struct web *web_new(const struct api_config *config, struct api *api, struct err *err) MUST_CHECK;
-/* No request may be under way (asserted). Accepts NULL. */
+/* Frees the web; NULL is allowed. No request may be under way (asserted). */
 void web_free(struct web *web);
-/* "https://sluice.example.com", the address for browsers: redirect URIs begin with it, and with
- * https the cookie is __Host-. Call it once the server listens; copied. is_set: an operator set
- * it, so that pages are refused under any other name (421). */
+/* Sets the address for browsers, such as "https://sluice.example.com": redirect URIs begin with it,
+ * and with https the cookie is __Host-. Call this once the server listens; url is copied. If
+ * is_set, an operator set the address, and pages are refused under any other name (421). */
 void web_public_url_set(struct web *web, slice url, bool is_set);
-/* Whether the path is one of the dashboard's pages; another handler answers other paths with
- * 404. */
+/* Returns whether the path is one of the dashboard's pages; another handler answers other paths
+ * with 404. */
 bool web_has_path(const struct web *web, const struct http_exchange *exchange);
 /* The handler for http_server_new, with the web as ctx. */
 extern const struct http_handler web_handler;
