@@ -123,8 +123,8 @@ static struct json make_input_schema(struct import_op *op)
     return schema;
 }
 
-/* The schema of the first 2xx reply with JSON; null if it is long or does not compile. It is
- * only informative, so its loss does not weaken the operation. */
+/* Returns the schema of the first 2xx reply with JSON; null if it is long or does not compile. It
+ * is only informative, so its loss does not weaken the operation. */
 static struct json make_output_schema(struct import_op *op, struct arena *scratch)
 {
     const struct json *responses = JSON_GET(op->node, "responses"), *schema = NULL;

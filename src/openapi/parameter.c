@@ -44,8 +44,8 @@ static struct import_input *find_input(struct import_op *op, slice name)
     return NULL;
 }
 
-/* The wire name reduced to characters that model vendors accept in a property's name: letters,
- * digits, '_', '-', '.'. Runs of other characters become one '_'. */
+/* Returns the wire name reduced to characters that model vendors accept in a property's name:
+ * letters, digits, '_', '-', '.'. Runs of other characters become one '_'. */
 static slice clean_name(struct import_op *op, slice wire)
 {
     char *out = arena_alloc_text(op->im->arena, wire.len + 1);
@@ -359,8 +359,8 @@ static bool is_replaced(struct import *im, const struct json *list, const struct
     return false;
 }
 
-/* Reads one list: the path's parameters or, in a second pass, the others. Parameters of
- * `stronger` replace those of this list; NULL: none. */
+/* Reads one list: the path's parameters or, in a second pass, the others. Parameters of `stronger`
+ * (may be NULL) replace those of this list. */
 static void read_list(struct import_op *op, const struct json *list, const struct json *stronger,
                       bool wants_path)
 {
