@@ -153,7 +153,7 @@ bool import_schema_is_nullable(struct import *im, const struct json *schema);
 /* Whether some branch of the schema has that type; a schema without types may have any, except
  * the schema `false`. */
 bool import_schema_may_be(struct import *im, const struct json *schema, const char *type);
-/* Left out of requests: readOnly. */
+/* Whether the schema is readOnly, and so left out of requests. */
 bool import_schema_is_read_only(struct import *im, const struct json *schema);
 /* Returns a value that the description itself shows: example, examples, default, const, enum.
  * Returns NULL if there is none. */
@@ -173,7 +173,7 @@ void import_operation(struct import *im, const struct json *path_item, slice pat
 struct import_input *import_input_add(struct import_op *op, const char *location, slice wire,
                                       const struct json *schema, slice description,
                                       bool is_required);
-/* input.name as JMESPath: input."a-b". */
+/* Returns input.name as JMESPath, for example input."a-b". */
 slice import_input_path(struct import_op *op, const struct import_input *input);
 /* Returns the expression of import_input_path as a template: ${input.name}. */
 struct json import_input_template(struct import_op *op, const struct import_input *input);
@@ -198,11 +198,11 @@ struct json import_scopes(struct import_op *op);
 
 /* ---- words ---- */
 
-/* Converts any text to [a-z][a-z0-9_]*: "listPets" becomes list_pets. Empty if the text has no
- * letter or digit. */
+/* Converts any text to [a-z][a-z0-9_]*: "listPets" becomes list_pets. The result is empty if the
+ * text has no letter or digit. */
 slice import_slug(struct import *im, slice text);
-/* An integration's id of at most `max` bytes, made from the words of a title without those such
- * as "API": "GitHub REST API v3" becomes github. Empty if nothing is left. */
+/* Returns an integration's id of at most `max` bytes, made from the words of a title without those
+ * such as "API": "GitHub REST API v3" becomes github. The id is empty if nothing is left. */
 slice import_title_id(struct import *im, slice title, size_t max);
 /* Returns the action's id: unique, the same in every run, and short enough for a tool name with the
  * prefix. */

@@ -25,7 +25,8 @@ struct parameter {
 
 /* ---- inputs ---- */
 
-/* Text that needs no escaping in a template or a message: no placeholder, no control characters. */
+/* Whether text needs no escaping in a template or a message: it has no placeholder and no control
+ * characters. */
 bool import_is_plain(slice text)
 {
     if (text.len == 0 || text.len > WIRE_NAME_MAX || slice_find(text, SLICE("${")) >= 0)
@@ -377,7 +378,8 @@ static void read_list(struct import_op *op, const struct json *list, const struc
     }
 }
 
-/* Literal text of a path: forbidden characters are encoded (RFC 3986 3.3), escapes are kept. */
+/* Appends literal text of a path: forbidden characters are encoded (RFC 3986 3.3), escapes are
+ * kept. */
 static void append_literal(struct buf *out, slice text)
 {
     for (size_t i = 0; i < text.len; i++) {

@@ -156,7 +156,8 @@ static slice value_text(const struct schema_run *run, const struct json *value)
     return arena_dup(arena, buf_slice(&text));
 }
 
-/* Writes a value of the schema as JSON if it is short. */
+/* Returns a value of the schema as text: as JSON if that is short, otherwise as value_text has
+ * it. */
 static slice wanted_text(const struct schema_run *run, const struct json *value)
 {
     /* A buffer over this fixed block: if the value does not fit, the buffer fails instead of
