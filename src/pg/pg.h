@@ -90,8 +90,8 @@ struct pg_column {
     const struct pg_words *words;
 };
 
-/* A column that is not a member of a struct. PG_NOW and PG_NEW_ID are the time and a new id, which
- * the statement provides. */
+/* A column that is not a member of a struct. pg_bind provides the time for PG_NOW and a new id for
+ * PG_NEW_ID. */
 #define PG_ARG(name_, type_)             \
     {                                    \
         .name = (name_), .type = (type_) \
