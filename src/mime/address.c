@@ -112,9 +112,9 @@ static bool is_all_ascii(slice text)
     return true;
 }
 
-/* The address with its domain in ASCII; it is in room if it had to be converted. The part before
- * the @ cannot be converted: only servers with SMTPUTF8 (RFC 6531) reach such a mailbox.
- * SLICE_NONE with the error set. */
+/* Returns the address with its domain in ASCII, in room if it had to be converted. The part before
+ * the @ cannot be converted: only servers with SMTPUTF8 (RFC 6531) reach such a mailbox. Returns
+ * SLICE_NONE with the error set on failure. */
 static slice address_ascii(const struct mailboxes *list, slice address,
                            char room[MIME_ADDRESS_MAX + 1])
 {
@@ -181,7 +181,7 @@ static void put_mailbox(struct mailboxes *list, slice name, slice written)
     mime_put_word(mime, slice_of(word, address.len + 2), true);
 }
 
-/* The text of a quoted string without its backslashes, in room; other text is returned
+/* Returns the text of a quoted string without its backslashes, in room; other text is returned
  * unchanged. */
 static slice unquote_name(slice name, char room[MIME_NAME_MAX + 1])
 {
@@ -197,12 +197,12 @@ static slice unquote_name(slice name, char room[MIME_NAME_MAX + 1])
     return slice_of(room, len);
 }
 
-/* "Name <a@b.c>" or "a@b.c". */
+/* Writes one mailbox: "Name <a@b.c>" or "a@b.c". */
 static void put_one(struct mailboxes *list, slice text)
 {
     char room[MIME_NAME_MAX + 1];
     ptrdiff_t open = -1;
-    /* The last "<": a quoted name may contain one. */
+    /* Looks for the last "<", because a quoted name may contain one. */
     for (size_t i = text.len; i-- > 0 && open < 0;)
         if (text.ptr[i] == '<')
             open = (ptrdiff_t)i;
@@ -215,8 +215,8 @@ static void put_one(struct mailboxes *list, slice text)
     put_mailbox(list, unquote_name(name, room), slice_trim(address));
 }
 
-/* The end of the mailbox at the start of text: a comma outside quotes and brackets, or the end
- * of text. */
+/* Returns the end of the mailbox at the start of text: a comma outside quotes and brackets, or the
+ * end of text. */
 static size_t mailbox_end(slice text)
 {
     bool in_quotes = false, in_brackets = false;

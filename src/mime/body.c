@@ -7,7 +7,8 @@
 #include "base/ascii.h"
 #include "mime/internal.h"
 
-/* Length of the line end at text[i]: CRLF, a lone LF or a lone CR. 0 if there is none. */
+/* Returns the length of the line end at text[i]: CRLF, a lone LF or a lone CR; 0 if there is
+ * none. */
 static size_t line_end(slice text, size_t i)
 {
     if (text.ptr[i] == '\n')
@@ -88,7 +89,7 @@ static void put_text_base64(struct mime *mime, slice text)
         put_base64_line(mime, slice_of(line, len), is_first);
 }
 
-/* The digit in the standard alphabet, 0 if it is not a digit. */
+/* Returns the digit in the standard alphabet; 0 if it is not a digit. */
 static char base64_digit(char c)
 {
     if (ascii_is_alnum(c) || c == '+' || c == '/')

@@ -127,7 +127,7 @@ void mime_put_addresses(struct mime *mime, const char *field, const char *what,
 
 /* ---- message ids ---- */
 
-/* RFC 5322 3.6.4, read liberally: visible ASCII without < >, at least one @. */
+/* Accepts more than RFC 5322 3.6.4: visible ASCII without < >, with at least one @. */
 /* A line may have at most 998 columns (RFC 5322 2.1.1), and an id cannot be folded. */
 static bool is_message_id(slice id)
 {

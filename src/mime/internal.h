@@ -23,7 +23,7 @@ struct mime {
     int status;
 };
 
-/* Sets the error unless one is set: ERR_INVALID. */
+/* Sets the error (ERR_INVALID) unless one is already set. */
 void mime_fail(struct mime *mime, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void mime_add(struct mime *mime, slice bytes);
 #define MIME_LIT(mime, literal) mime_add((mime), SLICE(literal))
@@ -33,7 +33,7 @@ void mime_add(struct mime *mime, slice bytes);
 void mime_put_addresses(struct mime *mime, const char *field, const char *what,
                         const struct json *value);
 void mime_put_subject(struct mime *mime, const struct json *value);
-/* Message ids, for Message-ID, In-Reply-To and References. */
+/* Writes message ids, for Message-ID, In-Reply-To and References. */
 void mime_put_ids(struct mime *mime, const char *field, const char *what, const struct json *value);
 /* Writes a word on the current header line; folds the line before it if the word does not fit. */
 void mime_put_word(struct mime *mime, slice word, bool with_space);
@@ -44,8 +44,9 @@ bool mime_check_text(struct mime *mime, const char *what, const struct json *val
 
 /* ---- domain.c ---- */
 
-/* A domain with letters beyond ASCII in the form that DNS uses, in room: each such label as "xn--"
- * and punycode. SLICE_NONE: a label is not valid, or would have to be normalized first. */
+/* Converts a domain with letters beyond ASCII to the form that DNS uses, in room: each such label
+ * becomes "xn--" and punycode. Returns SLICE_NONE if a label is not valid or would have to be
+ * normalized first. */
 slice mime_domain_ascii(slice domain, char room[MIME_ADDRESS_MAX]);
 
 /* ---- address.c ---- */

@@ -41,7 +41,7 @@ static bool is_token_char(char c)
     return c > ' ' && c < 0x7f && !strchr("()<>@,;:\\\"/[]?=", c);
 }
 
-/* type "/" subtype, then nothing or parameters of printable ASCII (RFC 2045 5.1). */
+/* Accepts type "/" subtype, alone or with parameters in printable ASCII (RFC 2045 5.1). */
 static bool is_media_type(slice text)
 {
     size_t i = 0, slashes = 0, part = 0;
@@ -76,7 +76,7 @@ static void put_media_type(struct mime *mime, const struct json *value)
     MIME_LIT(mime, "\r\n");
 }
 
-/* filename="...", for printable ASCII. */
+/* Writes filename="...", for printable ASCII. */
 static void put_plain_name(struct mime *mime, slice name)
 {
     MIME_LIT(mime, ";\r\n filename=\"");
@@ -89,7 +89,7 @@ static void put_plain_name(struct mime *mime, slice name)
     MIME_LIT(mime, "\"");
 }
 
-/* filename*0*=UTF-8''...; filename*1*=... (RFC 2231 3 and 4): any text of any length. */
+/* Writes filename*0*=UTF-8''...; filename*1*=... (RFC 2231 3 and 4), for any text of any length. */
 static void put_extended_name(struct mime *mime, slice name)
 {
     enum { ROOM = 50 };

@@ -21,12 +21,13 @@ struct node_claims {
     const void *owner;
 };
 
-/* Registers, renews the lease and recovers claims, until it is freed. NULL: out of memory. */
+/* Registers, renews the lease and recovers claims, until it is freed. Returns NULL if out of
+ * memory. */
 struct node *node_new(struct loop *loop, struct pg_pool *pool) MUST_CHECK;
 /* After this call, claims of this incarnation that no run carries are ended. The owner must
  * outlive the node. */
 void node_serve(struct node *node, struct node_claims claims);
-/* The incarnation that owns new claims. */
+/* Returns the incarnation that owns new claims. */
 struct uuid node_id(const struct node *node);
 /* Whether the lease, counted from before the last heartbeat was sent, is still valid. Call it
  * immediately before the first byte of every call that a provider may act on. */

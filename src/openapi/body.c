@@ -67,9 +67,9 @@ static bool has_more_to_say(const struct json *schema)
     return false;
 }
 
-/* Collects the members of an object schema and of its allOf. false: it is not an object, or a
- * list of members cannot express it, as when it has a schema for further members. depth limits
- * references that lead back to themselves. */
+/* Collects the members of an object schema and of its allOf. Returns false if the schema is not an
+ * object, or if a list of members cannot express it, for example because it has a schema for
+ * further members. depth limits references that lead back to themselves. */
 static bool collect(struct members *members, const struct json *schema, unsigned depth)
 {
     schema = import_resolve(members->im, schema);
@@ -195,7 +195,7 @@ static void take_others(struct import_op *op, const struct members *members)
         import_set(op->im, &op->body, "others", json_bool(true));
 }
 
-/* The body in one input. */
+/* Adds the whole body as one input. */
 static struct import_input *add_whole(struct import_op *op, const struct json *request_body,
                                       const struct json *media)
 {
@@ -360,7 +360,7 @@ static enum media media_of(slice type)
     return slice_eq_nocase(name, SLICE("application/octet-stream")) ? MEDIA_BYTES : MEDIA_NONE;
 }
 
-/* The content type that an action can express best; among several JSON types, plain
+/* Returns the content type that an action can express best; among several JSON types, plain
  * application/json. */
 static const struct json_member *choose_media(const struct json *content, enum media *kind)
 {

@@ -31,8 +31,8 @@ struct json *import_parse(struct arena *arena, slice text, struct err *err)
 /* ---- paths ---- */
 
 /* Joins base's folder and the relative path, without "." and "..". A path that begins with "/"
- * starts at the description's folder. SLICE_NONE: it leads out of that folder, is too long, or is a
- * URL. */
+ * starts at the description's folder. Returns SLICE_NONE if the path leads out of that folder, is
+ * too long, or is a URL. */
 static slice join(struct import *im, slice base, slice relative)
 {
     char out[PATH_BYTES_MAX];

@@ -282,8 +282,8 @@ static struct json make_manifest(struct import *im, struct json actions)
 
 /* ---- the walk ---- */
 
-/* The method in capitals; SLICE_NONE for a member that is not an operation (parameters, servers,
- * summary, x-...). */
+/* Returns the method in capitals; SLICE_NONE for a member that is not an operation (parameters,
+ * servers, summary, x-...). */
 static slice method_of(slice name)
 {
     static const char *const names[] = {"get",     "put",  "post",  "delete",

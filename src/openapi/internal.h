@@ -113,8 +113,8 @@ static inline void import_starve(struct import *im)
 
 /* ---- references ---- */
 
-/* Finds the reference for a `$ref` text; NULL: out of memory. Its target is NULL if it is not in
- * this document or its folder. */
+/* Finds the reference for a `$ref` text; returns NULL if out of memory. Its target is NULL if it is
+ * not in this document or its folder. */
 struct import_ref *import_ref_find(struct import *im, slice text) MUST_CHECK;
 /* Returns value, or the end of its chain of $ref; NULL if that does not exist. */
 const struct json *import_resolve(struct import *im, const struct json *value);
@@ -123,8 +123,8 @@ const struct json *import_resolve(struct import *im, const struct json *value);
 
 /* JSON, otherwise YAML. */
 struct json *import_parse(struct arena *arena, slice text, struct err *err) MUST_CHECK;
-/* The document that a $ref names before its '#' (empty: the imported document). NULL: its folder
- * does not have it, or it could not be read, which a note reports. */
+/* Returns the document that a $ref names before its '#' (empty: the imported document). Returns
+ * NULL if its folder does not have it, or if it could not be read, which a note reports. */
 const struct json *import_file_root(struct import *im, slice reference);
 
 /* ---- schemas ---- */
@@ -153,10 +153,10 @@ bool import_schema_is_nullable(struct import *im, const struct json *schema);
 /* Whether some branch of the schema has that type; a schema without types may have any, except
  * the schema `false`. */
 bool import_schema_may_be(struct import *im, const struct json *schema, const char *type);
-/* Left out of requests: readOnly. */
+/* Whether the schema is readOnly, and so left out of requests. */
 bool import_schema_is_read_only(struct import *im, const struct json *schema);
 /* Returns a value that the description itself shows: example, examples, default, const, enum.
- * NULL: none. */
+ * Returns NULL if there is none. */
 const struct json *import_schema_sample(struct import *im, const struct json *schema);
 /* Whether the value nests at most `depth` containers. */
 bool import_is_shallow(const struct json *value, unsigned depth);
@@ -168,43 +168,43 @@ bool import_is_small(const struct json *value, size_t bytes_max);
 
 void import_operation(struct import *im, const struct json *path_item, slice path, slice method,
                       const struct json *node, struct json *actions);
-/* Adds an input. location ("query", "body") is put before a name that is already in use. NULL:
- * there are too many, and the operation is skipped. */
+/* Adds an input. location ("query", "body") is put before a name that is already in use. Returns
+ * NULL if there are too many; the operation is then skipped. */
 struct import_input *import_input_add(struct import_op *op, const char *location, slice wire,
                                       const struct json *schema, slice description,
                                       bool is_required);
-/* input.name as JMESPath: input."a-b". */
+/* Returns input.name as JMESPath, for example input."a-b". */
 slice import_input_path(struct import_op *op, const struct import_input *input);
-/* The expression of import_input_path as a template: ${input.name}. */
+/* Returns the expression of import_input_path as a template: ${input.name}. */
 struct json import_input_template(struct import_op *op, const struct import_input *input);
 /* Whether text can be a member's name in a template. */
 bool import_is_plain(slice text);
 
 void import_parameters(struct import_op *op);
-/* The action's `response`, as far as the document describes it. */
+/* Returns the action's `response`, as far as the document describes it. */
 struct json import_response(struct import_op *op, bool is_write);
 void import_body(struct import_op *op);
 
 /* ---- the document ---- */
 
 int import_servers(struct import *im, struct err *err) MUST_CHECK;
-/* The path prefix of the operation's own servers; skips the operation if they are on another
- * host. */
+/* Returns the path prefix of the operation's own servers; skips the operation if they are on
+ * another host. */
 slice import_server_prefix(struct import_op *op);
 void import_security(struct import *im);
-/* The scopes of the operation, any one of which suffices; reports requirements that the
+/* Returns the scopes of the operation, any one of which suffices; reports requirements that the
  * credential does not meet. */
 struct json import_scopes(struct import_op *op);
 
 /* ---- words ---- */
 
-/* Converts any text to [a-z][a-z0-9_]*: "listPets" becomes list_pets. Empty if the text has no
- * letter or digit. */
+/* Converts any text to [a-z][a-z0-9_]*: "listPets" becomes list_pets. The result is empty if the
+ * text has no letter or digit. */
 slice import_slug(struct import *im, slice text);
-/* An integration's id of at most `max` bytes, made from the words of a title without those such
- * as "API": "GitHub REST API v3" becomes github. Empty if nothing is left. */
+/* Returns an integration's id of at most `max` bytes, made from the words of a title without those
+ * such as "API": "GitHub REST API v3" becomes github. The id is empty if nothing is left. */
 slice import_title_id(struct import *im, slice title, size_t max);
-/* The action's id: unique, the same in every run, and short enough for a tool name with the
+/* Returns the action's id: unique, the same in every run, and short enough for a tool name with the
  * prefix. */
 slice import_action_id(struct import_op *op);
 /* Shortens the text to at most `max` bytes, cut at a word and followed by "..."; control

@@ -42,7 +42,7 @@ static const struct json *find_override(struct import_op *op)
     return NULL;
 }
 
-/* Members that are copied into the action unchanged. */
+/* Copies members of the overrides into the action unchanged. */
 static void put_overrides(struct import_op *op, struct json *action)
 {
     static const char *const names[] = {"requires_confirmation", "idempotent", "idempotency_header",
@@ -123,8 +123,8 @@ static struct json make_input_schema(struct import_op *op)
     return schema;
 }
 
-/* The schema of the first 2xx reply with JSON; null if it is long or does not compile. It is
- * only informative, so its loss does not weaken the operation. */
+/* Returns the schema of the first 2xx reply with JSON; null if it is long or does not compile. It
+ * is only informative, so its loss does not weaken the operation. */
 static struct json make_output_schema(struct import_op *op, struct arena *scratch)
 {
     const struct json *responses = JSON_GET(op->node, "responses"), *schema = NULL;
@@ -153,8 +153,8 @@ static struct json make_output_schema(struct import_op *op, struct arena *scratc
 
 /* ---- examples ---- */
 
-/* One example, if each required input has a value and all of them validate: the linter refuses an
- * example that does not. */
+/* Makes one example, if each required input has a value and all of them validate: the linter
+ * refuses an example that does not. */
 static void make_examples(struct import_op *op, const struct schema *schema, slice title,
                           struct json *examples)
 {

@@ -25,7 +25,8 @@ struct parameter {
 
 /* ---- inputs ---- */
 
-/* Text that needs no escaping in a template or a message: no placeholder, no control characters. */
+/* Whether text needs no escaping in a template or a message: it has no placeholder and no control
+ * characters. */
 bool import_is_plain(slice text)
 {
     if (text.len == 0 || text.len > WIRE_NAME_MAX || slice_find(text, SLICE("${")) >= 0)
@@ -44,8 +45,8 @@ static struct import_input *find_input(struct import_op *op, slice name)
     return NULL;
 }
 
-/* The wire name reduced to characters that model vendors accept in a property's name: letters,
- * digits, '_', '-', '.'. Runs of other characters become one '_'. */
+/* Returns the wire name reduced to characters that model vendors accept in a property's name:
+ * letters, digits, '_', '-', '.'. Runs of other characters become one '_'. */
 static slice clean_name(struct import_op *op, slice wire)
 {
     char *out = arena_alloc_text(op->im->arena, wire.len + 1);
@@ -359,8 +360,8 @@ static bool is_replaced(struct import *im, const struct json *list, const struct
     return false;
 }
 
-/* Reads one list: the path's parameters or, in a second pass, the others. Parameters of
- * `stronger` replace those of this list; NULL: none. */
+/* Reads one list: the path's parameters or, in a second pass, the others. Parameters of `stronger`
+ * (may be NULL) replace those of this list. */
 static void read_list(struct import_op *op, const struct json *list, const struct json *stronger,
                       bool wants_path)
 {
@@ -377,7 +378,8 @@ static void read_list(struct import_op *op, const struct json *list, const struc
     }
 }
 
-/* Literal text of a path: forbidden characters are encoded (RFC 3986 3.3), escapes are kept. */
+/* Appends literal text of a path: forbidden characters are encoded (RFC 3986 3.3), escapes are
+ * kept. */
 static void append_literal(struct buf *out, slice text)
 {
     for (size_t i = 0; i < text.len; i++) {

@@ -136,8 +136,8 @@ static bool is_all(struct import *im, const struct replies *replies,
     return replies->schema_count > 0;
 }
 
-/* Whether that property is in every value and never null. Any part of an allOf can guarantee it; a
- * branch of anyOf or oneOf cannot. */
+/* Whether every value has that property, and it is never null. Any part of an allOf can guarantee
+ * it; a branch of anyOf or oneOf cannot. */
 static bool never_lacks(struct import *im, const struct json *schema, slice name, unsigned depth)
 {
     schema = import_resolve(im, schema);
@@ -160,8 +160,9 @@ static bool none_lacks(struct import *im, const struct replies *replies, slice n
     return true;
 }
 
-/* The member to require: "id" if all replies always have one, otherwise the first member that
- * all replies always have; SLICE_NONE: none. One member is enough to recognize the reply. */
+/* Returns the member to require: "id" if all replies always have one, otherwise the first member
+ * that all replies always have; SLICE_NONE if there is none. One member is enough to recognize the
+ * reply. */
 static slice pick_member(struct import *im, const struct replies *replies,
                          const struct json *schema, unsigned depth)
 {
@@ -178,7 +179,7 @@ static slice pick_member(struct import *im, const struct replies *replies,
     return found;
 }
 
-/* The member as an expression: body.id, body."@id". */
+/* Returns the member as an expression: body.id, body."@id". */
 static slice member_path(struct import *im, slice name)
 {
     struct json text = json_string(name);

@@ -18,8 +18,8 @@ enum {
 
 static struct json convert(struct import_schema *s, const struct json *in, unsigned depth);
 
-/* false: the value is not valid for the keyword, which is then omitted. *out has the value as
- * given. */
+/* Returns false if the value is not valid for the keyword, which is then omitted. *out is initially
+ * the value as given. */
 typedef bool keyword_fn(struct import_schema *s, const struct json *value, unsigned depth,
                         struct json *out);
 
@@ -465,7 +465,8 @@ static bool is_mapped_to(slice value, slice ref)
                                     slice_eq(slice_from(ref, at), value));
 }
 
-/* The values that choose the branch: those of the mapping, otherwise the name of its schema. */
+/* Returns the values that choose the branch: those of the mapping, otherwise the name of its
+ * schema. */
 static struct json names_of(struct import_schema *s, const struct json *mapping, slice ref)
 {
     struct json names = json_array();

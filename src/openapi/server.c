@@ -123,8 +123,8 @@ static int expand_server_url(struct import *im, slice url, const struct json *va
     return OK;
 }
 
-/* The length of the next part of a finished address; 0: the part is not valid. A placeholder is
- * one part. */
+/* Returns the length of the next part of a finished address; 0 if the part is not valid. A
+ * placeholder is one part. */
 static size_t address_part(slice rest, bool is_in_host)
 {
     const char *why;

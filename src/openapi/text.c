@@ -70,8 +70,8 @@ static bool is_title_filler(slice word)
     return is_version;
 }
 
-/* Puts the next word of letters and digits, in lower case, into `word`; false at the end. All other
- * bytes separate words, including UTF-8. */
+/* Puts the next word of letters and digits, in lower case, into `word`; returns false at the end.
+ * All other bytes separate words, including UTF-8. */
 static bool next_title_word(slice *title, char word[SLUG_BYTES_MAX], size_t *len)
 {
     *len = 0;
@@ -111,7 +111,7 @@ slice import_title_id(struct import *im, slice title, size_t max)
     return id;
 }
 
-/* The slug cut to `max` bytes, ending in a hash of its source. 24 bits: if two names of one
+/* Returns the slug cut to `max` bytes, ending in a 24-bit hash of its source. If two names of one
  * document share both the cut slug and the hash, the second is reported as taken, not merged. */
 static slice hashed(struct import *im, slice slug, slice source, size_t max)
 {

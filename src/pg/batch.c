@@ -122,7 +122,7 @@ static enum pg_mode group_mode(const struct pg_pool *pool, const struct pg_stmt 
     return pool->mode == PG_MODE_SET && count > 1 && stmt->param_count ? PG_MODE_SET : PG_MODE_PIPE;
 }
 
-/* The end of the group of queries with the same statement that begins at `start`. */
+/* Returns the end of the group of queries with the same statement that begins at `start`. */
 static size_t group_end(const struct pg_batch *batch, size_t start)
 {
     size_t end = start + 1;
@@ -131,8 +131,8 @@ static size_t group_end(const struct pg_batch *batch, size_t start)
     return end;
 }
 
-/* The end of the run of queries with the same parameters as the query at `start`. cmp_queries of
- * pg/collect.c has put such queries next to each other. */
+/* Returns the end of the run of queries with the same parameters as the query at `start`.
+ * cmp_queries of pg/collect.c has put such queries next to each other. */
 static size_t same_end(const struct pg_batch *batch, size_t start, size_t end)
 {
     const struct pg_query *first = batch->queries[start];
@@ -144,8 +144,8 @@ static size_t same_end(const struct pg_batch *batch, size_t start, size_t end)
     return at;
 }
 
-/* The queries of a group that are sent: only the first of those that share an answer. NULL: out
- * of memory. */
+/* Returns the queries of a group that are sent: only the first of those that share an answer.
+ * Returns NULL if out of memory. */
 static struct pg_query **group_heads(struct pg_batch *batch, size_t start, size_t end,
                                      size_t *count)
 {
@@ -159,8 +159,8 @@ static struct pg_query **group_heads(struct pg_batch *batch, size_t start, size_
     return heads;
 }
 
-/* The shards of the batch's queries, each as a query with the guards' parameters; NULL: out of
- * memory. A linear search: a node has tens of shards. */
+/* Returns the shards of the batch's queries, each as a query with the guards' parameters; NULL if
+ * out of memory. The search is linear, since a node has tens of shards. */
 static struct pg_query **guard_queries(struct pg_batch *batch, int64_t group, size_t *count)
 {
     struct pg_query **guards = ARENA_ARRAY(&batch->arena, struct pg_query *, batch->query_count);
@@ -193,7 +193,7 @@ static struct pg_command *plan_prepare(struct pg_lane *lane, struct pg_slot *slo
     return next;
 }
 
-/* NULL: out of memory. */
+/* Returns NULL if out of memory. */
 static struct pg_command *plan_guards(struct pg_batch *batch, struct pg_lane *lane,
                                       struct pg_command *next)
 {
@@ -217,7 +217,7 @@ static struct pg_command *plan_guards(struct pg_batch *batch, struct pg_lane *la
     return guards ? next : NULL;
 }
 
-/* Turns the queries into commands, which precede the Sync. false: out of memory. */
+/* Turns the queries into commands, which precede the Sync. Returns false if out of memory. */
 static bool batch_plan(struct pg_batch *batch, struct pg_lane *lane)
 {
     bool is_guarded = lane->pool->coordinator != NULL;
@@ -297,14 +297,14 @@ bool pg_batch_send(struct pg_batch *batch, struct pg_lane *lane)
 
 /* ---- delivering ---- */
 
-/* The number of columns before the statement's own: the ordinal. */
+/* Returns the number of columns before the statement's own: 1 if there is an ordinal. */
 static size_t lead_columns(const struct pg_stmt *stmt)
 {
     return stmt->match == PG_MATCH_ORD ? 1 : 0;
 }
 
-/* Copies the rows of one query; `rows` has their numbers in the result. ERR_NOMEM above the limit
- * of its arena. */
+/* Copies the rows of one query; `rows` has their numbers in the result. Returns ERR_NOMEM above the
+ * limit of the query's arena. */
 static int fill_query(struct pg_query *query, const PGresult *result, const size_t *rows,
                       size_t count)
 {
@@ -357,8 +357,8 @@ static size_t find_query(const struct pg_command *command, size_t row)
 }
 
 /* Counting sort of row numbers by their query, stable, so the rows of one query keep the server's
- * order. Linear in rows and queries. starts has one entry more than there are queries. false: out
- * of memory. */
+ * order. Linear in rows and queries. starts has one entry more than there are queries. Returns
+ * false if out of memory. */
 static bool sort_rows(struct pg_batch *batch, const struct pg_command *command, size_t row_count,
                       size_t **rows, size_t **starts)
 {
@@ -401,7 +401,7 @@ static void deliver(struct pg_query *query, int status)
     pg_query_again(query);
 }
 
-/* The size to expect for later batches of this statement; a large size decays slowly. */
+/* Updates the size to expect for later batches of this statement; a large size decays slowly. */
 static void note_result_bytes(struct pg_slot *slot, const struct pg_command *command)
 {
     /* PQresultMemorySize counts memory that libpq allocated (PostgreSQL 12), not bytes received. */

@@ -1,5 +1,5 @@
 /*
- * bind: maps a struct to a statement's parameters, and its rows to a struct. Each column of a
+ * Maps a struct to a statement's parameters, and the statement's rows to a struct. Each column of a
  * statement names its member (pg/pg.h), so no call counts columns.
  */
 #ifndef PG_BIND_H
@@ -13,8 +13,8 @@
  * be used (asserted). */
 void pg_bind(const struct pg_stmt *stmt, const void *from, const struct pg_value *values,
              size_t count, struct pg_value *params);
-/* Reads the columns of a row that are members into `out`; the other members are unchanged.
- * Slices are those of the cells. */
+/* Reads the columns of a row that name a member into `out`; the other members are unchanged. Slices
+ * point into the cells. */
 void pg_read(const struct pg_stmt *stmt, const struct pg_rows *rows, size_t row, void *out);
 
 /* The values of a call, as the last two arguments of pg_bind and of functions that pass them on. */

@@ -18,7 +18,7 @@ struct collection {
     struct pg_pool *pool;
     struct pg_batch *batch;
     size_t rows_max, bytes, result_bytes, kinds, skips;
-    bool is_full; /* contains a query that goes alone */
+    bool is_full; /* contains a query that must be sent alone */
 };
 
 /* key_hash 0: the query does not change a row that another query could change. */
@@ -103,8 +103,8 @@ static void collection_run(struct collection *c, struct pg_queue *queue, bool ha
     }
 }
 
-/* Takes the tenant's next query; false: this batch takes no more queries of this tenant. The tenant
- * may have been freed on return: pg_tenant_leave does so with its last query. */
+/* Takes the tenant's next query. Returns false if this batch takes no more queries of this tenant.
+ * The tenant may have been freed on return: pg_tenant_leave does so with its last query. */
 static bool collection_take_next(struct collection *c, struct pg_tenant *tenant)
 {
     unsigned skips = 0;
@@ -201,8 +201,8 @@ struct pg_batch *pg_batch_collect(struct pg_lane *lane, struct pg_queue *queue)
         struct pg_query *first = LIST_ITEM(queue->queries.next, struct pg_query, link);
         pg_batch_free(c.batch);
         pg_queue_unlink(first);
-        lane->pool->is_dirty = true; /* so that the hook runs for the other queries, which may
-                                      * need less */
+        /* makes the hook run for the other queries, which may need less */
+        lane->pool->is_dirty = true;
         pg_query_end(first, ERR_NOMEM);
         return NULL;
     }

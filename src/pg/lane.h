@@ -149,16 +149,16 @@ struct pg_router {
     /* Returns the queue for a query of the coordinator's pool, and sets the query's pool to that
      * of the queue. */
     struct pg_queue *(*route)(struct pg_query *query);
-    /* Sends the query to each shard. op is held until the query has ended, as by pg_submit.
-     * false: out of memory, and nothing was started. */
+    /* Sends the query to each shard. op is held until the query has ended, as by pg_submit. Returns
+     * false if out of memory; nothing was started then. */
     bool (*spread)(struct pg_router *router, struct pg_query *query, struct op *op);
     /* For a query of a node's pool whose shard has moved, or could not be locked: the query
      * waits without a node until the shard's location is known. */
     void (*moved)(struct pg_query *query);
     /* Reads the placement of the nodes again, because it may be outdated. */
     void (*refresh)(struct pg_router *router);
-    /* Writes the SQL with the tables' names replaced by those of the shard. false: the shard no
-     * longer exists. */
+    /* Writes the SQL with the tables' names replaced by those of the shard. Returns false if the
+     * shard no longer exists. */
     bool (*rename)(const struct pg_router *router, int64_t shard_id, slice sql, struct buf *out);
     /* For the nodes' pools: number of queries waiting or in flight, number waiting, and whether one
      * of the pools is connected. */
@@ -176,18 +176,18 @@ void pg_query_end(struct pg_query *query, int status);
 /* Puts the query back at the front of its queue, to be sent again. */
 void pg_query_again(struct pg_query *query);
 /* Selects the statement to send, which depends on whether it may have been executed already.
- * false: out of memory. */
+ * Returns false if out of memory. */
 bool pg_query_choose(struct pg_query *query) MUST_CHECK;
 void pg_queue_push(struct pg_queue *queue, struct pg_query *query);
 void pg_queue_push_front(struct pg_queue *queue, struct pg_query *query);
 void pg_queue_unlink(struct pg_query *query);
-/* The queue of the pool in which such a query waits to be sent. */
+/* Returns the pool's queue in which queries of this statement wait to be sent. */
 struct pg_queue *pg_queue_of(struct pg_pool *pool, const struct pg_stmt *stmt);
 /* Starts the check of deadlines, because queries are pending. */
 void pg_pool_arm_sweep(struct pg_pool *pool);
 /* Submits the query to a node's pool, for that shard. */
 void pg_submit_to(struct pg_pool *node, struct pg_query *query, struct op *op, int64_t shard_id);
-/* The last call of a lane; the pool's memory is freed with its last lane. */
+/* Called last by each lane; the pool's memory is freed with its last lane. */
 void pg_pool_lane_freed(struct pg_pool *pool);
 
 /* lane.c */
@@ -202,27 +202,27 @@ void pg_lane_check_stall(struct pg_lane *lane, uint64_t now_ns);
 /* tenant.c */
 void pg_queue_init(struct pg_queue *queue);
 void pg_queue_deinit(struct pg_queue *queue);
-/* Adds the query to those of its tenant. ERR_BUSY: this tenant, or all tenants together,
- * have reached the limit of waiting queries. ERR_NOMEM. */
+/* Adds the query to those of its tenant. Returns ERR_BUSY if this tenant, or all tenants together,
+ * have reached the limit of waiting queries, or ERR_NOMEM. */
 int pg_tenant_join(struct pg_queue *queue, struct pg_query *query) MUST_CHECK;
-/* Harmless if the query belongs to no tenant. */
+/* Removes the query from its tenant. Does nothing if it belongs to no tenant. */
 void pg_tenant_leave(struct pg_queue *queue, struct pg_query *query);
 
-/* slot.c: this pool's slot of a statement (for a shard; 0: none), created if it is new; NULL:
- * out of memory. A template that does not expand is a bug: it prints and aborts. */
+/* slot.c: returns this pool's slot of a statement (for a shard; 0: none), created if it is new;
+ * NULL if out of memory. A template that does not expand is a bug: it prints and aborts. */
 struct pg_slot *pg_slot_get(struct pg_pool *pool, const struct pg_stmt *stmt,
                             int64_t shard_id) MUST_CHECK;
 void pg_slot_free_all(struct pg_pool *pool);
-/* Makes space for that many slots, in the lanes, too. false: out of memory. */
+/* Makes space for that many slots, in the lanes, too. Returns false if out of memory. */
 bool pg_slots_make_room(struct pg_pool *pool, size_t room) MUST_CHECK;
 
-/* collect.c: takes queries from the queue. NULL: each waiting query waits for its row, or out of
- * memory (the first query then ends with ERR_NOMEM). */
+/* collect.c: takes queries from the queue. Returns NULL if each waiting query waits for its row, or
+ * if out of memory (the first query then ends with ERR_NOMEM). */
 struct pg_batch *pg_batch_collect(struct pg_lane *lane, struct pg_queue *queue) MUST_CHECK;
-/* For a batch that is no longer in flight: its rows may be changed again. */
+/* Lets the rows of a batch be changed again, once it is no longer in flight. */
 void pg_batch_leave_rows(struct pg_pool *pool, const struct pg_batch *batch);
 /* batch.c */
-/* false: the connection broke. */
+/* Returns false if the connection broke. */
 bool pg_batch_send(struct pg_batch *batch, struct pg_lane *lane) MUST_CHECK;
 /* For a failed batch: marks its statements from the failed one on as not prepared. (They count
  * as prepared once they are sent, since later batches in the pipeline rely on them.) */

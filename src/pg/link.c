@@ -318,7 +318,7 @@ static enum op_result step_connect(struct op *op)
     return link->is_connecting ? OP_WAIT : OP_NEXT;
 }
 
-/* NULL: this server is suitable. */
+/* Returns NULL if this server is suitable, otherwise the reason why it is not. */
 static const char *link_check_server(struct pg_link *link)
 {
     if (PQserverVersion(link->conn) < SERVER_VERSION_MIN)
@@ -356,7 +356,7 @@ static enum op_result step_connected(struct op *op)
     link->connects++;
     op_hold(op, "pg connection");
     link->events->on_up(link);
-    /* on_up may have lost it, which released the hold. */
+    /* on_up may have lost the connection, which released the hold. */
     return link->is_up ? OP_WAIT : OP_NEXT;
 }
 
@@ -378,7 +378,7 @@ static void on_cancel(struct op *op)
         return;
     struct err why;
     err_set(&why, ERR_CLOSED, "closed by this program");
-    /* As pg_link_lost, but this is not a failure: nothing is counted or logged. */
+    /* Does the same as pg_link_lost, but this is not a failure: nothing is counted or logged. */
     link->is_up = false;
     link->events->on_down(link, &why);
     link_drop_conn(link);

@@ -1,5 +1,5 @@
 /*
- * link: one permanent connection to the database: it resolves names, connects without blocking,
+ * A link is one permanent connection to the database: it resolves names, connects without blocking,
  * notifies its owner, and starts again with back-off when it is lost. One op for its whole life
  * ("pg_link").
  */
@@ -18,15 +18,16 @@ struct pg_link;
 enum { PG_LINK_SPARE_MS = 30 };
 
 struct pg_link_events {
-    /* Connected; conn is non-blocking. May call pg_link_lost. */
+    /* Called when connected; conn is non-blocking. May call pg_link_lost. */
     void (*on_up)(struct pg_link *link);
-    /* The socket is readable, and PQconsumeInput has succeeded. May call pg_link_lost. */
+    /* Called when the socket is readable and PQconsumeInput has succeeded. May call
+     * pg_link_lost. */
     void (*on_readable)(struct pg_link *link);
-    /* The connection was up and is lost, or is closed while up; conn can still be read. */
+    /* Called when the connection was up and is lost or closed; conn can still be read. */
     void (*on_down)(struct pg_link *link, const struct err *why);
-    /* An attempt to connect has failed, or the connection was lost; may be NULL. */
+    /* Called when an attempt to connect has failed, or the connection was lost; may be NULL. */
     void (*on_failure)(struct pg_link *link);
-    /* The last call: memory may be freed. */
+    /* Called last: the memory may be freed. */
     void (*on_freed)(struct pg_link *link);
 };
 
@@ -60,7 +61,7 @@ struct pg_link {
 void pg_link_start(struct pg_link *link, struct loop *loop, const struct pg_target *target,
                    struct dns_resolver *dns, uint64_t connect_timeout_ms, bool is_pipeline,
                    const struct pg_link_events *events, void *owner);
-/* Ends it permanently; on_down if it was up, on_freed at the bottom of a turn. */
+/* Ends the link permanently. Calls on_down if it was up, and on_freed at the bottom of a turn. */
 void pg_link_close(struct pg_link *link);
 /* Called when the owner finds the connection unusable: drops it and reconnects. */
 void pg_link_lost(struct pg_link *link, enum err_code code, const char *why);

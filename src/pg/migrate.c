@@ -34,8 +34,8 @@ struct migrator {
 
 /* ---- files ---- */
 
-/* "0001_base.sql" is 1; 0 for a file that is not a migration, such as citus.sql, which an
- * operator runs. */
+/* Returns the version: 1 for "0001_base.sql", 0 for a file that is not a migration, such as
+ * citus.sql, which an operator runs. */
 static unsigned file_version(const struct embed_file *file)
 {
     slice name = slice_cstr(file->name);

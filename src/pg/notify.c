@@ -138,7 +138,7 @@ static void on_up(struct pg_link *link)
     pg_link_flush(link);
 }
 
-/* false: the connection is lost. */
+/* Returns false if the connection is lost. */
 static bool take_results(struct pg_notify *notify)
 {
     PGconn *conn = notify->link.conn;

@@ -20,8 +20,8 @@ struct pg_notify_config {
     const char *conninfo;
     const char *channel;      /* [a-z_]+ */
     struct dns_resolver *dns; /* outlives it */
-    /* payload is borrowed for the call. SLICE_NONE: (re)connected, so something may have been
-     * missed. The sender receives its own payloads, too. */
+    /* payload is borrowed for the call. It is SLICE_NONE after each (re)connection, since something
+     * may have been missed. The sender receives its own payloads, too. */
     void (*on_notify)(void *owner, slice payload);
     void *owner;
 };

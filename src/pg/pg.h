@@ -90,8 +90,8 @@ struct pg_column {
     const struct pg_words *words;
 };
 
-/* A column outside of structs. PG_NOW and PG_NEW_ID: the time, or an id that the statement
- * draws. */
+/* A column that is not a member of a struct. pg_bind provides the time for PG_NOW and a new id for
+ * PG_NEW_ID. */
 #define PG_ARG(name_, type_)             \
     {                                    \
         .name = (name_), .type = (type_) \
@@ -196,7 +196,7 @@ struct pg_stmt {
 
 #define PG_COLUMNS(array) .columns = (array), .column_count = ARRAY_LEN(array)
 #define PG_PARAMS(array)  .params = (array), .param_count = ARRAY_LEN(array)
-/* The same macros for columns that no other statement has. */
+/* The same as PG_PARAMS and PG_COLUMNS, for columns that no other statement has. */
 #define PG_TAKES(...) PG_PARAMS(((const struct pg_column[]){__VA_ARGS__}))
 #define PG_GIVES(...) PG_COLUMNS(((const struct pg_column[]){__VA_ARGS__}))
 
@@ -240,8 +240,8 @@ struct pg_rows {
                             * arena */
 };
 
-/* Getters: row < count, col < column_count (asserted). For NULL: the nil uuid, 0, false,
- * SLICE_NONE. A value whose length does not fit the type reads as NULL. */
+/* Getters: row < count, col < column_count (asserted). For NULL they return the nil uuid, 0, false
+ * or SLICE_NONE. A value whose length does not fit the type reads as NULL. */
 bool pg_is_null(const struct pg_rows *rows, size_t row, size_t col);
 struct uuid pg_get_uuid(const struct pg_rows *rows, size_t row, size_t col);
 int64_t pg_get_i64(const struct pg_rows *rows, size_t row, size_t col);
@@ -328,8 +328,8 @@ struct pg_pool_config {
 
 enum { PG_LANES_MAX = 64 };
 
-/* Starts connecting; queries may be submitted at once, and wait. Reconnects forever with
- * back-off and jitter. NULL: err explains the fault in the conninfo. Each connection is a
+/* Starts connecting; queries may be submitted at once, and wait. Reconnects forever with back-off
+ * and jitter. Returns NULL on failure: err explains the fault in the conninfo. Each connection is a
  * separate op ("pg_link", counted in op_count). */
 struct pg_pool *pg_pool_new(struct loop *loop, const struct pg_pool_config *config,
                             struct err *err) MUST_CHECK;
@@ -338,7 +338,7 @@ struct pg_pool *pg_pool_new(struct loop *loop, const struct pg_pool_config *conf
 void pg_pool_free(struct pg_pool *pool);
 /* Whether at least one writer and one reader are connected. For /readyz. */
 bool pg_pool_is_ready(const struct pg_pool *pool);
-/* Queries waiting and in flight. */
+/* Returns the number of queries waiting and in flight. */
 size_t pg_pool_pending(const struct pg_pool *pool);
 
 /* Takes a hold on op ("pg <name>") and never completes before it returns; the hold is released

@@ -164,7 +164,7 @@ struct pg_queue *pg_queue_of(struct pg_pool *pool, const struct pg_stmt *stmt)
     return stmt->is_large ? &pool->large : &pool->reads;
 }
 
-/* The op was cancelled. */
+/* Called when the op was cancelled. */
 static void query_cut(struct op_wait *wait)
 {
     struct pg_query *query = CONTAINER_OF(wait, struct pg_query, wait);
@@ -261,8 +261,8 @@ static void pool_end_rejected(struct pg_pool *pool)
     }
 }
 
-/* The reader with the fewest batches in flight, preferably without a large read; NULL if none is
- * connected. A linear search: there are at most PG_LANES_MAX lanes. */
+/* Returns the reader with the fewest batches in flight, preferably without a large read; NULL if
+ * none is connected. The search is linear, since there are at most PG_LANES_MAX lanes. */
 static struct pg_lane *pool_best_reader(struct pg_pool *pool)
 {
     struct pg_lane *best = NULL;
@@ -277,8 +277,9 @@ static struct pg_lane *pool_best_reader(struct pg_pool *pool)
     return best;
 }
 
-/* The last connected reader, while no large read is in flight; else NULL. The last, because
- * pool_best_reader prefers the first of equals: so small and large reads rarely share a reader. */
+/* Returns the last connected reader if no large read is in flight; otherwise NULL. It is the last
+ * because pool_best_reader prefers the first of equals, so small and large reads rarely share a
+ * reader. */
 static struct pg_lane *pool_large_reader(struct pg_pool *pool)
 {
     struct pg_lane *last = NULL;
@@ -339,7 +340,7 @@ static void pool_flush(struct pg_pool *pool)
             pg_lane_flush(pool->lanes[i]);
 }
 
-/* Includes the nodes' pools. */
+/* Returns the number of waiting queries, including those of the nodes' pools. */
 static size_t pool_waiting(const struct pg_pool *pool)
 {
     const struct pg_pool *whole = pool->coordinator ? pool->coordinator : pool;

@@ -2,15 +2,15 @@
 
 #include "base/ascii.h"
 
-/* Length of text from `start` to the end of the first `end` after it; all of the text if there
- * is none. */
+/* Returns the length of text from `start` to the end of the first `end` after it; all of the text
+ * if there is none. */
 static size_t length_to(slice text, size_t start, slice end)
 {
     ptrdiff_t at = slice_find(slice_from(text, start), end);
     return at < 0 ? text.len : start + (size_t)at + end.len;
 }
 
-/* "$$" or "$name$" at the start of text; SLICE_NONE: a parameter, or something else. */
+/* Returns "$$" or "$name$" at the start of text; SLICE_NONE for a parameter or anything else. */
 static slice dollar_tag(slice text)
 {
     size_t len = 1;

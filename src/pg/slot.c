@@ -20,7 +20,7 @@ static char *slot_take_text(struct buf *text)
     return sql;
 }
 
-/* NULL: out of memory, or the shard no longer exists. */
+/* Returns NULL if out of memory, or if the shard no longer exists. */
 static char *slot_expand(const struct pg_pool *pool, const struct pg_slot_key *key,
                          enum pg_mode mode)
 {

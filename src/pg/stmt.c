@@ -74,7 +74,7 @@ static bool is_name_byte(char c)
     return ascii_is_lower(c) || ascii_is_digit(c) || c == '_';
 }
 
-/* Takes the word at the start of rest; may be empty. */
+/* Takes the word at the start of rest; the word may be empty. */
 static slice take_word(struct expansion *x)
 {
     size_t len = 0;
@@ -85,7 +85,7 @@ static slice take_word(struct expansion *x)
     return word;
 }
 
-/* Takes "(table)" after a marker; SLICE_NONE if there is none or it is empty. */
+/* Takes "(table)" after a marker. Returns SLICE_NONE if it is missing or empty. */
 static slice take_table(struct expansion *x)
 {
     ptrdiff_t end = slice_find_char(x->rest, ')');
@@ -109,7 +109,7 @@ static void put_param(struct expansion *x, size_t i)
         buf_printf(x->out, "$%zu", i + 1);
 }
 
-/* "alias.account_id = i.account_id and ..." over the key parameters. */
+/* Writes "alias.account_id = i.account_id and ..." for the key parameters. */
 static void put_key_condition(struct expansion *x, const char *alias)
 {
     for (size_t i = 0; i < x->stmt->key_count; i++) {
@@ -207,7 +207,7 @@ static int expand_param(struct expansion *x)
                    SLICE_ARG(name));
 }
 
-/* with input as (select * from unnest($1, $2) with ordinality as u(account_id, id, ord)) */
+/* Writes: with input as (select * from unnest($1, $2) with ordinality as u(account_id, id, ord)) */
 static void put_input(struct expansion *x)
 {
     put_sql(x, "with input as (select * from unnest(");
@@ -256,7 +256,7 @@ static int expand_next(struct expansion *x)
         copy_quoted(x);
         return OK;
     }
-    /* A cast, not a parameter. */
+    /* This is a cast, not a parameter. */
     if (slice_starts_with(x->rest, SLICE("::"))) {
         put_sql(x, "::");
         x->rest = slice_from(x->rest, 2);

@@ -13,11 +13,11 @@ enum { PG_STMT_NAME_MAX = 48, PG_SQL_MAX = 16 * 1024 };
  * the maximum of out. A statement without parameters has no set form: ERR_INVALID. */
 int pg_stmt_expand(const struct pg_stmt *stmt, enum pg_mode mode, struct buf *out,
                    struct err *err) MUST_CHECK;
-/* The Oid of the type of parameter i: of the value in pipe mode, of the array in set mode. */
+/* Returns the Oid of parameter i's type: the value's type in pipe mode, the array's in set mode. */
 unsigned pg_stmt_param_oid(const struct pg_stmt *stmt, enum pg_mode mode, size_t i);
 /* For tests. */
 const char *pg_type_name(enum pg_type type);
-/* The index of the parameter that is the account; PG_PARAMS_MAX: none. */
+/* Returns the index of the parameter that is the account; PG_PARAMS_MAX if there is none. */
 unsigned pg_stmt_account_at(const struct pg_stmt *stmt);
 
 /* GUCs for each connection, in the form of pg_target_new: they pin plans (pg/stmt.c) and

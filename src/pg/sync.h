@@ -9,7 +9,7 @@
 
 struct pg_sync;
 
-/* NULL: err is a sentence with libpq's reason and what to check. */
+/* Returns NULL on failure: err is a sentence with libpq's reason and what to check. */
 struct pg_sync *pg_sync_open(const char *conninfo, struct err *err) MUST_CHECK;
 void pg_sync_close(struct pg_sync *sync);
 /* Runs a statement in its pipe form. params: stmt->param_count values. Rows go to the arena; rows
@@ -22,7 +22,7 @@ int pg_sync_run(struct pg_sync *sync, const char *sql, struct err *err) MUST_CHE
  * reports. */
 int pg_sync_text(struct pg_sync *sync, const char *sql, struct arena *arena, struct pg_rows *rows,
                  struct err *err) MUST_CHECK;
-/* The SQLSTATE of the last error, five characters; "" if there was none. */
+/* Returns the SQLSTATE of the last error, five characters; "" if there was none. */
 const char *pg_sync_sqlstate(const struct pg_sync *sync);
 
 #endif

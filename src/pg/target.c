@@ -30,7 +30,7 @@ static size_t list_count(slice list)
     return count;
 }
 
-/* Item i of a comma-separated list; a list of one item applies to all. */
+/* Returns item i of a comma-separated list; a list with a single item applies to all. */
 static slice list_item(slice list, size_t i)
 {
     if (list_count(list) == 1)
@@ -256,7 +256,7 @@ static bool keyword_is_ours(const char *name)
     return slice_has_word(ours, slice_cstr(name));
 }
 
-/* false: a list did not fit. */
+/* Returns false if a list did not fit. */
 static bool target_keywords(const struct pg_target *target, struct pg_endpoints *endpoints,
                             struct keywords *k)
 {

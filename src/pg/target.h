@@ -15,7 +15,7 @@
 enum { PG_HOSTS_MAX = 16, PG_ENDPOINTS_MAX = 64 };
 
 struct pg_host {
-    char *name;    /* a name, an address, a socket directory; "" is libpq's default socket */
+    char *name;    /* a name, an address or a socket directory; "" is libpq's default socket */
     char *address; /* hostaddr given by the operator; "" for none */
     char *port;
 };
@@ -33,8 +33,8 @@ struct pg_target {
  * sentence that never contains a password. */
 struct pg_target *pg_target_new(const char *conninfo, const char *application_name,
                                 const char *settings, struct err *err) MUST_CHECK;
-/* Replaces all hosts by another server, with the same user, database and options. false: out of
- * memory, nothing changed. */
+/* Replaces all hosts by another server, with the same user, database and options. Returns false if
+ * out of memory; nothing is changed then. */
 bool pg_target_point_to(struct pg_target *target, const char *host, const char *port) MUST_CHECK;
 /* Whether the target already has that server as its only host. */
 bool pg_target_points_to(const struct pg_target *target, const char *host, const char *port);
@@ -53,12 +53,12 @@ void pg_endpoints_clear(struct pg_endpoints *endpoints);
 /* address: "" if none is known or needed. Entries over PG_ENDPOINTS_MAX are left out. */
 void pg_endpoints_add(struct pg_endpoints *endpoints, const struct pg_host *host,
                       const char *address);
-/* PQconnectStartParams; NULL: out of memory. */
+/* Calls PQconnectStartParams. Returns NULL if out of memory. */
 PGconn *pg_target_connect_start(const struct pg_target *target, struct pg_endpoints *endpoints);
 
 /* Connects and waits (at most 10 s for each host unless the operator set connect_timeout); libpq
- * looks up names. For operator commands. Applies the session settings. NULL: out of memory;
- * otherwise PQstatus has the result. */
+ * looks up names. For operator commands. Applies the session settings. Returns NULL if out of
+ * memory; otherwise PQstatus has the result. */
 PGconn *pg_target_connect_blocking(const struct pg_target *target);
 
 #endif

@@ -12,7 +12,7 @@
 
 enum { NODES_MAX = 192, DEPTH_MAX = JSON_REQUEST_DEPTH_MAX };
 
-/* A subschema that may apply to a value; is_sure: it applies to any value. */
+/* A subschema that may apply to a value; is_sure means that it applies to any value. */
 struct applied {
     const struct schema_node *node;
     bool is_sure;

@@ -281,8 +281,8 @@ struct schema *schema_compile(struct arena *arena, const struct json *document, 
     const size_t count_max = (size_t)SCHEMA_NODES_MAX * 2;
     map_init(&compiler.by_uri, count_max);
     map_init(&compiler.by_root, count_max);
-    /* Unlimited here: each wide object adds two kinds of keys, and the documents limit their
-     * number. */
+    /* The map is not limited here: each wide object adds two kinds of keys, and the documents limit
+     * their number. */
     map_init(&compiler.by_member, SIZE_MAX);
     map_init(&compiler.by_json, count_max);
     struct schema *schema = compile_document(&compiler, document);

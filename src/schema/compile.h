@@ -53,7 +53,7 @@ struct schema_compiler {
     size_t op_count;
 };
 
-/* For maps whose keys are addresses. */
+/* Makes a key for maps whose keys are addresses. */
 static inline slice address_key(const struct json *const *address)
 {
     return (slice){(const char *)address, sizeof(*address)};
@@ -67,16 +67,17 @@ int schema_fail_memory(struct schema_compiler *compiler);
 const struct schema_pattern *schema_pattern_of(struct schema_compiler *compiler,
                                                enum keyword keyword, slice source) MUST_CHECK;
 
-/* The node of a subschema, which is created and queued if it is new. NULL with err set on
- * failure. */
+/* Returns the node of a subschema, which is created and queued if it is new. Returns NULL with err
+ * set on failure. */
 struct schema_node *schema_node_for(struct schema_compiler *compiler, const struct json *source,
                                     const struct schema_resource *resource) MUST_CHECK;
-/* Compiles the current node's keywords to ops, in the order in which they run. OK or an error. */
+/* Compiles the current node's keywords to ops, in the order in which they run. Returns OK or an
+ * error. */
 int schema_rules_compile(struct schema_compiler *compiler, struct schema_node *node) MUST_CHECK;
 
 /* ---- registry ---- */
 
-/* Registers a document with all its resources and anchors. NULL with err set on failure. */
+/* Registers a document with all its resources and anchors. Returns NULL with err set on failure. */
 struct compile_resource *schema_document_add(struct schema_compiler *compiler,
                                              const struct json *root, slice uri) MUST_CHECK;
 /* Finds the target of a reference from the current node: the subschema and its resource. anchor

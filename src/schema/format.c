@@ -49,7 +49,7 @@ static bool format_date(slice text)
     return n[1] != 2 || n[2] != 29 || is_leap_year;
 }
 
-/* "Z" or "+hh:mm", all of text; *minutes east of Greenwich. */
+/* Reads text as "Z" or "+hh:mm"; *minutes is the offset east of Greenwich. */
 static bool read_offset(slice text, int *minutes)
 {
     int n[2];
@@ -155,8 +155,8 @@ static bool format_hostname(slice text)
     return true;
 }
 
-/* The length of the label separator at the start of text (RFC 3490 3.1): '.', or one of the
- * three wide full stops. 0: none. */
+/* Returns the length of the label separator at the start of text (RFC 3490 3.1): '.', or one of the
+ * three wide full stops. Returns 0 if there is none. */
 static size_t separator_len(slice text)
 {
     static const slice stops[] = {SLICE_INIT("."), SLICE_INIT("\xE3\x80\x82"),
@@ -217,7 +217,7 @@ static bool format_idn_hostname(slice text)
 
 /* ---- email ---- */
 
-/* atext of RFC 5322 3.2.3; with RFC 6531 also characters beyond ASCII. */
+/* Whether c is atext of RFC 5322 3.2.3; with is_idn also a byte beyond ASCII (RFC 6531). */
 static bool is_atext(char c, bool is_idn)
 {
     if ((unsigned char)c >= 0x80)
@@ -236,7 +236,8 @@ static bool is_dot_atom(slice text, bool is_idn)
     return !after_dot;
 }
 
-/* The length of a quoted string, quotes included (RFC 5321 4.1.2); 0: not a quoted string. */
+/* Returns the length of a quoted string, quotes included (RFC 5321 4.1.2); 0 if text is not a
+ * quoted string. */
 static size_t quoted_len(slice text, bool is_idn)
 {
     for (size_t i = 1; i < text.len; i++) {
@@ -309,7 +310,7 @@ static bool is_percent_triplet(slice text, size_t at)
            ascii_is_hex(text.ptr[at + 2]);
 }
 
-/* A code point of RFC 3987's ucschar, or of iprivate where that is allowed. */
+/* Whether the code point is in RFC 3987's ucschar, or in iprivate where that is allowed. */
 static bool is_iri_char(uint32_t code_point, bool allows_private)
 {
     /* Planes 15 and 16 without their last two code points. */

@@ -18,7 +18,7 @@ struct schema_format {
 
 /* Returns NULL for a format that is not checked. */
 const struct schema_format *schema_format_find(slice name);
-/* The maximum cost of its function on this text. */
+/* Returns the maximum cost of the format's function on this text. */
 uint64_t schema_format_fuel(const struct schema_format *format, slice text);
 
 #endif

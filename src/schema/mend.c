@@ -24,7 +24,7 @@ static size_t depth_of(slice pointer)
     return depth;
 }
 
-/* Parses a text; NULL: it is not JSON, too long, or nested too deeply for its place. */
+/* Parses a text. Returns NULL if it is not JSON, too long, or nested too deeply for its place. */
 static struct json *parse(struct mend *mend, slice text, size_t depth)
 {
     struct json_limits limits = json_limits_request;
@@ -35,7 +35,7 @@ static struct json *parse(struct mend *mend, slice text, size_t depth)
     return json_parse(mend->arena, text, &limits, NULL);
 }
 
-/* false: the text is not a slip where these types are allowed. */
+/* Returns false if the text is not a slip where these types are allowed. */
 static bool replacement(struct mend *mend, const struct schema_violation *violation,
                         const struct json *text, struct json *result)
 {
@@ -64,7 +64,7 @@ static bool replacement(struct mend *mend, const struct schema_violation *violat
 }
 
 /* A copy of `value` in which the place that the pointer leads to has the new value; containers on
- * the way are copied, the rest is shared. false: out of memory. */
+ * the way are copied, the rest is shared. Returns false if out of memory. */
 static bool put_at(struct arena *arena, struct json *value, slice pointer, const struct json *new)
 {
     slice token;
@@ -92,7 +92,7 @@ static bool put_at(struct arena *arena, struct json *value, slice pointer, const
     return put_at(arena, &members[index].value, pointer, new);
 }
 
-/* Replaces each text that is a slip. false: there is none, or out of memory. */
+/* Replaces each text that is a slip. Returns false if there is none, or if out of memory. */
 static bool replace_all(struct mend *mend, const struct schema_report *report, struct json *value,
                         struct schema_slips *slips)
 {

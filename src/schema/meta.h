@@ -8,7 +8,7 @@
 
 #define SCHEMA_META_URI "https://json-schema.org/draft/2020-12/schema"
 
-/* The document's text; SLICE_NONE if the URI is not a meta-schema's. */
+/* Returns the text of the meta-schema with that URI; SLICE_NONE if there is none. */
 slice schema_meta_find(slice uri);
 
 #endif

@@ -139,8 +139,8 @@ struct schema {
     const struct schema_document *document; /* the one given to schema_compile */
 };
 
-/* The maximum cost in fuel of a comparison with the value: the number of values, a sixteenth of
- * the bytes of strings, and the digits of a BIGNUM. */
+/* Returns the maximum cost in fuel of a comparison with the value: the number of values, a
+ * sixteenth of the bytes of strings, and the digits of a BIGNUM. */
 uint32_t schema_weight(const struct json *value);
 /* Appends a location such as "#/properties/a/type": the JSON Pointer from root to target (found
  * by identity), then the keyword; only "#" if a limited search does not find the target. */

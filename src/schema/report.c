@@ -156,7 +156,8 @@ static slice value_text(const struct schema_run *run, const struct json *value)
     return arena_dup(arena, buf_slice(&text));
 }
 
-/* A value of the schema: as JSON if it is short. */
+/* Returns a value of the schema as text: as JSON if that is short, otherwise as value_text has
+ * it. */
 static slice wanted_text(const struct schema_run *run, const struct json *value)
 {
     /* A buffer over this fixed block: if the value does not fit, the buffer fails instead of
@@ -239,7 +240,7 @@ static slice hint_enum(const struct schema_run *run, const struct json *list,
                         SLICE_ARG(quote_text(run, json_str(value))));
 }
 
-/* The requirement of the op; it follows "must ". */
+/* Returns the requirement of the op as a text that follows "must ". */
 static slice wish_text(const struct schema_run *run, const struct schema_op *op,
                        const struct schema_at *at)
 {
@@ -356,7 +357,7 @@ bool schema_report_unknown(struct schema_run *run, const struct schema_at *at, e
                  "unknown property %.*s; did you mean %.*s?", SLICE_ARG(name), SLICE_ARG(meant));
 }
 
-/* The first sentence of a description. */
+/* Returns the first sentence of a description. */
 static slice first_sentence(slice text)
 {
     size_t len = 0;
@@ -520,7 +521,7 @@ static const struct schema_report *report_closer(struct schema_run *run,
     return !is_valid && inner->count > 0 ? inner : NULL;
 }
 
-/* The violation's pointer relative to `at`; empty if it is the same value. */
+/* Returns the violation's pointer relative to `at`; empty if it is the same value. */
 static slice relative_pointer(const struct schema_run *run, const struct schema_at *at,
                               slice pointer)
 {
@@ -564,7 +565,7 @@ static unsigned allowed_types(const struct schema_node *node)
     return node->verdict == VERDICT_FALSE ? 0 : types;
 }
 
-/* The only alternative for a value of this type, as in "an object or null". */
+/* Returns the only alternative for a value of this type, as in "an object or null". */
 static const struct schema_node *only_of_type(const struct schema_op *op, unsigned types)
 {
     const struct schema_node *candidate = NULL;
@@ -578,8 +579,8 @@ static const struct schema_node *only_of_type(const struct schema_op *op, unsign
     return candidate;
 }
 
-/* The alternative that knows more of the object's members than any other, as in {"page_id": ...}
- * or {"database_id": ...}. */
+/* Returns the alternative that knows more of the object's members than any other, as in {"page_id":
+ * ...} or {"database_id": ...}. */
 static const struct schema_node *only_of_members(const struct schema_op *op,
                                                  const struct json *object)
 {
@@ -596,7 +597,7 @@ static const struct schema_node *only_of_members(const struct schema_op *op,
     return candidate;
 }
 
-/* The intended alternative if only one is possible, otherwise NULL. */
+/* Returns the intended alternative if only one is possible, otherwise NULL. */
 static const struct schema_node *only_candidate(const struct schema_op *op,
                                                 const struct json *value)
 {

@@ -236,7 +236,7 @@ static int table_new(struct schema_compiler *compiler, struct property_table *ta
     return table->properties && table->slots ? OK : schema_fail_memory(compiler);
 }
 
-/* The property of that name, created if it does not exist. */
+/* Returns the property of that name, created if it does not exist. */
 static struct schema_property *table_enter(struct property_table *table, slice name)
 {
     /* Hashed with the process's SipHash key: clients choose the property names of instances. */

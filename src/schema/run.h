@@ -73,11 +73,11 @@ static inline bool schema_is_over(const struct schema_run *run)
 bool schema_run_node(struct schema_run *run, const struct schema_node *node,
                      const struct schema_at *at);
 unsigned schema_types_of(const struct json *value);
-/* Also false if the fuel is used up, which stops the run. */
+/* Whether the text matches. Also false if the fuel is used up, which stops the run. */
 bool schema_pattern_is_match(struct schema_run *run, const struct schema_pattern *pattern,
                              slice text);
-/* NULL: properties and required do not have that name. Members are often in the schema's own
- * order: *next, 0 at first, is the index after the last property found; that property is tried
+/* Returns NULL if properties and required do not have that name. Members are often in the schema's
+ * own order: *next, 0 at first, is the index after the last property found; that property is tried
  * first. */
 const struct schema_property *schema_find_property(const struct schema_object *object, slice name,
                                                    uint32_t *next);
@@ -114,11 +114,12 @@ void schema_report_stop(struct schema_run *run);
 
 /* ---- suggestions ---- */
 
-/* The node's property that `name` most likely means; SLICE_NONE if none is close. */
+/* Returns the node's property that `name` most likely means; SLICE_NONE if none is close. */
 slice schema_suggest_property(const struct schema_node *node, slice name);
-/* Up to max known names, for a list; returns the total number. */
+/* Lists up to max known names; returns the total number. */
 size_t schema_known_properties(const struct schema_node *node, slice *names, size_t max);
-/* The number of the object's members that the node knows; only the first 64 members are counted. */
+/* Returns the number of the object's members that the node knows; only the first 64 members are
+ * counted. */
 size_t schema_members_known(const struct schema_node *node, const struct json *object);
 
 #endif

@@ -34,8 +34,8 @@ struct schema;
  * (nothing else to free). References lead into the document itself, to its resources with an $id,
  * and to the meta-schemas of 2020-12; nothing is fetched. Any $schema is read as 2020-12. `format`
  * asserts if assert_formats is set and otherwise is an annotation (Validation 7.2.1); unknown
- * formats pass. NULL on ERR_INVALID (a keyword has a wrong value; err names the location, e.g.
- * `schema #/properties/to/minLength: must be a non-negative integer`), ERR_SYNTAX (pattern),
+ * formats pass. Returns NULL on ERR_INVALID (a keyword has a wrong value; err names the location,
+ * e.g. `schema #/properties/to/minLength: must be a non-negative integer`), ERR_SYNTAX (pattern),
  * ERR_NOTFOUND (the target of a $ref does not exist), ERR_LIMIT, ERR_NOMEM. */
 struct schema *schema_compile(struct arena *arena, const struct json *document, bool assert_formats,
                               struct err *err) MUST_CHECK;
@@ -68,10 +68,10 @@ void schema_report_init(struct schema_report *report, struct arena *arena, slice
 bool schema_validate(const struct schema *schema, const struct json *instance,
                      struct schema_report *report) MUST_CHECK;
 
-/* The instance without the members whose null means absent: members that `properties` names, that
- * are not required and whose schemas, including alternatives, all refuse null. Does not change the
- * instance, whose parts the result shares; new parts are in the arena. If out of memory, or if it
- * takes too many steps: the instance unchanged. */
+/* Returns the instance without the members whose null means absent: members that `properties`
+ * names, that are not required and whose schemas, including alternatives, all refuse null. Does not
+ * change the instance, whose parts the result shares; new parts are in the arena. If out of memory,
+ * or if it takes too many steps, returns the instance unchanged. */
 const struct json *schema_drop_nulls(const struct schema *schema, const struct json *instance,
                                      struct arena *arena);
 
@@ -81,12 +81,12 @@ struct schema_slips {
     size_t count;
 };
 
-/* The instance with the slips of a model mended, each where the schema accepts nothing else: a
- * text becomes the only item of a list, the number that it spells, or the object or list whose JSON
- * it is. Everything else that is wrong stays as it is. depth: how many containers are around the
- * instance in its document; with them, nothing nests deeper than a request may. Does not change the
- * instance, whose parts the result shares; new parts are in the arena. Without slips, or out of
- * memory: the instance. */
+/* Returns the instance with the slips of a model mended, each where the schema accepts nothing
+ * else: a text becomes the only item of a list, the number that it spells, or the object or list
+ * whose JSON it is. Everything else that is wrong stays as it is. depth: how many containers are
+ * around the instance in its document; with them, nothing nests deeper than a request may. Does not
+ * change the instance, whose parts the result shares; new parts are in the arena. Without slips, or
+ * if out of memory, returns the instance itself. */
 const struct json *schema_mend(const struct schema *schema, const struct json *instance,
                                size_t depth, struct arena *arena, struct schema_slips *slips);
 

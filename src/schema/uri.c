@@ -39,7 +39,7 @@ static slice take_uri_part(slice *text, size_t len)
     return part;
 }
 
-/* The number of bytes before the first of the characters in `stops`. */
+/* Returns the number of bytes before the first of the characters in `stops`. */
 static size_t span_until(slice text, const char *stops)
 {
     size_t len = 0;
