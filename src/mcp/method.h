@@ -57,6 +57,10 @@ slice mcp_meta_key_fault(const struct mcp_message *message, slice key);
  * result. */
 void mcp_run_prepare(struct api_request *request, const struct mcp_message *message,
                      struct exec_request *wanted);
+
+/* Reads the argument `view`: *wants_view is false if it is "full". Returns false if it is another
+ * value; the request has been answered then. */
+bool mcp_view_read(struct api_request *request, const struct json *arguments, bool *wants_view);
 extern const struct api_endpoint mcp_run_action;
 
 #ifdef SLUICE_TEST_BUILD

@@ -209,10 +209,9 @@ static enum op_result find_label(struct api_request *request, const struct exec_
 
 /* ---- run_action ---- */
 
-/* Reads the argument `view`. false: the request has been answered. */
-static bool read_view(struct api_request *request, bool *wants_view)
+bool mcp_view_read(struct api_request *request, const struct json *arguments, bool *wants_view)
 {
-    const struct json *view = json_given(request->body, SLICE("view"));
+    const struct json *view = json_given(arguments, SLICE("view"));
     *wants_view = !view;
     if (!view || slice_eq_cstr(json_str(view), "full"))
         return true;
@@ -231,7 +230,7 @@ static enum op_result begin_run_action(struct api_request *request)
     if (!api_connection_read(request, "connection_id", &wanted.connection_id))
         return OP_DONE;
     mcp_run_prepare(request, request->outer, &wanted);
-    if (!read_view(request, &wanted.wants_view))
+    if (!mcp_view_read(request, request->body, &wanted.wants_view))
         return OP_DONE;
     if (label.len > 0 && !slice_to_u64(label, UINT64_MAX, &number))
         return find_label(request, &wanted, label);

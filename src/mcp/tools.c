@@ -1,5 +1,5 @@
 /*
- * tools/list and tools/call: ten tools that cost a model little, and optionally those of the
+ * tools/list and tools/call: eleven tools that cost a model little, and optionally those of the
  * catalog (action_tools.c). Endpoints do the work of a tool; its result is that endpoint's JSON, as
  * text for the model, in which data from outside is marked (outside.h), and as structuredContent
  * for a program that asks for it: many clients show a model both, or only the latter. A refusal is
@@ -28,7 +28,8 @@ enum {
 
 /* An argument of a tool: one property of its schema. */
 struct input {
-    const char *name, *type, *about;
+    const char *name, *type;
+    const char *about; /* NULL if the name says it all */
     bool is_required;
 };
 
@@ -95,8 +96,24 @@ static enum op_result call_list_connections(struct api_request *request, const s
     return api_delegate(request, tool->endpoint, arguments, &mcp_connections_result);
 }
 
-/* This tool and the next add members to the arguments, so that the reply has what a line of the
+/* The next three tools add a member to the arguments: the limit of a result, or what a line of a
  * list needs. */
+static enum op_result call_read_result(struct api_request *request, const struct tool *tool,
+                                       const struct json *arguments)
+{
+    struct arena *arena = &request->serve.op.arena;
+    struct json *query = json_dup(arena, arguments);
+    bool wants_view;
+    if (!query)
+        return api_reply_no_memory(request);
+    request->envelope = &mcp_tool_result;
+    if (!mcp_view_read(request, arguments, &wants_view))
+        return OP_DONE;
+    request->serve.match.params[0] = json_get_str(arguments, SLICE("execution_id"));
+    json_object_set(arena, query, SLICE("max_output_bytes"), json_i64(MCP_OUTPUT_BYTES));
+    return api_delegate(request, tool->endpoint, query, &mcp_tool_result);
+}
+
 static enum op_result call_list_apps(struct api_request *request, const struct tool *tool,
                                      const struct json *arguments)
 {
@@ -153,15 +170,15 @@ static const struct tool tools[] = {
     {"describe_action", "Describe an action",
      "The input schema, examples and preconditions of an action or a template.", &api_actions_get,
      .is_read = true, .is_own = true, .begin = call_describe_action,
-     .inputs = {{"integration_id", "string", "The app", false},
-                {"action_id", "string", "The action", false},
+     .inputs = {{"integration_id", "string", NULL, false},
+                {"action_id", "string", NULL, false},
                 {"template", "string", "Instead: a template. * lists all", false},
                 {"include", "array", "Also: output, provenance, scopes, version", false}}},
     {"run_action", "Run an action",
      "Runs one action. An action that writes is blocked without confirm and says what it would do.",
      &mcp_run_action, .is_destructive = true, .begin = call_endpoint,
-     .inputs = {{"integration_id", "string", "The app", true},
-                {"action_id", "string", "The action", true},
+     .inputs = {{"integration_id", "string", NULL, true},
+                {"action_id", "string", NULL, true},
                 {"input", "object", "As the action's input_schema says", true},
                 {"confirm", "boolean", "The person has agreed to exactly this call", false},
                 {"connection_id", "string",
@@ -174,6 +191,13 @@ static const struct tool tools[] = {
                 {"max_pages", "integer", "List pages to read, 1 to 100", false},
                 {"select", "string", "JMESPath over the output", false},
                 {"view", "string", "full: also what a result has left_out", false}}},
+    {"read_result", "Read a result", "Reads on where an output was cut, or reads any part of it.",
+     &api_executions_get, .is_read = true, .begin = call_read_result,
+     .inputs = {{"execution_id", "string", NULL, true},
+                {"pointer", "string", "As the cut has it, or of any part", false},
+                {"offset", "integer", "The cut's `kept`", false},
+                {"select", "string", "As in the call", false},
+                {"view", "string", "As in the call", false}}},
     {"start_flow", "Start a flow",
      "Starts a durable run of a template with several steps and returns its flow. get_flow takes "
      "the flow's id. describe_action with `template` has its input. Templates: ",
@@ -196,7 +220,7 @@ static const struct tool tools[] = {
                  false}}},
     {"cancel_flow", "Cancel a flow", "Stops a flow for good.", &api_flows_cancel,
      .is_destructive = true, .begin = call_cancel_flow,
-     .inputs = {{"flow_id", "string", "The flow's id", true}}},
+     .inputs = {{"flow_id", "string", NULL, true}}},
     {"list_apps", "List apps", "All apps, and whether each is connected.", &api_integrations_list,
      .is_read = true, .is_own = true, .begin = call_list_apps,
      .inputs = {{"connected_only", "boolean", "Only apps that are connected", false},
@@ -222,7 +246,7 @@ static const struct tool tools[] = {
      "works once and expires after 15 minutes. Wait for its use with list_connections, then repeat "
      "the call that was blocked.",
      &api_connect_session, .is_own = true, .begin = call_endpoint,
-     .inputs = {{"integration_id", "string", "The app", true},
+     .inputs = {{"integration_id", "string", NULL, true},
                 {"force_reconnect", "boolean", "Renew the grant of the existing connection", false},
                 {"connection_id", "string", "The connection to reconnect, if there are several",
                  false},
@@ -240,7 +264,8 @@ static void put_schema(struct json_writer *w, const struct tool *tool)
     for (size_t i = 0; i < INPUTS_MAX && tool->inputs[i].name; i++) {
         json_member_open(w, tool->inputs[i].name, '{');
         json_member_str(w, "type", slice_cstr(tool->inputs[i].type));
-        json_member_str(w, "description", slice_cstr(tool->inputs[i].about));
+        if (tool->inputs[i].about)
+            json_member_str(w, "description", slice_cstr(tool->inputs[i].about));
         /* Without additionalProperties, some clients send an object without members. */
         if (strcmp(tool->inputs[i].type, "object") == 0)
             json_member_bool(w, "additionalProperties", true);
@@ -302,9 +327,8 @@ static void put_tool(struct api_request *request, struct json_writer *w, const s
     put_schema(w, tool);
     json_member_open(w, "annotations", '{');
     json_member_bool(w, "readOnlyHint", tool->is_read);
-    json_member_bool(w, "destructiveHint", tool->is_destructive);
-    json_member_bool(w, "idempotentHint", tool->is_read);
-    json_member_bool(w, "openWorldHint", true);
+    if (!tool->is_read) /* the others have their default values */
+        json_member_bool(w, "destructiveHint", tool->is_destructive);
     json_close(w, '}');
     json_close(w, '}');
 }
@@ -388,8 +412,8 @@ static enum op_result call_own_tool(struct api_request *request, const struct to
                            (int)text.len, text.ptr);
 }
 
-/* The ten names never collide with the catalog's: a tool's name there begins with an integration
- * and an underscore, and no integration is called search, describe, run, start, get, cancel, list
+/* The names never collide with the catalog's: a tool's name there begins with an integration and
+ * an underscore, and no integration is called search, describe, run, read, start, get, cancel, list
  * or connect; history has no underscore. The API refers to one of them with the service's prefix:
  * sluice.connect_app. */
 enum op_result mcp_tools_call(struct api_request *request, const struct mcp_message *message)

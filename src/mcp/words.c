@@ -19,7 +19,7 @@ static const struct {
     {"GET /api/executions", "history"},
     {"POST /api/executions", "run_action"},
     {"POST /api/tools/*/execute", "run_action"},
-    {"GET /api/executions/*", "the resource sluice://executions/*"},
+    {"GET /api/executions/*", "read_result with execution_id *"},
     {"GET /api/connections", "list_connections"},
     {"POST /api/connect/sessions", "connect_app"},
     {"GET /api/connect/sessions/*", "list_connections with link_id *"},

@@ -7,11 +7,11 @@ import { after, before, test } from 'node:test';
 import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as OldTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { until } from './support/client.mjs';
-import { LEGACY, MODERN, Mcp, SCHEMAS, connect, inside, meta, contentOf } from './support/mcp.mjs';
+import { LEGACY, MODERN, Mcp, SCHEMAS, connect, inside, marked, meta, contentOf } from './support/mcp.mjs';
 import { Stack } from './support/stack.mjs';
 import { faultsOf } from './support/tool_rules.mjs';
 
-const OWN = ['search_actions', 'describe_action', 'run_action', 'start_flow', 'get_flow', 'cancel_flow', 'list_apps', 'history', 'list_connections', 'connect_app'];
+const OWN = ['search_actions', 'describe_action', 'run_action', 'read_result', 'start_flow', 'get_flow', 'cancel_flow', 'list_apps', 'history', 'list_connections', 'connect_app'];
 let stack, server, account, mcp, reader;
 
 before(async () => {
@@ -120,15 +120,15 @@ test('which callers are allowed: key, origin, method', async () => {
   for (const origin of ['https://chat.example', 'https://CHAT.example:443', server.base]) assert.equal(await from(origin), 200, origin);
 });
 
-test('there are ten tools, and those that a key may not use are not listed', async () => {
+test('there are eleven tools, and those that a key may not use are not listed', async () => {
   const { result } = await mcp.ask('tools/list');
   assert.deepEqual(result.tools.map((tool) => tool.name), OWN);
   assert.deepEqual([result.ttlMs, result.cacheScope, result.nextCursor], [300000, 'private', undefined]);
-  assert.deepEqual(result.tools.map((tool) => tool.annotations.readOnlyHint), [true, true, false, false, true, false, true, true, true, false]);
-  assert.match(result.tools[3].description, /\n- [a-z0-9_-]+: /);
+  assert.deepEqual(result.tools.map((tool) => tool.annotations.readOnlyHint), [true, true, false, true, false, true, false, true, true, true, false]);
+  assert.match(result.tools[4].description, /\n- [a-z0-9_-]+: /);
   assert.deepEqual((await mcp.ask('tools/list')).result, result);
   const narrow = new Mcp(server.base, reader);
-  assert.deepEqual((await narrow.ask('tools/list')).result.tools.map((tool) => tool.name), ['search_actions', 'describe_action', 'get_flow', 'list_apps', 'history', 'list_connections']);
+  assert.deepEqual((await narrow.ask('tools/list')).result.tools.map((tool) => tool.name), ['search_actions', 'describe_action', 'read_result', 'get_flow', 'list_apps', 'history', 'list_connections']);
   const refused = await narrow.call('run_action', { integration_id: 'probe', action_id: 'read_label', input: { id: 'INBOX' } });
   assert.deepEqual([refused.isError, contentOf(refused).error], [true, 'This API key lacks the scope "execute"']);
   assert.equal((await narrow.call('probe_read_label', { id: 'INBOX' })).isError, true);
@@ -210,7 +210,7 @@ test('search, describe, run', async () => {
   assert.equal(found.content[0].text.split('\n').length, 3);
   const detail = await mcp.call('describe_action', { integration_id: 'gmail', action_id: 'send_message' });
   assert.deepEqual(contentOf(detail).input_schema.required, ['to', 'subject']);
-  const template = (await mcp.ask('tools/list')).result.tools[3].description.match(/\n- (\S+):/)[1];
+  const template = (await mcp.ask('tools/list')).result.tools.find((tool) => tool.name === 'start_flow').description.match(/\n- (\S+):/)[1];
   assert.equal(contentOf(await mcp.call('describe_action', { template })).key, template);
   const all = await mcp.call('describe_action', { template: '*' });
   assert.ok(contentOf(all).templates.some((one) => one.key === template));
@@ -330,6 +330,40 @@ test('a large output is cut, and the rest is a resource', async () => {
   assert.deepEqual(items, value);
   const whole = await mcp.ask('resources/read', { uri: `sluice://executions/${id}?max_output_bytes=1000000` });
   assert.deepEqual(contentOf(whole.result).output.value, value);
+});
+
+test('read_result reads on like the resource, for clients that only know tools', async () => {
+  const value = Array.from({ length: 2000 }, (_, at) => `item ${at} END 0000000000000000 \u0000 "`);
+  const { output, execution_id } = contentOf(await run('probe', 'echo', { value }));
+  const items = [...output.preview.value];
+  for (let cut = output.cuts[0]; cut; ) {
+    const args = { execution_id, pointer: cut.pointer, offset: cut.kept };
+    const [read, { result }] = [await mcp.call('read_result', args), await mcp.ask('resources/read', { uri: cut.more })];
+    assert.deepEqual([read.isError, read.structuredContent], [undefined, undefined]);
+    // the same object, marked in the same way
+    const [ours, theirs] = [inside(read), marked(result.contents[0].text)];
+    assert.deepEqual([ours.own, ours.outside], [theirs.own, theirs.outside]);
+    assert.ok(ours.id && ours.id !== theirs.id);
+    const part = ours.json.output;
+    items.push(...(part.truncated ? part.preview : part));
+    cut = part.truncated ? part.cuts[0] : null;
+  }
+  assert.deepEqual(items, value);
+  const program = new Mcp(server.base, account.key, '/mcp?structured=1');
+  const { structuredContent } = await program.call('read_result', { execution_id, pointer: '/value/7' });
+  assert.deepEqual([structuredContent.output, structuredContent.outside.includes('/output')], [value[7], true]);
+  assert.equal(contentOf(await mcp.call('read_result', { execution_id })).output.truncated, true);
+  const refused = async (args, pattern, at = mcp) => {
+    const result = await at.call('read_result', args);
+    assert.deepEqual([result.isError, pattern.test(contentOf(result).error)], [true, true], JSON.stringify(result));
+  };
+  await refused({ execution_id, pointer: '/nope' }, /^The output of this execution has no value at "\/nope"/);
+  await refused({ execution_id, offset: 'x' }, /^offset must be a whole number/);
+  await refused({ execution_id, max_output_bytes: 1 }, /^read_result has no argument max_output_bytes\. Its arguments are execution_id, pointer, offset, select, view\./);
+  await refused({ execution_id: 'x' }, /^Execution not found/);
+  await refused({}, /^Execution not found/);
+  await refused({ execution_id }, /^Execution not found/, new Mcp(server.base, (await stack.account('Reader', { apps: [] })).key));
+  await refused({ execution_id }, /lacks the scope "read"/, new Mcp(server.base, await stack.key(account.id, ['--scopes', 'execute'])));
 });
 
 test('resources', async () => {

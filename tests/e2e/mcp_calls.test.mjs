@@ -297,11 +297,15 @@ test('a read shows what work needs, names the rest, and gives it when asked', as
   const resource = async (query) => marked((await mcp.ask('resources/read', { uri: `sluice://executions/${lean.execution_id}${query}` })).result.contents[0].text).json;
   assert.deepEqual([(await resource('')).output, (await resource('?view=full')).output], [lean.output, full.output]);
   assert.deepEqual((await resource('?pointer=/text&offset=3')).output, lean.output.text.slice(3));
+  const again = async (more) => contentOf(await ask('read_result', { execution_id: lean.execution_id, ...more }));
+  assert.deepEqual([(await again()).output, (await again({ view: 'full' })).output], [lean.output, full.output]);
+  assert.deepEqual((await again({ select: 'payload', pointer: '/mimeType' })).output, full.output.payload.mimeType);
+  assert.deepEqual((await again({ pointer: '/text', offset: 3 })).output, lean.output.text.slice(3));
   const stored = await server.call(account.key, 'GET', `/api/executions/${lean.execution_id}`);
   assert.deepEqual([stored.json.output, stored.json.left_out], [full.output, undefined]);
   const selected = await read({ select: '{s: subject, type: payload.mimeType}' });
   assert.deepEqual([selected.output, selected.left_out], [{ s: full.output.subject, type: full.output.payload.mimeType }, undefined]);
   const cut = (await read({ view: 'full', max_output_bytes: 500 })).output.cuts[0];
   assert.match(cut.more, /&view=full$/);
-  for (const wrong of [{ view: 'all' }, { view: true }, { select: 'a[' }]) assert.match((await read(wrong)).error, /^(view must be "full", or left out|select is not a JMESPath expression: )/);
+  for (const wrong of [{ view: 'all' }, { view: true }, { select: 'a[' }]) for (const call of [read, again]) assert.match((await call(wrong)).error, /^(view must be "full", or left out|select is not a JMESPath expression: )/);
 });

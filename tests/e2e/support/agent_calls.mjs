@@ -310,6 +310,8 @@ export const TASKS = [
     ask: 'Read the mail with the log of the night build to its end: which test failed last?',
     before: [find('search mails'), run('gmail', 'search_messages', { query: 'night' }), mail(0), rest('=r[2].output.cuts[-1].more')],
     searches: ['search mails', 'read a mail'],
+    now: [{ tool: 'search_actions', args: { queries: ['search mails', 'read a mail'] } }, run('gmail', 'search_messages', { query: 'night' }), mail(0),
+      { tool: 'read_result', args: { execution_id: '=r[2].execution_id', pointer: '=r[2].output.cuts[-1].pointer', offset: '=r[2].output.cuts[-1].kept' } }],
     recorded: [4, 64884],
     reached: says('the last test that failed is test_night_999'),
   },

@@ -19,7 +19,7 @@ static void a_route_becomes_its_tool(void **state)
            "GET /api/search?query= finds one; POST /api/tools/a_b/execute with "
            "connectionId, one of 5.",
            "search_actions finds one; run_action with connection_id, one of 5.");
-    expect(*state, "\"GET /api/executions/0199\"", "\"the resource sluice://executions/0199\"");
+    expect(*state, "\"GET /api/executions/0199\"", "\"read_result with execution_id 0199\"");
     expect(*state, "GET /api/flows/templates lists them",
            "describe_action with the template * "
            "lists them");
