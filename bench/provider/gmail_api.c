@@ -276,14 +276,14 @@ static bool list(struct call *call)
         listing.has_labels = true;
         listing.shows_hidden |= slice_has_word(SLICE("TRASH SPAM"), label);
     }
-    bool is_behind = !after.len;
+    bool is_after = !after.len;
     /* Mails after the page are only counted, up to ESTIMATE_MAX. */
     RECORD_EACH(&gmail->store.order, mail, order_link) {
         bool is_token = slice_eq_cstr(after, mail->id);
         if (more && items.count + more >= ESTIMATE_MAX)
             break;
-        is_behind |= gmail_mail(mail)->time_ms < after_ms && after.len;
-        if (is_behind && !is_token && is_listed(call, &listing, mail) &&
+        is_after |= gmail_mail(mail)->time_ms < after_ms && after.len;
+        if (is_after && !is_token && is_listed(call, &listing, mail) &&
             (call->route->kind != GMAIL_THREAD || is_thread_head(call, &listing, mail))) {
             more += items.count == max;
             if (!more) {
@@ -291,7 +291,7 @@ static bool list(struct call *call)
                 last = mail;
             }
         }
-        is_behind |= is_token;
+        is_after |= is_token;
     }
     if (items.count)
         json_object_set(call->arena, &out, slice_cstr(gmail_kind_names[call->route->kind]), items);

@@ -101,15 +101,15 @@ static bool take_word(struct arena *arena, slice *text, struct buf *out)
 static slice decode_words(struct arena *arena, slice text)
 {
     struct buf out;
-    bool is_behind_word = false;
+    bool is_after_word = false;
     if (slice_find(text, SLICE("=?")) < 0 && slice_find_char(text, '\n') < 0)
         return to_utf8(arena, text);
     buf_init(&out, text.len * 3 + 1);
     while (text.len) {
         /* White space between two encoded words belongs to neither. */
-        slice ahead = is_behind_word ? slice_trim(text) : text;
-        is_behind_word = take_word(arena, &ahead, &out);
-        if (is_behind_word) {
+        slice ahead = is_after_word ? slice_trim(text) : text;
+        is_after_word = take_word(arena, &ahead, &out);
+        if (is_after_word) {
             text = ahead;
             continue;
         }

@@ -292,7 +292,7 @@ static char fully_decoded(slice text, size_t *at)
 static bool find_dot_segment(slice path, bool is_split)
 {
     size_t dots = 0, at = 0;
-    bool has_others = false, is_behind = false; /* is_behind: after a semicolon */
+    bool has_others = false, is_after_semicolon = false;
     for (;;) {
         bool is_end = at == path.len;
         char c = is_end ? '/' : fully_decoded(path, &at);
@@ -302,12 +302,12 @@ static bool find_dot_segment(slice path, bool is_split)
             if (is_end)
                 return false;
             dots = 0;
-            has_others = is_behind = false;
+            has_others = is_after_semicolon = false;
             continue;
         }
-        is_behind = is_behind || c == ';';
-        dots += !is_behind && c == '.';
-        has_others = has_others || (!is_behind && c != '.');
+        is_after_semicolon = is_after_semicolon || c == ';';
+        dots += !is_after_semicolon && c == '.';
+        has_others = has_others || (!is_after_semicolon && c != '.');
     }
 }
 

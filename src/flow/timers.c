@@ -46,7 +46,7 @@ struct flow_timers {
     struct uuid page_id;
     int64_t until;
     bool is_refill, is_stopped;
-    bool is_behind;    /* more flows are overdue than were found */
+    bool has_more;     /* more flows are overdue than were found */
     bool is_truncated; /* the next minute has more flows than the heap may contain */
 };
 
@@ -171,8 +171,8 @@ static enum op_result step_sleep(struct op *op)
 {
     struct flow_timers *timers = timers_of(op);
     arena_reset(&op->arena);
-    bool is_soon = timers->is_behind || !node_may_write(timers->service->config.node);
-    timers->is_behind = false;
+    bool is_soon = timers->has_more || !node_may_write(timers->service->config.node);
+    timers->has_more = false;
     op_sleep(op, &timers->sleep, is_soon ? SOON_MS : SCAN_EVERY_MS + random_below(SCAN_JITTER_MS),
              "time for the next scan");
     return OP_WAIT;
@@ -256,7 +256,7 @@ static enum op_result step_scanned(struct op *op)
         return op_jump(op, SCAN_SEND);
     }
     if (!timers->is_refill) {
-        timers->is_behind = count == FLOW_DUE_MAX;
+        timers->has_more = count == FLOW_DUE_MAX;
     } else if (!has_room) {
         mark_truncated(timers);
     } else {

@@ -212,7 +212,7 @@ static bool opens_payload(const struct state *s, size_t at)
 {
     const struct search_part *parts = s->reading->parts, *part = &parts[at];
     const struct search_part *next = at + 1 < s->reading->count ? part + 1 : NULL;
-    bool is_behind_verb = at > 0 && at - 1 == s->verb; /* "delete that", "see who" */
+    bool is_after_verb = at > 0 && at - 1 == s->verb; /* "delete that", "see who" */
     bool says = s->verb_classes & WORD_SAYS;
     if (s->content == 0 || !next)
         return false;
@@ -224,13 +224,13 @@ static bool opens_payload(const struct state *s, size_t at)
         is_person(&parts[at - 1]))
         return true; /* "mail him the agenda" */
     if (is_part_word(part, "that"))
-        return says || !is_behind_verb;
+        return says || !is_after_verb;
     if (part->classes & WORD_OPENS)
-        return says || !is_behind_verb || !is_part_word(part, "whether");
+        return says || !is_after_verb || !is_part_word(part, "whether");
     if (part->classes & WORD_TELLER)
-        return !is_behind_verb && parts[at - 1].is_content;
+        return !is_after_verb && parts[at - 1].is_content;
     if (part->classes & WORD_RELATIVE)
-        return says || (!is_behind_verb &&
+        return says || (!is_after_verb &&
                         (parts[at - 1].is_content || parts[at - 1].classes & WORD_PREPOSITION));
     if (is_part_word(part, "to"))
         return s->verb_classes & WORD_ASKS && !(next->classes & WORD_DETERMINER) &&

@@ -46,7 +46,7 @@ struct compiler {
     struct open open[OPEN_MAX];
     size_t depth;
     const struct json *root, *current;
-    bool is_behind_tag; /* white space with a line break is left out between tags */
+    bool is_after_tag; /* white space with a line break is left out between tags */
 };
 
 /* ---- errors ---- */
@@ -142,7 +142,7 @@ static int compile_placeholder(struct compiler *c)
                     SLICE_ARG(source));
     (void)emit(c, is_in_field(c) ? MARKUP_VALUE : MARKUP_VISIBLE, SLICE_NONE, source);
     c->at += source.len + 3;
-    c->is_behind_tag = false;
+    c->is_after_tag = false;
     return OK;
 }
 
@@ -625,7 +625,7 @@ static int compile_tag(struct compiler *c)
 {
     size_t from = c->at;
     slice rest = slice_from(c->file->source, from);
-    c->is_behind_tag = true;
+    c->is_after_tag = true;
     if (slice_starts_with(rest, SLICE("<!--")))
         return compile_comment(c);
     if (slice_starts_with(rest, SLICE("<!doctype html>"))) {
@@ -655,7 +655,7 @@ static void compile_space(struct compiler *c)
     bool is_before_tag = next_char(c) == '<' || c->at == c->file->source.len;
     if (keeps_space(c) || slice_find_char(space, '\n') < 0)
         buf_append(&c->text, space);
-    else if (!c->is_behind_tag || !is_before_tag)
+    else if (!c->is_after_tag || !is_before_tag)
         buf_append_char(&c->text, ' ');
 }
 
@@ -664,7 +664,7 @@ static int compile_file(struct compiler *c)
     int status = OK;
     c->depth = 0;
     c->at = c->file->body;
-    c->is_behind_tag = true;
+    c->is_after_tag = true;
     while (status == OK && c->at < c->file->source.len) {
         slice rest = slice_from(c->file->source, c->at);
         if (*rest.ptr == '<') {
@@ -678,7 +678,7 @@ static int compile_file(struct compiler *c)
             bool is_escape = slice_starts_with(rest, SLICE("$${"));
             buf_append(&c->text, is_escape ? SLICE("${") : slice_first(rest, 1));
             c->at += is_escape ? 3 : 1;
-            c->is_behind_tag = false;
+            c->is_after_tag = false;
         }
     }
     flush(c);

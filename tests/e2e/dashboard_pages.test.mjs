@@ -168,7 +168,7 @@ test('a mail shows its recipients, what leaves the company, and that it cannot b
   assert.deepEqual(await tags(first), ['send', 'cannot be undone']);
   assert.match(await visit.page.locator('.impact').innerText(), /^2 × Send a message\s+Gmail, to 2 addresses$/);
   await visit.goto(`/flows/${ids.away}`);
-  assert.deepEqual(await tags(first), ['send', 'leaves your company', 'cannot be undone']);
+  assert.deepEqual(await tags(first), ['send', 'sent outside your company', 'cannot be undone']);
   assert.equal(await first.locator('.facts dd').first().innerText(), '"Keller, Anna" <anna@example.com> Mira <mira@fabrikam.example>');
   assert.deepEqual(await first.locator('.facts strong').allInnerTexts(), ['mira@fabrikam.example']);
   assert.match(await visit.page.locator('.impact').innerText(), /Gmail, to 2 addresses, 1 of them outside your company/);
@@ -178,7 +178,7 @@ test('a mail shows its recipients, what leaves the company, and that it cannot b
   assert.equal(await visit.page.locator('#flow-about dd a').getAttribute('href'), `/connections/${connections[0].id}`);
   // text that is not an address has no owner
   await visit.goto(`/flows/${ids.nasty}`);
-  assert.ok((await tags(first)).includes('leaves your company'));
+  assert.ok((await tags(first)).includes('sent outside your company'));
   // lists show the same, however long the shown text is
   for (const path of ['/', '/approvals', 'longer', '/', '/approvals']) {
     if (path === 'longer') {
@@ -188,7 +188,7 @@ test('a mail shows its recipients, what leaves the company, and that it cannot b
     await visit.goto(path);
     const row = (id) => visit.page.locator(`#wait-${id}`);
     assert.deepEqual(await tags(row(ids.home)), ['2 writes', 'cannot be undone']);
-    for (const id of [ids.away, ids.nasty]) assert.deepEqual(await tags(row(id)), ['2 writes', 'leaves your company', 'cannot be undone'], path);
+    for (const id of [ids.away, ids.nasty]) assert.deepEqual(await tags(row(id)), ['2 writes', 'sent outside your company', 'cannot be undone'], path);
   }
   await visit.end();
 });

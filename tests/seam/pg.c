@@ -138,7 +138,7 @@ static void end_all(struct pg_pool *pool)
 }
 
 /* Whether an earlier change of the same row has not been answered yet. */
-static bool is_behind(const struct pg_pool *pool, const struct pg_query *query)
+static bool is_queued_after(const struct pg_pool *pool, const struct pg_query *query)
 {
     LIST_EACH(&pool->queries, const struct pg_query, other, link) {
         if (other == query)
@@ -157,7 +157,7 @@ static void on_turn_end(struct loop_hook *hook)
         return;
     }
     LIST_EACH(&pool->queries, struct pg_query, query, link) {
-        if (query->state == QUERY_WAITING && !pool->is_away && !is_behind(pool, query))
+        if (query->state == QUERY_WAITING && !pool->is_away && !is_queued_after(pool, query))
             query->state = QUERY_SENT;
     }
 }

@@ -46,7 +46,7 @@ struct sim_node {
 enum sim_kind { SIM_READ, SIM_WRITE, SIM_SAFE_WRITE, SIM_KEYED_WRITE, SIM_DELETE, SIM_FLOW };
 
 /* What an answer says about the effect. */
-enum sim_effect_told { SIM_NOT_DONE, SIM_DONE, SIM_IN_DOUBT };
+enum sim_effect_reported { SIM_NOT_DONE, SIM_DONE, SIM_IN_DOUBT };
 
 /* One request that a client wants carried out, and repeats until it has a clear answer. It
  * follows the answers: if nothing was done, it retries. If the outcome is unknown, it abandons
@@ -201,8 +201,8 @@ void sim_record(void *owner, const struct pg_query *query, int status);
 
 void sim_check_flow(void *owner, const struct flow *before, const struct flow *after,
                     const struct pg_query *query);
-void sim_check_told(struct sim *sim, const struct sim_run *run);
-enum sim_effect_told sim_told(const struct sim_run *run);
+void sim_check_reported(struct sim *sim, const struct sim_run *run);
+enum sim_effect_reported sim_reported(const struct sim_run *run);
 /* Whether the error of the flow's last failed step says that the effect is unknown. */
 bool sim_is_in_doubt(const struct sim *sim, struct uuid flow_id);
 /* Checks a flow that has failed: its error says what its step did, or may have done. */

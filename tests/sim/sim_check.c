@@ -109,7 +109,7 @@ static bool has(slice text, const char *part)
 }
 
 /* A 503, which has no summary, means that nothing was done. */
-enum sim_effect_told sim_told(const struct sim_run *run)
+enum sim_effect_reported sim_reported(const struct sim_run *run)
 {
     slice summary = exec_reason_status(run->run.out.reason) ? run->run.summary_json : SLICE_NONE;
     if (has(summary, "\"outcome\":\"done\""))
@@ -145,7 +145,7 @@ static void check_effect(struct sim *sim, const struct sim_run *run)
     const struct sim_client *client = run->client;
     const struct exec_outcome *out = &run->run.out;
     bool is_result = out->reason == EXEC_SUCCEEDED || exec_reason_is_failed(out->reason);
-    if (client->kind != SIM_READ && sim_told(run) == SIM_NOT_DONE && run->did > 0)
+    if (client->kind != SIM_READ && sim_reported(run) == SIM_NOT_DONE && run->did > 0)
         sim_fail(sim, "client %zu got the answer that nothing was done (%s), but it was",
                  client->number, exec_reason_name(out->reason));
     if (!client->key[0] || !is_result)
@@ -206,7 +206,7 @@ static void check_flow_facts(struct sim *sim, const struct sim_client *client)
         sim_fail(sim, "the approval of the flow of client %zu was lost", client->number);
 }
 
-void sim_check_told(struct sim *sim, const struct sim_run *run)
+void sim_check_reported(struct sim *sim, const struct sim_run *run)
 {
     struct sim_client *client = run->client;
     if (!run->run.is_command) {

@@ -228,7 +228,7 @@ static void insist(struct sim *sim, struct sim_client *client)
 static void heed(struct sim *sim, struct sim_client *client, const struct sim_run *run)
 {
     struct uuid id = run->run.out.execution_id;
-    switch (sim_told(run)) {
+    switch (sim_reported(run)) {
     case SIM_NOT_DONE:
         if (exec_reason_is_failed(run->run.out.reason))
             client->released_id = id;
@@ -257,7 +257,7 @@ static void take_answer(struct sim *sim, struct sim_run *run)
     struct sim_client *client = run->client;
     client->open--;
     note_answer(sim, run);
-    sim_check_told(sim, run);
+    sim_check_reported(sim, run);
     if (!run->run.is_command) {
         heed(sim, client, run);
     } else if (run->command == FLOW_COMMAND_START) {
