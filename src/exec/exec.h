@@ -116,6 +116,7 @@ struct exec_request {
      * SLICE_NONE: is_confirmed decides. */
     slice refusal_hint;
     bool is_dry_run;       /* does everything but the call: summary_json is the request */
+    bool wants_shows;      /* of a dry run: makes the reads that say what its ids mean (shows.c) */
     slice idempotency_key; /* SLICE_NONE: none; else 1 to 255 printable characters */
     /* Only for writes without a key: the API key, if its client may automatically repeat a call
      * whose reply it did not get (lost.c); nil: a repetition runs. */
@@ -142,7 +143,7 @@ struct exec_request {
      * nothing is claimed, stored, audited or rendered; the only result is out. */
     bool is_recorded_by_caller;
     /* With is_recorded_by_caller: the proof that permits sending, which the caller updates;
-     * nothing is sent without a proof. */
+     * nothing is sent without a valid proof. NULL: only reads are sent, and without one. */
     struct exec_proof *proof;
     /* An earlier run of the same call may have had an effect, and nothing has settled this
      * since: a refusal of this run does not mean that nothing was done. */
