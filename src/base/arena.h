@@ -47,7 +47,8 @@ void arena_count_in(struct arena *arena, struct budget_use *use);
  * false, without registering the cleanup, if the limit is reached. */
 bool arena_on_free(struct arena *arena, void (*run)(void *ctx), void *ctx) MUST_CHECK;
 
-/* Aligned to 16 bytes, not cleared. NULL: over the limit. */
+/* Allocates memory that is aligned to 16 bytes and not cleared. Returns NULL over the arena's
+ * limit. */
 void *arena_alloc(struct arena *arena, size_t size) MUST_CHECK;
 void *arena_zalloc(struct arena *arena, size_t size) MUST_CHECK;
 /* Allocates count * size bytes, cleared. Returns NULL also if the product overflows. */

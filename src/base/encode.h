@@ -38,11 +38,11 @@ int decode_hex(struct buf *out, slice text) MUST_CHECK;
 /* All but unreserved characters (RFC 3986 2.3) become %XX; the result is valid in a path segment
  * and in a query. */
 void encode_percent(struct buf *out, slice bytes);
-/* plus_is_space is for application/x-www-form-urlencoded and query strings. ERR_SYNTAX: a broken
- * escape, or %00. */
+/* plus_is_space is for application/x-www-form-urlencoded and query strings. Returns ERR_SYNTAX for
+ * a broken escape or %00. */
 int decode_percent(struct buf *out, slice text, bool plus_is_space) MUST_CHECK;
-/* Like decode_percent, but in the arena; returns text itself if nothing in it is encoded.
- * SLICE_NONE: a broken escape, or over the arena's limit. */
+/* Like decode_percent, but in the arena; returns text itself if nothing in it is encoded. Returns
+ * SLICE_NONE for a broken escape, or over the arena's limit. */
 slice decode_percent_in(struct arena *arena, slice text, bool plus_is_space);
 
 #endif

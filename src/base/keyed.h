@@ -35,8 +35,8 @@ void keyed_init(struct keyed_table *table, size_t size);
 void keyed_deinit(struct keyed_table *table);
 /* Returns NULL if there is no entry with that key. */
 void *keyed_find(const struct keyed_table *table, slice key);
-/* The entry with that key (up to KEYED_KEY_MAX bytes, copied); if it is new, it is zeroed except
- * for its struct keyed. NULL: out of memory. */
+/* Finds or creates the entry with that key (up to KEYED_KEY_MAX bytes, copied). A new entry is
+ * zeroed except for its struct keyed. Returns NULL if out of memory. */
 void *keyed_get(struct keyed_table *table, slice key);
 /* Removes the entry from its ring and the table; its memory is reused. */
 void keyed_drop(struct keyed_table *table, struct keyed *entry);

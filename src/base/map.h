@@ -28,16 +28,16 @@ struct map {
 void map_init(struct map *map, size_t count_max);
 void map_deinit(struct map *map);
 
-/* NULL: absent. */
+/* Returns NULL if the key is absent. */
 void *map_get(const struct map *map, slice key);
 /* value is not NULL. Replaces key and value if the key is present; *old (may be NULL) gets the
  * previous value or NULL. ERR_LIMIT at count_max, ERR_NOMEM; nothing has changed then. */
 int map_put(struct map *map, slice key, void *value, void **old) MUST_CHECK;
 /* Returns the removed value, or NULL if there was none. */
 void *map_remove(struct map *map, slice key);
-/* The occupied slot after this one (NULL: the first), NULL at the end. The map must not change
- * during the iteration. The slot just returned may be removed only if the iteration then
- * restarts or ends, since a removal moves other slots. */
+/* Returns the occupied slot after this one (the first one if it is NULL), or NULL at the end. The
+ * map must not change during the iteration. The slot just returned may be removed only if the
+ * iteration then restarts or ends, since a removal moves other slots. */
 struct map_slot *map_next(const struct map *map, const struct map_slot *slot);
 #define MAP_EACH(map, slot) for (struct map_slot *slot = NULL; (slot = map_next((map), slot));)
 

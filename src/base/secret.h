@@ -12,8 +12,8 @@ struct secret;
 
 enum { SECRET_BYTES_MAX = 256 * 1024 };
 
-/* Copies the bytes and appends a NUL that the length does not count. NULL: out of memory, or over
- * SECRET_BYTES_MAX. Any thread. */
+/* Copies the bytes and appends a NUL that the length does not count. Returns NULL if out of memory
+ * or over SECRET_BYTES_MAX. Any thread may call it. */
 struct secret *secret_new(slice bytes) MUST_CHECK;
 /* Like secret_new, with `len` zero bytes that the caller fills through *room before it passes
  * the secret on: for decrypted data, so that no copy is left elsewhere. */

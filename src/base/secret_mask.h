@@ -20,8 +20,8 @@ struct secret_mask {
 
 /* Ignored if the secret is too short, or if there are SECRET_MASK_MAX already. */
 void secret_mask_add(struct secret_mask *mask, slice secret);
-/* Replaces each occurrence of a secret by "***". Returns the text itself if there is none.
- * Allocated in the arena; SLICE_NONE: out of memory. */
+/* Replaces each occurrence of a secret by "***". Returns the text itself if there is none. It is
+ * allocated in the arena; SLICE_NONE if out of memory. */
 slice secret_mask_text(const struct secret_mask *mask, slice text, struct arena *arena);
 
 #endif

@@ -74,7 +74,7 @@ int command_misuse(const struct command_call *call, const char *fmt, ...) PRINTF
 
 /* command_help.c: to stdout or stderr. */
 void command_help_all(FILE *out, const struct command *const *commands, size_t count);
-/* verb NULL: the help of the whole command. */
+/* Prints the help of the verb, or of the whole command if verb is NULL. */
 void command_help(FILE *out, const struct command *command, const struct command_verb *verb);
 extern const char command_version[];
 

@@ -45,7 +45,7 @@ void output_json_begin(struct output_json *json);
 void output_json_time(struct output_json *json, const char *key, int64_t wall_us);
 void output_json_str(struct output_json *json, const char *key, slice text);
 void output_json_uuid(struct output_json *json, const char *key, struct uuid id);
-/* Prints a line and frees the document. ERR_LIMIT: it was too large. */
+/* Prints a line and frees the document. Returns ERR_LIMIT if it was too large. */
 int output_json_end(struct output_json *json, FILE *out, struct err *err) MUST_CHECK;
 
 /* How rows of one kind are printed: as a table, or as a JSON array. */

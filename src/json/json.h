@@ -186,8 +186,8 @@ void json_write_sorted(struct buf *out, const struct json *value);
 /* Writes a quoted, escaped string. Invalid UTF-8 is replaced by U+FFFD. */
 void json_write_str(struct buf *out, slice text);
 /* Returns external text for use in a sentence: escaped as inside a JSON string, so that it neither
- * ends at a NUL nor controls a terminal, and truncated with "..." after JSON_EXCERPT_BYTES_MAX. In
- * the arena; SLICE_NONE: out of memory. */
+ * ends at a NUL nor controls a terminal, and truncated with "..." after JSON_EXCERPT_BYTES_MAX. It
+ * is in the arena; SLICE_NONE if out of memory. */
 enum { JSON_EXCERPT_BYTES_MAX = 200 };
 slice json_excerpt(slice text, struct arena *arena);
 

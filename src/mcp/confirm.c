@@ -110,7 +110,7 @@ static void put_shows(struct buf *form, slice text, struct arena *arena)
 }
 
 /* Returns the text of the form: the action, its integration and connection, and every field in
- * full. SLICE_NONE: too long for a form. */
+ * full. Returns SLICE_NONE if it is too long for a form. */
 static slice show_call(struct api_request *request, const struct mcp_asking *asking)
 {
     const struct exec_outcome *out = exec_outcome_of(request->state);

@@ -17,22 +17,22 @@
 /* Whether a person has to be asked before this runs. */
 bool mcp_confirm_is_wanted(struct api_request *request, const struct mcp_message *message,
                            const struct exec_request *wanted);
-/* The hint for a write that is refused because no person can be asked: it names the flow templates
- * that use the tool in a step with an approval. SLICE_NONE: the write may run. */
+/* Returns the hint for a write that is refused because no person can be asked, or SLICE_NONE if the
+ * write may run. The hint names the flow templates that use the tool in a step with an approval. */
 slice mcp_confirm_refusal(struct api_request *request, const struct mcp_message *message,
                           slice tool_name);
 /* Starts the dry run, then asks. Pointers in wanted must live until the request ends. */
 enum op_result mcp_confirm_ask(struct api_request *request, const struct exec_request *wanted);
-/* Handles a request with a state. OP_NEXT: the person agreed and wanted is confirmed, or the
- * state has no confirmation. Otherwise the request has been answered. wanted receives the input
- * from the state. */
+/* Handles a request with a state. Returns OP_NEXT if the person agreed and wanted is confirmed, or
+ * if the state has no confirmation. Otherwise the request has been answered. wanted receives the
+ * input from the state. */
 enum op_result mcp_confirm_take(struct api_request *request, struct mcp_message *message,
                                 struct exec_request *wanted);
 
 /* Also used by start.c. Writes a line for each member of the input, in full; the buffer fails if
  * a member does not fit into the form. */
 void mcp_confirm_put_input(struct buf *form, const struct json *input);
-/* Sends the question. text: the text of the form; SLICE_NONE: it does not fit into a form. state:
+/* Sends the question. text: the text of the form, or SLICE_NONE if it does not fit into one. state:
  * has the call and its connection; the other members are filled in here. */
 enum op_result mcp_confirm_send(struct api_request *request, struct mcp_state *state, slice text);
 enum op_result mcp_confirm_refuse_large(struct api_request *request);
@@ -46,7 +46,7 @@ enum mcp_answer mcp_confirm_answer(struct api_request *request, const struct mcp
  * answers the request. */
 enum op_result mcp_confirm_take_no(struct api_request *request, const struct exec_request *wanted);
 
-/* The action to run. NULL: it is unknown, which the execution reports. */
+/* Returns the action to run, or NULL if it is unknown, which the execution reports. */
 const struct catalog_action *mcp_wanted_action(struct api_request *request,
                                                const struct exec_request *wanted);
 

@@ -8,8 +8,8 @@
 
 #include "mcp/method.h"
 
-/* Call it before the run: it puts the input that a person gave into a state, which comes back
- * with the repeated call. Without such input there is no state. false: out of memory. */
+/* Call it before the run: it puts the input that a person gave into a state, which comes back with
+ * the repeated call. Without such input there is no state. Returns false if out of memory. */
 bool mcp_connect_keep(struct api_request *request, struct mcp_message *message,
                       const struct exec_request *wanted) MUST_CHECK;
 /* Whether to ask, for the ended execution (request->state). Each call asks once: a client that

@@ -9,7 +9,7 @@
 /* The envelope for GET /api/actions/{integration_id}/{action_id}: without null members, and without
  * what the argument `include` does not name. */
 extern const struct api_envelope mcp_description_result;
-/* The fault of `include` (400); SLICE_NONE: none. */
+/* Returns what is wrong with `include` (400), or SLICE_NONE. */
 slice mcp_description_fault(const struct json *arguments) MUST_CHECK;
 
 #endif

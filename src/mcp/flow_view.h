@@ -15,7 +15,7 @@ struct mcp_flow_facts {
     bool is_approval;        /* the flow waits for an approval */
 };
 struct mcp_flow_facts mcp_flow_read(slice view, struct arena *arena);
-/* A member that is a string, without quotes; SLICE_NONE: there is none. */
+/* Returns a member that is a string, without quotes, or SLICE_NONE if there is none. */
 slice mcp_flow_text(slice object, const char *name, struct arena *arena);
 
 enum op_result mcp_get_flow(struct api_request *request, const struct json *arguments);
@@ -23,8 +23,8 @@ enum op_result mcp_get_flow(struct api_request *request, const struct json *argu
  * result contains the lean view. */
 extern const struct api_envelope mcp_flow_result;
 /* The lean view, in the arena: the state of the flow, its steps by name and status, the waiting
- * approval or the last output, and a hint that says where a person decides. SLICE_NONE: out of
- * memory. */
+ * approval or the last output, and a hint that says where a person decides. Returns SLICE_NONE if
+ * out of memory. */
 slice mcp_flow_lean(struct api_request *request, struct arena *arena, slice view);
 
 #endif

@@ -200,7 +200,7 @@ bool mcp_input_form_restore(struct api_request *request, struct mcp_message *mes
     return message->filled && fill(arena, message->filled, wanted);
 }
 
-/* The requested members that the person filled in; NULL: out of memory. */
+/* Returns the requested members that the person filled in, or NULL if out of memory. */
 static struct json *read_filled(struct arena *arena, const struct missing *missing,
                                 const struct json *content)
 {

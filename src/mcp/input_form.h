@@ -12,14 +12,14 @@
 
 #include "mcp/state.h"
 
-/* Handles a call without a state. OP_NEXT: no member is missing, or a form is not possible, or
- * wanted now has the answers. Otherwise the request has been answered. */
+/* Handles a call without a state. Returns OP_NEXT if no member is missing, if a form is not
+ * possible, or if wanted now has the answers. Otherwise the request has been answered. */
 enum op_result mcp_input_form_take(struct api_request *request, struct mcp_message *message,
                                    const struct catalog_action *action,
                                    struct exec_request *wanted);
 /* The answers as JSON text; empty: there are none. */
 slice mcp_input_form_answers(struct api_request *request, const struct mcp_message *message);
-/* Adds the contents of a state to wanted. false: out of memory. */
+/* Adds the contents of a state to wanted. Returns false if out of memory. */
 bool mcp_input_form_restore(struct api_request *request, struct mcp_message *message, slice filled,
                             struct exec_request *wanted) MUST_CHECK;
 

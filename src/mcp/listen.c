@@ -372,8 +372,8 @@ static enum op_result start_listening(struct api_request *request, struct listen
 
 /* ---- the filter ---- */
 
-/* Adds the names of a list. A name that cannot be a flow's id is skipped. false: it is not a
- * list of strings, or has too many names. */
+/* Adds the names of a list. A name that cannot be a flow's id is skipped. Returns false if it is
+ * not a list of strings or has too many names. */
 static bool read_topics(struct listening *listening, const struct json *names, slice prefix)
 {
     if (names && (names->type != JSON_ARRAY || names->count > MCP_TOPICS_MAX - listening->count))

@@ -22,8 +22,8 @@ struct mcp_listeners {
     struct list all;
 };
 void mcp_listeners_init(struct mcp_listeners *listeners);
-/* Call it when the tools or the connections of an account may have changed; NULL: of all
- * accounts. */
+/* Call it when the tools or the connections of an account (if it is NULL, of all accounts) may have
+ * changed. */
 void mcp_listeners_tools_changed(struct mcp_listeners *listeners, const struct uuid *account_id);
 /* Call it after the server has begun to drain: open subscriptions end immediately. */
 void mcp_listeners_wake(struct mcp_listeners *listeners);

@@ -253,8 +253,8 @@ static bool put_fault(struct reading *r, enum mcp_code code, const char *fmt, ..
 
 /* ---- the headers ---- */
 
-/* The single field of that name, decoded if it is =?base64?...?=. SLICE_NONE: it is absent,
- * repeated or malformed. */
+/* Returns the single field of that name, decoded if it is =?base64?...?=, or SLICE_NONE if it is
+ * absent, repeated or malformed. */
 static slice header_value(struct reading *r, const char *name)
 {
     slice value = header_of(r, name);
@@ -360,7 +360,7 @@ static const struct {
     {"tasks/update", "taskId"}, {"tasks/cancel", "taskId"},
 };
 
-/* NULL: there is no token, or the client does not accept a stream. */
+/* Returns NULL if there is no token or the client does not accept a stream. */
 static const struct json *progress_token(const struct reading *r)
 {
     const struct json *token = JSON_GET(r->message->meta, "progressToken");

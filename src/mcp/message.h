@@ -110,7 +110,7 @@ void mcp_form_open(struct json_writer *w, slice key, slice message);
  * except the ASCII characters in `kept`. */
 void mcp_put_visible(struct json_writer *w, const char *name, slice text, slice kept);
 /* Text from outside for a line of a list: json_excerpt, in which invisible characters become
- * \uXXXX, too. SLICE_NONE: out of memory. */
+ * \uXXXX, too. Returns SLICE_NONE if out of memory. */
 slice mcp_excerpt(slice text, struct arena *arena);
 /* Begins a line with the name of the value that the caller writes next. */
 void mcp_form_put_name(struct buf *form, slice name);

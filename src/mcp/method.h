@@ -48,10 +48,10 @@ void mcp_tool_result_put(struct json_writer *w, struct api_request *request, str
 enum op_result mcp_run(struct api_request *request, struct exec_request *wanted);
 /* Ends such an execution: answers with its outcome. */
 api_step mcp_run_reply;
-/* The idempotency key in _meta, for clients that may not add an argument to the model's;
- * SLICE_NONE: none. */
+/* Returns the idempotency key in _meta, for clients that may not add an argument to the model's, or
+ * SLICE_NONE if there is none. */
 slice mcp_meta_key(const struct mcp_message *message);
-/* The fault if the call's own key differs from the key in _meta; SLICE_NONE: none. */
+/* Returns a sentence if the call's own key differs from the key in _meta, otherwise SLICE_NONE. */
 slice mcp_meta_key_fault(const struct mcp_message *message, slice key);
 /* Sets the defaults of a tool's execution, such as the limit that makes its output fit into a
  * result. */
@@ -64,8 +64,8 @@ bool mcp_view_read(struct api_request *request, const struct json *arguments, bo
 extern const struct api_endpoint mcp_run_action;
 
 #ifdef SLUICE_TEST_BUILD
-/* Answers from the conformance suite's table (tests/e2e/mcp_conformance/fixture.c). false: the
- * table has no such call. */
+/* Answers from the conformance suite's table (tests/e2e/mcp_conformance/fixture.c). Returns false
+ * if the table has no such call. */
 bool mcp_fixture_answer(struct api_request *request, const struct mcp_message *message,
                         enum op_result *result);
 /* Writes the capabilities that the table adds. */

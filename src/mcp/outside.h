@@ -14,11 +14,11 @@ struct mcp_outside {
     slice pointers; /* an array of the JSON pointers of that data; SLICE_NONE: there is none */
 };
 
-/* Divides the JSON text of an endpoint's reply, an object. The parts are in the arena. false: out
- * of memory. */
+/* Divides the JSON text of an endpoint's reply, an object. The parts are in the arena. Returns
+ * false if out of memory. */
 bool mcp_outside_find(slice json_text, struct arena *arena, struct mcp_outside *found) MUST_CHECK;
-/* The text for a model: `own`, then `outside` between two lines with a new random id, which the
- * data cannot contain. SLICE_NONE: out of memory. */
+/* Returns the text for a model: `own`, then `outside` between two lines with a new random id, which
+ * the data cannot contain. Returns SLICE_NONE if out of memory. */
 slice mcp_outside_text(const struct mcp_outside *found, struct arena *arena);
 /* The object for a program: json_text, with the pointers as its first member, `outside`.
  * SLICE_NONE: out of memory. */

@@ -111,8 +111,8 @@ static enum op_result reply_resource(struct api_request *request, unsigned statu
 
 static const struct api_envelope resource = {.reply = reply_resource};
 
-/* Parses "pointer=%2Fa&offset=3" into the members of an object. false: malformed, or out of
- * memory. */
+/* Parses "pointer=%2Fa&offset=3" into the members of an object. Returns false if it is malformed,
+ * or if out of memory. */
 static bool read_query(struct arena *arena, slice query, struct json *arguments)
 {
     while (query.len > 0) {

@@ -51,8 +51,8 @@ void mcp_run_prepare(struct api_request *request, const struct mcp_message *mess
         wanted->idempotency_key = mcp_meta_key(message);
 }
 
-/* The members that a result begins with: whether it is the result of an earlier call, and the
- * connection that is used if the app has several. SLICE_NONE: there are none. */
+/* Returns the members that a result begins with, if any: whether it is the result of an earlier
+ * call, and the connection that is used if the app has several. */
 static slice result_members(const struct exec_outcome *outcome, struct arena *arena)
 {
     struct json_writer w;

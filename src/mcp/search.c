@@ -57,7 +57,7 @@ static bool is_listed(struct lookup *lookup, const struct found *wanted, size_t 
     return false;
 }
 
-/* A result of an earlier query is not listed again. false: out of memory. */
+/* Adds a result, unless it was found for an earlier query. Returns false if out of memory. */
 static bool add_found(struct lookup *lookup, struct found found, size_t rank)
 {
     size_t at;
@@ -80,7 +80,7 @@ static bool add_found(struct lookup *lookup, struct found found, size_t rank)
     return true;
 }
 
-/* Templates that have nearly all words of the query. false: out of memory. */
+/* Adds templates that have nearly all words of the query. Returns false if out of memory. */
 static bool find_templates(struct api_request *request, struct lookup *lookup, size_t query,
                            const struct flow_template **list, size_t *count)
 {
@@ -264,7 +264,7 @@ static void put_lines(struct buf *out, const struct lookup *lookup)
     }
 }
 
-/* Says what to try if no result fits; SLICE_NONE: one does. */
+/* Says what to try if no result fits. Returns SLICE_NONE if one does. */
 static slice advice_of(const struct lookup *lookup)
 {
     bool is_empty = false, has_high = false;

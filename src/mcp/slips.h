@@ -16,8 +16,8 @@ const struct json *mcp_mend_arguments(struct api_request *request, struct mcp_me
 /* Returns the input as mended by schema_mend. */
 const struct json *mcp_mend_input(struct api_request *request, struct mcp_message *message,
                                   const struct schema *schema, const struct json *input);
-/* The result's member "coerced" (the pointers of the mended values), followed by a comma.
- * SLICE_NONE: nothing was mended, or out of memory. */
+/* Returns the result's member "coerced" (the pointers of the mended values), followed by a comma,
+ * or SLICE_NONE if nothing was mended or out of memory. */
 slice mcp_slips_member(struct api_request *request, const struct mcp_message *message);
 
 #endif

@@ -29,17 +29,17 @@ struct mcp_state {
     slice filled;     /* JSON text of an object; empty: none */
 };
 
-/* wanted: as it is before a state changes it. action: its action. false: the call is too large,
- * or out of memory. */
+/* Computes the digest of a call. wanted: as it is before a state changes it. action: its action.
+ * Returns false if the call is too large, or if out of memory. */
 bool mcp_state_digest(const struct exec_request *wanted, const struct catalog_action *action,
                       uint8_t digest[32]) MUST_CHECK;
 /* Like mcp_state_digest, for the start of a flow. */
 bool mcp_state_digest_start(const struct flow_request *in, const struct flow_template *tmpl,
                             uint8_t digest[32]) MUST_CHECK;
-/* Text for requestState, valid for MCP_STATE_MS from now. SLICE_NONE: out of memory, or too much
- * input. */
+/* Returns text for requestState that is valid for MCP_STATE_MS from now, or SLICE_NONE if out of
+ * memory or the input is too large. */
 slice mcp_state_seal(struct api_request *request, const struct mcp_state *state);
-/* false: the state is forged, altered, expired, or belongs to another account or key.
+/* Returns false if the state is forged, altered or expired, or belongs to another account or key.
  * state->filled is in the request's arena. */
 bool mcp_state_open(struct api_request *request, slice text, struct mcp_state *state) MUST_CHECK;
 

@@ -11,7 +11,8 @@
 void mcp_stream_begin(struct api_request *request);
 /* The caller writes params, an open object, with note->w. */
 void mcp_notification_begin(struct mcp_result *note, const char *method);
-/* Completes and sends the notification. false: the client has disconnected, or out of memory. */
+/* Completes and sends the notification. Returns false if the client has disconnected, or if out of
+ * memory. */
 bool mcp_notification_send(struct api_request *request, struct mcp_result *note) MUST_CHECK;
 /* Notifies the client of progress if it asked for that and progress was made; this begins a
  * stream. total 0: unknown. text is for a person. */

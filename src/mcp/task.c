@@ -22,8 +22,8 @@ enum {
 
 /* ---- the form of an approval ---- */
 
-/* The step's document, one member per line. Values are JSON, in which no line break can start a
- * new line. SLICE_NONE: too much for a form. */
+/* The step's document, one member per line. Values are JSON, in which no line break can start a new
+ * line. Returns SLICE_NONE if it does not fit into a form. */
 static slice write_approval(const struct mcp_flow_facts *facts, struct arena *arena)
 {
     struct json_scan input;
@@ -210,8 +210,8 @@ static enum op_result acknowledge(struct api_request *request, unsigned status, 
 
 static const struct api_envelope acknowledged = {.reply = acknowledge};
 
-/* Reads the decision from an answer to a form, as the body of the endpoint. false: the answer is
- * malformed or does not decide (a form that was closed stays open). */
+/* Reads the decision from an answer to a form, as the body of the endpoint. Returns false if the
+ * answer is malformed or does not decide (a form that was closed stays open). */
 static bool read_answer(struct arena *arena, slice key, const struct json *answer,
                         struct json *body, bool *is_approved)
 {

@@ -374,8 +374,8 @@ static bool has_input(const struct tool *tool, slice name)
 }
 
 /* Returns the first argument that is not one of the tool's inputs and that the endpoint would
- * ignore; SLICE_NONE: none. The endpoint itself refuses a misspelt member that it knows, with
- * its right name. */
+ * ignore, or SLICE_NONE. The endpoint itself refuses a misspelt member that it knows, with its
+ * right name. */
 static slice unknown_argument(const struct tool *tool, const struct json *arguments)
 {
     const struct api_names *members = tool->endpoint->members;

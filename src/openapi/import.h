@@ -69,9 +69,9 @@ struct import_result {
 };
 
 /* Fills *result, which must be freed with openapi_import_free in any case. The manifest passes
- * `catalog lint`: input schemas have been compiled and examples validated. ERR_SYNTAX,
- * ERR_INVALID: the document or the overrides are wrong, see err; ERR_LIMIT; ERR_NOTFOUND: no
- * operation could be imported (see the lines); ERR_NOMEM. */
+ * `catalog lint`: input schemas have been compiled and examples validated. Returns ERR_SYNTAX or
+ * ERR_INVALID if the document or the overrides are wrong (err says how), ERR_NOTFOUND if no
+ * operation could be imported (the lines say why), ERR_LIMIT or ERR_NOMEM. */
 int openapi_import(const struct import_options *options, struct import_result *result,
                    struct err *err) MUST_CHECK;
 void openapi_import_free(struct import_result *result);

@@ -22,8 +22,9 @@ struct pg_migrate_events {
 /* Blocks, so it is called before the loop runs. Applies the missing migrations and also makes
  * today's partitions (a function of the schema does that). files: sorted by name, "NNNN_*.sql" with
  * numbers 1, 2, 3 ...; others (citus.sql) are skipped. *applied (may be NULL) gets the number of
- * migrations applied. ERR_REFUSED: the database has migrations that this binary does not know, or
- * the encoding is not UTF8; ERR_INVALID: a broken file list; ERR_IO: the database's own message. */
+ * migrations applied. Returns ERR_REFUSED if the database has migrations that this binary does not
+ * know or its encoding is not UTF8, ERR_INVALID if the list of files is broken, ERR_IO with the
+ * database's own message. */
 int pg_migrate(const char *conninfo, const struct embed_file *files, size_t file_count,
                const struct pg_migrate_events *events, unsigned *applied,
                struct err *err) MUST_CHECK;

@@ -19,8 +19,9 @@ struct schema_regex_info {
     bool has_backreference;
 };
 
-/* out may be NULL: then the syntax is only checked, without any allocation. ERR_SYNTAX names the
- * byte offset; ERR_LIMIT: groups nested too deep, or a repeat over 65535. */
+/* Translates the pattern. If out is NULL, the syntax is only checked, without any allocation.
+ * Returns ERR_SYNTAX (err names the byte offset), or ERR_LIMIT if groups are nested too deep or a
+ * repeat is over 65535. */
 int schema_regex_translate(slice pattern, struct buf *out, struct schema_regex_info *info,
                            struct err *err) MUST_CHECK;
 

@@ -44,7 +44,7 @@ int store_account_get_sync(struct pg_sync *sync, struct arena *arena, struct uui
                            struct account *account, struct err *err) MUST_CHECK;
 
 /* The account's data for the frame of every dashboard page. Counts end at ACCOUNT_BRIEF_MAX; at
- * most ACCOUNT_BRIEF_CONNECTIONS of the account's connections are read. ERR_NOTFOUND: the
+ * most ACCOUNT_BRIEF_CONNECTIONS of the account's connections are read. Returns ERR_NOTFOUND if the
  * account no longer exists. */
 enum { ACCOUNT_BRIEF_MAX = 100, ACCOUNT_BRIEF_CONNECTIONS = 1000 };
 struct account_brief {

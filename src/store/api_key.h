@@ -51,9 +51,9 @@ const char *scope_name(enum api_key_scope scope);
  * them; 0: none left. */
 uint32_t scopes_next(uint32_t *set);
 
-/* session_hash: the hash of the dashboard session that the key opened; NULL: the key itself is
- * used. Result: ERR_NOTFOUND if there is no such key. Revoked and expired keys are returned: the
- * caller checks. */
+/* session_hash: the hash of the dashboard session that the key opened, or NULL if the key itself is
+ * used. The result is ERR_NOTFOUND if there is no such key. Revoked and expired keys are returned:
+ * the caller checks. */
 void store_api_key_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const uint8_t hash[API_KEY_HASH_LEN],
                         const uint8_t session_hash[SESSION_HASH_LEN]);
@@ -78,8 +78,9 @@ struct api_key_change {
     struct uuid replaces;   /* the key that this key replaces; nil: none */
     int64_t replaced_until; /* when the replaced key ends, unless it would have ended earlier */
 };
-/* Reads all members but revoked_at and last_used_at. ERR_INVALID: there is a key with that id or
- * hash, or no such account; store_hit_result: the key to replace is revoked or does not exist. */
+/* Reads all members but revoked_at and last_used_at. The result is ERR_INVALID if there is a key
+ * with that id or hash, or no such account. store_hit_result says whether the key to replace exists
+ * and is not revoked. */
 void store_api_key_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct api_key_change *change);
 /* Takes effect now, unless it is revoked already. store_hit_result. Replayable. */

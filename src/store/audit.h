@@ -74,8 +74,8 @@ struct uuid audit_actor_key(slice actor);
 void store_audit_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct audit_event *event);
 
-/* The account's events, newest first. kind: "key.created", or "key" for all kinds that begin
- * with it; actor: "key:<id>", or "key" for all keys; SLICE_NONE: all. next: as in
+/* The account's events, newest first. kind: "key.created", or "key" for all kinds that begin with
+ * it; actor: "key:<id>", or "key" for all keys; SLICE_NONE for all. next: as in
  * store_execution_list_result. */
 void store_audit_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, const struct store_page *page, slice kind,

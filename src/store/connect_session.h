@@ -58,8 +58,8 @@ void store_connect_session_take(struct pg_pool *pool, struct pg_query *query, st
                                 const struct connect_session_change *change);
 STORE_ROW_RESULT(store_connect_session_result, connect_session)
 /* Reads a link by its id, without its secrets: integration_id, expires_at, taken_at, and made_id
- * once the connection is stored. ERR_NOTFOUND: there is no such link, or it ended more than a day
- * ago. */
+ * once the connection is stored. The result is ERR_NOTFOUND if there is no such link, or if it
+ * ended more than a day ago. */
 void store_connect_session_state(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                  struct uuid account_id, struct uuid id);
 /* Counts the links of a key that may still connect an app: store_count_result. */

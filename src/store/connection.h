@@ -145,8 +145,8 @@ struct connection_change {
     int64_t id;
     struct audit_by by;
 };
-/* The former default of the same integration is cleared. ERR_INVALID: another connection became
- * the default at the same moment, so retry. */
+/* The former default of the same integration is cleared. The result is ERR_INVALID if another
+ * connection became the default at the same moment; retry then. */
 void store_connection_default_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                   const struct connection_change *change);
 /* label: at most CONNECTION_LABEL_MAX characters (else ERR_INVALID). */

@@ -114,8 +114,8 @@ int store_flow_start_result(const struct pg_query *query) MUST_CHECK;
 
 /*
  * Moves a flow from the state that was loaded or written last to `next`, and inserts the row of the
- * attempt that has ended with it (NULL: none, only an intent). Nothing is done unless account, id,
- * rev = next->rev - 1, owner and status running still match. next->status:
+ * attempt that has ended with it (NULL if there is only an intent). Nothing is done unless account,
+ * id, rev = next->rev - 1, owner and status running still match. next->status:
  *   running    the next step's intent, or its next attempt; next->owner stays
  *   waiting    parks; waiting_input is the document that the step shows (JSON text)
  *   completed, failed
@@ -187,7 +187,7 @@ STORE_ROW_RESULT(store_flow_take_result, flow)
 /* Cancels a flow in any state; a flow that is already cancelled does not change. The result is that
  * of store_flow_take_result, with the row as it is now. *was_owned_by gets the previous owner (nil:
  * none). *was_cancelled is set if the flow was cancelled before this statement, possibly by an
- * earlier attempt of the statement. ERR_NOTFOUND: the account has no such flow. */
+ * earlier attempt of the statement. The result is ERR_NOTFOUND if the account has no such flow. */
 void store_flow_cancel(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        struct uuid account_id, struct uuid id, struct uuid op_token, int64_t now);
 int store_flow_cancel_result(const struct pg_query *query, struct flow *flow,

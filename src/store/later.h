@@ -65,10 +65,10 @@ void store_laters_init(struct store_laters *laters, struct loop *loop, struct pg
 void store_laters_cancel(struct store_laters *laters);
 /* For when the owner is freed: cancels the statements under way without any callback. */
 void store_laters_deinit(struct store_laters *laters);
-/* Returns a struct of the class, zeroed except for its first member. The caller fills in the
- * struct before the turn ends: the statement is sent when the op runs. Data it points to may be
- * in the op's arena, which has text_bytes more for that. parent: as for op_start. NULL: the
- * limit is reached, or out of memory. */
+/* Returns a struct of the class, zeroed except for its first member. The caller fills in the struct
+ * before the turn ends: the statement is sent when the op runs. Data it points to may be in the
+ * op's arena, which has text_bytes more for that. parent: as for op_start. Returns NULL if the
+ * limit is reached, or if out of memory. */
 void *store_later(struct store_laters *laters, const struct store_later_class *class,
                   struct op *parent, size_t text_bytes);
 

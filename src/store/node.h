@@ -29,7 +29,8 @@ void store_node_leave(struct pg_pool *pool, struct pg_query *query, struct op *o
 struct node_dead {
     slice ids, left;
 };
-/* The argument of store_claim_recover and store_flow_orphans. ERR_NOTFOUND: no dead node. */
+/* Finds the argument of store_claim_recover and store_flow_orphans. The result is ERR_NOTFOUND if
+ * no node is dead. */
 void store_node_dead(struct pg_pool *pool, struct pg_query *query, struct op *op);
 STORE_ROW_RESULT(store_node_dead_result, node_dead)
 

@@ -60,7 +60,7 @@ struct oauth_begun {
     int64_t created_at, expires_at;
 };
 
-/* store_done_result. ERR_INVALID: there is no such account. */
+/* The result is store_done_result, or ERR_INVALID if there is no such account. */
 void store_oauth_begun_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                               const struct oauth_begun *begun);
 /* Takes the authorization: only the first request with the session that began it gets it. Not

@@ -18,7 +18,7 @@ int store_partitions_make_sync(struct pg_sync *sync, struct arena *arena,
                                struct err *err) MUST_CHECK;
 /* Drops at most one partition whose rows are all older than keep_days, or audit_days for audit
  * events (both at least 1). store_count_result: the number dropped (0 or 1); call again until 0.
- * ERR_TIMEOUT: the lock was not free, so try later. */
+ * The result is ERR_TIMEOUT if the lock was not free; try later. */
 void store_partitions_drop(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            unsigned keep_days, unsigned audit_days);
 

@@ -49,14 +49,14 @@ void store_tally_add(struct pg_pool *pool, struct pg_query *query, struct op *op
                      const struct tally_row *row);
 
 /* The range of a chart of the last hour, day, week or 30 days: its start and steps, the last of
- * which has not ended. The previous range has the same length and begins at before_at or, as
- * older rows have longer slots, up to before_s later; 0: not stored. false: `hours` is not 1,
- * 24, 168 or 720. */
+ * which has not ended. The previous range has the same length and begins at before_at or, as older
+ * rows have longer slots, up to before_s later; 0 if none is stored. */
 struct tally_range {
     int64_t since, step_s;
     size_t steps;
     int64_t before_at, before_s;
 };
+/* Returns false if `hours` is not 1, 24, 168 or 720. */
 bool tally_range_of(uint64_t hours, int64_t now, struct tally_range *range);
 
 /* A single row, or the sum of several rows; the members that are set are common to these rows. */

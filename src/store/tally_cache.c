@@ -181,7 +181,8 @@ static void keep(const struct tally_reading *reading, const struct tally_sum *li
                                  bytes};
 }
 
-/* Sums the rows before open_at or, with is_open, those from it on; NULL: out of memory. */
+/* Sums the rows before open_at or, with is_open, those from it on. Returns NULL if out of
+ * memory. */
 static struct tally_sum *sums_of_rows(struct tally_reading *reading, struct arena *arena,
                                       const struct tally_group *found, size_t found_count,
                                       bool is_open, size_t room, size_t *count)

@@ -19,7 +19,7 @@ enum {
 };
 
 struct tally_cache;
-/* NULL: out of memory. */
+/* Returns NULL if out of memory. */
 struct tally_cache *tally_cache_new(void) MUST_CHECK;
 /* No reading may be under way. Accepts NULL. */
 void tally_cache_free(struct tally_cache *cache);
@@ -41,8 +41,8 @@ struct tally_reading {
 /* Starts the query, which holds the op. now: the wall clock. */
 void tally_cache_read(struct tally_cache *cache, struct pg_pool *pool,
                       struct tally_reading *reading, struct op *op, int64_t now);
-/* Call once the op is awake. true: there are many rows, and another query holds the op; call
- * again when it is done. */
+/* Call once the op is awake. Returns true if there are many rows: another query holds the op then;
+ * call again when it is done. */
 bool tally_cache_continue(struct tally_reading *reading) MUST_CHECK;
 /* All sums of the range, sorted, at most TALLY_SUMS_MAX, in the op's arena. *before: the calls
  * of the equally long previous range, up to the same point in it as now; an estimate if rows

@@ -25,9 +25,9 @@ struct tally_sum {
     slice last;                      /* TALLY_BY_ERROR: tally_last_read */
 };
 
-/* The sums of these groups, by key; texts are those of the groups. The list is in the arena,
- * preceded by space for `room` more; NULL: out of memory. Rows of a node with a fast clock count
- * in the last step. */
+/* Returns the sums of these groups, by key; texts are those of the groups. The list is in the
+ * arena, preceded by space for `room` more. Returns NULL if out of memory. Rows of a node with a
+ * fast clock count in the last step. */
 struct tally_sum *tally_sums_of(struct arena *arena, const struct tally_range *range,
                                 const struct tally_group *const *groups, size_t count, size_t room,
                                 size_t *sum_count) MUST_CHECK;

@@ -47,8 +47,8 @@ struct vault_binding {
 /* Appends the sealed form. ERR_LIMIT if plain is over VAULT_PLAIN_MAX, ERR_NOMEM. */
 int vault_seal(const struct vault_ring *ring, const struct vault_binding *binding, slice plain,
                struct buf *out) MUST_CHECK;
-/* ERR_NOTFOUND: no such key in the ring (err names the id); ERR_CRYPTO: it does not open here;
- * ERR_SYNTAX: not a sealed form; ERR_NOMEM. */
+/* Opens a sealed form. Returns ERR_NOTFOUND if the ring does not have its key (err names the id),
+ * ERR_CRYPTO if it does not open with it, ERR_SYNTAX if it is not a sealed form, or ERR_NOMEM. */
 int vault_open(const struct vault_ring *ring, const struct vault_binding *binding, slice key_id,
                slice sealed, struct secret **plain, struct err *err) MUST_CHECK;
 
