@@ -411,7 +411,7 @@ static void begin(struct machine *m, const struct way *way, struct exec_proof *p
     m->run.exec.idempotency_key = way->is_recorded_by_caller ? SLICE_NONE : SLICE("k");
     m->run.exec.is_recorded_by_caller = way->is_recorded_by_caller;
     m->run.exec.is_in_doubt = way->is_in_doubt;
-    m->run.exec.proof = proof;
+    m->run.exec.proof = way->is_recorded_by_caller ? proof : NULL;
     seam_run_start(&m->run);
 }
 
