@@ -207,8 +207,8 @@ static enum op_result choose_link_connection(struct api_request *request, struct
 
 /* ---- storing ---- */
 
-/* If the client has disconnected, the link is made nevertheless: nobody gets its URL, and it
- * expires. */
+/* If the client has disconnected, the link is made nevertheless: no answer contains the URL, and
+ * the link expires. */
 static enum op_result reply_link(struct api_request *request)
 {
     const struct linking *linking = request->state;

@@ -72,8 +72,8 @@ static void take_success(struct exec *exec)
     struct exec_pages *pages = &exec->pages;
     struct arena *arena = &exec->op.arena;
     const struct json *page = NULL;
-    /* A page is counted before it is joined: even if it cannot be joined, it was read and its bytes
-     * are in memory. */
+    /* A page is counted before it is joined, because a page that cannot be joined was read, too,
+     * and its bytes are in memory. */
     pages->read++;
     pages->bytes += exec->out.output_json.len;
     pages->is_ended = exec->out.page_next.type == JSON_NULL || pages->read >= pages_max(exec);

@@ -1,6 +1,6 @@
 /*
  * A person's decision about a flow (approval, rejection, resume or cancel): its audit event, the
- * limit of its note, and who decided, as read from the approval's attempt.
+ * limit of its note, and the decider, as read from the approval's attempt.
  */
 #include "flow/flow.h"
 #include "store/audit.h"
