@@ -32,7 +32,7 @@ static bool is_flag(const struct json *value)
 
 const struct api_names api_execution_members = {
     .own = {"integration_id", "action_id", "input", "confirm", "idempotency_key", "dry_run",
-            "max_output_bytes", "max_pages", "select"},
+            "shows", "max_output_bytes", "max_pages", "select"},
     .other = {{"confirmed", "confirm"},
               {"arguments", "input"},
               {"connectionId", ONLY_TOOLS},
@@ -43,6 +43,7 @@ const struct api_names api_execution_members = {
 const struct api_names api_execution_query = {
     .other = {{"dry_run", "the member dry_run of the body"},
               {"idempotency_key", "the member idempotency_key of the body"},
+              {"shows", "the member shows of the body"},
               {"confirm", "the member confirm of the body"},
               {"max_output_bytes", "the member max_output_bytes of the body"},
               {"max_pages", "the member max_pages of the body"},
@@ -68,6 +69,7 @@ slice api_execution_read(struct api_request *request, const struct api_names *na
                          const struct json *body, struct exec_request *wanted)
 {
     const struct json *confirm = JSON_GET(body, "confirm"), *dry_run = JSON_GET(body, "dry_run");
+    const struct json *shows = JSON_GET(body, "shows");
     const struct json *input = JSON_GET(body, "input"), *key = JSON_GET(body, "idempotency_key");
     int64_t output_bytes_max, pages_max;
     slice integration_id = json_get_str(body, SLICE("integration_id"));
@@ -85,6 +87,10 @@ slice api_execution_read(struct api_request *request, const struct api_names *na
     if (!is_flag(dry_run))
         return api_sentence(request, "dry_run must be true or false, got %s",
                             json_type_name(dry_run));
+    if (!is_flag(shows))
+        return api_sentence(request, "shows must be true or false, got %s", json_type_name(shows));
+    if (json_get_bool(body, SLICE("shows"), false) && !json_get_bool(body, SLICE("dry_run"), false))
+        return SLICE("shows is only for a dry run: dry_run must be true, too");
     if (key && key->type != JSON_STRING && key->type != JSON_NULL)
         return api_sentence(request, "idempotency_key must be a string, got %s",
                             json_type_name(key));
@@ -110,6 +116,7 @@ slice api_execution_read(struct api_request *request, const struct api_names *na
         .input = input,
         .is_confirmed = json_get_bool(body, SLICE("confirm"), false),
         .is_dry_run = json_get_bool(body, SLICE("dry_run"), false),
+        .wants_shows = json_get_bool(body, SLICE("shows"), false),
         .idempotency_key = json_str(key),
         .output_bytes_max = (uint64_t)output_bytes_max,
         .select = json_str(select),

@@ -49,6 +49,7 @@ static const struct api_names members = {
     .other = {{"confirm", "confirmed"},
               {"input", "arguments"},
               {"dry_run", "the query parameter dry_run"},
+              {"shows", "the query parameter shows"},
               {"max_output_bytes", "the query parameter max_output_bytes"},
               {"max_pages", "the query parameter max_pages"},
               {"select", "the query parameter select"},
@@ -287,7 +288,7 @@ static enum op_result begin_execute(struct api_request *request)
     slice key, key_fault = api_key_header(request, &key);
     int64_t connection_id;
     uint64_t output_bytes_max, pages_max;
-    bool is_dry_run;
+    bool is_dry_run, wants_shows;
     struct tool *tool = ARENA_NEW(&request->serve.op.arena, struct tool);
     if (!tool)
         return api_reply_no_memory(request);
@@ -300,9 +301,12 @@ static enum op_result begin_execute(struct api_request *request)
     if (key_fault.ptr)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(key_fault));
     if (!api_query_bool(request, "dry_run", &is_dry_run) ||
+        !api_query_bool(request, "shows", &wants_shows) ||
         !api_query_positive(request, "max_output_bytes", 0, INT64_MAX, &output_bytes_max) ||
         !api_query_positive(request, "max_pages", 0, CATALOG_PAGES_MAX, &pages_max))
         return OP_DONE;
+    if (wants_shows && !is_dry_run)
+        return api_reply_error(request, 400, "shows is only for a dry run: add dry_run=true");
     const struct catalog_action *action =
         catalog_find_tool(*request->api->config.catalog, request->serve.match.params[0]);
     slice fault = action && json_given(request->body, SLICE("arguments"))
@@ -327,6 +331,7 @@ static enum op_result begin_execute(struct api_request *request)
         .confirm_name = "confirmed",
         .is_confirmed = json_get_bool(request->body, SLICE("confirmed"), false),
         .is_dry_run = is_dry_run,
+        .wants_shows = wants_shows,
         .idempotency_key = key,
         .output_bytes_max = output_bytes_max,
         .select = select,
@@ -346,11 +351,11 @@ static enum op_result begin_execute(struct api_request *request)
 const struct api_endpoint api_tools_execute = {
     .scope = SCOPE_EXECUTE,
     .body = API_BODY_FILES,
-    .query =
-        &(const struct api_names){.own = {"max_output_bytes", "max_pages", "dry_run", "select"},
-                                  .other = {{"idempotency_key", "the header Idempotency-Key"},
-                                            {"connection_id", "the member connectionId"},
-                                            {"confirmed", "the member confirmed"}}},
+    .query = &(const struct api_names){.own = {"max_output_bytes", "max_pages", "dry_run", "shows",
+                                               "select"},
+                                       .other = {{"idempotency_key", "the header Idempotency-Key"},
+                                                 {"connection_id", "the member connectionId"},
+                                                 {"confirmed", "the member confirmed"}}},
     .members = &members,
     .begin = begin_execute,
 };

@@ -39,6 +39,7 @@ enum {
     CATALOG_REQUIRED_MAX = 16,        /* members that the action's own reply always has */
     CATALOG_REQUESTS_MAX = 3,         /* per action, in order */
     CATALOG_HOSTS_MAX = 8,            /* hosts that a URL from a reply may name */
+    CATALOG_SHOWS_MAX = 3,            /* ids of one action that are shown in words */
     CATALOG_DEADLINE_MS_MAX = 600000, /* per action */
     CATALOG_PROBLEMS_MAX = 200,       /* per report; further problems are only counted */
 };
@@ -245,6 +246,15 @@ struct catalog_then {
     bool is_idempotent; /* the request may be repeated automatically after a lost reply */
 };
 
+/* What an id in a write's input means, in words for the person who is asked: the text is made
+ * from the output of a read of the same app, or from the input alone. */
+struct catalog_show {
+    slice member;               /* names in the input, with dots between them; absent: no text */
+    slice action_id;            /* the read; empty: none */
+    struct catalog_pairs input; /* of the read */
+    const struct expr_template *text;
+};
+
 /* The user of a connection: read from the reply to `request`, to the test request, or from the
  * claims of the ID token that came with the access token. */
 struct catalog_identity {
@@ -284,8 +294,9 @@ struct catalog_action {
      * support one. The member is in the JSON body, with dots for nesting: "variables.input.id". */
     slice idempotency_header, idempotency_member;
     struct catalog_pairs recipients; /* the recipients of a call (recipient.h) */
-    /* why the provider removed the operation; empty if it still exists */
-    slice gone;
+    struct catalog_show *shows;      /* what ids in the input mean */
+    unsigned show_count;             /* at most CATALOG_SHOWS_MAX */
+    slice gone; /* why the provider removed the operation; empty if it still exists */
     const struct json *scopes, *tags, *examples, *preconditions; /* arrays or NULL */
     const struct json *input_schema, *output_schema;             /* output_schema may be NULL */
     const struct schema *schema;

@@ -573,6 +573,61 @@ static void check_view(struct lint *lint, const struct catalog_action *action)
                        "needs an output_schema with properties: its names cannot be checked");
 }
 
+/* The read must run as it is: with no confirmation, and with an input that fits its schema. */
+static void check_show_read(struct lint *lint, const struct catalog_integration *app,
+                            const struct catalog_show *show)
+{
+    const struct catalog_action *read = NULL;
+    for (size_t i = 0; i < app->action_count; i++)
+        if (slice_eq(app->actions[i].action_id, show->action_id))
+            read = &app->actions[i];
+    if (!read || read->level != LEVEL_READ || read->requires_confirmation) {
+        reader_error(&lint->reader, lint->member,
+                     "\"%.*s\" is not a read of this app that runs without a confirmation",
+                     SLICE_ARG(show->action_id));
+        return;
+    }
+    const struct json *required = JSON_GET(read->input_schema, "required");
+    for (uint32_t i = 0; json_is(required, JSON_ARRAY) && i < required->count; i++) {
+        bool is_given = false;
+        for (size_t j = 0; j < show->input.count; j++)
+            is_given |= slice_eq(show->input.items[j].name, json_str(&required->as.items[i]));
+        if (!is_given)
+            reader_error(&lint->reader, lint->member, "\"input\" lacks \"%.*s\" of %.*s",
+                         SLICE_ARG(json_str(&required->as.items[i])), SLICE_ARG(show->action_id));
+    }
+    for (size_t i = 0; i < show->input.count; i++)
+        if (schema_lacks(read->input_schema, show->input.items[i].name))
+            reader_error(&lint->reader, lint->member, "%.*s takes no \"%.*s\"",
+                         SLICE_ARG(show->action_id), SLICE_ARG(show->input.items[i].name));
+}
+
+static void check_shows(struct lint *lint, const struct catalog_action *action)
+{
+    if (action->level == LEVEL_READ)
+        reader_error(&lint->reader, "shows", "is for an action that writes");
+    for (unsigned i = 0; i < action->show_count; i++) {
+        const struct catalog_show *show = &action->shows[i];
+        slice path = show->member, name = slice_split(&path, '.');
+        lint->member = pointer_of(lint, "shows/%.*s", SLICE_ARG(show->member));
+        if (schema_lacks(action->input_schema, name))
+            reader_error(&lint->reader, lint->member, "input_schema has no property \"%.*s\"",
+                         SLICE_ARG(name));
+        if (expr_template_is_constant(show->text))
+            reader_error(&lint->reader, lint->member, "\"text\" must have a ${...}");
+        lint->roots = ROOT_INPUT;
+        for (size_t j = 0; j < show->input.count; j++)
+            expr_template_each_expr(show->input.items[j].value, on_expr, lint);
+        if (show->action_id.len > 0) {
+            check_show_read(lint, action->integration, show);
+            lint->roots |= ROOT_OUTPUT;
+        } else if (show->input.count > 0) {
+            reader_error(&lint->reader, lint->member, "\"input\" is for an \"action\"");
+        }
+        expr_template_each_expr(show->text, on_expr, lint);
+    }
+}
+
 static void check_action(struct lint *lint, const struct catalog_action *action)
 {
     const struct catalog_request *request = &action->request;
@@ -603,6 +658,8 @@ static void check_action(struct lint *lint, const struct catalog_action *action)
         check_undo(lint, action);
     if (action->recipients.count > 0)
         check_recipients(lint, action);
+    if (action->show_count > 0)
+        check_shows(lint, action);
     check_schemas(lint, action);
     check_examples(lint, action);
     check_preconditions(lint, action->preconditions);

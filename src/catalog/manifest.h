@@ -31,6 +31,8 @@ void manifest_read_pages(struct reader *parent, struct catalog_action *action);
 void manifest_read_request(struct reader *parent, struct catalog_request *request, bool is_later);
 /* manifest_then.c: reads the requests after the action's first. */
 void manifest_read_then(struct reader *parent, struct catalog_action *action);
+/* manifest_shows.c: reads `shows` of an action. */
+void manifest_read_shows(struct reader *parent, struct catalog_action *action);
 /* Reads `met` and `checked` of an action. */
 void manifest_read_proof(struct reader *parent, struct catalog_action *action);
 /* Reports faults in the `base_url` of an integration or a request. */

@@ -44,7 +44,7 @@ static bool is_repeat_safe(const struct exec *exec)
 static bool is_ours(const struct exec *exec)
 {
     const struct node *node = exec->service->config.node;
-    if (!exec->in.is_recorded_by_caller && !exec_is_claimed(exec))
+    if (!exec->in.proof && !exec_is_claimed(exec))
         return true;
     struct uuid owner = exec_is_claimed(exec) ? exec->key.claim.owner : exec->in.proof->owner;
     return node_may_write(node) && uuid_eq(node_id(node), owner);
@@ -53,7 +53,7 @@ static bool is_ours(const struct exec *exec)
 /* The difference is not negative: both times are from clock_boot_ns. */
 static bool is_proven(const struct exec *exec, uint64_t ms_max)
 {
-    if (!exec->in.is_recorded_by_caller)
+    if (!exec->in.proof)
         return true;
     return clock_boot_ns() - exec->in.proof->sent_boot_ns < ms_max * 1000000;
 }
@@ -111,8 +111,7 @@ enum op_result exec_step_call(struct op *op)
     struct exec *exec = exec_of(op);
     ASSERT(exec->attempt.request.url.len > 0 && !exec->in.is_dry_run);
     /* a write is sent only with a durable intent */
-    ASSERT(exec->in.is_recorded_by_caller || exec->action->level == LEVEL_READ ||
-           exec_is_claimed(exec));
+    ASSERT(exec->in.proof || exec->action->level == LEVEL_READ || exec_is_claimed(exec));
     const struct catalog_limits *limits = &exec->integration->limits;
     uint64_t now = loop_now_ns(op->loop);
     uint64_t left_ms = exec->deadline_ns > now ? (exec->deadline_ns - now) / 1000000 : 0;

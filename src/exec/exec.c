@@ -37,10 +37,14 @@ static const struct op_step steps[EXEC_STEPS] = {
      * again in REBUILD_REQUEST with a renewed token */
     STEP(CHECK_INPUT, check_input, TO(ANSWER)),
     STEP(FIND_CONNECTION, find_connection, 0),
-    STEP(CHECK_CONNECTION, check_connection, TO(ENTER_LIMITS) | TO(ANSWER)),
+    STEP(CHECK_CONNECTION, check_connection, TO(SHOW) | TO(ENTER_LIMITS) | TO(ANSWER)),
     STEP(RENEW_TOKEN, renew_token, 0),
     STEP(RELOAD_CONNECTION, reload_connection, TO(ENTER_LIMITS) | TO(NEXT)),
-    STEP(REBUILD_REQUEST, rebuild_request, TO(CALL) | TO(NEXT) | TO(ANSWER)),
+    STEP(REBUILD_REQUEST, rebuild_request,
+         TO(SHOW) | TO(ENTER_LIMITS) | TO(CALL) | TO(NEXT) | TO(ANSWER)),
+    /* a dry run that a person will read: what its ids mean, from reads of the same connection */
+    STEP(SHOW, show, 0),
+    STEP(TAKE_TEXTS, take_texts, TO(ANSWER)),
     /* limits, circuit and the intent: the claim comes last, because a wait for the limits may be
      * refused and a refusal must leave no row. CLAIM jumps over PROVE: the row that proves a flow's
      * step was written a moment ago */
@@ -251,6 +255,7 @@ static void on_cancel(struct op *op)
     exec_summary_read_cancel(&exec->key.summary_read);
     budget_wait_stop(&exec->attempt.memory);
     connect_renew_cancel(&exec->connection.renewal);
+    exec_shows_cancel(exec);
     limits_leave(&exec->gate.slot, false);
 }
 

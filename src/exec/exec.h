@@ -117,6 +117,7 @@ struct exec_request {
      * SLICE_NONE: is_confirmed decides. */
     slice refusal_hint;
     bool is_dry_run;       /* does everything but the call: summary_json is the request */
+    bool wants_shows;      /* for a dry run: reads what the ids in the input mean (shows.c) */
     slice idempotency_key; /* SLICE_NONE: none; else 1 to 255 printable characters */
     /* For writes without an idempotency key: the API key, if its client may automatically repeat a
      * call whose reply it did not get (lost.c). Nil: a repeated call runs again. */
@@ -143,7 +144,8 @@ struct exec_request {
     /* The caller's own rows are the intent and the record, as for a step of a flow: no key is
      * loaded and nothing is claimed, stored, audited or rendered; the only result is out. */
     bool is_recorded_by_caller;
-    /* With is_recorded_by_caller: nothing is sent without this proof, which the caller updates. */
+    /* With is_recorded_by_caller: nothing is sent without this proof, which the caller updates. If
+     * it is NULL, only reads are sent, without a proof. */
     struct exec_proof *proof;
     /* An earlier run of the same call may have had an effect, and nothing has settled this
      * since: a refusal of this run does not mean that nothing was done. */

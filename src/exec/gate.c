@@ -464,6 +464,12 @@ enum op_result exec_end_dry_run(struct exec *exec)
     return OP_STOP;
 }
 
+enum op_result exec_dry_run(struct exec *exec)
+{
+    bool has_shows = exec->in.wants_shows && exec->action->show_count > 0;
+    return has_shows ? op_jump(&exec->op, EXEC_STEP_SHOW) : exec_end_dry_run(exec);
+}
+
 /* The API defines the order: a missing connection is reported before a missing scope, and both
  * before an operation that no longer exists. The request is built last, with the credential that
  * was found. */
@@ -494,5 +500,5 @@ enum op_result exec_step_check_connection(struct op *op)
         return exec_check_token(exec);
     if (exec_build_request(exec) == OP_STOP)
         return OP_STOP;
-    return exec->in.is_dry_run ? exec_end_dry_run(exec) : exec_check_token(exec);
+    return exec->in.is_dry_run ? exec_dry_run(exec) : exec_check_token(exec);
 }

@@ -152,6 +152,7 @@ struct exec {
     struct exec_connection connection;
     struct exec_gate gate;
     struct exec_attempt attempt;
+    struct exec_shows *shows;      /* belongs to shows.c; NULL: none */
     struct call_progress progress; /* only if the action has several requests (sequence.c) */
     struct exec_pages pages;
     struct exec_record record;
@@ -171,6 +172,8 @@ enum exec_step {
     EXEC_STEP_RENEW_TOKEN,
     EXEC_STEP_RELOAD_CONNECTION,
     EXEC_STEP_REBUILD_REQUEST,
+    EXEC_STEP_SHOW,
+    EXEC_STEP_TAKE_TEXTS,
     EXEC_STEP_ENTER_LIMITS,
     EXEC_STEP_ADMIT,
     EXEC_STEP_CLAIM,
@@ -200,6 +203,8 @@ op_step_fn exec_step_find_action, exec_step_take_files, exec_step_load_key, exec
     exec_step_check_reply, exec_step_next, exec_step_record, exec_step_check_record,
     exec_step_mark_connection, exec_step_notify_connection, exec_step_fit_output, exec_step_answer;
 
+op_step_fn exec_step_show, exec_step_take_texts;
+
 /* answer.c: which part of the output the caller gets. */
 struct call_fit exec_wanted_fit(const struct exec *exec);
 /* Sets the outcome to a reason other than success. message and hint are constant or in the op's
@@ -222,6 +227,7 @@ const struct json *exec_input(const struct exec *exec);
 /* gate.c: uses the connection with that id. Returns OP_NEXT, or OP_STOP with the outcome set. */
 enum op_result exec_use_connection(struct exec *exec, int64_t id);
 enum op_result exec_build_request(struct exec *exec);
+enum op_result exec_dry_run(struct exec *exec);
 enum op_result exec_end_dry_run(struct exec *exec);
 /* renew.c: the manifest's auth with which its connection was made. */
 const struct catalog_auth *exec_auth(const struct exec *exec);
@@ -300,7 +306,11 @@ void exec_settle(struct exec *exec);
  * array; may be NULL). Returns an ERR_* if a request cannot be made from this input; err is then a
  * sentence about it. */
 int exec_preview(struct exec *exec, struct json *later, struct err *err) MUST_CHECK;
-/* dry_run.c: {dry_run, request}, in the op's arena; SLICE_NONE: out of memory. */
+/* shows.c: returns {member: text}, or SLICE_NONE if there is none. The second function ends the
+ * reads, for the op's on_cancel. */
+slice exec_shows_json(const struct exec *exec);
+void exec_shows_cancel(struct exec *exec);
+/* dry_run.c: returns {dry_run, request, shows}, in the op's arena; SLICE_NONE if out of memory. */
 slice exec_render_dry_run(struct exec *exec);
 /* trace.c. These are called, in this order, when the run begins, when the current call is about to
  * start (which may add headers), when its reply was read, and when the run has ended. All are

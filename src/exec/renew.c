@@ -177,6 +177,6 @@ enum op_result exec_step_rebuild_request(struct op *op)
         exec_build_request(exec) == OP_STOP)
         return op_jump(op, EXEC_STEP_NEXT);
     if (exec->in.is_dry_run)
-        return exec_end_dry_run(exec);
-    return out->attempts > 0 ? op_jump(op, EXEC_STEP_CALL) : OP_NEXT;
+        return exec_dry_run(exec);
+    return op_jump(op, out->attempts > 0 ? EXEC_STEP_CALL : EXEC_STEP_ENTER_LIMITS);
 }

@@ -92,6 +92,23 @@ void mcp_confirm_put_input(struct buf *form, const struct json *input)
     }
 }
 
+/* What the ids mean follows the exact input, as far as it fits: a line of the input cannot look
+ * like its heading. */
+static void put_shows(struct buf *form, slice text, struct arena *arena)
+{
+    static const char heading[] = "\n\nFrom the app, about this input (not sent):";
+    const struct json *shows = json_parse(arena, text, &json_limits_provider, NULL);
+    struct buf lines;
+    if (!json_is(shows, JSON_OBJECT))
+        return;
+    buf_init(&lines, MCP_FORM_BYTES_MAX);
+    buf_append_cstr(&lines, heading);
+    mcp_confirm_put_input(&lines, shows);
+    if (buf_is_ok(&lines) && form->len + lines.len <= MCP_FORM_BYTES_MAX)
+        buf_append(form, buf_slice(&lines));
+    buf_deinit(&lines);
+}
+
 /* Returns the text of the form: the action, its integration and connection, and every field in
  * full. SLICE_NONE: too long for a form. */
 static slice show_call(struct api_request *request, const struct mcp_asking *asking)
@@ -99,7 +116,8 @@ static slice show_call(struct api_request *request, const struct mcp_asking *ask
     const struct exec_outcome *out = exec_outcome_of(request->state);
     const struct json *input = asking->input;
     struct arena *arena = &request->serve.op.arena;
-    slice sent = json_scan_get(exec_summary_of(request->state), SLICE("request"), arena);
+    slice dry_run = exec_summary_of(request->state);
+    slice sent = json_scan_get(dry_run, SLICE("request"), arena);
     struct buf form;
     buf_init(&form, MCP_FORM_BYTES_MAX);
     encode_visible(&form, asking->title, SLICE_NONE);
@@ -112,6 +130,7 @@ static slice show_call(struct api_request *request, const struct mcp_asking *ask
     buf_append_char(&form, ' ');
     buf_append(&form, json_scan_str(json_scan_get(sent, SLICE("url"), arena), arena));
     mcp_confirm_put_input(&form, input);
+    put_shows(&form, json_scan_get(dry_run, SLICE("shows"), arena), arena);
     return arena_take(arena, &form);
 }
 
@@ -170,7 +189,7 @@ enum op_result mcp_confirm_ask(struct api_request *request, const struct exec_re
     /* a copy: a reload may drop the action */
     asking->title = arena_dup(&request->serve.op.arena, action->title);
     message->asking = asking;
-    dry.is_dry_run = true;
+    dry.is_dry_run = dry.wants_shows = true;
     dry.is_confirmed = false;
     request->state = exec_start(request->api->config.exec, &dry, &request->serve.op);
     return request->state ? api_execution_wait(request, finish_ask) : api_reply_no_memory(request);

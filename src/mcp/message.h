@@ -54,8 +54,10 @@ struct mcp_message {
     bool is_agreed;              /* the person at the client agreed to this call */
     const struct json *filled;   /* from input_form.c: the input that a person gave; NULL: none */
     struct mcp_asking *asking;   /* from confirm.c */
-    slice blocked;               /* from connect.c: the result if there is no link */
-    slice kept;                  /* from connect.c: the state for the link */
+    struct exec_request *unconfirmed; /* from run.c: the call whose ids are being read */
+    slice shows;                      /* from run.c: what its ids mean, JSON; or SLICE_NONE */
+    slice blocked;                    /* from connect.c: the result if there is no link */
+    slice kept;                       /* from connect.c: the state for the link */
 };
 
 /* Why a message is refused, with 400. data: as for mcp_reply_error. */

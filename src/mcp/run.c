@@ -3,6 +3,7 @@
  * in POST /api/executions, truncated for a model.
  */
 #include "exec/exec.h"
+#include "json/scan.h"
 #include "mcp/confirm.h"
 #include "mcp/connect.h"
 #include "mcp/input_form.h"
@@ -69,6 +70,15 @@ static slice result_members(const struct exec_outcome *outcome, struct arena *ar
     return arena_take(arena, &text);
 }
 
+/* What the ids of a blocked write mean. */
+static slice shows_member(const struct mcp_message *message, const struct exec_outcome *outcome,
+                          struct arena *arena)
+{
+    bool is_asked = message->shows.len > 0 && outcome->reason == EXEC_CONFIRMATION_MISSING;
+    return is_asked ? arena_printf(arena, "\"shows\":%.*s,", SLICE_ARG(message->shows))
+                    : SLICE_NONE;
+}
+
 /* Answers like POST /api/executions; the request's envelope converts it to the result. */
 enum op_result mcp_run_reply(struct api_request *request)
 {
@@ -76,12 +86,48 @@ enum op_result mcp_run_reply(struct api_request *request)
     if (mcp_connect_is_wanted(request, message))
         return mcp_connect_ask(request, message);
     struct arena *arena = &request->serve.op.arena;
-    slice members = result_members(exec_outcome_of(request->state), arena);
-    slice coerced = mcp_slips_member(request, message);
-    message->result_members =
-        coerced.ptr ? arena_printf(arena, "%.*s%.*s", SLICE_ARG(coerced), SLICE_ARG(members))
-                    : members;
+    const struct exec_outcome *outcome = exec_outcome_of(request->state);
+    slice members[] = {mcp_slips_member(request, message), result_members(outcome, arena),
+                       shows_member(message, outcome, arena)};
+    message->result_members = arena_printf(arena, "%.*s%.*s%.*s", SLICE_ARG(members[0]),
+                                           SLICE_ARG(members[1]), SLICE_ARG(members[2]));
     return api_execution_reply(request);
+}
+
+static enum op_result start_run(struct api_request *request, const struct exec_request *wanted)
+{
+    request->state = exec_start(request->api->config.exec, wanted, &request->serve.op);
+    return request->state ? api_execution_wait(request, mcp_run_reply)
+                          : api_reply_no_memory(request);
+}
+
+/* ---- what the ids of a write mean, for a client without forms ---- */
+
+static enum op_result finish_shows(struct api_request *request)
+{
+    struct mcp_message *message = request->outer;
+    struct arena *arena = &request->serve.op.arena;
+    slice dry_run = exec_summary_of(request->state);
+    if (dry_run.ptr) /* a call that cannot run has none, and is refused as it is */
+        message->shows = arena_dup(arena, json_scan_get(dry_run, SLICE("shows"), arena));
+    return start_run(request, message->unconfirmed);
+}
+
+/* The reply to an unconfirmed write is what a person is asked about. A dry run first reads what its
+ * ids mean; nothing of it is recorded. */
+static enum op_result ask_shows(struct api_request *request, const struct exec_request *wanted)
+{
+    struct mcp_message *message = request->outer;
+    struct exec_request dry = *wanted;
+    message->unconfirmed = ARENA_NEW(&request->serve.op.arena, struct exec_request);
+    if (!message->unconfirmed)
+        return api_reply_no_memory(request);
+    *message->unconfirmed = *wanted;
+    dry.is_dry_run = dry.wants_shows = dry.is_recorded_by_caller = true;
+    dry.idempotency_key = SLICE_NONE;
+    request->state = exec_start(request->api->config.exec, &dry, &request->serve.op);
+    return request->state ? api_execution_wait(request, finish_shows)
+                          : api_reply_no_memory(request);
 }
 
 /* A client cancels by closing the response. A run that a provider may have seen continues until
@@ -118,9 +164,9 @@ enum op_result mcp_run(struct api_request *request, struct exec_request *wanted)
         return mcp_confirm_ask(request, wanted);
     if (action && !message->is_agreed)
         wanted->refusal_hint = mcp_confirm_refusal(request, message, action->tool_name);
-    request->state = exec_start(request->api->config.exec, wanted, &request->serve.op);
-    return request->state ? api_execution_wait(request, mcp_run_reply)
-                          : api_reply_no_memory(request);
+    bool will_be_asked = action && action->show_count > 0 && action->requires_confirmation &&
+                         !wanted->is_confirmed && !wanted->is_dry_run && !wanted->refusal_hint.ptr;
+    return will_be_asked ? ask_shows(request, wanted) : start_run(request, wanted);
 }
 
 /* ---- a connection by its label ---- */
@@ -242,7 +288,8 @@ const struct api_endpoint mcp_run_action = {
     .members =
         &(const struct api_names){
             .own = {"integration_id", "action_id", "input", "confirm", "idempotency_key",
-                    "connection_id", "dry_run", "max_output_bytes", "max_pages", "view", "select"},
+                    "connection_id", "dry_run", "shows", "max_output_bytes", "max_pages", "view",
+                    "select"},
             .other = {{"confirmed", "confirm"},
                       {"arguments", "input"},
                       {"files", "the HTTP interface, which takes files"}},

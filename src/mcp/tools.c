@@ -21,7 +21,7 @@
 
 enum {
     TOOLS_MAX = 128, /* on one page: many clients do not request another page */
-    INPUTS_MAX = 11,
+    INPUTS_MAX = 12,
     APPS_PAGE = 100, /* the whole catalog, unless many apps were imported */
     RESULT_BYTES_MAX = 4 * MCP_OUTPUT_BYTES_MAX, /* includes the frame of an output */
 };
@@ -187,6 +187,7 @@ static const struct tool tools[] = {
                  "Calls with the same key and input run once and return the first result", false},
                 {"dry_run", "boolean", "Send nothing; return the request that would be sent",
                  false},
+                {"shows", "boolean", "With dry_run: read what the ids mean", false},
                 {"max_output_bytes", "integer", "A larger output is cut. Default: 32768", false},
                 {"max_pages", "integer", "List pages to read, 1 to 100", false},
                 {"select", "string", "JMESPath over the output", false},

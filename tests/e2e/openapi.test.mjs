@@ -142,6 +142,7 @@ test('executions', async () => {
   const done = await judge(200, await execute('gmail', 'list_labels', {}), ['/display']);
   await judge(200, await get(`/api/executions/${done.json.execution_id}`), ['/display']);
   await judge(200, await execute('gmail', 'send_message', write, { confirm: true, dry_run: true }), ['/request']);
+  await judge(200, await execute('gmail', 'trash_message', { id: '19a4b6c7d8e90001' }, { dry_run: true, shows: true }), ['/request', '/shows']);
   for (const replayed of [null, 'true']) {
     const once = await execute('gmail', 'send_message', write, { confirm: true, idempotency_key: 'contract-1' });
     assert.equal(once.headers.get('idempotent-replayed'), replayed);
@@ -242,6 +243,7 @@ test('lists', async () => {
 test('the tool endpoint', async () => {
   await judge(200, await tool('gmail_list_labels', {}), ['/meta', '/meta/provider', '/canonical', '/canonical/display']);
   await judge(200, await tool('gmail_send_message/execute?dry_run=true', { ...write, confirmed: true }), ['/request']);
+  await judge(200, await tool('gmail_trash_message/execute?dry_run=true&shows=true', { arguments: { id: '19a4b6c7d8e90001' } }), ['/request', '/shows']);
   await judge(200, await tool('gmail_list_labels/execute?max_pages=2', {}));
   const file = { name: 'a.txt', contentType: 'text/plain', data: Buffer.from('hello').toString('base64') };
   for (const replayed of [null, 'true']) {

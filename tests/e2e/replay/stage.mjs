@@ -110,7 +110,7 @@ export class Stage {
         headers: request.headers,
         body,
       };
-      const answer = this.answers.get(token)?.(seen) ?? { status: 404, body: '{"replay":"no case is under way"}' };
+      const answer = (await this.answers.get(token)?.(seen)) ?? { status: 404, body: '{"replay":"no case is under way"}' };
       reply.writeHead(answer.status, answer.headers ?? { 'content-type': 'application/json' });
       reply.end(answer.body);
     });

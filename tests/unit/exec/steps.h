@@ -38,14 +38,19 @@
     ACTION("two", "read",                                                                   \
            GET ",\"then\":[{\"request\":{\"method\":\"GET\",\"url\":\"${first.body.url}\"," \
                "\"hosts\":[\"files.example\"]},\"done\":false}]")
-static const char plain[] =
-    APP("plain", "{\"type\":\"none\"}", PLAIN_GET "," PLAIN_PUT "," PLAIN_SEND "," PLAIN_TWO);
+/* say: a write that shows what q means, from a read, and a second text that needs none. */
+#define SAY                                                                         \
+    ACTION("say", "write",                                                          \
+           "\"shows\":{\"q\":{\"action\":\"get\",\"input\":{\"q\":\"${input.q}\"}," \
+           "\"text\":\"${output.items[0]}\"},\"q.x\":{\"text\":\"${input.q}\"}}," POST)
+static const char plain[] = APP("plain", "{\"type\":\"none\"}",
+                                PLAIN_GET "," PLAIN_PUT "," PLAIN_SEND "," PLAIN_TWO "," SAY);
 
 /* Connections of this app have their own client. */
 static const char machine[] =
     APP("machine",
         "{\"type\":\"oauth2_client_credentials\",\"token_url\":\"https://app.example/token\"}",
-        ACTION("get", "read", GET));
+        ACTION("get", "read", GET) "," SAY);
 
 enum {
     CONNECTION = 7,

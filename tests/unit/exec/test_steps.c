@@ -758,6 +758,56 @@ static void a_dry_run_before_the_first_token(void **state)
     assert_true(b->run.out.is_dry_run);
 }
 
+/* ---- what ids mean ---- */
+
+static void want_shows(struct bench *b, const char *app)
+{
+    want(b, &b->run, app, "say", "{\"q\":\"a\"}");
+    b->run.exec.is_dry_run = b->run.exec.wants_shows = true;
+    seam_run_start(&b->run);
+}
+
+/* The read leaves no record. */
+static void a_dry_run_shows_what_its_ids_mean(void **state)
+{
+    struct bench *b = *state;
+    want_shows(b, "plain");
+    assert_true(slice_eq_cstr(call(b)->method, "GET"));
+    reply(b, 200, "{\"items\":[\" a\\nb\\u202e \"]}");
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+    assert_int_equal(b->store.executions.count, 0);
+}
+
+/* Without the right, no call is made; a failed call gives no text. */
+static void a_read_that_gives_no_text(void **state)
+{
+    struct bench *b = *state;
+    want(b, &b->run, "plain", "say", "{\"q\":\"a\"}");
+    b->run.exec.is_dry_run = b->run.exec.wants_shows = true;
+    b->run.exec.scopes = SCOPE_EXECUTE_WRITE;
+    seam_run_start(&b->run);
+    seam_settle(b->node.loop);
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+    want_shows(b, "plain");
+    (void)call(b);
+    reply(b, 404, "{}");
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+}
+
+static void a_dry_run_of_shows_before_the_first_token(void **state)
+{
+    struct bench *b = *state;
+    connect_as(b, "{\"client_id\":\"c\",\"client_secret\":\"s\"}", 0, true);
+    want_shows(b, "machine");
+    answer(b, "connection_choice");
+    (void)query(b, "connection_get");
+    connect_as(b, NEW, 3600, true);
+    seam_node_answer(&b->node, &b->store);
+    assert_true(slice_eq_cstr(call(b)->method, "GET"));
+    reply(b, 200, "{\"items\":[]}");
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+}
+
 /* The connection is looked up a second time, and nothing is left of the first look-up
  * (seam_close). */
 static void a_claim_lost_with_a_connection(void **state)
@@ -919,6 +969,9 @@ int main(void)
         STEPS_TEST(a_connection_that_was_lost_meanwhile),
         STEPS_TEST(a_connection_that_was_made_just_now),
         STEPS_TEST(a_dry_run_before_the_first_token),
+        STEPS_TEST(a_dry_run_shows_what_its_ids_mean),
+        STEPS_TEST(a_read_that_gives_no_text),
+        STEPS_TEST(a_dry_run_of_shows_before_the_first_token),
         STEPS_TEST(a_claim_lost_with_a_connection),
         cmocka_unit_test_setup_teardown(a_circuit_opens, set_up_circuits, tear_down),
         cmocka_unit_test_setup_teardown(a_large_reply_waits_for_memory, set_up_bounded, tear_down),

@@ -1,0 +1,166 @@
+/*
+ * What the ids in a write's input mean, in words, for a person who is asked about it
+ * (contrib/integrations/README.md "shows"): up to three reads, made side by side during the dry
+ * run, with its connection and the caller's rights. Each is an execution without a key or a record,
+ * so it passes the connection's limits and its origin's circuit. A read that is slow, fails or is
+ * not allowed gives no text. The texts are data from outside, and never part of what is sent.
+ */
+#include "base/encode.h"
+#include "exec/internal.h"
+
+enum {
+    READS_MS = 2000, /* for all of them */
+    OUTPUT_BYTES_MAX = 256 * 1024,
+    TEXT_BYTES_MAX = 300,
+};
+
+struct exec_shows {
+    struct exec *exec;
+    struct timer timer;
+    struct exec *reads[CATALOG_SHOWS_MAX]; /* NULL: this text needs none, or there is no text */
+    slice json;
+};
+
+/* NULL: the call does not have the member. */
+static const struct json *member_at(const struct json *input, slice path)
+{
+    while (input && path.len > 0)
+        input = json_get(input, slice_split(&path, '.'));
+    return input && input->type != JSON_NULL ? input : NULL;
+}
+
+static void on_due(struct timer *timer)
+{
+    exec_shows_cancel(CONTAINER_OF(timer, struct exec_shows, timer)->exec);
+}
+
+void exec_shows_cancel(struct exec *exec)
+{
+    if (!exec->shows)
+        return;
+    timer_stop(&exec->shows->timer);
+    for (size_t i = 0; i < CATALOG_SHOWS_MAX; i++)
+        if (exec->shows->reads[i])
+            exec_cancel(exec->shows->reads[i]);
+}
+
+slice exec_shows_json(const struct exec *exec)
+{
+    return exec->shows ? exec->shows->json : SLICE_NONE;
+}
+
+/* A copy: the templates belong to the catalog, which may be replaced before a cancelled read has
+ * ended. NULL: the input cannot be made. */
+static const struct json *make_input(struct exec *exec, const struct catalog_show *show,
+                                     const struct json *root)
+{
+    struct arena *arena = &exec->op.arena;
+    struct json input = json_object();
+    struct expr_budget budget;
+    expr_budget_init(&budget);
+    for (size_t i = 0; i < show->input.count; i++) {
+        const struct catalog_pair *pair = &show->input.items[i];
+        struct json value;
+        if (expr_template_eval(pair->value, root, EXPR_DROP_NULL_MEMBERS, &budget, arena, &value,
+                               NULL) != OK)
+            return NULL;
+        if (value.type != JSON_NULL)
+            json_object_set(arena, &input, pair->name, value);
+    }
+    return json_dup(arena, &input);
+}
+
+static struct exec *start_read(struct exec *exec, const struct catalog_show *show,
+                               const struct json *root)
+{
+    struct exec_request read = {
+        .account_id = exec->in.account_id,
+        .by = exec->in.by,
+        .scopes = exec->in.scopes,
+        .integration_id = exec->in.integration_id,
+        .action_id = arena_dup(&exec->op.arena, show->action_id),
+        .input = make_input(exec, show, root),
+        .connection_id = exec->connection.item ? exec->connection.item->id : 0,
+        .is_recorded_by_caller = true,
+        .timeout_ms = READS_MS,
+        .trace = exec->in.trace,
+    };
+    return read.input && read.action_id.ptr ? exec_start(exec->service, &read, &exec->op) : NULL;
+}
+
+enum op_result exec_step_show(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    const struct catalog_action *action = exec->action;
+    struct json root = json_object();
+    ASSERT(exec->in.is_dry_run && action->show_count <= CATALOG_SHOWS_MAX && !exec->shows);
+    exec->shows = ARENA_NEW(&op->arena, struct exec_shows);
+    if (!exec->shows)
+        return exec_end_dry_run(exec);
+    exec->shows->exec = exec;
+    timer_init(&exec->shows->timer, op->loop, on_due);
+    json_object_set(&op->arena, &root, SLICE("input"), *exec->in.input);
+    for (unsigned i = 0; i < action->show_count; i++) {
+        const struct catalog_show *show = &action->shows[i];
+        if (show->action_id.len > 0 && member_at(exec->in.input, show->member))
+            exec->shows->reads[i] = start_read(exec, show, &root);
+    }
+    if (op->holds == 0)
+        return OP_NEXT;
+    timer_start_in_ms(&exec->shows->timer, READS_MS);
+    op_keep_children(op);
+    return OP_WAIT;
+}
+
+/* The output of a read; NULL: there is none, or it is too large for a text. */
+static const struct json *read_output(const struct exec *read, struct arena *arena)
+{
+    const struct exec_outcome *out = read ? exec_outcome_of(read) : NULL;
+    if (!out || out->reason != EXEC_SUCCEEDED || out->output_json.len > OUTPUT_BYTES_MAX)
+        return NULL;
+    return json_parse(arena, out->output_json, &json_limits_provider, NULL);
+}
+
+/* One line without invisible characters. SLICE_NONE: the id says as much. */
+static slice make_text(const struct catalog_show *show, const struct json *root,
+                       struct arena *arena)
+{
+    struct expr_budget budget;
+    struct json value;
+    struct buf text;
+    expr_budget_init(&budget);
+    if (expr_template_eval(show->text, root, 0, &budget, arena, &value, NULL) != OK ||
+        value.type != JSON_STRING)
+        return SLICE_NONE;
+    slice whole = slice_trim(json_str(&value)), part = slice_first_utf8(whole, TEXT_BYTES_MAX);
+    if (whole.len == 0)
+        return SLICE_NONE;
+    buf_init(&text, 16 * TEXT_BYTES_MAX);
+    encode_visible(&text, part, SLICE_NONE);
+    buf_append_cstr(&text, part.len < whole.len ? "..." : "");
+    return arena_take(arena, &text);
+}
+
+enum op_result exec_step_take_texts(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    struct json shows = json_object();
+    timer_stop(&exec->shows->timer);
+    for (unsigned i = 0; i < exec->action->show_count; i++) {
+        const struct catalog_show *show = &exec->action->shows[i];
+        const struct json *output = read_output(exec->shows->reads[i], &op->arena);
+        struct json root = json_object();
+        if (!member_at(exec->in.input, show->member) || (show->action_id.len > 0 && !output))
+            continue;
+        json_object_set(&op->arena, &root, SLICE("input"), *exec->in.input);
+        if (output)
+            json_object_set(&op->arena, &root, SLICE("output"), *output);
+        slice text = make_text(show, &root, &op->arena);
+        if (text.ptr)
+            json_object_set(&op->arena, &shows, show->member, json_string(text));
+    }
+    if (shows.count > 0)
+        exec->shows->json =
+            json_text_of(&shows, &op->arena, CATALOG_SHOWS_MAX * 32 * TEXT_BYTES_MAX);
+    return exec_end_dry_run(exec);
+}
