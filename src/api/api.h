@@ -1,6 +1,6 @@
 /*
- * api: the JSON interface. One op per request (request.c), one file per endpoint group, all
- * envelopes and statuses in one table (envelope.c).
+ * api: the JSON interface. Each request is an op (request.c), each group of endpoints is in one
+ * file, and all envelopes and statuses are in one table (envelope.c).
  */
 #ifndef API_API_H
 #define API_API_H
@@ -33,17 +33,16 @@ struct api_config {
     struct catalog **catalog; /* the current snapshot */
     struct flow_service *flow;
     struct flow_template_set **templates; /* the current set */
-    uint64_t files_body_bytes_max;        /* limit for bodies with files; 0: the same as for
-                                           * other bodies */
-    /* proxies whose X-Forwarded-For is trusted; NULL: none. Must outlive the api */
+    uint64_t files_body_bytes_max;        /* limit of bodies with files; 0: that of other bodies */
+    /* proxies whose X-Forwarded-For is trusted, or NULL. Must outlive the api */
     const struct address_policy *trusted_proxies;
-    uint64_t account_rate_per_s; /* requests per account; 0: unlimited */
+    uint64_t account_rate_per_s; /* requests per second and account; 0: unlimited */
     uint64_t account_burst;
     struct leases *leases; /* shares of the account's rate (limit/lease.h); NULL: this process
                             * limits alone */
     unsigned schema_known; /* pg_schema_known(): for /readyz */
     struct connect_service *connect;
-    struct budget_queue *work; /* NULL: requests take any memory */
+    struct budget_queue *work; /* the memory of requests; NULL: unlimited */
     /* Endpoints of another room that depends on this one: the data of each is a struct
      * api_endpoint, and their routes need a key. They must outlive the api. */
     const struct http_route *routes;
@@ -61,16 +60,16 @@ struct api_config {
     struct tracer *tracer;               /* NULL: no traces */
 };
 
-/* Everything in config must outlive the api. NULL with err set on failure. */
+/* Everything in config must outlive the api. Returns NULL with err set on failure. */
 struct api *api_new(const struct api_config *config, struct err *err) MUST_CHECK;
 /* The beginning of links to the dashboard: "https://sluice.example.com". Copied. */
 void api_public_url_set(struct api *api, slice url);
 /* No request may be under way (asserted). */
 void api_free(struct api *api);
-/* Whether a path is an endpoint of the api, or below /api or /mcp, where the api answers all
- * 404s, too. */
+/* Whether the path belongs to the api: an endpoint, or any path below /api or /mcp, where the api
+ * also answers with 404. */
 bool api_has_path(const struct api *api, const struct http_exchange *exchange);
-/* After this call /metrics is answered only on this server. */
+/* After this call only this server answers /metrics. */
 void api_metrics_only_on(struct api *api, const struct http_server *server);
 /* For http_server_new, with the api as ctx. */
 extern const struct http_handler api_handler;

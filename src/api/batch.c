@@ -26,7 +26,7 @@ enum {
 
 struct item {
     struct exec *exec;
-    slice problem;         /* SLICE_NONE: exec was started */
+    slice problem;         /* why the item was refused; SLICE_NONE: exec was started */
     unsigned status;       /* HTTP status of the problem */
     int64_t retry_after_s; /* 0: not in the answer */
 };
@@ -34,8 +34,9 @@ struct item {
 struct batch {
     struct item *items;
     size_t count, summaries_len;
-    size_t replay_room; /* for large stored summaries: a summary that does not fit is not read */
-    const struct trace_context *trace; /* the parent span of its executions; or NULL */
+    /* bytes left for large stored summaries; a summary that does not fit is not read */
+    size_t replay_room;
+    const struct trace_context *trace; /* the parent span of the batch's executions, or NULL */
 };
 
 /* If the account's rate is limited, each item counts as a request; the first was counted with
@@ -55,7 +56,7 @@ static bool is_within_rate(struct api_request *request, struct item *item, bool 
     return false;
 }
 
-/* Whether the remaining items wait for the database's part of the account's rate. */
+/* Whether the remaining items have to wait for the database's answer about the account's rate. */
 static bool awaits_rate(struct api_request *request, size_t count)
 {
     struct account_rate *rate = request->api->serve.rate;
@@ -94,7 +95,7 @@ static void start_item(struct api_request *request, struct item *item, size_t in
 
 /* ---- the reply ---- */
 
-/* Written if the summary is too large for this reply: the data needed to fetch it. */
+/* If the summary is too large for this reply, writes the data needed to fetch it. */
 static void put_truncated(struct json_writer *w, const struct exec_outcome *out)
 {
     json_member_open(w, "summary", '{');
@@ -136,7 +137,7 @@ static void put_outcome(struct json_writer *w, struct batch *batch, const struct
         json_member_bool(w, "idempotent_replayed", true);
 }
 
-/* The whole batch was refused before any item ran. */
+/* Writes the answer of an item that was refused before it was started. */
 static void put_problem(struct json_writer *w, const struct item *item)
 {
     ASSERT(item->problem.ptr && item->status >= 400 && !item->exec);
@@ -161,8 +162,8 @@ static void put_results(struct json_writer *w, struct batch *batch)
     json_close(w, ']');
 }
 
-/* Reserved in advance: a buffer that grows would copy megabytes several times in one turn of the
- * loop. */
+/* The reply's size is reserved in advance: a growing buffer would copy megabytes several times in
+ * one turn of the loop. */
 static size_t reply_size(const struct batch *batch)
 {
     size_t size = 0;

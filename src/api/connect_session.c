@@ -23,7 +23,7 @@ enum { LINK_MS = 15 * 60 * 1000, REPLY_BYTES_MAX = 4 * 1024, LISTED_MAX = 20 };
 
 struct linking {
     const struct catalog_integration *app; /* valid until the first wait */
-    int64_t wanted_id;                     /* the named connection; 0: none */
+    int64_t wanted_id;                     /* the id of the connection that was named; 0: none */
     struct connect_session *session;       /* the session of in.link */
     slice url;
     struct connect_command command;
@@ -36,8 +36,8 @@ static bool is_loopback(const struct url *url)
            slice_eq_cstr(url->host, "127.0.0.1") || slice_eq_cstr(url->host, "::1");
 }
 
-/* Whether text is an https URL, or an http URL of this machine, that browsers do not parse
- * differently. */
+/* Whether text is an https URL, or an http URL of this machine, that browsers parse in the same
+ * way. */
 static bool is_return_url(slice text)
 {
     struct url url;
@@ -45,8 +45,8 @@ static bool is_return_url(slice text)
            url_parse(text, &url, NULL) == OK && (url.is_https || is_loopback(&url));
 }
 
-/* The token consists of the account's id, so that the row is found by its key, and 256 random bits;
- * the hash covers the whole token. */
+/* The token consists of the account's id, by which the row is found, and 256 random bits; the hash
+ * is that of the whole token. */
 static bool draw_link_token(struct api_request *request, struct linking *linking)
 {
     struct connect_session *session = linking->session;
@@ -63,8 +63,8 @@ static bool draw_link_token(struct api_request *request, struct linking *linking
     return linking->url.ptr != NULL;
 }
 
-/* The link is valid while the key is, so the key's hash is stored with it. The header is the one
- * that was checked when the request began. */
+/* The link is valid as long as the key, so the key's hash is stored with it. The header has been
+ * checked when the request began. */
 static bool hash_key(struct api_request *request, uint8_t hash[API_KEY_HASH_LEN])
 {
     slice header = http_request_header(request->serve.exchange, SLICE("Authorization"));
@@ -158,7 +158,8 @@ static enum op_result refuse_choice(struct api_request *request, const struct co
     return result;
 }
 
-/* A value that is unknown or not required does not count as different. */
+/* Whether a known value differs from a required one. A value that is unknown or not required does
+ * not differ. */
 static bool differs(slice wanted, slice known, bool is_email)
 {
     if (!wanted.ptr || !known.ptr)
@@ -166,9 +167,9 @@ static bool differs(slice wanted, slice known, bool is_email)
     return is_email ? !slice_eq_nocase(wanted, known) : !slice_eq(wanted, known);
 }
 
-/* Selects the named connection, else the default, else the only connection. OP_NEXT: one was
- * found, or there is none and the link makes the first. The rows are the named connection, which
- * may be of any app, or all candidates (begin_link). */
+/* Selects the named connection, else the default, else the only connection. Returns OP_NEXT if one
+ * was found, or if there is none and the link will make the first. The rows are the named
+ * connection, which may be of any app, or all candidates (begin_link). */
 static enum op_result choose_link_connection(struct api_request *request, struct linking *linking)
 {
     struct connect_session *session = linking->session;
@@ -206,8 +207,8 @@ static enum op_result choose_link_connection(struct api_request *request, struct
 
 /* ---- storing ---- */
 
-/* A link is made even if its client has disconnected: no answer contains its URL, and it
- * expires. */
+/* If the client has disconnected, the link is made nevertheless: no answer contains the URL, and
+ * the link expires. */
 static enum op_result reply_link(struct api_request *request)
 {
     const struct linking *linking = request->state;

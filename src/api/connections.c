@@ -9,7 +9,7 @@
 
 /* ---- the list ---- */
 
-enum { PAGE_MAX = 100 }; /* the limit for a client that sets none */
+enum { PAGE_MAX = 100 }; /* the page size if the client does not set one */
 enum { INTEGRATION, CURSOR };
 
 static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
@@ -56,7 +56,7 @@ static enum op_result begin_connection_list(struct api_request *request)
         return OP_DONE;
     page->integration_id = list.values[INTEGRATION];
     page->count_max =
-        list.limit + 1; /* one more than requested, which shows whether there is another page */
+        list.limit + 1; /* one row more than requested shows whether there is another page */
     if (!connect_cursor_read(list.values[CURSOR], page))
         return listing_refuse(request, &filters[CURSOR], list.values[CURSOR]);
     request->state = page;
@@ -123,13 +123,13 @@ const struct api_endpoint api_connections_get = {
 
 /* ---- changes ---- */
 
-/* A new label and a new default are two commands; the default comes last. After a change the
- * current row is returned, after a deletion none. */
+/* A new label and a new default are two commands; the default comes last. The current row is
+ * returned after a change, but not after a deletion. */
 struct changing {
     struct connect_command first, second; /* an op that has just ended cannot be started again */
     struct connect_command *command;
     struct connect_command_request in;
-    bool is_default_wanted; /* false once the command for it has begun */
+    bool is_default_wanted; /* cleared once its command has begun */
 };
 
 /* NULL: answered. */

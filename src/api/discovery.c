@@ -8,7 +8,7 @@
 enum {
     PAGE_SIZE_DEFAULT = 20,
     PAGE_SIZE_MAX = 100,
-    FOUND_ITEMS_DEFAULT = 20, /* items of a search without `limit` */
+    FOUND_ITEMS_DEFAULT = 20, /* number of items of a search without `limit` */
     FOUND_ITEMS_MAX = 100,
     LIST_BYTES_MAX = 16 * 1024 * 1024,
 };
@@ -49,7 +49,7 @@ static bool has_catalog(struct api_request *request)
     return api_reply_not_modified(request, slice_cstr((*request->api->config.catalog)->etag));
 }
 
-/* The `limit` of an intent or a search. */
+/* Reads the `limit` of an intent or a search. */
 static bool read_limit(struct api_request *request, size_t default_limit, size_t *limit)
 {
     uint64_t value;
@@ -97,8 +97,8 @@ static void put_integration_state(struct json_writer *w,
     json_close(w, '}');
 }
 
-/* The matches of the query, best first. Without a query: all documents, in their order. NULL:
- * out of memory. */
+/* Returns the matches of the query, best first; without a query, all integrations in their order.
+ * NULL if out of memory. */
 static const struct catalog_integration **order(struct arena *arena, const struct catalog *catalog,
                                                 const struct filter *filter, size_t *count)
 {
@@ -142,7 +142,7 @@ static void put_integrations(struct json_writer *w, const struct catalog *catalo
     json_member_i64(w, "total", (int64_t)total);
 }
 
-/* Uses the current catalog: it may have been replaced during the query, and the filter points
+/* The current catalog is used: it may have been replaced during the query, and the filter points
  * only into the request. */
 static enum op_result finish_integrations(struct api_request *request)
 {
@@ -191,7 +191,7 @@ const struct api_endpoint api_integrations_list = {
 
 /* ---- actions ---- */
 
-/* In the order of the manifest, or sorted by how well they match the intent. */
+/* Writes the actions in the order of the manifest, or sorted by how well they match the intent. */
 static void put_actions(struct json_writer *w, const struct catalog_integration *integration,
                         const struct catalog_hit *ranked, size_t count)
 {
@@ -249,7 +249,7 @@ static enum op_result begin_action(struct api_request *request)
         return reply_not_found(request, integration, integration_id, action_id);
     if (has_catalog(request))
         return OP_DONE;
-    /* a copy: a reload may drop the catalog before the reply is sent */
+    /* The text is copied, because a reload may drop the catalog before the reply is sent. */
     return api_reply(request, 200, arena_dup(&request->serve.op.arena, action->detail_json));
 }
 
@@ -291,7 +291,7 @@ static enum op_result finish_search(struct api_request *request)
     int status = store_connection_apps_result(&request->query, &apps, &app_count);
     if (status != OK)
         return api_reply_database(request, status);
-    /* among equal matches, connected apps come first; connected_only accepts no others */
+    /* Among equal matches, connected apps come first; connected_only allows no others. */
     state->search.connected = connect_connected_flags(arena, catalog, apps, app_count);
     if (state->connected_only)
         state->search.allowed = state->search.connected;

@@ -9,7 +9,7 @@
 
 struct api_verdict {
     unsigned http_status;
-    /* for the tool endpoint; type and code are NULL if there is no error code */
+    /* for the tool endpoint; type and code are NULL without an error code */
     unsigned tool_status;
     const char *error_type, *tool_code;
 };

@@ -38,8 +38,8 @@ const struct api_names api_execution_members = {
               {"connectionId", ONLY_TOOLS},
               {"files", ONLY_TOOLS}},
 };
-/* If these query parameters were ignored, an intended dry run would be a real run, and a key would
- * not prevent a repetition. */
+/* Query parameters with these names are refused, not ignored: otherwise an intended dry run would
+ * be a real run, and an idempotency key would have no effect. */
 const struct api_names api_execution_query = {
     .other = {{"dry_run", "the member dry_run of the body"},
               {"idempotency_key", "the member idempotency_key of the body"},
@@ -50,7 +50,7 @@ const struct api_names api_execution_query = {
               {"select", "the member select of the body"},
               {"connection_id", ONLY_TOOLS}}};
 
-/* Compiles the action, so this is done only if a name is unknown. */
+/* This compiles the action, so it is done only if a name is unknown. */
 static slice find_misplaced(struct api_request *request, const struct api_names *names,
                             const struct json *body, slice integration_id, slice action_id)
 {
@@ -135,13 +135,13 @@ enum op_result api_execution_reply(struct api_request *request)
         return OP_DONE;
     if (summary.len == 0)
         return api_reply_error(request, 500, "Internal error");
-    /* the summary is in the execution's memory, which a slow client may need after the op has
-     * ended */
+    /* The summary is in the execution's memory, which a slow client may still need after the op has
+     * ended. */
     return api_reply_from(request, api_verdict_of(out->reason)->http_status, summary,
                           exec_op_of(exec));
 }
 
-/* A run that a provider may have seen is recorded (exec/exec.h). */
+/* A run that may have reached a provider continues to its record (exec/exec.h). */
 static void gone_create(struct api_request *request)
 {
     exec_client_gone(request->state);
@@ -183,7 +183,8 @@ static enum op_result reply_unknown(struct api_request *request)
     return api_reply_error(request, 404, "Execution not found");
 }
 
-/* The requested part of the output: ?select= &pointer= &offset= &max_output_bytes= (call/fit.h). */
+/* A request for an execution, with the wanted part of the output: ?select= &pointer= &offset=
+ * &max_output_bytes= (call/fit.h). */
 struct get {
     struct call_fit wanted;
     bool wants_view;
@@ -213,7 +214,7 @@ static enum op_result reply_summary(struct api_request *request)
     return reply_fit(request, taken->status, taken->is_found, taken->summary);
 }
 
-/* The view of the action that has run, in the catalog as it is now. */
+/* Finds the view of the action that has run, in the present catalog. */
 static void find_view(struct api_request *request, struct get *get, const struct execution *row)
 {
     const struct catalog *catalog = *request->api->config.catalog;
@@ -231,7 +232,7 @@ static void find_view(struct api_request *request, struct get *get, const struct
         get->wanted.is_full = true;
 }
 
-/* The row has its summary, unless the summary is large: then it is read separately
+/* The row contains the summary, unless the summary is large; it is then read separately
  * (exec/summary_read.h). A select is evaluated there, too, on a pool thread. */
 static enum op_result on_row(struct api_request *request)
 {

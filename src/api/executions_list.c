@@ -1,14 +1,15 @@
 /*
  * GET /api/executions: executions, newest first; `integration_id`, `status` and `since` filter. An
- * item is the record without the provider's data: the output is in GET /api/executions/{id}, and
- * the display, too, unless `display` asks for it. `flow_calls` adds the calls of flows.
+ * item is the record without the provider's data. GET /api/executions/{id} has the output, and the
+ * display unless `display` requests it here. `flow_calls` adds the calls of flows.
  */
 #include "api/listing.h"
 #include "store/execution.h"
 
 enum { INTEGRATION, STATUS, SINCE, CURSOR };
 
-/* Reads what is to be added to the list. Returns false if the request was answered with 400. */
+/* Reads `display` and `flow_calls`, which add to the list. Returns false if the request was
+ * answered with 400. */
 static bool read_additions(struct api_request *request, bool *display, bool *flow_calls)
 {
     return api_query_bool(request, "display", display) &&
@@ -20,7 +21,7 @@ static void load_executions(struct api_request *request, struct serve_list *list
     struct execution_filter filter = {.integration_id = list->values[INTEGRATION],
                                       .status = list->values[STATUS]};
     bool is_valid = read_additions(request, &filter.with_summary, &filter.with_calls);
-    ASSERT(is_valid); /* begin_execution_list has read them */
+    ASSERT(is_valid); /* begin_execution_list has checked them */
     store_execution_list(request->api->config.pool, &request->query, &request->serve.op,
                          request->serve.grant.account_id, serve_list_scan(list), &filter);
 }
@@ -34,8 +35,9 @@ static int read_executions(struct api_request *request, void **items, size_t *co
     return status;
 }
 
-/* A failed execution's summary, or the error of a call of a flow. Neither has an output, so it is
- * short enough to parse. If that fails, the members stay null. */
+/* Writes the reason of a failure, from a failed execution's summary or the error of a flow's call.
+ * Neither has an output, so the text is short enough to parse. If parsing fails, the members are
+ * null. */
 static void put_failure(struct json_writer *w, const struct json *summary, bool is_call)
 {
     json_member_str(w, "error_code",
@@ -45,7 +47,8 @@ static void put_failure(struct json_writer *w, const struct json *summary, bool 
         json_member_str(w, "hint", json_get_str(summary, SLICE("hint")));
 }
 
-/* null if the previous version wrote the row, or another process has ended the execution. */
+/* Writes the caller, or null if the previous version wrote the row or another process has ended the
+ * execution. */
 static void put_caller(struct json_writer *w, const struct execution *execution)
 {
     json_key(w, "api_key");
@@ -64,7 +67,7 @@ static void put_caller(struct json_writer *w, const struct execution *execution)
         json_put_null(w);
 }
 
-/* Only large summaries were not loaded. */
+/* Writes the display, if the summary was loaded; large summaries are not. */
 static void put_display(struct json_writer *w, const struct json *summary)
 {
     const struct json *display = JSON_GET(summary, "display");

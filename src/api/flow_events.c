@@ -1,10 +1,10 @@
 /*
  * GET /api/flows/{id}/events: a stream of server-sent events (WHATWG HTML 9.2), with an event for
  * each noticed change of the flow: `id` is the revision, `data` the view. The first event is sent
- * immediately, unless Last-Event-ID has the same revision. The stream ends with the flow, with its
- * key (an event "error" says so), when the server drains, and after STREAM_MS_MAX. A client that
- * reconnects to an ended flow without new changes gets 204, after which it must not reconnect
- * (9.2.3 there).
+ * immediately, unless Last-Event-ID has the same revision. The stream ends when the flow has ended,
+ * when the key is revoked or expires (after an event "error"), when the server drains, and after
+ * STREAM_MS_MAX. A client that reconnects to an ended flow without new changes gets 204, after
+ * which it must not reconnect (9.2.3 there).
  *
  * Events may be skipped: changes while a client is slow, or two changes between loads, become one
  * event with the last view. The op has two states: a load is under way (`load`), or it sleeps.
@@ -17,7 +17,7 @@ enum { STREAM_MS_MAX = 15 * 60 * 1000 };
 
 struct stream_state {
     struct api_flow_wait wait;
-    int64_t sent_rev; /* the client's revision; 0: none */
+    int64_t sent_rev; /* the last revision that the client has; 0: none */
     bool has_begun;   /* status and headers are sent, so an error can only end the stream */
 };
 
@@ -64,7 +64,7 @@ static bool send_view(struct api_request *request, struct stream_state *state,
     struct buf text;
     buf_init(&text, FLOW_VIEW_BYTES_MAX + 1024);
     buf_printf(&text, "id: %lld\ndata: ", (long long)view->rev);
-    buf_append(&text, api_flow_wait_text(&state->wait, view)); /* JSON: no line break in it */
+    buf_append(&text, api_flow_wait_text(&state->wait, view)); /* JSON, without line breaks */
     buf_append(&text, SLICE("\n\n"));
     int rc = buf_is_ok(&text) ? http_reply_chunk(request->serve.exchange, buf_slice(&text))
                               : ERR_NOMEM;
@@ -73,7 +73,7 @@ static bool send_view(struct api_request *request, struct stream_state *state,
     return rc == OK;
 }
 
-/* A change that arrived while the last event was sent does not wait for a heartbeat. */
+/* If a change arrived while the last event was sent, it is sent without waiting for a heartbeat. */
 static enum op_result wait_for_change(struct api_request *request, struct stream_state *state)
 {
     state->wait.load = NULL;
@@ -106,7 +106,7 @@ static enum op_result check_update(struct api_request *request, struct stream_st
     if (!view)
         return start_stream_load(request, state);
     state->wait.is_notified = false;
-    bool is_newer = view->rev > state->wait.watch.rev; /* newer than the load under way */
+    bool is_newer = view->rev > state->wait.watch.rev; /* newer than the load that is under way */
     enum op_result result = is_newer ? send_or_wait(request, state, view)
                                      : wait_for_change(request, state);
     flow_view_unref(view);

@@ -32,7 +32,7 @@ slice api_flow_etag(struct api_request *request, int64_t rev)
 
 /* ---- templates ---- */
 
-/* All templates; a model gets only those that it may start. */
+/* Writes all templates; a model gets only those that it may start. */
 static void put_templates(struct api_request *request, struct json_writer *w)
 {
     const struct flow_template_set *set = *request->api->config.templates;
@@ -107,9 +107,8 @@ static enum op_result begin_command(struct api_request *request, const struct fl
     return api_wait(request, then);
 }
 
-/* Only the flow itself shows what was done, since the command's answer lacks the view. A repeated
- * start would make a second flow; a repeated decision does no harm and finds the result of the
- * first. */
+/* The command's answer has no view, so only the flow itself shows what was done. A repeated start
+ * would make a second flow; a repeated decision does no harm and finds the result of the first. */
 static enum op_result reply_read_flow(struct api_request *request,
                                       const struct flow_command *command)
 {
@@ -142,12 +141,13 @@ static enum op_result refuse_command(struct api_request *request,
     case FLOW_ANSWER_CONFLICT:
     case FLOW_ANSWER_KEY_GONE:
         return api_reply_error(request, 409, "%.*s", SLICE_ARG(command->message));
-    case FLOW_ANSWER_REPEATED: /* needs an id from the caller, which only a dashboard form sends */
+    /* only with an id from the caller, which only a form of the dashboard sends */
+    case FLOW_ANSWER_REPEATED:
     case FLOW_ANSWER_UNAVAILABLE:
         return command->message.ptr ? api_reply_later(request, command->message)
                                     : api_reply_database(request, ERR_BUSY);
     case FLOW_ANSWER_UNKNOWN:
-    case FLOW_ANSWER_DONE: /* the answer lacks the view if there was no memory for it */
+    case FLOW_ANSWER_DONE: /* the answer has no view if there was no memory for it */
         return reply_read_flow(request, command);
     }
     UNREACHABLE("every answer is above");
@@ -178,8 +178,8 @@ static bool read_body_text(struct api_request *request, const char *name, slice 
 
 /* ---- start ---- */
 
-/* Includes the template, so that a client that shows the flow needs no second request. A model
- * has the templates in its list of tools. */
+/* The answer includes the template, so that a client that shows the flow needs no second request. A
+ * model does not need it, since it has the templates in its list of tools. */
 static enum op_result finish_start(struct api_request *request)
 {
     const struct command *state = request->state;

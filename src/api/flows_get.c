@@ -66,8 +66,9 @@ bool api_flow_wait_load(struct api_request *request, struct api_flow_wait *wait)
 
 struct get {
     struct api_flow_wait wait;
-    struct flow_view *view; /* the newest known view: a reference */
-    /* revision of the first view: the request waits for a later one; 0: no view yet */
+    struct flow_view *view; /* a reference to the newest known view */
+    /* revision of the first view, after which the request waits for a later one; 0 before the first
+     * view */
     int64_t first_rev;
     enum { UNTIL_CHANGE, UNTIL_SETTLED, UNTIL_ENDED } until;
 };
@@ -96,8 +97,8 @@ static enum op_result wait_for_change(struct api_request *request, struct get *g
     return api_wait(request, finish_flow_get);
 }
 
-/* ?until=change (the default) waits for a change, settled until the flow no longer runs, ended
- * until it has ended. */
+/* ?until=change (the default) waits for a change, until=settled until the flow no longer runs,
+ * until=ended until it has ended. */
 static bool read_until(struct api_request *request, struct get *get)
 {
     slice until = api_query_text(request, "until");
@@ -128,7 +129,7 @@ static bool knows_enough(struct api_request *request, struct get *get)
     return true;
 }
 
-/* Whether the client asked for changes after this revision. */
+/* Whether the client already has this revision. */
 static bool is_known_revision(struct api_request *request, const struct get *get)
 {
     slice wanted = http_request_header(request->serve.exchange, SLICE("If-None-Match"));
@@ -138,7 +139,7 @@ static bool is_known_revision(struct api_request *request, const struct get *get
     return get->first_rev == 0 || get->first_rev == rev;
 }
 
-/* An ended flow never changes again. */
+/* Whether the client waits for this view. A flow that has ended never changes again. */
 static bool is_wanted(struct api_request *request, const struct get *get)
 {
     if (flow_view_has_ended(get->view))
@@ -154,8 +155,8 @@ static bool is_wanted(struct api_request *request, const struct get *get)
     return false;
 }
 
-/* Waits while there is time left, the server does not drain, and the view is not what the client
- * waits for. */
+/* Whether to wait: there is time left, the server is not draining, and the view is not the one that
+ * the client waits for. */
 static bool may_wait(struct api_request *request, const struct get *get)
 {
     return loop_now_ns(request->serve.op.loop) < get->wait.stream.until_ns &&
@@ -172,7 +173,8 @@ static enum op_result reply_view(struct api_request *request, struct get *get)
 }
 
 /* Takes the view of the notification, unless the loaded view is newer. Returns false if the
- * notification had none, because another process made the change; the view must then be loaded. */
+ * notification has no view, because another process made the change; the view must then be
+ * loaded. */
 static bool take_update(struct get *get)
 {
     struct flow_view *update = flow_watch_take_view(&get->wait.watch), *old = get->view;
@@ -244,7 +246,7 @@ static enum op_result begin_flow_get(struct api_request *request)
     request->state = get;
     request->on_gone = gone_get;
     if (wait_s > 0)
-        /* subscribes before the load, so that a change during the load is not missed */
+        /* Watching begins before the load, so that a change during the load is not missed. */
         api_flow_wait_begin(request, &get->wait, wait_s * 1000);
     return knows_enough(request, get) ? wait_for_change(request, get)
                                       : start_view_load(request, get);
@@ -258,8 +260,8 @@ const struct api_endpoint api_flows_get = {
 
 /* ---- GET /api/flows ---- */
 
-/* `pending` is a status of the API that no stored flow has: such a list is empty without a
- * query. fields=summary omits documents, and does not read them either. */
+/* `pending` is a status of the API that no stored flow has, so its list is empty without a query.
+ * With fields=summary documents are not even read. */
 enum { STATUS, TEMPLATE, FIELDS, STATUS_PENDING = FLOW_CANCELLED + 1 };
 
 static const struct serve_filter filters[SERVE_FILTERS_MAX] = {

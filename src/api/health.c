@@ -2,7 +2,7 @@
  * GET /healthz, /readyz and /metrics: for operators, without a key.
  *
  * /healthz does not use the database: a process must not be restarted because its database is down.
- * /readyz does, so that a load balancer sends requests elsewhere.
+ * /readyz does, so that a load balancer sends requests to another process.
  */
 #include "api/request.h"
 #include "base/metric.h"
@@ -48,8 +48,8 @@ static enum op_result begin_ready(struct api_request *request)
         return reply_not_ready(request, "this server is draining");
     if (!pg_pool_is_ready(pool)) /* the reason is logged, but not shown to anonymous clients */
         return reply_not_ready(request, "the database cannot be reached");
-    /* the pool's connections may be open although the database does not answer, so this sends a
-     * statement */
+    /* The pool's connections may be open although the database does not answer, so a statement is
+     * sent. */
     request->query.deadline_ns =
         loop_now_ns(request->serve.op.loop) + READY_TIMEOUT_MS * 1000000ULL;
     store_schema_version(pool, &request->query, &request->serve.op);
@@ -75,8 +75,8 @@ static struct metric process_cpu =
 static struct metric process_memory =
     METRIC_INIT("process_resident_memory_bytes", "Resident memory.", METRIC_GAUGE);
 
-/* Reads values that have another owner. A counter can only be increased, so the processor time
- * is added as a difference. */
+/* Reads values that other parts of the process own. A counter can only be increased, so the
+ * processor time is added as a difference. */
 static void take_readings(struct api_request *request)
 {
     const struct api_config *config = &request->api->config;
@@ -110,7 +110,7 @@ static enum op_result begin_metrics(struct api_request *request)
         return api_reply_error(request, 500, "Internal error");
     struct http_header type = {SLICE_INIT("Content-Type"),
                                SLICE_INIT("text/plain; version=0.0.4; charset=utf-8")};
-    request->serve.is_answered = true; /* sends what api_reply would, which only writes JSON */
+    request->serve.is_answered = true; /* as api_reply does, which only sends JSON */
     http_reply(request->serve.exchange, 200, &type, 1, body);
     return OP_DONE;
 }

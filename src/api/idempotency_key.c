@@ -6,7 +6,8 @@
 #include "api/request.h"
 #include "store/idempotency.h"
 
-/* Refuses C0, DEL and C1 (C2 80 to C2 9F). */
+/* Whether a key may contain the character: not the control characters C0, DEL and C1 (C2 80 to C2
+ * 9F). */
 static bool is_key_character(slice character)
 {
     unsigned char c = (unsigned char)character.ptr[0];
@@ -26,8 +27,9 @@ slice api_key_fault(slice key)
     return SLICE("idempotency_key must be 1 to 255 printable characters");
 }
 
-/* The unescaped text in the quotes. SLICE_NONE: not a quoted string, or no memory. Parameters
- * after it are ignored. Bytes beyond ASCII are accepted, as in an unquoted value. */
+/* Returns the unescaped text in the quotes; SLICE_NONE if it is not a quoted string, or if out of
+ * memory. Parameters after it are ignored. Bytes beyond ASCII are accepted, as in an unquoted
+ * value. */
 static slice unquote_key(struct api_request *request, slice value)
 {
     char *room = arena_alloc_text(&request->serve.op.arena, value.len);

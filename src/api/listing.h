@@ -3,8 +3,8 @@
  *
  *   {"<key>": [...], "next_cursor": "<id>" or null}
  *
- * `limit` is 20 by default and 100 at most; next_cursor goes into the next request's `cursor`;
- * null: there is nothing older. How a page is read is serve/list.h. Private to the api room.
+ * `limit` is 20 by default and at most 100. next_cursor is the `cursor` of the next request, or
+ * null if there are no older rows. serve/list.h reads the pages. Private to the api room.
  */
 #ifndef API_LISTING_H
 #define API_LISTING_H
@@ -17,7 +17,7 @@ enum { LISTING_DEFAULT = 20, LISTING_MAX = 100 };
 struct listing_kind {
     const struct serve_filter *filters;
     const char *key;
-    /* Starts the query for a scan of the list. */
+    /* Sends the query for one scan of the list. */
     void (*ask)(struct api_request *request, struct serve_list *list);
     /* Reads the result of the query: sets *items to an array in the op's arena, and *count and
      * *next as the store returns them. */
@@ -39,7 +39,7 @@ enum op_result listing_begin(struct api_request *request, const struct listing_k
  * request was answered with 400. */
 bool listing_read(struct api_request *request, struct serve_list *list,
                   const struct serve_filter *filters, size_t limit_default) MUST_CHECK;
-/* Answers with 400: the value of this argument is invalid. */
+/* Answers with 400, because the value of this argument is invalid. */
 enum op_result listing_refuse(struct api_request *request, const struct serve_filter *filter,
                               slice value);
 

@@ -1,5 +1,5 @@
 /*
- * Misspelt names; see names.h. The tables are short, so they are searched linearly.
+ * Finds misspelt names; see names.h. The tables are short, so they are searched linearly.
  */
 #include "api/names.h"
 
@@ -10,8 +10,8 @@ static bool is_joint(char c)
     return c == '-' || c == '_';
 }
 
-/* Whether names are equal except for case, hyphens and underscores. Compares in place, without a
- * copy: a body may have a million members, most of which differ in their first letter. */
+/* Whether names are equal except for case, hyphens and underscores. Nothing is copied for this: a
+ * body may have a million members, most of which differ in their first letter. */
 static bool is_near(slice name, const char *own)
 {
     const char *at = name.ptr, *end = at + name.len;

@@ -15,7 +15,7 @@ enum { API_NAMES_MAX = 12, API_NAMES_OTHER_MAX = 8 };
 
 /* One table for each endpoint, the same as in openapi.json (tests/unit/api/test_openapi.c). */
 struct api_names {
-    const char *own[API_NAMES_MAX]; /* up to the first NULL */
+    const char *own[API_NAMES_MAX]; /* the names, up to the first NULL */
     struct {
         const char *name, *use; /* "confirmed", "confirm" */
     } other[API_NAMES_OTHER_MAX];
@@ -25,8 +25,8 @@ struct api_names {
 };
 
 bool api_names_has(const struct api_names *names, slice name);
-/* The correct name to use instead of `name`; NULL if `name` is correct, or if no correction is
- * known. */
+/* Returns the correct name to use instead of `name`; NULL if `name` is correct, or if no correction
+ * is known. */
 const char *api_names_right(const struct api_names *names, slice name);
 
 #endif

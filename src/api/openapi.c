@@ -1,6 +1,6 @@
 /*
- * GET /openapi.json: the document of the whole API, openapi.json of this folder, compiled in.
- * tests/unit/api/test_openapi.c compares it with the table of routes, and
+ * GET /openapi.json: the document of the whole API, which is openapi.json in this folder and is
+ * compiled in. tests/unit/api/test_openapi.c compares it with the table of routes, and
  * tests/e2e/openapi.test.mjs with the server's replies.
  */
 #include "api/request.h"

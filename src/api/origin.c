@@ -1,15 +1,15 @@
 /*
- * Browser pages that call /mcp (WHATWG Fetch, "CORS protocol"): those of public-url's origin and of
- * the origins that an operator allows. A browser first sends a preflight without the key, so the
- * preflight is answered before the key is checked. A browser withholds every reply, even a refusal,
- * that does not contain the page's origin.
+ * Allows browser pages to call /mcp (WHATWG Fetch, "CORS protocol"): pages of public-url's origin,
+ * and of the origins that an operator allows. A browser first sends a preflight without the key, so
+ * the preflight is answered before the key is checked. A browser withholds every reply, even a
+ * refusal, that does not contain the page's origin.
  */
 #include "api/request.h"
 #include "http/url.h"
 
 enum { FIELDS = 3 };
 
-/* Compared as scheme, host and port, since the text of an origin may omit a default port. */
+/* Origins are compared as scheme, host and port, since the text may omit a default port. */
 static bool is_origin(slice origin, slice allowed)
 {
     struct url url;

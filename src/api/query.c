@@ -1,7 +1,7 @@
 /*
  * Parses a request: the names in its query string and body, and the values in the query string. The
  * steps of request.c check names before the endpoint begins; the endpoint checks values, since it
- * knows their limits. Each refusal has the name, the expected and the given value.
+ * knows their limits. Each refusal contains the name, the expected value and the given value.
  */
 #include "api/request.h"
 
@@ -55,7 +55,8 @@ slice api_misplaced_fault(struct api_request *request, const struct api_names *n
     return SLICE_NONE;
 }
 
-/* A value as it would be written in a query; SLICE_NONE: null, absent, or no memory. */
+/* Returns a value as it would be written in a query; SLICE_NONE if it is null or absent, or if out
+ * of memory. */
 static slice argument_text(struct api_request *request, const struct json *value)
 {
     if (!value || value->type == JSON_NULL || value->type == JSON_STRING)
@@ -63,8 +64,8 @@ static slice argument_text(struct api_request *request, const struct json *value
     return json_text_of(value, &request->serve.op.arena, ARGUMENT_BYTES_MAX);
 }
 
-/* SLICE_NONE if absent. A name that the endpoint's table does not have is a bug: api_query_fault
- * would not find its misspellings, and openapi.json would not have it. */
+/* Returns SLICE_NONE if the parameter is absent. A name that is not in the endpoint's table is a
+ * bug: api_query_fault would not find its misspellings, and openapi.json would not describe it. */
 static slice value_of(struct api_request *request, const char *name)
 {
     ASSERT(api_names_has(request->endpoint->query, slice_cstr(name)));
@@ -73,8 +74,8 @@ static slice value_of(struct api_request *request, const char *name)
                : http_query_get(request->serve.exchange, slice_cstr(name));
 }
 
-/* Answers a wrong value and returns false, for a caller's return. The sentence has the value
- * truncated and escaped. */
+/* Answers a wrong value; returns false, so that a caller can return the result. In the sentence the
+ * value is truncated and escaped. */
 static bool refuse_parameter(struct api_request *request, const char *name, const char *wanted,
                              slice got)
 {

@@ -15,7 +15,8 @@ enum { RETRY_AFTER_MS = 1000 };
 
 slice api_etag_of(struct api_request *request, slice body)
 {
-    /* the same in all processes and versions: a client may reach another process next time */
+    /* The hash is the same in all processes and versions, because a client may reach another
+     * process next time. */
     uint64_t hash = hash_stable(body.ptr, body.len);
     return arena_printf(&request->serve.op.arena, "\"%016llx\"", (unsigned long long)hash);
 }
@@ -71,8 +72,8 @@ static void put_no_store(struct api_request *request)
     serve_header(&request->serve, "Cache-Control", SLICE("no-store"));
 }
 
-/* A large reply stays in place: the hold keeps its memory until the client has read it. A small one
- * is copied, so that a slow client does not hold a whole request. */
+/* A large reply is not copied: a hold keeps its memory until the client has read it. A small reply
+ * is copied, so that a slow client does not keep a whole request in memory. */
 enum op_result api_reply_parts(struct api_request *request, unsigned status, const slice *parts,
                                size_t count, struct op *owner)
 {
@@ -148,8 +149,9 @@ enum op_result api_reply_error(struct api_request *request, unsigned status, con
 {
     struct arena *arena = &request->serve.op.arena;
     struct buf text;
-    va_list args; /* the text often contains a part of the request, so it is escaped for JSON
-                   * after formatting */
+    /* the text often contains a part of the request, so it is escaped for JSON after it is
+     * formatted */
+    va_list args;
     va_start(args, fmt);
     slice sentence = arena_vprintf(arena, fmt, args);
     va_end(args);
@@ -198,7 +200,7 @@ enum op_result api_reply_database(struct api_request *request, int status)
     return api_reply_error(request, 500, "Internal error");
 }
 
-/* Milliseconds with one decimal. */
+/* Formats milliseconds with one decimal. */
 static slice render_ms(uint64_t ns, char room[SLICE_U64_MAX + 2])
 {
     char whole[SLICE_U64_MAX], tenths[SLICE_U64_MAX];
@@ -208,7 +210,7 @@ static slice render_ms(uint64_t ns, char room[SLICE_U64_MAX + 2])
                       3);
 }
 
-/* The durations of the parts of a run, for browsers and traces (W3C Server Timing). */
+/* Adds the durations of the parts of a run, for browsers and traces (W3C Server Timing). */
 static void put_server_timing(struct api_request *request, const struct exec_times *times)
 {
     char text[160], gate[SLICE_U64_MAX + 2], limits[SLICE_U64_MAX + 2], provider[SLICE_U64_MAX + 2],

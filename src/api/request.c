@@ -1,9 +1,10 @@
 /*
- * The API's part of a request's life (serve/request.h). The order of the checks is
+ * The API's part of a request's life (serve/request.h). The order of the checks is that of
  * src/api/README.md "HTTP": key, path, method, names of the query string, type, body.
  *
- * The paths for operators have no key and no account: they wait in the line of anonymous requests
- * or of probes; so does a refused key, which refuse_caller answers.
+ * Requests for the operators' paths have no key and no account, so they wait in the queue of
+ * anonymous requests or of probes. So does a request with a refused key, which refuse_caller
+ * answers.
  */
 #include "api/request.h"
 
@@ -69,20 +70,20 @@ static bool is_below(const struct http_exchange *exchange, const char *first)
     return exchange->segment_count > 0 && slice_eq_cstr(exchange->segments[0], first);
 }
 
-/* The paths that need a key: all below /api, and /mcp. */
+/* Whether the path needs a key, as all below /api and /mcp do. */
 static bool is_keyed(const struct http_exchange *exchange)
 {
     return is_below(exchange, "api") || is_below(exchange, "mcp");
 }
 
-/* The paths of load balancers' probes. */
+/* Whether the path is one for load balancers' probes. */
 static bool is_probe(const struct http_exchange *exchange)
 {
     return exchange->segment_count == 1 && (slice_eq_cstr(exchange->segments[0], "healthz") ||
                                             slice_eq_cstr(exchange->segments[0], "readyz"));
 }
 
-/* The text after "Bearer "; SLICE_NONE if the header is missing or has another scheme. */
+/* Returns the text after "Bearer "; SLICE_NONE if the header is missing or has another scheme. */
 static slice bearer_key(const struct http_exchange *exchange)
 {
     slice value = http_request_header(exchange, SLICE("Authorization"));
@@ -230,8 +231,8 @@ static bool take_parse(struct api_request *request)
     slice body = request->serve.exchange->body;
     if (!use->budget || body.len <= SERVE_SMALL_BODY_BYTES || request->parse_bytes > 0)
         return true;
-    size_t bytes = json_parse_bytes(body); /* takes one pass over the text, so it is done only
-                                            * for large bodies */
+    /* this needs one pass over the text, so it is done only for large bodies */
+    size_t bytes = json_parse_bytes(body);
     if (budget_use_take(use, bytes))
         return true;
     request->parse_bytes = bytes;
@@ -239,8 +240,8 @@ static bool take_parse(struct api_request *request)
 }
 
 /* Runs on the loop or on a pool thread, so it accesses only this request. If the account's share
- * has no room for the values, nothing is parsed: check_body waits for the memory and comes back
- * here. */
+ * has no room for the values, nothing is parsed: check_body waits for the memory and then calls
+ * this function again. */
 static void parse_body(struct op *op)
 {
     struct api_request *request = CONTAINER_OF(op, struct api_request, serve.op);
@@ -288,7 +289,7 @@ static enum op_result check_body(struct serve_request *serve)
     struct api_request *request = request_of(serve);
     if (!has_body(request))
         return OP_NEXT;
-    if (request->parse_bytes > 0) /* a use that has memory: see serve/request.c */
+    if (request->parse_bytes > 0) /* the use has memory already (serve/request.c) */
         return budget_wait_op(&serve->memory, &serve->op, &serve->use, request->parse_bytes,
                               BUDGET_IN_HAND, BUDGET_WAIT_MS)
                    ? op_jump(&serve->op, SERVE_READ_BODY)
@@ -339,8 +340,8 @@ enum op_result api_wait(struct api_request *request, api_step *then)
     return OP_WAIT;
 }
 
-/* A failed check says nothing about the key, so the result is returned. It is also returned if
- * the account was disabled, since running work finishes before it is erased. */
+/* If the check itself fails, nothing is known about the key, so the result is returned. It is also
+ * returned if the account was disabled, since running work finishes before an account is erased. */
 static enum op_result finish_keyed(struct api_request *request)
 {
     const struct vault_check *check = &request->serve.check;
@@ -356,7 +357,7 @@ static enum op_result check_key_again(struct api_request *request)
                                 request->serve.check.address, &request->serve.op))
         return finish_keyed(request);
     request->on_gone = api_continue;      /* the wait has ended */
-    op_keep_children(&request->serve.op); /* the children's results have yet to be read */
+    op_keep_children(&request->serve.op); /* the results of the child ops have not been read yet */
     return api_wait(request, finish_keyed);
 }
 
@@ -371,7 +372,7 @@ void api_continue(struct api_request *request)
     (void)request;
 }
 
-/* If the endpoint has begun, it decides: it may have changed something, or be about to. */
+/* Once the endpoint has begun it decides, since it may have changed something or be about to. */
 static bool on_gone(struct serve_request *serve)
 {
     struct api_request *request = request_of(serve);
@@ -420,8 +421,8 @@ static struct metric request_seconds =
                 "Time from the first byte of a request to the last byte of its reply, by route.",
                 METRIC_HISTOGRAM);
 
-/* Also called for requests that the server refused before on_head; their route is "(none)". A
- * 503 is logged as a warning: the process or its database is overloaded. */
+/* This is also called for requests that the server refused before on_head; their route is "(none)".
+ * A 503 is logged as a warning: the process or its database is overloaded. */
 static void on_finished(struct http_exchange *exchange, void *ctx)
 {
     slice route = slice_cstr(exchange->route);
@@ -446,7 +447,7 @@ const struct http_handler api_handler = {.on_head = serve_on_head,
                                          .on_request = serve_on_request,
                                          .on_finished = on_finished};
 
-/* The api's own routes and the given routes, in one table. NULL: out of memory. */
+/* Returns the api's own routes and those of the config in one table; NULL if out of memory. */
 static struct http_route *all_routes(const struct api_config *config, size_t *count)
 {
     *count = ARRAY_LEN(routes) + config->route_count;

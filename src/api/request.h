@@ -1,6 +1,6 @@
 /*
- * A request as an op: key, route, body, then the endpoint. For the rooms with endpoints: api and
- * mcp.
+ * A request as an op, which checks the key, the route and the body and then runs the endpoint. For
+ * the rooms with endpoints: api and mcp.
  *
  * An endpoint is a function: it answers, or starts something that holds the op and returns
  * api_wait() with the function that runs when the holds are released, which may wait in the same
@@ -17,7 +17,7 @@
 enum {
     API_REQUEST_ARENA_BYTES_MAX = 64 * 1024 * 1024,
     API_PUBLIC_URL_MAX = 512,
-    API_REPLY_LARGE_BYTES = 256 * 1024, /* a larger reply is not copied for a slow client */
+    API_REPLY_LARGE_BYTES = 256 * 1024, /* larger replies are not copied for a slow client */
 };
 
 struct api_request;
@@ -41,11 +41,11 @@ enum api_body {
 typedef enum op_result api_step(struct api_request *request);
 
 struct api_endpoint {
-    uint32_t scope; /* SCOPE_* that the key must have; 0: public */
+    uint32_t scope; /* SCOPE_* that the key must have; 0: no key is needed */
     enum api_body body;
-    const struct api_names *query, *members; /* NULL: it has no query parameters, or no body */
+    const struct api_names *query, *members; /* NULL if it has no query parameters, or no body */
     api_step *begin;
-    const struct api_envelope *envelope; /* wraps its replies; NULL: they are sent unchanged */
+    const struct api_envelope *envelope; /* converts its replies; NULL: they are sent unchanged */
     int variant;                         /* identifies the endpoint if several share `begin` */
 };
 
@@ -53,21 +53,22 @@ struct api_request {
     struct serve_request serve; /* must be the first member */
     struct api *api;
     const struct api_endpoint *endpoint;
-    const struct api_envelope *envelope; /* wraps the later reply; or NULL */
+    const struct api_envelope *envelope; /* converts the reply; or NULL */
     const struct json *body;             /* the parsed body, an object; NULL if there is none */
-    /* An object whose members replace the query parameters (api_delegate); NULL: those of the
-     * query */
+    /* An object whose members replace the query parameters (api_delegate); NULL: the query's are
+     * used */
     const struct json *arguments;
     struct err body_err; /* why the body was refused */
     struct op_job parsing;
-    size_t parse_bytes; /* bytes of memory that the parse of the body waits for; 0: none */
+    size_t parse_bytes; /* bytes of memory for which parsing the body waits; 0: none */
     struct pg_query query;
     void *state;          /* state of the endpoint, in the op's arena */
     api_step *then;       /* runs after the wait */
     api_step *then_keyed; /* runs after the wait and the check of api_wait_keyed */
-    /* Called if the client disconnects while the endpoint waits. NULL: the op is cancelled. */
+    /* Called if the client disconnects while the endpoint waits. If it is NULL, the op is
+     * cancelled. */
     void (*on_gone)(struct api_request *request);
-    /* Called with each view of a flow while its reply waits; NULL: not wanted (mcp: progress) */
+    /* Called with each view of a flow while the reply waits, for progress in mcp; may be NULL */
     void (*on_view)(struct api_request *request, slice view);
     /* A trace that replaces the headers (mcp); SLICE_NONE: none */
     slice trace_parent, trace_state;
@@ -102,8 +103,8 @@ extern const struct api_endpoint api_healthz, api_readyz, api_metrics, api_opena
 /* For tests, which compare the table in request.c with openapi.json. */
 const struct http_route *api_routes(size_t *count);
 
-/* Whether the key may use the action (NULL: any) in a way that needs this scope. Lists, searches
- * and calls all use this check. */
+/* Whether the key may use the action, or any action if it is NULL, in a way that needs this scope.
+ * Lists, searches and calls all use this check. */
 bool api_may(const struct api_request *request, uint32_t scope,
              const struct catalog_action *action);
 /* Whether the key may start a flow of this template. */
@@ -113,7 +114,7 @@ enum op_result api_refuse_scope(struct api_request *request, uint32_t scope);
 
 /* ---- origin.c: pages of browsers ---- */
 
-/* To be called before any answer: if the page's origin is allowed, each reply contains it. */
+/* Call it before any answer: if the page's origin is allowed, each reply then contains it. */
 void api_origin_begin(struct api_request *request);
 /* Whether the request comes from a page of an origin that is not allowed. */
 bool api_origin_is_foreign(const struct api_request *request);
@@ -124,68 +125,70 @@ bool api_origin_reply_preflight(struct api_request *request);
 
 /* For an endpoint whose op is held: `then` runs when the holds have ended. Returns OP_WAIT. */
 enum op_result api_wait(struct api_request *request, api_step *then);
-/* Like api_wait, for a wait that may be long: the key is checked again afterwards. If it was
- * revoked or has expired by then, the answer is 401 instead of the result; `then` does not run,
- * so the endpoint must hold nothing that it would have to release. */
+/* Like api_wait, for a wait that may be long: the key is checked again afterwards. If the key was
+ * revoked or has expired by then, the answer is 401 instead of the result. `then` does not run, so
+ * the endpoint must not hold anything that has to be released. */
 enum op_result api_wait_keyed(struct api_request *request, api_step *then);
 /* Runs another endpoint with these arguments as its body and as its query parameters. The
  * envelope converts its reply to the answer. Both must outlive the request. */
 enum op_result api_delegate(struct api_request *request, const struct api_endpoint *endpoint,
                             const struct json *arguments, const struct api_envelope *envelope);
-/* An on_gone for requests that continue without their client: their change is made and recorded. */
+/* An on_gone for requests that continue without their client, so that their change is made and
+ * recorded. */
 void api_continue(struct api_request *request);
 
-/* A quoted hash of the body, for a reply that differs by account. */
+/* Returns a quoted hash of the body, for a reply that differs by account. */
 slice api_etag_of(struct api_request *request, slice body);
 /* Whether If-None-Match contains this ETag. */
 bool api_has_etag(struct api_request *request, slice etag);
 /* Adds the ETag to the reply. Returns true if the client already has this version and was
  * answered with 304. */
 bool api_reply_not_modified(struct api_request *request, slice etag);
-/* application/json. Returns OP_DONE, so that `return api_reply(...)` ends an endpoint. */
+/* Answers with application/json. Returns OP_DONE, so that `return api_reply(...)` ends an
+ * endpoint. */
 enum op_result api_reply(struct api_request *request, unsigned status, slice json_text);
-/* For a text in the memory of another op: if it is large, that op lives until the client has
- * read it. */
+/* Like api_reply, for a text in the memory of another op. If the text is large, that op lives until
+ * the client has read it. */
 enum op_result api_reply_from(struct api_request *request, unsigned status, slice json_text,
                               struct op *owner);
-/* As api_reply, for a text in several parts and a reply without an envelope; the array must live
+/* Like api_reply, for a text in several parts and a reply without an envelope; the array must live
  * as long as request. */
 enum op_result api_reply_parts(struct api_request *request, unsigned status, const slice *parts,
                                size_t count, struct op *owner);
-/* The JSON of a reply, an open object. One of the two below closes it and answers, with 500 if it
- * is longer than bytes_max. There must be no wait in between. */
+/* Begins the JSON of a reply, an open object. One of the next two functions closes it and answers,
+ * with 500 if it is longer than bytes_max. There must be no wait in between. */
 struct json_writer *api_reply_open(struct api_request *request, size_t bytes_max);
 enum op_result api_reply_close(struct api_request *request, unsigned status);
-/* 200 with a tag that is a hash of the text, or 304. */
+/* Answers with 200 and an ETag that is a hash of the text, or with 304. */
 enum op_result api_reply_close_tagged(struct api_request *request);
-/* 401, with the same text whatever is wrong with the key. */
+/* Answers with 401; the text is the same whatever is wrong with the key. */
 #define API_KEY_REFUSED_TEXT "Missing or invalid API key"
 enum op_result api_reply_key_refused(struct api_request *request);
 /* {"error": text} */
 enum op_result api_reply_error(struct api_request *request, unsigned status, const char *fmt, ...)
     PRINTF_LIKE(3, 4);
-/* Makes a sentence in the op's arena, or returns a constant sentence if there is no memory:
- * never SLICE_NONE. */
+/* Makes a sentence in the op's arena, or returns a constant sentence if out of memory; never
+ * returns SLICE_NONE. */
 slice api_sentence(struct api_request *request, const char *fmt, ...) PRINTF_LIKE(2, 3);
-/* 503 with Retry-After, for a temporary condition; the text says to try again. */
+/* Answers with 503 and Retry-After, for a temporary condition; the text says to try again. */
 enum op_result api_reply_later(struct api_request *request, slice text);
 enum op_result api_reply_no_memory(struct api_request *request);
-/* For a failed query: 503 with Retry-After, or 500 with the cause in the log. */
+/* Answers a failed query with 503 and Retry-After, or with 500 and the cause in the log. */
 enum op_result api_reply_database(struct api_request *request, int status);
 /* Adds the headers that both execution endpoints set for an outcome. If the outcome is a guard
  * error, answers and returns true. */
 bool api_reply_guard(struct api_request *request, const struct exec_outcome *outcome);
-/* The fault of an idempotency key (400); SLICE_NONE: none. */
+/* Returns the fault of an idempotency key (400); SLICE_NONE if it has none. */
 slice api_key_fault(slice key) MUST_CHECK;
-/* Reads the key of the header, without quotes; SLICE_NONE: none. Returns the key's fault (400),
- * SLICE_NONE if it has none. */
+/* Sets *key to the key of the header, without quotes, or to SLICE_NONE. Returns the key's fault
+ * (400), or SLICE_NONE. */
 slice api_key_header(struct api_request *request, slice *key) MUST_CHECK;
-/* The same for a body that may contain a key, too. *key is the member's key (SLICE_NONE: none)
- * on entry, and whichever was given on return. The header of a request from another endpoint
- * (mcp) does not count. */
+/* Like api_key_header, for a body that may contain a key, too. On entry *key is that of the member,
+ * or SLICE_NONE; on return it is the key that was given in either place. The header of a request
+ * from another endpoint (mcp) does not count. */
 slice api_key_join(struct api_request *request, slice *key) MUST_CHECK;
 /* trace.c. The trace that the request is part of, by its headers, or a new one with random ids;
- * call it only once. In the op's arena; NULL: none. */
+ * call it only once. It is in the op's arena; NULL if there is none. */
 const struct trace_context *api_trace(struct api_request *request);
 /* api_trace_batch does the same for a batch, whose span is the parent of its executions;
  * api_trace_batch_end ends that span. */
@@ -194,8 +197,8 @@ void api_trace_batch_end(const struct api_request *request, const struct trace_c
                          size_t count);
 /* The member names of an execution, alone and in a batch. */
 extern const struct api_names api_execution_members, api_execution_query;
-/* Reads the body of POST /api/executions, or an item of a batch, with these names. SLICE_NONE:
- * wanted is filled in, from the request's memory; else the fault (400). */
+/* Reads the body of POST /api/executions, or an item of a batch, with these names. Returns
+ * SLICE_NONE if wanted was filled in, with texts of the request's memory; else the fault (400). */
 slice api_execution_read(struct api_request *request, const struct api_names *names,
                          const struct json *body, struct exec_request *wanted) MUST_CHECK;
 /* api_start_read reads the body of POST /api/flows/start from request->body; api_start then starts
@@ -203,33 +206,34 @@ slice api_execution_read(struct api_request *request, const struct api_names *na
 extern const struct api_names api_start_members;
 bool api_start_read(struct api_request *request, struct flow_request *in) MUST_CHECK;
 enum op_result api_start(struct api_request *request, const struct flow_request *in);
-/* Waits for the execution in request->state, which continues without its client; `then` is
- * api_execution_reply, or ends in it: the answer of POST /api/executions. */
+/* Waits for the execution in request->state, which decides whether it continues without its client.
+ * `then` is api_execution_reply, which answers as POST /api/executions, or a step that ends by
+ * calling it. */
 enum op_result api_execution_wait(struct api_request *request, api_step *then);
 api_step api_execution_reply;
-/* Reads the connection in a member of the body. 0: none given; EXEC_CONNECTION_NONE: an id that no
- * connection can have, which the execution reports after earlier checks. Returns false if it is
- * invalid; the request was then answered. */
+/* Reads the connection in a member of the body. *id is 0 if none was given, and
+ * EXEC_CONNECTION_NONE for an id that no connection can have, which the execution reports after its
+ * earlier checks. Returns false if it is invalid; the request was then answered. */
 bool api_connection_read(struct api_request *request, const char *name, int64_t *id) MUST_CHECK;
 /* Answers with the summary envelope for the outcome's reason. */
 enum op_result api_reply_outcome(struct api_request *request, const struct exec_outcome *outcome);
 
 /* ---- query.c. A name that is read is in the endpoint's table (asserted) ---- */
 
-/* The sentence for the first misspelt name (names.h), with the right name (400); SLICE_NONE:
- * none. */
+/* Returns the sentence for the first misspelt name (names.h), with the right name (400); SLICE_NONE
+ * if there is none. */
 slice api_query_fault(struct api_request *request) MUST_CHECK;
-/* The same for a body, or for an object inside it. */
+/* Like api_query_fault, for a body or an object inside it. */
 slice api_members_fault(struct api_request *request, const struct api_names *names,
                         const struct json *body) MUST_CHECK;
-/* The sentence for the first member outside of the arguments that is one of them by their schema
- * (400): if it were ignored, the call would run without it. The arguments are in the member that
- * the names call wrapper, else in `input`. */
+/* Returns the sentence for the first member outside of the arguments that is an argument by their
+ * schema (400): if it were ignored, the call would run without it. The arguments are in the member
+ * that the names call wrapper, else in `input`. */
 slice api_misplaced_fault(struct api_request *request, const struct api_names *names,
                           const struct json *body, const struct json *input_schema) MUST_CHECK;
-/* Read numbers of any length, clamped to max; default_value if absent. In this order they accept 0
- * or more; 1 or more; any whole number, and raise those below 1 to 1. They return false if the
- * request was answered with 400. */
+/* These read a number of any length, clamped to max; default_value if it is absent. The first
+ * accepts 0 or more, the second 1 or more, the third any whole number, which it raises to at least
+ * 1. They return false if the request was answered with 400. */
 bool api_query_count(struct api_request *request, const char *name, uint64_t default_value,
                      uint64_t max, uint64_t *value) MUST_CHECK;
 bool api_query_positive(struct api_request *request, const char *name, uint64_t default_value,

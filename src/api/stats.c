@@ -41,7 +41,7 @@ struct stats {
     struct tally_reading reading;
 };
 
-/* The members of the reply; the sums arrive kind by kind. */
+/* Writes the members of the reply; the sums are sorted by kind. */
 static void put_stats(struct json_writer *w, const struct stats *stats,
                       const struct tally_sum *list, size_t count)
 {

@@ -1,6 +1,6 @@
 /*
  * POST /api/tools/{tool_name}/execute (src/api/README.md "Tool endpoint"): the same engine as POST
- * /api/executions, with a given connection, files, and an envelope of its own.
+ * /api/executions, with a choice of the connection, with files, and with its own envelope.
  */
 #include "api/envelope.h"
 #include "api/request.h"
@@ -16,22 +16,22 @@ enum { TOOL_FRAME_BYTES_MAX = 4 * 1024 * 1024, TOOL_REPLY_PARTS = 5 };
     (((int64_t)1 << 53) - 1) /* the largest integer in a client's JSON number */
 
 struct tool {
-    struct exec *exec; /* NULL until it starts */
+    struct exec *exec; /* NULL until the execution starts */
     slice name, integration_id;
     struct json arguments;
-    slice pointer;                              /* JSON Pointer to the arguments in the body */
-    struct call_file files[CALL_FILES_MAX + 1]; /* one more than allowed, so that
-                                                 * call_files_check refuses it */
+    slice pointer; /* JSON Pointer to the arguments in the body */
+    /* one more than allowed, so that call_files_check refuses the excess */
+    struct call_file files[CALL_FILES_MAX + 1];
     size_t file_count;
     slice reply[TOOL_REPLY_PARTS];
 };
 
 /* ---- the request ---- */
 
-/* The tool's own integration; else the longest integration id that the name begins with, since both
- * halves may contain underscores; else the part before the first underscore, which is then reported
- * as unknown. Returns a slice of the name: the catalog may be replaced before the answer is
- * written. */
+/* Returns the tool's own integration; else the longest integration id with which the name begins,
+ * since both parts may contain underscores; else the part before the first underscore, which is
+ * then reported as unknown. The result is a slice of the name, because the catalog may be replaced
+ * before the answer is written. */
 static slice find_integration(const struct catalog *catalog, slice name)
 {
     const struct catalog_action *action = catalog_find_tool(catalog, name);
@@ -57,8 +57,8 @@ static const struct api_names members = {
     .wrapper = "arguments",
 };
 
-/* The member `arguments`; if it is absent, all members without another meaning. Returns false if it
- * is invalid; the request was then answered. */
+/* Reads the member `arguments` or, if it is absent, all members without another meaning. Returns
+ * false if it is invalid; the request was then answered. */
 static bool read_arguments(struct api_request *request, struct tool *tool)
 {
     const struct json *body = request->body, *given = json_given(body, SLICE("arguments"));
@@ -162,9 +162,9 @@ static int64_t time_of(slice text)
     return time_parse(text, &wall_us) ? wall_us : 0;
 }
 
-/* Fills in the message and times of a replayed run from its stored summary, which is the only
- * source. Only the text before the output is scanned: the output may be large, and comes after
- * these members. */
+/* Fills in the message and times of a replayed run from its stored summary, the only source of
+ * them. Only the text before the output is scanned: the output may be large, and comes after these
+ * members. */
 static void recall(struct exec_outcome *out, slice summary_json, struct arena *arena)
 {
     struct json_scan scan;
@@ -182,7 +182,7 @@ static void recall(struct exec_outcome *out, slice summary_json, struct arena *a
     }
 }
 
-/* Attempts and the provider's status are not stored: null in a replay. */
+/* Attempts and the provider's status are not stored, so they are null in a replay. */
 static void put_meta(struct json_writer *w, const struct exec_outcome *out)
 {
     json_member_open(w, "meta", '{');
@@ -260,7 +260,7 @@ static enum op_result finish_execute(struct api_request *request)
 {
     struct tool *tool = request->state;
     ASSERT(tool && tool->exec);
-    /* a copy, because recall fills in the members that a replay does not have */
+    /* The outcome is copied, because recall fills in members that a replay does not have. */
     struct exec_outcome out = *exec_outcome_of(tool->exec);
     slice summary = exec_summary_of(tool->exec);
     if (api_reply_guard(request, &out))
@@ -274,7 +274,8 @@ static enum op_result finish_execute(struct api_request *request)
     return reply_envelope(request, tool, &out);
 }
 
-/* Does not cancel the run: a run that a provider may have seen is recorded (exec/exec.h). */
+/* The execution decides whether it is cancelled: a run that may have reached a provider is recorded
+ * (exec/exec.h). */
 static void gone_execute(struct api_request *request)
 {
     const struct tool *tool = request->state;

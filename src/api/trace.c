@@ -6,7 +6,7 @@
 #include "api/request.h"
 #include "base/clock.h"
 
-enum { STATES_MAX = 8 }; /* number of headers in one request; further headers are ignored */
+enum { STATES_MAX = 8 }; /* number of tracestate headers that are read in one request */
 
 /* Several tracestates are one list, several traceparents are invalid (W3C Trace Context 3.2,
  * 3.3). */
@@ -26,7 +26,8 @@ static void read_headers(struct api_request *request, slice *parent, slice *stat
             parts[states++] = SLICE(",");
             parts[states++] = exchange->head.headers[i].value;
         }
-    /* One byte more than allowed, so that a truncated text is detected and dropped. */
+    /* The text may be one byte longer than allowed, so that a truncated text is detected and
+     * dropped. */
     *state =
         arena_dup(&request->serve.op.arena, slice_join(room, sizeof(room), parts + 1, states - 1));
 }
@@ -61,7 +62,7 @@ const struct trace_context *api_trace_batch(struct api_request *request)
         return parent;
     struct batch_trace *trace = ARENA_NEW(&request->serve.op.arena, struct batch_trace);
     if (!trace)
-        return NULL; /* the parent is not part of a batch_trace */
+        return NULL; /* not the parent, which is not in a batch_trace */
     *trace = (struct batch_trace){
         .batch = trace_child(parent), .parent = parent, .began_us = clock_wall_us()};
     return &trace->batch;

@@ -7,8 +7,9 @@
 #include "base/mem.h"
 
 struct app_times {
-    struct metric_series *whole, *calls, *phases[EXEC_PHASES]; /* NULL until the first is counted */
-    slice id;                                                  /* stored after the struct */
+    /* NULL until the app's first execution is counted */
+    struct metric_series *whole, *calls, *phases[EXEC_PHASES];
+    slice id; /* stored after the struct */
 };
 
 static struct metric execution_seconds = METRIC_INIT(
@@ -21,7 +22,7 @@ static struct metric phase_seconds =
 static struct metric provider_seconds = METRIC_INIT(
     "sluice_provider_seconds", "Time of a call to a provider, by integration.", METRIC_HISTOGRAM);
 
-/* Made once for each app, so that a call adds to known counters. */
+/* The series are found once for each app, so that a call only adds to counters. */
 static void find_series(struct app_times *times)
 {
     static const char *const phases[EXEC_PHASES] = {"gate", "limits", "provider", "record"};
@@ -36,7 +37,7 @@ static void find_series(struct app_times *times)
     }
 }
 
-/* NULL: out of memory. */
+/* Returns NULL if out of memory. */
 static struct app_times *times_new(slice id)
 {
     struct app_times *times = mem_zalloc(sizeof(*times) + id.len);

@@ -12,8 +12,9 @@
 #include "call/outcome.h"
 
 enum {
-    EXEC_APPS_MAX = 200, /* apps with their own histograms, the first ones to run; further apps,
-                          * and executions without an app, share those of (other) */
+    /* the first apps to run get their own histograms; further apps, and executions without an app,
+     * share those of (other) */
+    EXEC_APPS_MAX = 200,
     EXEC_APP_HINTS = 256,
 };
 enum exec_phase { EXEC_IN_GATE, EXEC_IN_LIMITS, EXEC_AT_PROVIDER, EXEC_IN_RECORD, EXEC_PHASES };
@@ -27,10 +28,10 @@ struct app_times_table {
     struct app_times *other;
 };
 
-/* ERR_NOMEM; app_times_deinit is allowed in that case, too. */
+/* Returns OK or ERR_NOMEM; call app_times_deinit in either case. */
 int app_times_init(struct app_times_table *table) MUST_CHECK;
 void app_times_deinit(struct app_times_table *table);
-/* The app's histograms; integration NULL: those of (other). Never NULL. */
+/* Returns the app's histograms, or those of (other) if integration is NULL. Never returns NULL. */
 struct app_times *app_times_of(struct app_times_table *table,
                                const struct catalog_integration *integration);
 /* Records the end of an execution. Replays and refusals are recorded, too: their time in the

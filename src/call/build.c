@@ -12,7 +12,7 @@ enum {
     BUILD_URL_BYTES_MAX = 16 * 1024,
     BUILD_BODY_BYTES_MAX = 64 * 1024 * 1024,
     BUILD_BOUNDARY_LEN = 24,
-    BUILD_NAME_BYTES_MAX = 4096, /* for the name of a form field, with its brackets */
+    BUILD_NAME_BYTES_MAX = 4096, /* size of the name of a form field, with its brackets */
 };
 
 struct build {
@@ -38,14 +38,15 @@ static int eval_template(struct build *b, const struct expr_template *tmpl, unsi
     int result = expr_template_eval(tmpl, &b->root, flags, &b->budget, b->arena, value, b->err);
     if (result == OK)
         return OK;
-    /* The caller knows the action's input, but not how the manifest uses it. */
+    /* Only logged, since the caller knows the action's input but not how the manifest uses it. */
     log_event(LOG_DEBUG, "an expression of a manifest failed",
               LOG_STR("tool", b->action->tool_name), LOG_CSTR("cause", b->err->text));
     return err_set(b->err, (enum err_code)result, "%s", b->budget.words);
 }
 
-/* A scalar as text: strings unchanged, numbers and booleans as JSON. A whole number is written
- * without a fraction: the schema accepts 1.0 as an integer, but a vendor's query may not. */
+/* Makes the text of a scalar: strings unchanged, numbers and booleans as JSON. A whole number is
+ * written without a fraction: the schema accepts 1.0 as an integer, but a vendor's query may
+ * not. */
 static int scalar_text(struct build *b, const struct json *value, slice name, slice *text)
 {
     if (value->type == JSON_STRING) {
@@ -62,7 +63,8 @@ static int scalar_text(struct build *b, const struct json *value, slice name, sl
 
 /* ---- url-encoded pairs: query and form ---- */
 
-/* The next input that is not in the schema, if the body accepts such members; NULL: none. */
+/* Returns the next input that is not in the schema, if the body accepts such members; NULL if there
+ * is none. */
 static const struct json_member *next_other(const struct build *b, uint32_t *at)
 {
     const struct json *input = JSON_GET(&b->root, "input");
@@ -75,7 +77,7 @@ static const struct json_member *next_other(const struct build *b, uint32_t *at)
     return NULL;
 }
 
-/* name: the name of the pair being written, with the brackets of its nesting. */
+/* name is that of the pair being written, with the brackets of its nesting. */
 struct pairs {
     struct buf *out;
     struct buf name;
@@ -85,8 +87,8 @@ struct pairs {
 
 static int append_value(struct build *b, struct pairs *pairs, const struct json *value);
 
-/* Writes one name=value, both percent-encoded. null is omitted, since "name=null" would be a
- * text. */
+/* Writes one name=value, both percent-encoded. A null is omitted, since "name=null" would send the
+ * text "null". */
 static int append_pair(struct build *b, struct pairs *pairs, const struct json *value)
 {
     slice text, name = buf_slice(&pairs->name);
@@ -144,7 +146,7 @@ static int append_items(struct build *b, struct pairs *pairs, const struct json 
     return result;
 }
 
-/* null is omitted; the manifest decides the form of arrays and objects. */
+/* A null is omitted; the manifest decides the form of arrays and objects. */
 static int append_value(struct build *b, struct pairs *pairs, const struct json *value)
 {
     int result = OK;
@@ -226,8 +228,8 @@ static int add_headers(struct build *b, const struct catalog_pairs *headers)
 
 /* ---- the credential ---- */
 
-/* RFC 7617: the pair in base64. Both copies are wiped; the value in the arena is kept secret by
- * its mask. */
+/* Makes the header of RFC 7617: user and password in base64. Both copies are wiped; the mask hides
+ * the value that remains in the arena. */
 static int basic_header(struct build *b, const struct json *credential, slice *value)
 {
     slice user = json_get_str(credential, SLICE("username"));
@@ -272,10 +274,10 @@ static void keep_secrets(struct build *b, const struct json *credential, slice s
 
 struct lack {
     const struct json *credential;
-    slice member; /* empty: none of the members requested so far is missing */
+    slice member; /* the first missing member; empty: none so far */
 };
 
-/* The first missing member ends the search. */
+/* Stops the search at the first missing member. */
 static bool on_lack_path(void *user, const slice *names, size_t count)
 {
     struct lack *lack = user;
@@ -309,7 +311,7 @@ static int refuse_credential(struct build *b, const struct json *credential)
                    SLICE_ARG(slice_first_utf8(lack.member, 40)));
 }
 
-/* The value that auth.send makes from the credential. */
+/* Makes the value that auth.send defines from the credential. */
 static int credential_text(struct build *b, const struct json *credential, slice *text)
 {
     const struct catalog_auth *auth = b->auth;
@@ -412,8 +414,8 @@ static int append_path(struct build *b, const struct json *credential, struct bu
     size_t path_at = url->len;
     if (append_template(b, url, request->path, EXPR_PATH_SEGMENTS) != OK)
         return (int)b->err->code;
-    /* A placeholder cannot be "." or "..", but it could complete one, or contain one after an
-     * encoded separator. */
+    /* A placeholder's value cannot be "." or "..", but it could complete a dot segment, or contain
+     * one after an encoded separator. */
     if (path_has_dot_segment(slice_first(buf_slice(url), base_len)) ||
         path_has_dot_segment(slice_from(buf_slice(url), path_at)))
         return err_set(b->err, ERR_INVALID,
@@ -602,7 +604,7 @@ static void append_text_part(struct buf *out, slice boundary, slice name, slice 
     buf_append_cstr(out, "\r\n");
 }
 
-/* null is omitted; an array repeats the part. */
+/* A null is omitted; an array repeats the part. */
 static int append_field(struct build *b, struct buf *out, slice boundary, slice name,
                         const struct json *value)
 {
@@ -671,7 +673,7 @@ static int body_file(struct build *b)
     return add_header(b, SLICE("Content-Type"), type);
 }
 
-/* The text in one piece, or split where files are inserted. */
+/* Puts the text into the body in one piece, or split where files are inserted. */
 static void split_body(struct build *b, slice text)
 {
     struct call_built *out = b->out;
@@ -715,7 +717,7 @@ static int build_body(struct build *b)
     return result;
 }
 
-/* The request, or its alternative for this input. */
+/* Returns the action's request, or its alternative for this input. */
 static const struct catalog_request *choose_request(struct build *b)
 {
     const struct catalog_request *request = b->request;
@@ -748,8 +750,8 @@ int call_build(const struct catalog_action *action, const struct call_scope *sco
     ASSERT(scope->file_count <= CALL_FILES_MAX);
     *built = (struct call_built){.credential_index = SIZE_MAX, .at = at};
     expr_budget_init(&b.budget);
-    /* Large enough to send any input that the schema accepts, even in base64 inside a mail that
-     * is in base64 itself. */
+    /* The budget allows any input that the schema accepts, even in base64 inside a mail that is
+     * itself in base64. */
     expr_budget_add_data(&b.budget, call_files_size(scope->files, scope->file_count) +
                                         json_text_bytes(scope->input));
     b.root = call_build_root(scope, arena);
@@ -767,6 +769,6 @@ int call_build(const struct catalog_action *action, const struct call_scope *sco
          add_header(&b, action->idempotency_header, b.key) != OK))
         return (int)err->code;
     int result = build_url(&b, credential);
-    /* a text that is missing for lack of memory would change the request */
+    /* a text could be missing for lack of memory, which would change the request */
     return result == OK && arena->is_exhausted ? err_set(err, ERR_NOMEM, "out of memory") : result;
 }

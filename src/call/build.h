@@ -17,7 +17,8 @@ struct call_progress {
     struct json replies[CATALOG_REQUESTS_MAX - 1]; /* replies to earlier requests: {status, headers,
                                                     * body} */
     slice former_url;                              /* URL of the previous request */
-    /* What earlier requests did, and what was not done after them; empty: nothing lasting. */
+    /* What earlier requests did, and what was not done after them, as texts; empty if they had no
+     * lasting effect. */
     slice done, not_done;
 };
 
@@ -27,13 +28,13 @@ struct call_scope {
     const struct json *connection_params; /* NULL: empty */
     const struct call_file *files;        /* decoded, checked (call_files_check) */
     size_t file_count;
-    slice provider_key;             /* for the action's idempotency_header or _member */
+    slice provider_key;             /* for the action's idempotency_header or idempotency_member */
     struct call_progress *progress; /* NULL: the action has only one request */
     bool is_display_unused; /* the outcome's display texts are not read, so they are not made */
     const struct catalog_auth *auth; /* the connection's auth; NULL: the integration's only one */
 };
 
-/* Text before each file, the file, and the text after the last. */
+/* The body has a text before each file, the file, and a text after the last file. */
 enum {
     CALL_BODY_PARTS_MAX = 2 * CALL_FILES_MAX + 1,
 };
@@ -53,28 +54,28 @@ struct call_built {
     bool is_bare;                 /* sent without the credential, so a refusal does not concern the
                                    * credential */
     bool is_redirected;           /* url was taken from a reply's redirect (redirect.c) */
-    unsigned at;                  /* its position among the action's requests */
+    unsigned at;                  /* the request's position among the action's requests */
 };
 
 /* Adds the members of the credential that are secret to the mask. */
 void call_mask_credential(const struct json *credential, struct secret_mask *mask);
 /* Builds the current request of scope->progress. ERR_INVALID: err is a sentence for the caller
- * about the input (an expression that fails, an empty path segment, a header that may not be
- * sent); nothing was sent. ERR_REFUSED: a URL from a reply has a host that is not in the
- * manifest. ERR_LIMIT, ERR_NOMEM. credential: JSON object with the members that auth.send names,
+ * about the input (an expression that fails, an empty path segment, a header that may not be sent);
+ * nothing was sent. ERR_REFUSED: a URL from a reply has a host that is not in the manifest.
+ * ERR_LIMIT, ERR_NOMEM. credential is a JSON object with the members that auth.send names,
  * decrypted by the caller; NULL for AUTH_NONE. */
 int call_build(const struct catalog_action *action, const struct call_scope *scope,
                const struct json *credential, struct arena *arena, struct call_built *built,
                struct err *err) MUST_CHECK;
-/* scope.c. Makes the values for a request's templates: input, connection, files, and the replies
- * so far. */
+/* scope.c: makes the values for a request's templates: input, connection, files, and the replies so
+ * far. */
 struct json call_build_root(const struct call_scope *scope, struct arena *arena);
 /* Adds the members `first` and `second` to a scope's root. */
 void call_progress_put(const struct call_progress *progress, struct json *root,
                        struct arena *arena);
-/* Appends the URL in text, which is from a reply to a request for former_url: an absolute URL,
- * or a path on the same origin. Its host must be that origin's or one of hosts (array of
- * strings, may be NULL), else ERR_REFUSED with its origin in err. ERR_INVALID: not a URL. */
+/* Appends the URL in text, which is from a reply to a request for former_url: an absolute URL, or a
+ * path on the same origin. Its host must be that of former_url or one of hosts (array of strings,
+ * may be NULL), else ERR_REFUSED with the URL's origin in err. ERR_INVALID: not a URL. */
 int call_url_follow(slice former_url, slice text, const struct json *hosts, struct buf *url,
                     struct err *err) MUST_CHECK;
 

@@ -61,8 +61,8 @@ static enum exec_effect effect_of_rule(enum catalog_rule_outcome outcome)
     }
 }
 
-/* The manifest's own list defines which 4xx statuses prove it. The list is narrower than the set
- * of codes that its rules treat as refusals: if there is a list, a code proves nothing. */
+/* If the manifest has its own list of 4xx statuses that prove that nothing was done, only the list
+ * counts: a code that the rules treat as a refusal then proves nothing. */
 enum exec_effect exec_effect_of_reply(const struct catalog_action *action, unsigned status,
                                       const struct catalog_error_rule *rule, bool is_too_fast)
 {

@@ -9,8 +9,8 @@
 #include "catalog/catalog.h"
 #include "call/outcome.h"
 
-/* The effect according to a reply to a request that acts. rule: the error rule that matched, or
- * NULL; is_too_fast: a rule of the manifest's limits recognized a rate limit. */
+/* Returns the effect of a request that acts, by its reply. rule is the error rule that matched, or
+ * NULL; is_too_fast means that a rule of the manifest's limits recognized a rate limit. */
 enum exec_effect exec_effect_of_reply(const struct catalog_action *action, unsigned status,
                                       const struct catalog_error_rule *rule, bool is_too_fast);
 

@@ -81,8 +81,8 @@ static enum op_result stop_full(struct call_enrol *enrol)
     return stop_enrol(enrol, CALL_ENROL_FULL, connect_say_full(enrol->connect, &enrol->op.arena));
 }
 
-/* An early check that saves a call to the app. Two enrolments may pass it at the same time, so
- * the storing statement counts again (CONNECT_SAVE_FULL). */
+/* This early check may save a call to the app. Two enrolments may pass it at the same time, so the
+ * storing statement counts again (CONNECT_SAVE_FULL). */
 static enum op_result step_check_count(struct op *op)
 {
     struct call_enrol *enrol = enrol_of(op);
@@ -117,8 +117,8 @@ static enum op_result step_probe(struct op *op)
 
 enum match { MATCH_SAME, MATCH_OTHER, MATCH_UNKNOWN };
 
-/* For a link that demands an identity: each of its members must be known and equal. A mismatch
- * takes precedence over an unknown member, so that the message names it. */
+/* A link may demand an identity: each demanded member must be known and equal. A mismatch takes
+ * precedence over an unknown member, so that the message names it. */
 static enum match match_demand(const struct connection_identity *wanted,
                                const struct connection_identity *came)
 {
@@ -132,7 +132,7 @@ static enum match match_demand(const struct connection_identity *wanted,
     return lacks ? MATCH_UNKNOWN : MATCH_SAME;
 }
 
-/* An address may change its owner, and a user may change the address, so the app's own id
+/* An email address may pass to another user, and a user may change the address, so the app's own id
  * decides if there is one. */
 static enum match match_former(const struct connection_identity *former,
                                const struct connection_identity *came)
@@ -223,10 +223,10 @@ static enum op_result refuse_identity(struct call_enrol *enrol, enum match match
     return enrol->in.save.link ? audit_refusal(enrol, wanted) : OP_FAIL;
 }
 
-/* OP_NEXT: it may be connected. The identity that a link demands is checked first. A link never
- * changes an identity, because its holder is not the account. A reconnect without a link is
- * accepted with an unknown identity, since an app may have none and the request comes from the
- * account itself. */
+/* Returns OP_NEXT if the identity may be connected. The identity that a link demands is checked
+ * first. A link never changes an identity, because its holder is not the account. A reconnect
+ * without a link is accepted with an unknown identity, since an app may have none and the request
+ * comes from the account itself. */
 static enum op_result check_identity(struct call_enrol *enrol)
 {
     const struct connect_session *link = enrol->in.save.link;
@@ -247,7 +247,7 @@ static enum op_result check_identity(struct call_enrol *enrol)
 
 /* ---- storing ---- */
 
-/* The first text that can be a label, from the person's own text to the app's name. */
+/* Returns the first text that can be a label, from the person's own text to the app's name. */
 static slice label_of(struct call_enrol *enrol)
 {
     const slice labels[] = {enrol->in.save.label, enrol->identity.label, enrol->identity.email,
@@ -272,9 +272,9 @@ static enum op_result save_connection(struct call_enrol *enrol)
     return OP_WAIT;
 }
 
-/* Called after the probe has ended; reads its fields. Nothing is stored after an OUTAGE: a
- * credential that was never tested would fail in its first execution, when the person who typed
- * it cannot correct it. */
+/* The probe has ended, so its fields can be read. Nothing is stored after an OUTAGE: a credential
+ * that was never tested would fail in its first execution, when the person who typed it cannot
+ * correct it. */
 static enum op_result step_save(struct op *op)
 {
     struct call_enrol *enrol = enrol_of(op);
@@ -322,7 +322,7 @@ static enum op_result step_check_saved(struct op *op)
     UNREACHABLE("all results are listed");
 }
 
-/* OP_FAIL in both cases: result and message were set by refuse. */
+/* Returns OP_FAIL whether or not the event was written: refuse has set result and message. */
 static enum op_result step_check_refusal(struct op *op)
 {
     if (store_done_result(&enrol_of(op)->query) != OK)

@@ -1,11 +1,11 @@
 /*
  * enrol: makes a connection from a person's credential, or from an app's grant. The app is asked
  * whether it accepts the credential and for which user (probe.h). If only a certain identity may be
- * connected, or the connection has another identity, this is checked before anything is stored
- * (connect/save.h).
+ * connected, or the connection already has an identity, the user is checked before anything is
+ * stored (connect/save.h).
  *
  * If the identity request fails, the grant is not lost: the connection is stored without an
- * identity, unless one was demanded. An op embedded in a caller's op.
+ * identity, unless one was demanded. struct call_enrol is an op, embedded in a caller's op.
  */
 #ifndef CALL_ENROL_H
 #define CALL_ENROL_H
@@ -19,10 +19,10 @@ enum call_enrolled {
     CALL_ENROL_OUTAGE,           /* not tested: the failure does not concern the credential */
     CALL_ENROL_OTHER_IDENTITY,   /* the user is not the one that may be connected */
     CALL_ENROL_UNKNOWN_IDENTITY, /* the user could not be determined */
-    CALL_ENROL_GONE,             /* the connection to reconnect */
+    CALL_ENROL_GONE,             /* the connection to reconnect no longer exists */
     CALL_ENROL_FULL,             /* the account has reached its limit of connections */
     CALL_ENROL_LINK_USED,
-    CALL_ENROL_UNAVAILABLE, /* the database, or memory */
+    CALL_ENROL_UNAVAILABLE, /* the database or memory is not available */
 };
 
 /* Borrowed until the op has ended. */
@@ -31,8 +31,9 @@ struct call_enrol_request {
                                        * the app's own name for the account; identity: not set,
                                        * since it is looked up */
     slice id_token;                   /* the ID token that came with a grant; SLICE_NONE: none */
-    bool is_grant;                    /* just issued by the app: not tested */
-    bool may_change_identity;         /* only for a reconnect, never through a link */
+    /* a grant that the app has just issued, so it is not tested */
+    bool is_grant;
+    bool may_change_identity; /* only for a reconnect, never through a link */
 };
 
 struct call_enrol {
@@ -57,8 +58,7 @@ struct call_enrol {
     struct pg_query query;
     struct audit_event event;
 };
-/* The other arguments outlive the op, except enrol and request; the catalog is
- * reference-counted. */
+/* connect, pool and http must outlive the op; the catalog is reference-counted. */
 void call_enrol_start(struct connect_service *connect, struct pg_pool *pool,
                       struct http_client *http, struct catalog *catalog, struct call_enrol *enrol,
                       const struct call_enrol_request *request, struct op *parent);

@@ -58,7 +58,8 @@ static void check_text(slice text, const char *member, size_t index, struct buf 
                        index, member, CALL_FILE_NAME_MAX);
 }
 
-/* Computed from its length in base64: nothing is decoded before all files are accepted. */
+/* The size is computed from the length of the base64: nothing is decoded before all files are
+ * accepted. */
 static void check_file(const struct call_file *file, size_t index, size_t bytes_max,
                        struct buf *out)
 {
@@ -132,14 +133,14 @@ slice call_files_hint(const struct catalog_action *action, bool is_data_lacking)
 
 /* ---- decoding ---- */
 
-/* Decoded once, directly into the request's body: a file is never copied. */
+/* A file is decoded once, directly into the request's body, and never copied. */
 int call_file_decode(struct call_file *file, struct arena *arena)
 {
     size_t size = call_file_size(file->data);
     char *room = arena_alloc_text(arena, size + 1);
     if (!room)
         return ERR_NOMEM;
-    /* a buf in the arena's memory, large enough for the maximum, so it never grows */
+    /* a buf over memory of the arena that has the decoded size, so it never grows */
     struct buf out = {.ptr = room, .cap = size, .bytes_max = size};
     if (decode_base64(&out, file->data) != OK)
         return ERR_SYNTAX;

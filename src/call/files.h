@@ -16,22 +16,23 @@ enum { CALL_FILES_MAX = 10, CALL_FILE_NAME_MAX = 255 };
 
 struct call_file {
     slice field, name, content_type; /* SLICE_NONE if not given */
-    slice data;                      /* standard base64 with padding; SLICE_NONE: none */
+    slice data;                      /* standard base64 with padding; SLICE_NONE: missing */
     slice bytes;                     /* decoded; set by the execution */
     uint8_t hash[32];                /* hash of `data`; set by the execution */
 };
 
-/* The file's type; application/octet-stream if none was given. */
+/* Returns the file's type; application/octet-stream if none was given. */
 slice call_file_type(const struct call_file *file);
-/* The decoded length of base64 with padding; reads only the end of the text. */
+/* Returns the decoded length of base64 with padding; reads only the end of the text. */
 size_t call_file_size(slice data);
-/* The decoded length of all files together. */
+/* Returns the decoded length of all files together. */
 size_t call_files_size(const struct call_file *files, size_t count);
-/* All faults of these files for this action, each with its JSON Pointer in the caller's request
- * ("/files/0: has no data; ..."), in the arena; SLICE_NONE: none can be found without decoding. */
+/* Returns all faults of these files for this action, each with its JSON Pointer in the caller's
+ * request ("/files/0: has no data; ..."), in the arena; SLICE_NONE if none can be found without
+ * decoding. */
 slice call_files_check(const struct catalog_action *action, const struct call_file *files,
                        size_t count, size_t file_bytes_max, struct arena *arena);
-/* A hint on what the caller can do about the fault; constant text. */
+/* Returns a hint on what the caller can do about the fault; constant text. */
 slice call_files_hint(const struct catalog_action *action, bool is_data_lacking);
 /* Decodes the file's data into the arena. Returns ERR_SYNTAX if it is not base64; ERR_NOMEM. */
 int call_file_decode(struct call_file *file, struct arena *arena) MUST_CHECK;

@@ -1,8 +1,8 @@
 /*
  * See fit.h. A value that does not fit is truncated where it is long: an array after the items that
- * fit, a string at a character, an object with many small members after those that fit. An object
- * with few members cuts its arrays, and its other members only if that is not enough: then they
- * divide the room, so that one long member does not displace the others.
+ * fit, a string at a character, an object with many small members after those that fit. In an
+ * object with few members, arrays are cut first, and other members only if that is not enough. They
+ * then divide the room, so that one long member does not displace the others.
  */
 #include "call/fit.h"
 
@@ -32,7 +32,7 @@ struct fit {
     struct arena arena; /* intermediate forms of the summary */
     struct arena tree;  /* of the output, for a select or a view */
     slice after;        /* members that follow the output in the summary */
-    bool is_failed;     /* the select; the output is left out */
+    bool is_failed;     /* the select failed, so the output is left out */
     struct buf out;
     struct buf pointer; /* JSON Pointer to the value being written */
     struct cut cuts[CALL_FIT_CUTS_MAX];
@@ -40,7 +40,7 @@ struct fit {
     unsigned depth;
 };
 
-/* The size of the value's JSON text. */
+/* Returns the size of the value's JSON text. */
 static size_t text_size(slice text)
 {
     size_t size = 2;
@@ -119,7 +119,8 @@ static void cut_array(struct fit *f, slice value, size_t room)
         note_cut(f, kept, count);
 }
 
-/* The maximum size of each member; 0: there are so many that only the first of them fit. */
+/* Returns the maximum size of each member; 0 if there are so many that only the first of them
+ * fit. */
 static size_t share_of(const size_t *sizes, size_t count, size_t room)
 {
     size_t share = 0, before;
@@ -139,7 +140,7 @@ static size_t share_of(const size_t *sizes, size_t count, size_t room)
     return share < FIT_SHARE_MIN ? 0 : share;
 }
 
-/* The size of each member, with its key, colon, value and comma. NULL: out of memory. */
+/* Returns the size of each member, with its key, colon, value and comma; NULL if out of memory. */
 static size_t *member_sizes(struct fit *f, slice object, size_t *count)
 {
     struct json_scan scan;
@@ -152,8 +153,8 @@ static size_t *member_sizes(struct fit *f, slice object, size_t *count)
     return sizes;
 }
 
-/* Rows are cut before texts: arrays divide what the other members leave. 0: that is less than a
- * quarter, so all members divide the room. */
+/* Rows are cut before texts: arrays divide what the other members leave. Returns 0 if that is less
+ * than a quarter of the room, so that all members divide the room. */
 static size_t rows_share_of(slice object, const size_t *sizes, size_t count, size_t room)
 {
     struct json_scan scan;
@@ -242,7 +243,7 @@ static slice skip_text(struct fit *f, slice value, uint64_t offset)
     return arena_take(&f->arena, &rest);
 }
 
-/* The container without its first `offset` items or members. */
+/* Returns the container without its first `offset` items or members. */
 static slice skip_items(struct fit *f, slice container, uint64_t offset)
 {
     struct json_scan scan;
@@ -265,7 +266,7 @@ static slice skip_items(struct fit *f, slice container, uint64_t offset)
     return slice_of(text, len + 2);
 }
 
-/* SLICE_NONE: out of memory. */
+/* Returns SLICE_NONE if out of memory. */
 static slice skip(struct fit *f, slice value, uint64_t offset)
 {
     if (offset == 0)
@@ -283,7 +284,7 @@ static slice skip(struct fit *f, slice value, uint64_t offset)
 
 /* ---- the new output ---- */
 
-/* Writes what was omitted, each part with the position at which to continue reading. */
+/* Writes the list of omitted parts, each with the position at which to continue reading. */
 static void put_cuts(struct fit *f, struct json_writer *w)
 {
     char id[UUID_TEXT_LEN + 1];
@@ -313,7 +314,7 @@ static void put_cuts(struct fit *f, struct json_writer *w)
     json_close(w, ']');
 }
 
-/* bytes: the size of the whole output. preview: JSON text */
+/* bytes is the size of the whole output; preview is JSON text */
 static void put_cut_object(struct fit *f, struct buf *out, size_t bytes, slice preview)
 {
     struct json_writer w;
@@ -333,8 +334,8 @@ static void put_truncated(struct fit *f, struct buf *out, slice value)
     put_cut_object(f, out, value.len, buf_slice(&f->out));
 }
 
-/* Copies the summary with another text as its output, and members after it: everything else stays
- * byte for byte. */
+/* Copies the summary with another output and with members after the output; everything else is
+ * copied byte for byte. */
 static int replace_output(const struct fit *f, slice summary, slice whole, slice output,
                           struct arena *arena, slice *fitted, slice *placed)
 {
@@ -378,7 +379,8 @@ static void add_after(struct fit *f, const char *name, slice json_text)
         f->after = arena_printf(&f->arena, ",\"%s\":%.*s", name, SLICE_ARG(json_text));
 }
 
-/* The address of an omitted output leads to the whole: the select would fail again. */
+/* The address of an omitted output is that of the whole output, since the select would fail
+ * again. */
 static slice leave_out(struct fit *f, slice whole, const char *why)
 {
     struct call_fit wanted = *f->wanted;
@@ -390,7 +392,7 @@ static slice leave_out(struct fit *f, slice whole, const char *why)
     return call_fit_left_out(&wanted, whole.len, &f->arena);
 }
 
-/* The text of what is given. */
+/* Returns what the reader sees: the value of the select or view, or the whole. */
 static slice show(struct fit *f, slice whole)
 {
     slice given = whole, left_out = SLICE_NONE;

@@ -1,5 +1,5 @@
 /*
- * The facts of each reason; see outcome.h.
+ * Names, codes and advice of each reason; see outcome.h.
  */
 #include "call/outcome.h"
 
@@ -110,7 +110,7 @@ slice exec_outcome_error_code(const struct exec_outcome *outcome)
 /* Whether the request, sent again unchanged, could end differently and without a second effect. */
 bool exec_outcome_is_retryable(const struct exec_outcome *outcome)
 {
-    if (outcome->is_replayed) /* the key is bound: the answer would be the same */
+    if (outcome->is_replayed) /* the key is bound, so the answer would be the same */
         return false;
     switch (fact_of(outcome->reason)->retry) {
     case RETRY_ALWAYS:
@@ -137,7 +137,7 @@ static bool has_retry_time(const struct exec_outcome *outcome)
     case EXEC_NOT_IN_SCOPE:
         return false;
     case EXEC_CIRCUIT_OPEN:
-    case EXEC_PROVIDER_ERROR: /* a 503 that says when it ends */
+    case EXEC_PROVIDER_ERROR: /* a 503 that says when the outage ends */
         return outcome->retry_after_ms >= 0;
     default:
         return outcome->retry_after_ms >= 0 &&
@@ -148,7 +148,7 @@ static bool has_retry_time(const struct exec_outcome *outcome)
 int64_t exec_outcome_retry_after_s(const struct exec_outcome *outcome)
 {
     ASSERT(outcome->retry_after_ms >= -1);
-    /* A time to retry would be advice to cause a second effect. */
+    /* A time to retry would invite a second effect. */
     if (outcome->effect == EXEC_EFFECT_UNKNOWN || !has_retry_time(outcome))
         return 0;
     return outcome->retry_after_ms <= 1000 ? 1 : (outcome->retry_after_ms + 999) / 1000;

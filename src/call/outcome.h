@@ -45,7 +45,7 @@ enum exec_reason {
     EXEC_REPLY_TOO_LARGE,
     EXEC_PARTLY_DONE,     /* of several requests, an earlier one had an effect and a later one
                            * did not */
-    EXEC_OUTCOME_UNKNOWN, /* a process died with the write under way */
+    EXEC_OUTCOME_UNKNOWN, /* a process died while the write was under way */
     /* neither blocked nor failed: nothing was stored, the client may retry */
     EXEC_UNAVAILABLE,   /* database unreachable or queue full: 503 */
     EXEC_STILL_RUNNING, /* the same key is in flight past the deadline: 503 */
@@ -57,15 +57,15 @@ enum exec_reason {
 
 /* "succeeded", "input_invalid" ...; constant text. */
 const char *exec_reason_name(enum exec_reason reason);
-/* EXEC_REASONS if no reason has that name. */
+/* Returns EXEC_REASONS if no reason has this name. */
 enum exec_reason exec_reason_parse(slice name);
 bool exec_reason_is_blocked(enum exec_reason reason);
 bool exec_reason_is_failed(enum exec_reason reason);
-/* "succeeded", "blocked", "failed"; NULL: none of these, so that there is no summary. */
+/* Returns "succeeded", "blocked" or "failed"; NULL for any other reason, which has no summary. */
 const char *exec_reason_status(enum exec_reason reason);
 
-/* The effect of a run, certain or possible; for a read only whether it succeeded. In the
- * summary: "done", "not_done", "partly" and "unknown". */
+/* The certain or possible effect of a run; for a read, only whether it succeeded. In the summary:
+ * "done", "not_done", "partly" and "unknown". */
 enum exec_effect {
     EXEC_EFFECT_NONE, /* proven (call/effect.h): an idempotency key is free again */
     EXEC_EFFECT_DONE,
@@ -84,14 +84,14 @@ enum exec_advice {
     EXEC_ADVICE_NONE,      /* the app needs no connection */
 };
 
-/* The phases of a run among which its time is divided. The rest, gate_ns, is everything before
- * the call and between the other phases: key, input, connection, token, claim, pauses between
- * attempts. */
+/* How the time of a run is divided among its phases. gate_ns is the rest, before the call and
+ * between the other phases: key, input, connection, token, claim, pauses between attempts. */
 struct exec_times {
     uint64_t gate_ns, limits_ns, provider_ns, record_ns;
 };
 
-/* Everything that an envelope needs. The texts live in the arena of the caller that fills it in. */
+/* Everything that an envelope needs. The texts are in the arena of the caller that fills in the
+ * struct. */
 struct exec_outcome {
     enum exec_reason reason;
     enum exec_effect effect;
@@ -103,10 +103,11 @@ struct exec_outcome {
     slice display_title, display_summary;
     slice message, hint; /* hint may be empty */
     enum exec_advice advice;
-    int64_t reconnect_id;   /* the used connection, if it is not the default one; else 0 */
-    bool is_hint_given;     /* the manifest has given the hint */
-    slice error_code;       /* set by a manifest's rule; overrides the table's; usually empty */
-    int64_t retry_after_ms; /* -1: unknown */
+    int64_t reconnect_id; /* the connection used, if it is not the default; else 0 */
+    bool is_hint_given;   /* the manifest has given the hint */
+    /* set by a manifest's rule; overrides the code of the table; usually empty */
+    slice error_code;
+    int64_t retry_after_ms;                  /* -1: unknown */
     int64_t quota_remaining, quota_reset_ms; /* the reply's information on later calls; -1: none */
     /* For an action with pages (exec/page.c): the number of pages read, the input for the next
      * page (null: there is none; else an object of inputs), and why reading ended before the
@@ -119,9 +120,10 @@ struct exec_outcome {
     unsigned attempts, provider_status;
     slice provider_request_id;
     bool is_replayed;
-    bool is_left_out;      /* a replay whose summary did not fit in the reply: fetch it by its id */
-    bool is_dry_run;       /* with EXEC_SUCCEEDED: it could have run; the summary is the request */
-    int64_t connection_id; /* the connection of a dry run, or of an app that has several; else 0 */
+    bool is_left_out; /* a replay whose summary did not fit in the reply: fetch it by its id */
+    /* with EXEC_SUCCEEDED: the call was possible; the summary is the request */
+    bool is_dry_run;
+    int64_t connection_id;  /* set for a dry run, or if the app has several connections; else 0 */
     slice connection_label; /* the label of that connection */
     /* The same request may be sent again: nothing was done, so no key is bound to this outcome,
      * or the request belongs to a flow, which repeats it with the same provider key. */
@@ -134,7 +136,7 @@ struct exec_outcome {
 slice exec_outcome_error_code(const struct exec_outcome *outcome);
 /* Whether the same request could succeed if it is sent again. */
 bool exec_outcome_is_retryable(const struct exec_outcome *outcome);
-/* Seconds to wait before sending it again, at least 1; 0: unknown. */
+/* Returns the seconds to wait before the request is sent again, at least 1; 0 if unknown. */
 int64_t exec_outcome_retry_after_s(const struct exec_outcome *outcome);
 enum exec_next exec_outcome_next(const struct exec_outcome *outcome);
 

@@ -30,7 +30,8 @@ static enum op_result stop_probe(struct call_probe *probe, enum call_probe_verdi
     return OP_DONE;
 }
 
-/* status: why the request cannot be made. A lack of memory does not concern the credential. */
+/* Ends the probe because a request cannot be made. status is the error; ERR_NOMEM does not concern
+ * the credential. */
 static enum op_result stop_unmade(struct call_probe *probe, int status, slice message)
 {
     if (status == ERR_NOMEM || probe->op.arena.is_exhausted)
@@ -144,7 +145,7 @@ static bool make_test(struct call_probe *probe, struct err *err)
     return probe->action.request.path && make_query(probe, err);
 }
 
-/* Sends probe->action. false: err has the reason. */
+/* Sends probe->action. Returns false, with the reason in err, if the request cannot be built. */
 static bool send_action(struct call_probe *probe, struct err *err)
 {
     ASSERT(probe->credential && probe->action.integration);
@@ -227,7 +228,7 @@ static bool is_outage(enum exec_reason reason)
     }
 }
 
-/* A text, or the digits of a number; SLICE_NONE if it is neither or too long. */
+/* Returns a string, or the digits of a number; SLICE_NONE if the value is neither or too long. */
 static slice identity_text(struct call_probe *probe, const struct json *value,
                            size_t characters_max)
 {
@@ -235,13 +236,15 @@ static slice identity_text(struct call_probe *probe, const struct json *value,
     slice text = json_str(value);
     if (value && (value->type == JSON_INT || value->type == JSON_UINT))
         text = json_text_of(value, &probe->op.arena, CALL_PROBE_LABEL_MAX);
-    /* An ID token comes with the tokens, and is not masked yet. */
+    /* The credential's secrets are masked here, too, because no call has been built if the identity
+     * comes from an ID token. */
     call_mask_credential(probe->credential, &secrets);
     text = slice_trim(secret_mask_text(&secrets, text, &probe->op.arena));
     return slice_is_name(text, characters_max) ? text : SLICE_NONE;
 }
 
-/* An identity without address, subject and label is still usable: the message says so. */
+/* An identity without address, subject and label does not fail the probe; identity_message says
+ * that it is unknown. */
 static void read_identity(struct call_probe *probe, const struct json *found)
 {
     struct connection_identity *identity = &probe->identity;
@@ -259,7 +262,7 @@ static void read_identity(struct call_probe *probe, const struct json *found)
                                            SLICE_ARG(probe->integration->name));
 }
 
-/* The result of the action's expression for the reply; NULL if it failed. */
+/* Returns the output that the action's expression makes of the reply; NULL if the call failed. */
 static const struct json *output_of(struct call_probe *probe, const struct exec_outcome *outcome)
 {
     if (!probe->action.output)

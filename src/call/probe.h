@@ -4,7 +4,8 @@
  * is not stored yet, or with a stored one. For an OAuth client's credential (client credentials), a
  * token is requested first. The verdict does not depend on the identity.
  *
- * An op embedded in a caller's op; addresses, overrides and limits are those of executions.
+ * struct call_probe is an op, embedded in a caller's op. Addresses, overrides and limits are those
+ * of executions.
  */
 #ifndef CALL_PROBE_H
 #define CALL_PROBE_H
@@ -38,10 +39,11 @@ struct call_probe {
     struct op op;
     /* out, in the op's arena */
     enum call_probe_verdict verdict;
-    slice message; /* sentences if the credential does not work; without secrets */
+    slice message; /* sentences on why the credential does not work, without secrets */
     slice label;   /* the app's name for the account; SLICE_NONE: unknown */
     struct connection_identity identity;
-    slice identity_message; /* sentences: why it is unknown; SLICE_NONE if it is known */
+    /* sentences on why the identity is unknown; SLICE_NONE if it is known */
+    slice identity_message;
     /* private */
     struct http_client *http;
     struct catalog *catalog;

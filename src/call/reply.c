@@ -19,7 +19,7 @@ enum {
     REPLY_OVERLOAD_WAIT_MS = 1000,
     REPLY_COUNT_MAX = 1000000000,
     REPLY_EPOCH_S_MIN = 1000000000, /* a number this large is a time, not a wait */
-    OUTPUT_ROOM_BYTES = 16 * 1000,  /* a block of a size class (base/mem.c) */
+    OUTPUT_ROOM_BYTES = 16 * 1000,  /* fits a size class of base/mem.c */
 };
 
 struct reply {
@@ -72,7 +72,7 @@ static struct json headers_object(struct reply *r)
     return object;
 }
 
-/* `integration.name`, for rules that several apps share. */
+/* Adds `integration.name`, for rules that several apps share. */
 static void put_name(struct reply *r)
 {
     struct json integration = json_object();
@@ -105,7 +105,8 @@ static void make_root(struct reply *r, const struct call_scope *scope)
     put_name(r);
 }
 
-/* null if the expression fails: contrib/integrations/README.md "Templates and expressions". */
+/* Returns null if the expression fails, as in contrib/integrations/README.md "Templates and
+ * expressions". */
 static struct json eval_or_null(struct reply *r, const struct expr *expr)
 {
     struct json value = json_null;
@@ -127,7 +128,7 @@ static void note_fault(struct reply *r, const char *member, const struct err *er
         r->out->manifest_fault = arena_printf(r->arena, "%s: %s", member, err->text);
 }
 
-/* A template's text on one line, {NULL,0} if there is none or it fails. */
+/* Returns a template's text on one line; SLICE_NONE if there is none or it fails. */
 static slice eval_text(struct reply *r, const char *member, const struct expr_template *tmpl)
 {
     struct json value;
@@ -143,8 +144,8 @@ static slice eval_text(struct reply *r, const char *member, const struct expr_te
 
 /* ---- times to wait ---- */
 
-/* Seconds, an epoch in seconds or milliseconds, an HTTP date, an RFC 3339 time or the next
- * midnight; -1: none of these. */
+/* Reads seconds, an epoch in seconds or milliseconds, an HTTP date, an RFC 3339 time or the next
+ * midnight. Returns -1 for anything else. */
 static int64_t wait_ms(const struct json *value)
 {
     double number = 0;
@@ -171,7 +172,8 @@ static int64_t wait_ms(const struct json *value)
     return number * 1000 > REPLY_WAIT_MS_MAX ? REPLY_WAIT_MS_MAX : (int64_t)(number * 1000);
 }
 
-/* Whether the manifest's rules match, for providers that report it with a status other than 429. */
+/* Whether the manifest's rules recognize a rate limit, for providers that report it with a status
+ * other than 429. */
 static bool is_rate_limited(struct reply *r)
 {
     const struct catalog_limits *limits = &r->action->integration->limits;
@@ -186,8 +188,8 @@ static bool is_rate_limited(struct reply *r)
     return false;
 }
 
-/* Retry-After, unless a rule has set a time: for a rate limit, and for an outage (RFC 9110
- * 10.2.3), whose end is then awaited. Else the time when a used-up quota is reset. */
+/* Unless a rule has set a time, reads Retry-After after a rate limit or an outage (RFC 9110
+ * 10.2.3); else the time at which a used-up quota is reset. */
 static void read_retry_after(struct reply *r)
 {
     bool is_due = r->out->reason == EXEC_PROVIDER_RATE_LIMITED || r->call->status == 503;
@@ -199,7 +201,7 @@ static void read_retry_after(struct reply *r)
         r->out->retry_after_ms = r->out->quota_reset_ms;
 }
 
-/* A whole number of calls, -1 if the text is not a whole number. */
+/* Returns a number of calls; -1 if the value is not a whole number. */
 static int64_t count_of(const struct json *value)
 {
     uint64_t count;
@@ -223,8 +225,8 @@ static void read_quota(struct reply *r)
 
 /* ---- errors ---- */
 
-/* The first rule that matches; NULL: none, so the status decides. A success is treated as an
- * error only by rules that declare it (on_success). */
+/* Returns the first rule that matches, or NULL, so that the status decides. A success is treated as
+ * an error only by rules that declare it (on_success). */
 static const struct catalog_error_rule *find_rule(struct reply *r,
                                                   const struct catalog_error_rules *rules)
 {
@@ -259,7 +261,8 @@ static enum exec_reason reason_of_status(unsigned status, enum catalog_auth_kind
     }
 }
 
-/* The reason that corresponds to a rule's error_code; the code itself is kept for the envelope. */
+/* Returns the reason that corresponds to a rule's error_code; the code itself is kept for the
+ * envelope. */
 static enum exec_reason reason_of_code(slice code, enum exec_reason default_reason)
 {
     static const struct {
@@ -281,7 +284,7 @@ static enum exec_reason reason_of_code(slice code, enum exec_reason default_reas
     return default_reason;
 }
 
-/* The provider's own message, quoted: `: "..."`, or a full stop if there is none. */
+/* Returns the provider's own message, quoted: `: "..."`, or a full stop if there is none. */
 static slice provider_words(struct reply *r)
 {
     slice words = mask(r, reply_error_text(&r->root.as.members[2].value)); /* body */
@@ -328,7 +331,7 @@ static slice with_words(struct reply *r, slice message, slice words)
     return longer.ptr ? longer : message;
 }
 
-/* Sets *quotes unless the placeholder is the app's name. */
+/* Sets *quotes unless the placeholder is only the app's name. */
 static bool on_placeholder(void *quotes, const struct expr *expr, slice where)
 {
     bool is_quoting = !slice_eq_cstr(slice_trim(expr_source(expr)), "integration.name");
@@ -383,8 +386,8 @@ static void say_effect(struct reply *r, const struct catalog_error_rule *rule)
         out->effect = exec_effect_of_reply(r->action, r->call->status, rule, is_too_fast);
 }
 
-/* A reply that refuses. The action's rules are tried before the app's; a rate limit takes
- * precedence over both, since only it has the time to retry. */
+/* Reads a reply that refuses the request. The action's rules are tried before the app's. A rate
+ * limit takes precedence over both, since only a rate limit has a time to wait. */
 static void fail_by_reply(struct reply *r)
 {
     struct exec_outcome *out = r->out;
@@ -417,7 +420,7 @@ static void fail_by_reply(struct reply *r)
 
 /* ---- calls without a reply ---- */
 
-/* Without a reply, it is only known how far the request got. */
+/* Without a reply, the reason depends on how far the request got. */
 static enum exec_reason reason_of_call(const struct http_call *call)
 {
     switch (call->result) {
@@ -467,7 +470,7 @@ static void fail_by_call(struct reply *r)
 
 /* ---- success ---- */
 
-/* An empty marker ("", false) means that there is none. */
+/* An empty cursor ("", false) means that there is no next page. */
 static void read_next(struct reply *r)
 {
     const struct catalog_pages *pages = &r->action->pages;
@@ -506,7 +509,7 @@ static void read_output(struct reply *r)
     }
     struct buf text;
     buf_init(&text, r->arena->bytes_max);
-    /* About as long as the reply, so that it usually need not grow. */
+    /* The reserved size is about that of the reply, so that the buffer usually need not grow. */
     (void)buf_reserve(&text, slice_first(r->call->body, OUTPUT_ROOM_BYTES).len);
     json_write(&text, &value);
     slice masked = mask(r, buf_slice(&text));
@@ -522,7 +525,8 @@ static void read_output(struct reply *r)
     json_object_set(r->arena, &r->root, SLICE("output"), value);
 }
 
-/* The first expression of the action's response.required that has no value in this reply. */
+/* Returns the first expression of the action's response.required that has no value in this
+ * reply. */
 static slice missing_member(struct reply *r)
 {
     const struct catalog_reply *wanted = r->wanted;
@@ -534,8 +538,8 @@ static slice missing_member(struct reply *r)
     return SLICE_NONE;
 }
 
-/* Why this is not the action's reply, as text to follow "HTTP 200"; SLICE_NONE: it is the
- * action's. */
+/* Returns why this is not the action's reply, as text to put after "HTTP 200"; SLICE_NONE if it
+ * is. */
 static slice find_misfit(struct reply *r)
 {
     slice misfit = reply_body_misfit(&r->body, r->wanted, r->call, r->arena);
@@ -610,7 +614,7 @@ static void read_success(struct reply *r)
         read_display(r);
 }
 
-/* The id to quote to the provider's support; SLICE_NONE: none was found. */
+/* Returns the request id for the provider's support; SLICE_NONE if none was found. */
 static slice request_id(const struct http_call *call)
 {
     static const char *const names[] = {"x-request-id",          "request-id",

@@ -12,7 +12,7 @@
 
 enum { EXEC_MESSAGE_BYTES_MAX = 2000 };
 
-/* The outcome before anything else is known about a run. */
+/* Returns the advice for a run of this action before anything else is known. */
 enum exec_advice exec_advice_for(const struct catalog_action *action);
 
 /* Fills reason, output, display, message, hint, error_code, retry_after_ms, provider_* of

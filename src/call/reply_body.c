@@ -9,7 +9,7 @@ enum { TYPE_QUOTED_BYTES_MAX = 80, PAGE_BLANKS_MAX = 4096 };
 
 /* ---- values ---- */
 
-/* {content_type, encoding, data, bytes}. */
+/* Makes {content_type, encoding, data, bytes}. */
 static struct json binary_value(const struct http_call *call, struct arena *arena)
 {
     slice body = call->body, type = http_call_header(call, SLICE("content-type"));
@@ -61,7 +61,7 @@ static bool says_json(slice media)
            slice_ends_with(media, SLICE("+json"));
 }
 
-/* The text after a byte order mark and blank lines. */
+/* Returns the text after a byte order mark and blank lines. */
 static slice text_begin(slice body)
 {
     size_t at = slice_starts_with(body, SLICE("\xef\xbb\xbf")) ? 3 : 0;
@@ -70,8 +70,8 @@ static slice text_begin(slice body)
     return slice_from(body, at);
 }
 
-/* An HTML page for people: from a proxy, or a login form. The type alone is not enough: some
- * servers send it with any text. */
+/* Whether the body is an HTML page for people, from a proxy or with a login form. The type alone is
+ * not enough: some servers send it with any text. */
 static bool is_web_page(const struct http_call *call, slice media)
 {
     slice text = text_begin(call->body);

@@ -44,7 +44,7 @@ static bool is_blank(unsigned char c)
     return c <= 0x20 || c == 0x7f;
 }
 
-/* Number of leading bytes that are ASCII and are shown unchanged. */
+/* Returns the number of leading bytes that are ASCII and are shown unchanged. */
 static size_t plain_first(slice text)
 {
     size_t len = 0;

@@ -8,12 +8,13 @@
 #include "base/arena.h"
 #include "json/json.h"
 
-/* The provider's own words: from the member where JSON APIs commonly have them, the reply itself
- * if it is text, or the title of an HTML page. SLICE_NONE: none found. The result is a part of
- * the body. */
+/* Returns the provider's error message: the member where JSON APIs commonly have it, the reply
+ * itself if it is text, or the title of an HTML page. SLICE_NONE if none is found. The result is a
+ * part of the body. */
 slice reply_error_text(const struct json *body);
-/* On one line (runs of control characters and white space become a space), valid UTF-8, at most
- * bytes_max. In the arena; SLICE_NONE: nothing is left, or out of memory. */
+/* Returns the text as valid UTF-8 on one line (each run of control characters and white space
+ * becomes a space), at most bytes_max long, in the arena. SLICE_NONE if nothing is left, or if out
+ * of memory. */
 slice reply_clean_text(slice text, size_t bytes_max, struct arena *arena);
 
 #endif

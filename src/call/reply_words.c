@@ -7,7 +7,7 @@
 
 #define NOTHING "Nothing was done. "
 
-/* Texts by status, for a reply that has no other meaning. */
+/* Texts by status, for a reply whose meaning no rule defines. */
 struct status_words {
     unsigned status; /* 0: any other */
     const char *words, *hint;
@@ -64,7 +64,8 @@ const char *reply_status_words(enum exec_reason reason, unsigned status)
     }
 }
 
-/* Why it is unknown, and what to do. A given key stays bound to this outcome. */
+/* Returns why the outcome is unknown, and what to do. An idempotency key of the caller stays bound
+ * to this outcome. */
 static slice unknown_hint(unsigned status)
 {
     if (status >= 500)
@@ -86,7 +87,7 @@ static slice error_hint(unsigned status, bool is_write)
 {
     if (status >= 500 && !is_write)
         return SLICE("Nothing was changed. The provider has a problem. Try again later.");
-    if (status >= 500 || status < 300) /* the app's own refusal */
+    if (status >= 500 || status < 300) /* the app itself has refused */
         return SLICE("Nothing was done. Correct what the message says, then try again.");
     return slice_cstr(status_words(status)->hint);
 }

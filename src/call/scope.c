@@ -7,7 +7,7 @@
 #include "call/build.h"
 #include "http/url.h"
 
-/* The files as values for templates: their data as sent, in base64. */
+/* Makes the files' values for templates: their data as sent, in base64. */
 static struct json files_value(const struct call_scope *scope, struct arena *arena)
 {
     struct json list = json_array();
@@ -23,7 +23,7 @@ static struct json files_value(const struct call_scope *scope, struct arena *are
     return list;
 }
 
-/* Replies of earlier requests, by the names that a manifest gives them. */
+/* Adds the replies of earlier requests under the names that a manifest uses. */
 void call_progress_put(const struct call_progress *progress, struct json *root, struct arena *arena)
 {
     static const char *const names[CATALOG_REQUESTS_MAX - 1] = {"first", "second"};
@@ -31,8 +31,8 @@ void call_progress_put(const struct call_progress *progress, struct json *root, 
         json_object_put(arena, root, slice_cstr(names[i]), progress->replies[i]);
 }
 
-/* The values that a manifest's template can name: input, connection, files, and the replies so
- * far. */
+/* Makes the values that a manifest's template can name: input, connection, files, and the replies
+ * so far. */
 struct json call_build_root(const struct call_scope *scope, struct arena *arena)
 {
     static const struct json empty = {.type = JSON_OBJECT};
@@ -64,8 +64,8 @@ static bool is_host_of(slice entry, const struct url *url)
     return host.len > tail.len && slice_eq_nocase(slice_from(host, host.len - tail.len), tail);
 }
 
-/* The origin of the previous request counts as listed: it is base_url's, or was checked here. A
- * listed host is refused without TLS if that origin used TLS. */
+/* The origin of the previous request counts as listed: it is that of base_url, or was checked here.
+ * If that origin used TLS, a listed host is refused without TLS. */
 static int check_host(slice text, slice former_url, const struct json *hosts, struct err *err)
 {
     char room[URL_ORIGIN_MAX + 1], former_room[URL_ORIGIN_MAX + 1];

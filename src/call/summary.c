@@ -9,7 +9,7 @@ enum {
     SUMMARY_BYTES_MAX = 64 * 1024 * 1024,
     SUMMARY_FRAME_BYTES = 1000, /* room for everything but the output, so that the buffer usually
                                  * need not grow */
-    HINT_BYTES_MAX = 8192,      /* bytes of a hint, including the line that is added to it */
+    HINT_BYTES_MAX = 8192,      /* bytes of a hint, including the line that may be added */
 };
 
 #define LINK_HINT                                                                       \
@@ -63,7 +63,7 @@ slice exec_next_action_render(const struct exec_outcome *outcome, struct arena *
     return json_text_take(&text, arena);
 }
 
-/* Any hint to connect, even a manifest's, explains how a person connects the app. */
+/* Any hint to connect, even one from a manifest, is followed by how a person connects the app. */
 static void put_hint(struct json_writer *w, const struct exec_outcome *outcome)
 {
     bool is_next = exec_outcome_next(outcome) != EXEC_NEXT_NONE;
@@ -147,7 +147,8 @@ slice exec_summary_render(const struct exec_outcome *outcome, struct arena *aren
     return json_text_take(&text, arena);
 }
 
-/* Each CHECK of the table is asserted here, where the outcome is still visible in a core file. */
+/* Each CHECK constraint of the table is asserted here, where the outcome is still visible in a core
+ * file. */
 struct execution exec_summary_row(const struct exec_outcome *outcome, struct uuid account_id,
                                   int64_t connection_id, struct uuid owner, slice summary)
 {

@@ -52,7 +52,7 @@ struct names {
     bool are_more;
 };
 
-/* A name that is not a plain one is quoted, as in an expression. */
+/* A name that is not a plain identifier is quoted, as in an expression. */
 static slice path_of(struct names *names, slice path, slice name)
 {
     struct buf text;
@@ -80,7 +80,7 @@ static void add_name(struct names *names, slice path)
         names->items[names->count++] = path;
 }
 
-/* Nothing is lost with it. */
+/* Whether nothing is lost if a view omits the value. */
 static bool is_empty(const struct json *value)
 {
     return !expr_is_true(value) && value->type != JSON_BOOL;

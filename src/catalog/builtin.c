@@ -35,9 +35,9 @@ static struct catalog *open_builtin(struct catalog_report *report)
     return catalog;
 }
 
-/* All are loaded together: an operator's manifest may replace a built-in one, and there is a
- * single search index. Any error fails the whole load: a catalog without some of its apps would
- * seem to have lost them. The caller keeps the present catalog. */
+/* All manifests are loaded together: an operator's manifest may replace a built-in one, and there
+ * is a single search index. Any error fails the whole load: a catalog without some of its apps
+ * would seem to have lost them. The caller keeps the present catalog. */
 static struct catalog *load_with(struct source_list *list, const char *dir,
                                  struct catalog_report *report)
 {

@@ -1,10 +1,10 @@
 /*
  * The catalog: an immutable snapshot of the integrations and their actions, read from manifests
  * (contrib/integrations/README.md describes the format). A manifest is checked completely when it
- * is loaded; built-in ones are checked when sluice is built. The result is a pack (pack.h): texts,
- * rendered replies of the discovery endpoints, and the search index. An integration or action is
- * compiled (schemas, expressions) from its text in the pack when it is first looked up, which takes
- * some ten microseconds and can fail only for lack of memory.
+ * is loaded; built-in manifests are checked when sluice is built. The result is a pack (pack.h):
+ * texts, rendered replies of the discovery endpoints, and the search index. An integration or
+ * action is compiled (schemas, expressions) from its text in the pack when it is first looked up,
+ * which takes some ten microseconds and can fail only for lack of memory.
  *
  * Ownership: a snapshot is reference-counted. Code that works with an action across turns holds a
  * reference; a reload makes a new snapshot next to the old one and swaps them (server/reload.c).
@@ -41,7 +41,7 @@ enum {
     CATALOG_HOSTS_MAX = 8,            /* hosts that a URL from a reply may name */
     CATALOG_SHOWS_MAX = 3,            /* ids of one action that are shown in words */
     CATALOG_DEADLINE_MS_MAX = 600000, /* per action */
-    CATALOG_PROBLEMS_MAX = 200,       /* per report; further ones are only counted */
+    CATALOG_PROBLEMS_MAX = 200,       /* per report; further problems are only counted */
 };
 
 enum catalog_level { LEVEL_READ, LEVEL_WRITE, LEVEL_DELETE, LEVEL_ADMIN };
@@ -70,7 +70,7 @@ struct catalog_pairs {
 struct catalog_field {
     slice name, label;
     slice help, placeholder,
-        docs_url; /* what it is, an example, and where to find it; may be empty */
+        docs_url; /* help for the person, an example, and where to find the value; may be empty */
     bool is_secret, may_be_empty;
 };
 
@@ -80,28 +80,29 @@ struct catalog_auth {
     enum catalog_auth_kind kind;
     slice name; /* shown to people if there are several ways; else empty */
     slice authorize_url, token_url, scope_separator;
-    const struct json *scopes; /* array of strings; NULL: none */
+    const struct json *scopes; /* array of strings, or NULL */
     /* object: scope -> its purpose; requested if a person selects it. NULL: none */
     const struct json *optional_scopes;
-    const struct json *authorize_params; /* object of strings; NULL: none */
+    const struct json *authorize_params; /* object of strings, or NULL */
     /* object: authorize parameter -> "email", "subject" or "label" of the wanted user; NULL:
      * none */
     const struct json *login_hint;
     bool token_by_basic, token_as_json, uses_pkce;
-    /* Evaluated over a refusal by the token endpoint: true if the grant has ended. NULL if auth
-     * is not OAuth. */
+    /* Evaluated over a refusal by the token endpoint; true if the grant has ended. NULL without
+     * OAuth. */
     const struct expr *gone;
-    /* Where the credential is sent; value NULL: it is not sent (AUTH_NONE), or in AUTH_BASIC's
-     * own header. In the path the value is between base_url and the action's path, and has no
-     * name. */
+    /* Where the credential is sent. value is NULL if it is not sent (AUTH_NONE), or for AUTH_BASIC,
+     * which has its own header. In the path the value is between base_url and the action's path,
+     * and has no name. */
     enum { SEND_IN_HEADER, SEND_IN_QUERY, SEND_IN_PATH } send_in;
     slice send_name;
     const struct expr_template *send_value;
-    /* A harmless request that verifies a credential; path empty: none. */
+    /* A harmless request that verifies a credential; the path is empty if there is none. */
     slice test_method, test_path;
     const struct json *test_query;
     const struct expr *test_label;
-    struct catalog_field fields[CATALOG_FIELDS_MAX]; /* the form's fields; none for OAuth */
+    /* the form's fields; for OAuth there are none */
+    struct catalog_field fields[CATALOG_FIELDS_MAX];
     size_t field_count;
 };
 
@@ -118,10 +119,11 @@ struct catalog_limits {
     unsigned burst, in_flight_max;
     unsigned connect_timeout_ms, first_byte_timeout_ms, total_timeout_ms; /* 0: server's default */
     size_t response_bytes_max;                                            /* 0: server's default */
-    unsigned retry_after_s; /* the wait after a rate-limit reply that gives none; 0: unknown */
+    /* the wait after a rate-limit reply that does not say how long to wait; 0: unknown */
+    unsigned retry_after_s;
     struct catalog_rate_rule *rate_rules;
     size_t rate_rule_count;
-    /* the remaining calls that every reply reports; both or neither are set */
+    /* the quota that every reply reports; both are set or neither */
     const struct expr *quota_remaining, *quota_reset;
 };
 
@@ -138,10 +140,10 @@ enum catalog_rule_outcome {
 /* Maps a reply to an error: the first rule whose `when` is true applies. */
 struct catalog_error_rule {
     uint32_t source_index; /* index in the manifest's array */
-    bool is_of_part;       /* the rule is from a part, whose name is at source_index */
+    bool is_of_part;       /* the rule is from a part, which the text at source_index names */
     const struct expr *when;
     bool on_success;
-    bool missing_scopes; /* the grant lacks scopes: connecting the app again helps */
+    bool missing_scopes; /* the grant does not have the scopes, so connecting the app again helps */
     enum catalog_rule_outcome outcome;
     slice error_code;                           /* empty: the status decides */
     const struct expr_template *message, *hint; /* NULL: sluice's own text */
@@ -161,7 +163,7 @@ enum catalog_body_kind { BODY_NONE, BODY_JSON, BODY_FORM, BODY_MULTIPART, BODY_R
 
 struct catalog_request {
     slice method;
-    const struct expr_template *base_url; /* NULL: that of the integration */
+    const struct expr_template *base_url; /* NULL: the integration's */
     bool is_host_given; /* base_url's host is, or contains, a value of the connection */
     const struct expr_template *path;
     /* From an earlier reply, instead of base_url and path: an absolute URL, or a path on the
@@ -227,7 +229,7 @@ struct catalog_files {
     slice field;
     unsigned count_max;
     size_t bytes_max;
-    unsigned at; /* index of the request that sends the files; 0: the first or only one */
+    unsigned at; /* index of the request that sends the files; 0 is the first request */
 };
 
 /* A request after the action's first: its templates see the earlier replies. */
@@ -235,10 +237,12 @@ struct catalog_then {
     struct catalog_request request;
     const struct json *source; /* the request's JSON, for a dry run */
     struct catalog_reply reply;
-    /* What earlier requests have done, and what this request would have done: the beginning and
-     * the end of a sentence. NULL: earlier requests only read, so nothing lasting was done. */
+    /* The beginning and the end of a sentence: what earlier requests have done, and what this
+     * request would have done. NULL if earlier requests only read, so that nothing lasting was
+     * done. */
     const struct expr_template *done, *not_done;
-    bool is_done_said;  /* the manifest has `done`: texts, or false; required for a write */
+    /* the manifest has `done` (texts or false), which is required for a write */
+    bool is_done_said;
     bool is_idempotent; /* the request may be repeated automatically after a lost reply */
 };
 
@@ -260,7 +264,8 @@ struct catalog_identity {
         *label;                /* each may be NULL, but not both email and subject */
     const struct expr *output; /* an object of all three */
     const struct json
-        *scopes; /* requested in addition; not counted as missing for an action; NULL: none */
+        /* scopes requested in addition, which do not count as missing for an action; NULL: none */
+        *scopes;
 };
 
 struct catalog_integration;
@@ -280,18 +285,18 @@ struct catalog_action {
     slice source; /* the action's JSON in the pack */
 
     slice docs_url; /* empty: none */
-    /* when and against what the action was proven; empty: not proven */
+    /* when and against what the action was proven; empty if it was not proven */
     slice met_date, met_source, checked;
     /* the action's index in the manifest's `actions`, while the manifest is loaded */
     uint32_t source_index;
     bool is_idempotent; /* repeating it has the same effect as doing it once */
-    /* Where the provider's own idempotency key is sent; both empty: the action does not support
-     * one. The member is in the JSON body, with dots for nesting: "variables.input.id". */
+    /* Where the provider's own idempotency key is sent. Both are empty if the action does not
+     * support one. The member is in the JSON body, with dots for nesting: "variables.input.id". */
     slice idempotency_header, idempotency_member;
     struct catalog_pairs recipients; /* the recipients of a call (recipient.h) */
     struct catalog_show *shows;      /* what ids in the input mean */
     unsigned show_count;             /* at most CATALOG_SHOWS_MAX */
-    slice gone;                      /* why the provider removed it; empty: it still exists */
+    slice gone; /* why the provider removed the operation; empty if it still exists */
     const struct json *scopes, *tags, *examples, *preconditions; /* arrays or NULL */
     const struct json *input_schema, *output_schema;             /* output_schema may be NULL */
     const struct schema *schema;
@@ -306,7 +311,7 @@ struct catalog_action {
     struct catalog_then *then; /* the requests after the first */
     unsigned then_count;       /* below CATALOG_REQUESTS_MAX */
     const struct expr *output; /* computed from the last reply; NULL: the whole body */
-    const struct expr *view;   /* of the output: what a model needs of it; NULL: all */
+    const struct expr *view;   /* computed from the output: what a model needs of it; NULL: all */
     struct catalog_pages pages;
     const struct expr_template *display_title, *display_summary;
 };
@@ -316,14 +321,15 @@ struct catalog_action {
 struct catalog_integration {
     struct catalog *catalog;
     slice integration_id, name, description, category, docs_url;
-    slice icon;                     /* an SVG path of strokes on a grid of 16; empty: none */
+    /* an SVG path of strokes on a grid of 16; empty if there is none */
+    slice icon;
     slice capabilities_json;        /* array of action ids */
     struct catalog_action *actions; /* sorted by action_id; NULL until one is needed */
     size_t action_count;
     size_t position;     /* index in the catalog's integrations */
-    size_t action_first; /* position of its actions in the pack */
-    size_t search_first; /* its position in the search index; its actions follow */
-    slice source;        /* its JSON without `actions`, in the pack */
+    size_t action_first; /* position of the first action in the pack */
+    size_t search_first; /* position in the search index; the actions follow */
+    slice source;        /* the integration's JSON without `actions`, in the pack */
     bool is_open;
 
     const struct json *document; /* the parsed manifest, while it is being loaded */
@@ -333,11 +339,11 @@ struct catalog_integration {
     struct catalog_pairs headers;
     const struct json *connection_params; /* JSON Schema or NULL */
     const struct schema *connection_schema;
-    struct catalog_auth auth;   /* the first of the choices below */
+    struct catalog_auth auth;   /* the first of the following choices */
     struct catalog_auth *auths; /* ways to connect, each of a different kind */
     size_t auth_count;
     struct catalog_identity identity;
-    const struct json *scope_words; /* object: scope -> what it allows, for people; NULL: none */
+    const struct json *scope_words; /* object: scope -> what it allows, for people; or NULL */
     bool follows_redirects;         /* follows redirects within an origin */
     struct catalog_limits limits;
     struct catalog_error_rules errors;
@@ -376,8 +382,8 @@ struct catalog_report {
     size_t error_count, warning_count;
 };
 
-/* Checks and packs all sources. Returns NULL if the report has an error (a lack of memory is
- * reported, too). Later sources replace earlier integrations with the same id. Texts are copied. */
+/* Checks and packs all sources. Returns NULL if the report has an error, which includes a lack of
+ * memory. A later source replaces an earlier integration with the same id. Texts are copied. */
 struct catalog *catalog_load(const struct catalog_source *sources, size_t count,
                              struct catalog_report *report) MUST_CHECK;
 /* Loads the built-in manifests, then every *.json of `dir` (NULL for none), sorted by name. */
@@ -404,21 +410,23 @@ void catalog_report_free(struct catalog_report *report);
 void catalog_report_add(struct catalog_report *report, bool is_warning, slice source, slice pointer,
                         const char *fmt, ...) PRINTF_LIKE(5, 6);
 
-/* NULL if unknown, or out of memory; *status (may be NULL) gets OK, ERR_NOTFOUND or ERR_NOMEM. */
+/* Returns NULL if the id is unknown, or if out of memory. Sets *status (may be NULL) to OK,
+ * ERR_NOTFOUND or ERR_NOMEM. */
 const struct catalog_integration *catalog_find_integration(const struct catalog *catalog, slice id,
                                                            int *status);
-/* action: the action id or the full tool name. Returns NULL as catalog_find_integration does. */
+/* action is the action id or the full tool name. Returns NULL in the same cases as
+ * catalog_find_integration. */
 const struct catalog_action *catalog_find_action(const struct catalog_integration *integration,
                                                  slice action, int *status);
-/* Ensures that all integrations have `actions`, for a list of them, without compiling any.
- * ERR_NOMEM. */
+/* Ensures that all integrations have `actions`, for lists, without compiling any action. Returns OK
+ * or ERR_NOMEM. */
 int catalog_open_heads(const struct catalog *catalog) MUST_CHECK;
 /* Like catalog_find_action, but does not compile the action: only the members for lists are set.
- * After catalog_open_heads NULL means unknown. */
+ * After catalog_open_heads, NULL means that the action is unknown. */
 const struct catalog_action *catalog_find_head(const struct catalog_integration *integration,
                                                slice action);
-/* The action id without the integration's prefix: for "gmail" and "gmail_send_message" the part
- * after "gmail_"; without such a prefix the whole action. */
+/* Returns the action id without the integration's prefix: "send_message" for "gmail" and
+ * "gmail_send_message". Without such a prefix, returns the whole text. */
 slice catalog_short_id(slice integration_id, slice action);
 /* Finds an action by its full tool name, with the longest registered integration prefix
  * (src/api/README.md "Tool endpoint"). */
@@ -429,18 +437,18 @@ const struct catalog_action *catalog_find_tool(const struct catalog *catalog, sl
 /* Returns the id that was probably meant, borrowed from the catalog; SLICE_NONE if none is
  * similar. */
 slice catalog_nearest_integration(const struct catalog *catalog, slice id);
-/* The same for an action: `action` is an action id or a full tool name; the result is an action
- * id. */
+/* Like catalog_nearest_integration, for an action: `action` is an action id or a full tool name;
+ * the result is an action id. */
 slice catalog_nearest_action(const struct catalog_integration *integration, slice action);
 slice catalog_nearest_tool(const struct catalog *catalog, slice tool_name);
-/* A sentence for the caller: `There is no integration "Gmail"; did you mean "gmail"?`. In the
- * arena; SLICE_NONE: out of memory. */
+/* Returns a sentence for the caller, in the arena: `There is no integration "Gmail"; did you mean
+ * "gmail"?`. SLICE_NONE if out of memory. */
 slice catalog_say_no_integration(const struct catalog *catalog, slice id, struct arena *arena);
 slice catalog_say_no_action(const struct catalog_integration *integration, slice action,
                             struct arena *arena);
 slice catalog_say_no_tool(const struct catalog *catalog, slice tool_name, struct arena *arena);
 
-/* The definition of the action's request `at` (0: the first) and of its reply. */
+/* These return the definition of the action's request `at` (0 is the first), and of its reply. */
 static inline const struct catalog_request *catalog_request_at(const struct catalog_action *action,
                                                                unsigned at)
 {
@@ -484,12 +492,12 @@ const struct catalog_auth *catalog_auth_by(const struct catalog_integration *int
 bool catalog_grant_is_gone(const struct catalog_auth *auth, unsigned status,
                            const struct json *body, struct arena *arena);
 
-/* What a requested scope allows, for people; SLICE_NONE: not in the manifest. */
+/* Returns what a requested scope allows, for people; SLICE_NONE if the manifest does not say it. */
 slice catalog_scope_words(const struct catalog_integration *integration, slice scope);
 
 /* The members of a stored credential, by type of auth. */
 struct catalog_credential {
-    const char *advice;              /* which of the members `send` should use */
+    const char *advice;              /* advice on which of the members `send` should use */
     const char *required, *optional; /* its members, separated by blanks */
     const char *form;                /* the members in words: "username and password" */
 };
@@ -497,10 +505,10 @@ const struct catalog_credential *catalog_credential_of(enum catalog_auth_kind ki
 /* Whether a credential of that type may have the member. */
 bool catalog_credential_has(enum catalog_auth_kind kind, slice member);
 
-/* A text of a line or two: the description if it is short, else its first sentences. It is a
- * part of the description, not a copy. */
+/* Returns a text of a line or two: the description if it is short, else its first sentences. The
+ * text is a part of the description, not a copy. */
 slice catalog_summary(slice description);
-/* How the action was proven, as a sentence for people; made in the arena. */
+/* Returns how the action was proven, as a sentence for people, in the arena. */
 slice catalog_proof(const struct catalog_action *action, struct arena *arena);
 
 #endif

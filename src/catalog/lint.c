@@ -21,7 +21,7 @@ enum {
     ROOT_CONNECTION = 2,
     ROOT_FILES = 4,
     ROOT_CREDENTIAL = 8,
-    ROOT_HEADERS = 16, /* headers, and the app's name: known once there is a reply */
+    ROOT_HEADERS = 16, /* headers and the app's name, known once there is a reply */
     ROOT_OUTPUT = 32,
     ROOT_CLAIMS = 64,
     ROOT_FIRST = 128, /* the replies to earlier requests of the same run */
@@ -36,7 +36,7 @@ struct lint {
     struct reader reader; /* collects its errors */
     const struct json *input_schema;
     const struct json *params_schema;
-    const struct json *output_properties; /* while a view is checked */
+    const struct json *output_properties; /* the output's properties, while a view is checked */
     unsigned roots;
     bool is_reply_read; /* the expression checked last reads the reply */
     const char *member;
@@ -53,10 +53,10 @@ static const struct {
     {"first", ROOT_FIRST},   {"second", ROOT_SECOND},         {"integration", ROOT_HEADERS},
 };
 
-/* Whether an object schema is closed (additionalProperties false) and does not have the
- * property. An open schema may have any property, and combinators (allOf, anyOf) may add
- * properties that are not searched here. Then nothing is reported, since a false alarm would
- * refuse a good manifest. */
+/* Whether an object schema is closed (additionalProperties false) and does not have the property.
+ * An open schema may have any property, and combinators (allOf, anyOf) may add properties that are
+ * not searched here. In both cases nothing is reported, since a false alarm would refuse a good
+ * manifest. */
 static bool schema_lacks(const struct json *schema, slice property)
 {
     const struct json *closed = JSON_GET(schema, "additionalProperties");
@@ -92,7 +92,7 @@ static bool on_path(void *user, const slice *names, size_t count)
     return true;
 }
 
-/* A slip is reported alone: the misspelled name would also be unknown. */
+/* If there is a slip, only the slip is reported: the misspelled name would also be unknown. */
 static bool on_expr(void *user, const struct expr *expr, slice where)
 {
     struct lint *lint = user;
@@ -157,7 +157,7 @@ static void check_pairs(struct lint *lint, const char *member, unsigned allowed,
 {
     for (size_t i = 0; i < pairs->count; i++) {
         slice name = pairs->items[i].name;
-        /* RFC 6901 would have to escape these two characters. */
+        /* In a JSON Pointer these two characters have to be escaped (RFC 6901). */
         bool is_plain = slice_find_char(name, '/') < 0 && slice_find_char(name, '~') < 0;
         check_template(lint,
                        is_plain ? pointer_of(lint, "%s/%.*s", member, SLICE_ARG(name)) : member,
@@ -240,8 +240,8 @@ static void check_identity(struct lint *lint, const struct catalog_integration *
     check_expr(lint, "subject", visible, identity->subject);
     check_expr(lint, "label", visible, identity->label);
     if (identity->from == IDENTITY_REQUEST) {
-        /* There is no input and there are no files: the request is sent when a connection is
-         * made, not for a call. */
+        /* Input and files may not be used: the request is sent when a connection is made, not for a
+         * call. */
         check_request(lint, request, 0);
         if (request->instead_count > 0)
             reader_error(&lint->reader, "request/instead",
@@ -317,7 +317,7 @@ static void check_examples(struct lint *lint, const struct catalog_action *actio
         return;
     }
     struct arena arena;
-    /* The memory of a validation is freed after each action; the report has copies of its texts. */
+    /* The memory of a validation is freed after each action; the report has copies of the texts. */
     arena_init(&arena, LINT_ARENA_BYTES_MAX);
     for (uint32_t i = 0; i < examples->count; i++) {
         const struct json *example = &examples->as.items[i];
@@ -412,7 +412,8 @@ static void check_schemas(struct lint *lint, const struct catalog_action *action
 }
 
 /* A reply that is not the action's must not be accepted as a success: a proxy's login page is a
- * 200, too. acts: the request may have changed something, so a false success would be believed. */
+ * 200, too. acts means that the request may have changed something, so that a false success
+ * matters. */
 static void check_reply(struct lint *lint, const struct catalog_reply *reply, bool acts,
                         unsigned visible)
 {
@@ -438,7 +439,7 @@ static void check_reply(struct lint *lint, const struct catalog_reply *reply, bo
 static void check_method(struct lint *lint, const struct catalog_action *action,
                          const struct catalog_request *request)
 {
-    bool is_alone = action->then_count == 0; /* otherwise another request may write */
+    bool is_alone = action->then_count == 0; /* with further requests, one of them may write */
     if (is_alone && slice_eq_cstr(request->method, "GET") && action->level != LEVEL_READ)
         reader_error(&lint->reader, "request/method",
                      "a GET does not write, but side_effect_level says %s: one of the two is wrong",
@@ -450,7 +451,8 @@ static void check_method(struct lint *lint, const struct catalog_action *action,
 }
 
 /* Once a request has had a lasting effect, a later one cannot claim that nothing was done. The
- * texts become the error of a run that stops half-way; from it a caller decides what to repeat. */
+ * texts become the error of a run that stops half-way; the caller decides by this error what to
+ * repeat. */
 static void check_done(struct lint *lint, const struct catalog_action *action, unsigned at)
 {
     const struct catalog_then *then = &action->then[at];
@@ -630,8 +632,8 @@ static void check_action(struct lint *lint, const struct catalog_action *action)
 {
     const struct catalog_request *request = &action->request;
     unsigned sent = ROOT_INPUT | ROOT_FILES, visible = ROOT_INPUT | ROOT_REPLY;
-    ASSERT(action->input_schema && action->schema); /* otherwise there was an error, and the lint
-                                                     * does not run */
+    /* without them there was an error, and the lint does not run */
+    ASSERT(action->input_schema && action->schema);
     if (action->then_count > 0)
         visible |= ROOT_FIRST;
     if (action->then_count > 1)

@@ -75,8 +75,8 @@ static void report_hidden(const struct reader *r, const struct order_lint *lint)
                 slice_first_utf8(slice_trim(expr_source(lint->hides->when)), WHEN_BYTES_MAX)));
 }
 
-/* Rules that match both errors and redirects are meant for errors; only a rule that matches
- * nothing but 3xx is checked for redirects. Quadratic in at most CATALOG_RULES_MAX. */
+/* Rules that match both errors and redirects are meant for errors; only a rule that matches nothing
+ * but 3xx is checked for redirects. The cost is quadratic in at most CATALOG_RULES_MAX rules. */
 void manifest_lint_order(const struct reader *parent, const struct catalog_error_rules *rules)
 {
     struct reader_path list = {parent->path, SLICE("errors"), -1};
@@ -84,7 +84,8 @@ void manifest_lint_order(const struct reader *parent, const struct catalog_error
         struct order_lint lint = {.rules = rules};
         struct reader_path path = {&list, SLICE_NONE, rules->items[i].source_index};
         struct reader r = *parent;
-        struct err slip; /* a slip is the actual fault, and is reported with its position */
+        /* a slip is then the actual fault, and is reported elsewhere with its position */
+        struct err slip;
         /* the app's own rules before a part are special cases of the part's rules */
         if (rules->items[i].is_of_part || expr_find_slip(rules->items[i].when, &slip) ||
             is_reached_between(&lint, i, 400, STATUS_MAX) ||

@@ -1,7 +1,7 @@
 /*
- * Keywords of a manifest's schemas that JSON Schema does not define. The specification ignores
- * unknown keywords (JSON Schema Core 2020-12, section 6.5), so "requried" would require nothing.
- * These are only warnings, because another tool may use the keyword.
+ * Warns about keywords in a manifest's schemas that JSON Schema does not define. The specification
+ * ignores unknown keywords (JSON Schema Core 2020-12, section 6.5), so "requried" would require
+ * nothing. The result is only a warning, because another tool may use the keyword.
  */
 #include "base/suggest.h"
 #include "catalog/manifest.h"
@@ -46,7 +46,7 @@ static void check_name(const struct reader *r, slice name)
                        SLICE_ARG(name));
 }
 
-/* Warns about schemas that make clients of models drop a tool (tool.h). */
+/* Warns about schemas because of which clients of models omit a tool (tool.h). */
 static void check_for_clients(const struct schema_lint *lint, const struct json *schema)
 {
     if (catalog_tool_lacks_items(lint->root, schema))
@@ -74,8 +74,8 @@ static void check_below(const struct schema_lint *r, slice name, const struct js
 {
     struct schema_lint below = *r;
     struct reader_path path = {r->reader.path, name, -1};
-    /* Only below a keyword that holds schemas are the members keywords again: below "properties"
-     * they are names of inputs, and "default" holds a value. */
+    /* Members are keywords again only below a keyword that contains schemas: below "properties"
+     * they are names of inputs, and "default" contains a value. */
     enum keyword_holds holds = keyword_holds(keyword_find(name));
     below.reader.path = &path;
     if (holds == HOLDS_SCHEMA)

@@ -1,6 +1,6 @@
 /*
- * Names in a manifest that the provider must know: headers, and the members of a credential. A
- * wrong name would fail every call that uses it, so it is found here.
+ * Checks names in a manifest that the provider must know: headers, and the members of a credential.
+ * A wrong name would fail every call that uses it, so it is found here.
  */
 
 #include "catalog/manifest.h"

@@ -49,7 +49,8 @@ void catalog_report_free(struct catalog_report *report)
 void catalog_report_add(struct catalog_report *report, bool is_warning, slice source, slice pointer,
                         const char *fmt, ...)
 {
-    /* Counted even if there is no room to store it, so that error_count alone is decisive. */
+    /* A problem is counted even if there is no room to store it, so that error_count alone
+     * decides. */
     ASSERT(report->count <= report->error_count + report->warning_count);
     if (is_warning)
         report->warning_count++;
@@ -209,7 +210,7 @@ struct catalog *catalog_load(const struct catalog_source *sources, size_t count,
     struct catalog *catalog = NULL;
     buf_init(&pack, PACK_BYTES_MAX);
     if (catalog_pack(sources, count, &pack, report) == OK) {
-        /* Not copied: the catalog owns these bytes until its last reference is dropped. */
+        /* The bytes are not copied: the catalog owns them until its last reference is dropped. */
         char *bytes = buf_take(&pack, &len);
         ASSERT(bytes && len >= sizeof(struct pack_header));
         catalog = catalog_open((const struct pack_header *)(const void *)bytes, bytes);
@@ -258,8 +259,8 @@ size_t catalog_read_folder(const char *dir, struct arena *arena, size_t bytes_ma
 {
     struct dirent **entries = NULL;
     size_t read = 0;
-    /* Sorted, so that the winner of two files with the same id does not depend on the file
-     * system. */
+    /* The files are sorted, so that the file system does not decide which of two files with the
+     * same id is used. */
     int count = scandir(dir, &entries, is_manifest_name, alphasort);
     if (count < 0)
         catalog_report_add(report, false, slice_cstr(dir), SLICE_NONE,

@@ -1,9 +1,9 @@
 /*
- * The integration level of a manifest (contrib/integrations/README.md "The file", auth).
+ * Reads the integration level of a manifest (contrib/integrations/README.md "The file", auth).
  *
  * Reading continues after a fault, so that one pass reports all of them: a missing or wrong member
  * gets its default here, and the error refuses the manifest at the end. The same functions read the
- * manifest when it is packed, and read it from the pack when it is looked up.
+ * manifest when it is packed, and again from the pack when it is looked up.
  */
 #include "catalog/manifest.h"
 
@@ -27,7 +27,8 @@ const char *catalog_auth_name(enum catalog_auth_kind kind)
 const struct catalog_auth *catalog_auth_of(const struct catalog_integration *integration,
                                            slice kind)
 {
-    ASSERT(integration->is_open); /* a head has only the kind of the first way to connect */
+    /* an integration that is not open has only the kind of its first auth */
+    ASSERT(integration->is_open);
     for (size_t i = 0; i < integration->auth_count; i++)
         if (slice_eq_cstr(kind, auth_names[integration->auths[i].kind]))
             return &integration->auths[i];
@@ -71,7 +72,7 @@ const char *catalog_level_name(enum catalog_level level)
     return level_names[level];
 }
 
-/* NULL only if out of memory, which the arena remembers. */
+/* Returns NULL only if out of memory, which the arena records. */
 static const struct expr_template *constant_template(struct reader *r, const char *text)
 {
     return expr_template_compile_text(r->arena, slice_cstr(text), NULL);
@@ -126,7 +127,7 @@ static void read_auth_send(struct reader *parent, struct catalog_auth *auth)
         reader_finish(&r);
         return;
     }
-    /* The default without "send": RFC 6750 section 2.1 for tokens. An API key has no standard
+    /* Without "send", tokens are sent as in RFC 6750 section 2.1. An API key has no standard
      * position. AUTH_BASIC makes its own header (RFC 7617). */
     bool is_oauth = auth->kind == AUTH_OAUTH2 || auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS;
     if (is_oauth || auth->kind == AUTH_BEARER) {
@@ -151,7 +152,7 @@ static void read_auth_test(struct reader *parent, struct catalog_auth *auth)
     reader_finish(&r);
 }
 
-/* An object with the purpose of each scope, for the page where a person connects the app. */
+/* Reads an object with the purpose of each scope, for the page where a person connects the app. */
 static const struct json *read_scope_words(struct reader *r, const char *name)
 {
     const struct json *object = reader_member(r, name);
@@ -170,8 +171,8 @@ static void read_optional_scopes(struct reader *r, struct catalog_auth *auth)
         reader_error(r, "optional_scopes", "can be requested only if auth is oauth2");
 }
 
-/* Reads the condition for an ended grant. The default matches the error code of RFC 6749 5.2, and
- * the error texts of several vendors. */
+/* Reads the condition that a grant has ended. The default matches the error code of RFC 6749 5.2,
+ * and the error texts of several vendors. */
 static void read_gone(struct reader *r, struct catalog_auth *auth)
 {
     bool is_oauth = auth->kind == AUTH_OAUTH2 || auth->kind == AUTH_OAUTH2_CLIENT_CREDENTIALS;
@@ -191,7 +192,7 @@ static void read_auth_oauth(struct reader *r, struct catalog_auth *auth)
     static const char *const token_bodies[] = {"form", "json", NULL};
     auth->authorize_url = reader_text(r, "authorize_url");
     auth->token_url = reader_text(r, "token_url");
-    (void)reader_text(r, "revoke_url"); /* older manifests have it; it has no effect */
+    (void)reader_text(r, "revoke_url"); /* older manifests have this member; it has no effect */
     auth->scopes = reader_texts(r, "scopes");
     read_optional_scopes(r, auth);
     auth->scope_separator = reader_text(r, "scope_separator");
@@ -225,7 +226,7 @@ static void read_auth(struct reader *parent, struct reader_path *path, const str
     int kind = reader_choice(&r, "type", auth_names, -1);
     if (!json_get(object, SLICE("type")))
         reader_error(&r, NULL, "member \"type\" is missing");
-    /* There was an error, so any value is good enough for the rest of the pass. */
+    /* After an error, any value is good enough for the rest of the pass. */
     auth->kind = kind < 0 ? AUTH_NONE : (enum catalog_auth_kind)kind;
     auth->name = reader_text(&r, "name");
     read_auth_oauth(&r, auth);
@@ -296,7 +297,7 @@ static void read_actions(struct reader *r, struct catalog_integration *integrati
         action->integration = integration;
         manifest_read_action(r, &path, &array->as.items[i], action);
     }
-    /* Sorted for lookups by binary search; equal ids are then adjacent. */
+    /* The actions are sorted for lookups by binary search; equal ids are then adjacent. */
     qsort(integration->actions, integration->action_count, sizeof(struct catalog_action),
           compare_actions);
     for (size_t i = 1; i < integration->action_count; i++)
@@ -338,7 +339,7 @@ void manifest_check_dots(const struct reader *r, const char *name, slice text)
         slice rest = slice_from(text, open < 0 ? text.len : (size_t)open + 2);
         ptrdiff_t end = open < 0 ? -1 : expr_closing_brace(rest, &why);
         buf_append(&plain, open < 0 ? text : slice_first(text, (size_t)open));
-        if (end < 0) /* an unterminated template is reported where it is compiled */
+        if (end < 0) /* an unterminated placeholder is reported when the template is compiled */
             break;
         buf_append_char(&plain, 'x');
         text = slice_from(rest, (size_t)end + 1);
@@ -390,7 +391,7 @@ static void check_integration(struct reader *r, const struct catalog_integration
         manifest_check_base_url(r, json_get_str(r->object, SLICE("base_url")));
 }
 
-/* Whether a placeholder is in the scheme or host, before the first slash of the path: then a
+/* Whether a placeholder is in the scheme or host, before the first slash of the path, so that a
  * connection's value decides where requests are sent. */
 bool manifest_is_host_given(slice base)
 {
@@ -467,7 +468,8 @@ void manifest_reread(struct arena *arena, const struct json *document,
 {
     struct reader top = {.report = report, .arena = arena, .source = integration->integration_id};
     struct reader r;
-    ASSERT(integration->actions && !integration->is_open); /* their heads were read before */
+    /* the heads of the actions were read before */
+    ASSERT(integration->actions && !integration->is_open);
     if (reader_init(&r, &top, NULL, document))
         read_head(&r, integration);
 }

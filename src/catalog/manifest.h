@@ -7,12 +7,12 @@
 #include "catalog/reader.h"
 
 /* Reads one parsed manifest into the arena. Faults are added to the report; returns NULL if the
- * struct could not be made. The actions are sorted; nothing is added to the maps. */
+ * struct could not be made. The actions are sorted. */
 struct catalog_integration *manifest_read(struct arena *arena, slice source,
                                           const struct json *document,
                                           struct catalog_report *report);
-/* Reads a manifest that was checked and packed: all of it but its actions. Only a lack of memory
- * is reported. */
+/* Reads a manifest that was checked and packed, without its actions. Only a lack of memory is
+ * reported. */
 void manifest_reread(struct arena *arena, const struct json *document,
                      struct catalog_integration *integration, struct catalog_report *report);
 void manifest_reread_action(struct arena *arena, const struct json *object,
@@ -21,13 +21,13 @@ void manifest_reread_action(struct arena *arena, const struct json *object,
 void manifest_read_action(struct reader *parent, struct reader_path *path,
                           const struct json *object, struct catalog_action *action);
 /* manifest_reply.c: reads `response` of parent into reply, once the action's output_schema is
- * known. is_last: output and pages are read from this reply. */
+ * known. If is_last, output and pages are read from this reply. */
 void manifest_read_response(struct reader *parent, struct catalog_action *action,
                             struct catalog_reply *reply, bool is_last);
 /* manifest_page.c: reads `pagination` of the response in parent. */
 void manifest_read_pages(struct reader *parent, struct catalog_action *action);
-/* Reads the member `request` of an action or an identity. is_later: it may take its URL from an
- * earlier reply, and has no alternatives. */
+/* Reads the member `request` of an action or an identity. If is_later, the request may take its URL
+ * from an earlier reply, and has no alternatives. */
 void manifest_read_request(struct reader *parent, struct catalog_request *request, bool is_later);
 /* manifest_then.c: reads the requests after the action's first. */
 void manifest_read_then(struct reader *parent, struct catalog_action *action);
@@ -39,10 +39,9 @@ void manifest_read_proof(struct reader *parent, struct catalog_action *action);
 void manifest_check_base_url(const struct reader *r, slice text);
 /* Whether the host of base is, or contains, a value of the connection. */
 bool manifest_is_host_given(slice base);
-/* Like manifest_check_base_url, for a URL that begins with its scheme. name: the member. */
+/* Like manifest_check_base_url, for the member `name`, a URL that begins with its scheme. */
 void manifest_check_address(const struct reader *r, const char *name, slice text);
-/* Checks that no segment of a URL's path, or of a path, is "." or "..", as far as it is
- * constant. */
+/* Checks that no constant segment of a path, or of a URL's path, is "." or "..". */
 void manifest_check_dots(const struct reader *r, const char *name, slice text);
 /* manifest_errors.c: reads `errors` of an integration or an action, and `limits`. */
 struct catalog_error_rules manifest_read_errors(struct reader *r, const char *name);
@@ -67,7 +66,7 @@ bool manifest_is_header_name(slice name);
 /* Whether the HTTP client writes this header itself; it refuses a call that sets such a header. */
 bool manifest_is_own_header(slice name);
 void manifest_lint_header(const struct reader *r, const char *member, slice name);
-/* Checks that `send` names members that a credential of its type has. member: the position of its
+/* Checks that `send` names members that a credential of its type has. member is the position of its
  * value. */
 void manifest_lint_send(const struct reader *r, const char *member,
                         const struct catalog_auth *auth);
@@ -75,8 +74,8 @@ void manifest_lint_send(const struct reader *r, const char *member,
 /* lint_order.c: warns about rules of `errors` that no reply can reach. */
 void manifest_lint_order(const struct reader *parent, const struct catalog_error_rules *rules);
 
-/* lint_schema.c: warns about keywords that JSON Schema does not define. name: the schema's
- * member. */
+/* lint_schema.c: warns about keywords that JSON Schema does not define. name is the member with the
+ * schema. */
 void manifest_lint_schema(const struct reader *parent, const char *name, const struct json *schema);
 
 /* render.c: fills item_json, detail_json and capabilities_json. */

@@ -12,7 +12,7 @@
 enum {
     FILES_MAX = 10,
     FILE_BYTES_MAX = 64 * 1024 * 1024,
-    HOST_BYTES_MAX = 253 + 6, /* RFC 1035's name, ":" and a port */
+    HOST_BYTES_MAX = 253 + 6, /* a name (RFC 1035), ":" and a port */
 };
 
 static void read_body_raw(struct reader *r, struct catalog_request *request)
@@ -24,7 +24,7 @@ static void read_body_raw(struct reader *r, struct catalog_request *request)
     request->raw_is_base64 = reader_choice(r, "encoding", encodings, 0) == 1;
 }
 
-/* Reads the parts: an array of {name, value}. */
+/* Reads the parts of a multipart body, an array of {name, value}. */
 static void read_body_multipart(struct reader *r, struct catalog_request *request)
 {
     const struct json *array = reader_member(r, "multipart");
@@ -132,8 +132,8 @@ static void read_hosts(struct reader *r, struct catalog_request *request)
 
 /* Reads a URL that comes from an earlier reply, instead of base_url and path. By default the
  * request is sent without the credential: upload URLs are signed themselves, and a credential must
- * not be sent to a host that a reply has chosen. "credential": true means that this API needs
- * it. */
+ * not be sent to a host that a reply has chosen. "credential": true means that this API needs the
+ * credential. */
 static void read_url(struct reader *r, struct catalog_request *request)
 {
     static const char *const others[] = {"base_url", "path"};
@@ -162,7 +162,7 @@ static void read_request(struct reader *r, struct catalog_request *request, bool
 {
     static const char *const methods[] = {"GET", "POST", "PUT", "PATCH", "DELETE", NULL};
     static const char *const nestings[] = {"repeat", "brackets", "indices", "deep", NULL};
-    /* No HEAD, OPTIONS or TRACE: an action returns a body. */
+    /* HEAD, OPTIONS and TRACE are not allowed, since an action returns a body. */
     int method = reader_choice(r, "method", methods, -1);
     if (!json_get(r->object, SLICE("method")))
         reader_error(r, "method", "is missing; say GET, POST, PUT, PATCH or DELETE");
@@ -287,7 +287,8 @@ static void read_behaviour(struct reader *r, struct catalog_action *action)
     int level = reader_choice(r, "side_effect_level", levels, -1);
     if (!json_get(r->object, SLICE("side_effect_level")))
         reader_error(r, "side_effect_level", "is missing; say read, write, delete or admin");
-    /* If unknown, the strictest level is used, although the error refuses the manifest. */
+    /* For an unknown level the strictest is used, although the error refuses the manifest in any
+     * case. */
     action->level = level < 0 ? LEVEL_ADMIN : (enum catalog_level)level;
     bool is_read = action->level == LEVEL_READ;
     action->requires_confirmation = reader_bool(r, "requires_confirmation", !is_read);
@@ -414,15 +415,16 @@ void manifest_read_action(struct reader *parent, struct reader_path *path,
     action->tags = reader_texts(&r, "tags");
     read_behaviour(&r, action);
     action->scopes = reader_texts(&r, "scopes");
-    /* Read before the response: pages and the reply's kind are derived from schemas. */
+    /* The schemas are read before the response, since pages and the reply's kind are derived from
+     * them. */
     action->schema = reader_schema(&r, "input_schema", &action->input_schema);
     if (!action->input_schema)
         reader_error(&r, NULL, "member \"input_schema\" is missing");
     (void)reader_schema(&r, "output_schema", &action->output_schema);
     manifest_read_request(&r, &action->request, false);
     manifest_read_response(&r, action, &action->reply, !json_get(object, SLICE("then")));
-    /* Read after the first response, which must not have an output if more requests follow, and
-     * before files, which refer to a request by number. */
+    /* The further requests are read after the first response, which must not have an output if
+     * requests follow, and before files, which refer to a request by number. */
     manifest_read_then(&r, action);
     action->errors = manifest_read_errors(&r, "errors");
     action->not_done_statuses = manifest_read_not_done(&r);

@@ -1,7 +1,7 @@
 /*
- * The meaning of failed replies: a manifest's `errors`, and `limits` with the replies that say "too
- * fast" (contrib/integrations/README.md). Rules shared by several apps of one vendor form a part,
- * which is written once as data (contrib/integrations/parts) and named in the list.
+ * Reads the meaning of failed replies: a manifest's `errors`, and `limits` with the replies that
+ * say "too fast" (contrib/integrations/README.md). Rules shared by several apps of one vendor form
+ * a part, which is written once as data (contrib/integrations/parts) and named in the list.
  */
 
 #include "base/embed.h"
@@ -155,8 +155,8 @@ struct catalog_error_rules manifest_read_errors(struct reader *r, const char *na
     return rules;
 }
 
-/* With every vendor the statuses 401, 403 and 429 are refusals before anything was done. They also
- * mark the credential and make callers wait. */
+/* For every vendor, 401, 403 and 429 mean a refusal before anything was done. They also mark the
+ * credential and make callers wait. */
 const struct json *manifest_read_not_done(struct reader *r)
 {
     static const char *const name = "not_done_statuses";
@@ -255,7 +255,8 @@ void manifest_read_limits(struct reader *parent, struct catalog_limits *limits)
         if (limits->burst > 0 && limits->rate_per_s <= 0)
             reader_error(&r, "burst", "has no effect without \"rate_per_s\"");
     }
-    /* Outside the block above: an integration without "limits" has the default rule, too. */
+    /* This is outside the block above, because an integration without "limits" has the default
+     * rule, too. */
     if (limits->rate_rule_count == 0)
         default_rate_rules(parent, limits);
 }

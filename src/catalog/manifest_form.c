@@ -7,7 +7,8 @@
 
 enum { LABEL_BYTES_MAX = 100, HELP_BYTES_MAX = 1000 };
 
-/* Fields by type of auth. OAuth is granted on the app's own page, so nothing is typed. */
+/* The fields by type of auth. For OAuth there are none: the grant is given on the app's own
+ * page. */
 static const struct catalog_field fields_of[][CATALOG_FIELDS_MAX] = {
     [AUTH_NONE] = {{.is_secret = false}},
     [AUTH_OAUTH2] = {{.is_secret = false}},

@@ -1,6 +1,6 @@
 /*
- * The user of a connection: the manifest's `identity`, and how to request a certain login from an
- * authorization server (contrib/integrations/README.md "identity", auth).
+ * Reads how to find the user of a connection: the manifest's `identity`, and how to request a
+ * certain login from an authorization server (contrib/integrations/README.md "identity", auth).
  *
  * An identity is read when a connection is made, so that a person sees the login, and a link for
  * one email address refuses another. Email and subject identify the user; the label is only for
@@ -67,7 +67,8 @@ static const struct expr *make_output(struct reader *r)
 {
     static const char *const names[] = {"email", "subject", "label"};
     struct buf text;
-    /* An upper limit; expr_compile has a lower limit for its source, which the caller reports. */
+    /* This is only an upper limit; expr_compile has a lower limit for its source, which the caller
+     * reports. */
     buf_init(&text, 64 * 1024);
     buf_append_char(&text, '{');
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {

@@ -1,6 +1,6 @@
 /*
- * How to request the next page of a list (contrib/integrations/README.md "pagination"). The named
- * kinds become one expression for each input, composed from the manifest's own parts, so that
+ * Reads how to request the next page of a list (contrib/integrations/README.md "pagination"). The
+ * named kinds become one expression for each input, composed from the manifest's own parts, so that
  * readers of replies only need expressions.
  *
  * An input's expression yields the next page's value, or null on the last page, from the reply, the
@@ -27,7 +27,7 @@ struct page_reader {
 };
 
 /* Reads the text of an expression that compiles by itself; returns an empty text if there is none
- * or it is faulty. It is compiled only to check it: text like "a) || (b" must not change the
+ * or it is faulty. It is compiled only as a check: text like "a) || (b" must not change the
  * expression around it. */
 static slice read_part(struct page_reader *p, const char *name)
 {
@@ -117,7 +117,7 @@ static void put_input(struct buf *out, slice input)
 }
 
 /* Writes the conditions for a next page, each followed by &&. JMESPath's && yields its left side if
- * that is false, so the whole is null, false or empty on the last page. */
+ * that is false, so the result is null, false or empty on the last page. */
 static void put_conditions(const struct page_reader *p, struct buf *out)
 {
     if (p->more.len > 0)
@@ -150,7 +150,7 @@ static void put_counted(const struct page_reader *p, struct buf *out, slice inpu
     else
         buf_printf(&next, ", length((%.*s) || `[]`)])", SLICE_ARG(p->items));
     if (p->total.len > 0) {
-        /* Counted from 0, the last page's number is total - 1. */
+        /* If pages are counted from 0, the last page's number is total - 1. */
         bool is_from_0 = p->kind == PAGE_KIND_PAGE ? p->first == 0 : true;
         buf_printf(out, "to_number(%.*s) %s %.*s && ", SLICE_ARG(p->total),
                    is_from_0 ? ">" : ">=", SLICE_ARG(buf_slice(&next)));
@@ -180,7 +180,7 @@ static void put_from_url(const struct page_reader *p, struct buf *out, slice inp
     buf_append_cstr(out, is_number ? "))" : ")");
 }
 
-/* name: the name of the URL's query parameter. */
+/* name is that of the URL's query parameter. */
 static void add_input(struct page_reader *p, slice input, slice name)
 {
     struct catalog_pages *pages = &p->action->pages;

@@ -1,6 +1,6 @@
 /*
- * The proof of an action: `met` and `checked` of the manifest, and a text about them for people
- * (contrib/integrations/README.md "actions[]"). Tests write both members.
+ * Reads the proof of an action, `met` and `checked` of the manifest, and makes a text about it for
+ * people (contrib/integrations/README.md "actions[]"). Tests write both members.
  */
 #include <stdio.h>
 
@@ -12,7 +12,7 @@ static const char *const months[] = {"January",   "February", "March",    "April
                                      "May",       "June",     "July",     "August",
                                      "September", "October",  "November", "December"};
 
-/* Whether it is YYYY, YYYY-MM or YYYY-MM-DD; missing parts are 0. */
+/* Whether the text is YYYY, YYYY-MM or YYYY-MM-DD; missing parts are set to 0. */
 static bool parse_date(slice text, uint64_t *year, uint64_t *month, uint64_t *day)
 {
     slice rest = text;
@@ -44,7 +44,7 @@ void manifest_read_proof(struct reader *parent, struct catalog_action *action)
         reader_error(&r, "date", "must be YYYY, YYYY-MM or YYYY-MM-DD");
 }
 
-/* "27 April 2026", or the known part of it. */
+/* Formats a date as "27 April 2026", or its known part. */
 static slice date_text(slice date, char out[DATE_TEXT_MAX])
 {
     uint64_t year, month, day;

@@ -1,5 +1,6 @@
 /*
- * An action's reply, and the values made from it (contrib/integrations/README.md "response").
+ * Reads the definition of an action's reply, and of the values made from it
+ * (contrib/integrations/README.md "response").
  *
  * A 2xx is not enough for a success: a login page, a proxy's error and another API's reply are 2xx,
  * too. `body`, `kind` and `required` define what the action's own reply always has.
@@ -86,7 +87,8 @@ static void read_reply_check(struct reader *r, struct catalog_reply *reply)
 }
 
 /* Output, view and pages are read from the last reply, so an earlier response must not have them.
- * They are read in any case, so that the message is this one, not "unknown member". */
+ * They are read nevertheless, so that they are reported by this message and not as unknown
+ * members. */
 static void refuse_output(struct reader *r)
 {
     static const char *const names[] = {"output", "view", "pagination"};
@@ -101,7 +103,7 @@ void manifest_read_response(struct reader *parent, struct catalog_action *action
                             struct catalog_reply *reply, bool is_last)
 {
     struct reader r;
-    ASSERT(!action->output); /* it belongs to the last reply, which is read last */
+    ASSERT(!action->output); /* the output belongs to the last reply, which is read last */
     if (reader_enter(&r, parent, "response")) {
         if (is_last) {
             action->output = reader_expr(&r, "output");

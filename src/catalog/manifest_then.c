@@ -1,5 +1,5 @@
 /*
- * The requests after an action's first (contrib/integrations/README.md "then").
+ * Reads the requests after an action's first (contrib/integrations/README.md "then").
  *
  * Requests run in order, each only after a good reply to the previous one. If one fails, earlier
  * requests may have had lasting effects, which nothing here reverts. The text of the error is made
@@ -17,7 +17,8 @@ static void read_done(struct reader *r, struct catalog_then *then)
             reader_error(r, "not_done", "has no effect if \"done\" is false");
         return;
     }
-    /* Read before the checks, so that it counts as known if "done" is missing or wrong. */
+    /* "not_done" is read before the checks, so that it counts as known if "done" is missing or
+     * wrong. */
     then->not_done = reader_template(r, "not_done");
     if (!done)
         return;

@@ -19,8 +19,8 @@ static const struct json_limits packed_limits = {.depth_max = 128};
 
 /* ---- opening ---- */
 
-/* The assumptions of all reads. They are asserted, not reported: a pack never comes from
- * outside, but from this build. pack_text_of checks offsets inside tables when they are used. */
+/* Asserts what all reads rely on. Nothing is reported, since a pack always comes from this build,
+ * never from outside. pack_text_of checks offsets inside tables when they are used. */
 static void check_pack(const struct pack_header *pack)
 {
     size_t buckets = pack->tables[PACK_BUCKETS].count - 1; /* one start more than buckets */
@@ -95,7 +95,7 @@ struct catalog *catalog_open(const struct pack_header *pack, char *owned)
         return NULL;
     }
     check_pack(pack);
-    /* From here on catalog_unref frees the pack as well, also after a failure. */
+    /* From here on catalog_unref frees the pack, too, even after a failure. */
     catalog->refs = 1;
     catalog->pack = pack;
     catalog->owned = owned;
@@ -189,7 +189,7 @@ int catalog_open_heads(const struct catalog *catalog)
 /* The text was parsed and read when it was packed, so this can fail only for lack of memory. */
 static const struct json *parse_part(struct catalog *catalog, slice text)
 {
-    catalog->arena.is_exhausted = false; /* it may be set from an earlier failure */
+    catalog->arena.is_exhausted = false; /* the flag may be set from an earlier failure */
     return json_parse(&catalog->arena, text, &packed_limits, NULL);
 }
 
@@ -228,7 +228,7 @@ static bool open_action(struct catalog_action *action)
     struct catalog *catalog = action->integration->catalog;
     if (action->is_open)
         return true;
-    /* This comes first: manifest_reread_action asserts that the integration is open. */
+    /* The integration is opened first, because manifest_reread_action asserts that it is open. */
     bool is_good = open_integration(catalog->integrations[action->integration->position]);
     const struct json *object = is_good ? parse_part(catalog, action->source) : NULL;
     struct catalog_action whole = *action;
@@ -261,8 +261,8 @@ static struct catalog_integration *find_head(const struct catalog *catalog, slic
     return found ? *found : NULL;
 }
 
-/* The result of a lookup. Returns whether the head could be opened; if not, *status is
- * ERR_NOMEM, or ERR_NOTFOUND if head is NULL. */
+/* Sets *status to the result of a lookup: OK, ERR_NOTFOUND if head is NULL, or ERR_NOMEM if it
+ * could not be opened. Returns whether it is OK. */
 static bool is_found(const void *head, bool is_open, int *status)
 {
     if (status)
@@ -286,10 +286,10 @@ static int by_action_id(const void *id, const void *action)
 static struct catalog_action *find_by_id(const struct catalog_integration *integration, slice id)
 {
     ASSERT(integration->actions ||
-           integration->catalog); /* while it is being loaded it has no catalog */
+           integration->catalog); /* an integration that is being loaded has no catalog */
     if (!integration->actions)
         (void)open_heads(integration->catalog->integrations[integration->position]);
-    if (!integration->actions) /* there are no actions, or the memory ran out */
+    if (!integration->actions) /* there are no actions, or memory ran out */
         return NULL;
     return bsearch(&id, integration->actions, integration->action_count,
                    sizeof(*integration->actions), by_action_id);
@@ -305,7 +305,7 @@ slice catalog_short_id(slice integration_id, slice action)
 static struct catalog_action *find_by_name(const struct catalog_integration *integration,
                                            slice action)
 {
-    /* An action id may itself begin with the integration's id, so the unchanged text comes
+    /* An action id may itself begin with the integration's id, so the unchanged text is tried
      * first. */
     struct catalog_action *found = find_by_id(integration, action);
     return found ? found
@@ -339,7 +339,7 @@ static int by_tool_name(const void *key, const void *position)
                      pack_text_of(sought->pack, actions[*(const uint32_t *)position].tool_name));
 }
 
-/* NULL if unknown; the integration of the result may have no heads yet. */
+/* Returns NULL if the name is unknown; the integration of the result may have no heads yet. */
 static const struct pack_action *find_packed_tool(const struct pack_header *pack, slice name)
 {
     const struct sought sought = {pack, name};
@@ -352,8 +352,8 @@ static const struct pack_action *find_packed_tool(const struct pack_header *pack
 
 static struct catalog_action *find_tool(const struct catalog *catalog, slice tool_name)
 {
-    /* Searched by the whole name: it is ambiguous where to split "a_b_c" into integration and
-     * action, and the sorted table of unique names decides it. */
+    /* The whole name is searched, because it is ambiguous where to split "a_b_c" into integration
+     * and action; the table of unique names decides this. */
     const struct pack_action *packed = find_packed_tool(catalog->pack, tool_name);
     struct catalog_integration *integration = packed ? catalog->integrations[packed->integration]
                                                      : NULL;

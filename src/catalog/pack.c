@@ -1,8 +1,8 @@
 /*
- * Making a pack; pack.h has its layout. Tables are made in the arena while their texts go into one
- * buffer; then both are written after the header, in the order of enum pack_table. Texts come last,
- * since documents, actions and the index all append to them. The bytes depend on the manifests and
- * on this program, not on addresses or time, so that a build is reproducible.
+ * Makes a pack, whose layout is in pack.h. Tables are made in the arena while their texts go into
+ * one buffer; then both are written after the header, in the order of enum pack_table. Texts are
+ * the last table, since documents, actions and the index all append to it. The bytes depend on the
+ * manifests and on this program, not on addresses or time, so that a build is reproducible.
  */
 #include "catalog/pack.h"
 
@@ -11,14 +11,15 @@
 
 #include "search/index.h"
 
-/* The JSON of an integration without its actions, which are packed one by one: a lookup of one
- * action parses only its own JSON. */
+/* Adds the JSON of an integration without its actions. Each action is packed separately, so that a
+ * lookup of an action parses only its own JSON. */
 static struct buf_span add_document(struct buf *texts, const struct json *document)
 {
     size_t begin = texts->len;
-    /* Rendered, not copied from the file: without white space, and without the member "actions". */
+    /* The JSON is rendered, not copied from the file, to omit white space and the member
+     * "actions". */
     struct json_writer w;
-    ASSERT(json_is(document, JSON_OBJECT)); /* kept while the manifest is loaded */
+    ASSERT(json_is(document, JSON_OBJECT)); /* the document is kept while the manifest is loaded */
     json_begin(&w, texts);
     json_open(&w, '{');
     for (uint32_t i = 0; i < document->count; i++) {
@@ -133,8 +134,8 @@ static int sort_tools(const struct manifest_set *set, struct arena *arena, uint3
 static void put_table(struct buf *out, struct pack_header *header, enum pack_table table,
                       const void *items, size_t count, size_t item_bytes)
 {
-    ASSERT(header->tables[table].at == 0 && count <= UINT32_MAX); /* each is put once */
-    /* Padding to 8 bytes: tables are read in place, and no struct in them has a larger
+    ASSERT(header->tables[table].at == 0 && count <= UINT32_MAX); /* each table is put once */
+    /* Tables are padded to 8 bytes, because they are read in place; no struct in them has a larger
      * alignment. */
     buf_append(out, slice_of("\0\0\0\0\0\0\0", (8 - out->len % 8) % 8));
     header->tables[table].at = (uint32_t)out->len;
@@ -142,7 +143,7 @@ static void put_table(struct buf *out, struct pack_header *header, enum pack_tab
     buf_append(out, slice_of(items, count * item_bytes));
 }
 
-/* Makes the search data of an integration. actions: receives the data of its actions. */
+/* Makes the search data of an integration, and writes that of its actions to `actions`. */
 static struct search_integration search_source(const struct catalog_integration *integration,
                                                const struct pack_integration *packed,
                                                const struct pack_action *packed_actions,
@@ -243,8 +244,8 @@ static int make(const struct manifest_set *set, const char *etag, struct arena *
     }
     if (build_index(set, integrations, actions, arena, texts, &index) != OK)
         return ERR_NOMEM;
-    /* Only reserves room; the offsets are known once all tables are written, and memcpy writes
-     * them below. */
+    /* This only reserves room: the offsets are known once all tables are written, and memcpy then
+     * writes them. */
     buf_append(out, slice_of((const char *)&header, sizeof(header)));
     put_table(out, &header, PACK_INTEGRATIONS, integrations, set->count, sizeof(*integrations));
     put_table(out, &header, PACK_ACTIONS, actions, count, sizeof(*actions));

@@ -1,9 +1,9 @@
 /*
  * A pack: manifests that were checked, rendered and indexed, as one block of bytes. A catalog is
  * opened on it without reading it: tables refer to texts and to each other by offset and number, so
- * that nothing is relocated, copied or parsed before it is needed. The pack of the manifests
- * compiled in is made when sluice is built (pack_main.c) and is in the program's file; that of a
- * catalog with an operator's own manifests is made when these are loaded.
+ * that nothing is relocated, copied or parsed before it is needed. The pack of the built-in
+ * manifests is made when sluice is built (pack_main.c) and is in the program's file; the pack of a
+ * catalog with an operator's own manifests is made when they are loaded.
  *
  * A pack is read by the build that made it: its numbers are the machine's own. Private to the
  * catalog room.
@@ -36,7 +36,8 @@ enum pack_table {
     PACK_TABLES,
 };
 
-/* source: its JSON without `actions`, which is parsed and compiled when it is first looked up */
+/* source is the integration's JSON without `actions`, which is parsed and compiled at the first
+ * lookup */
 struct pack_integration {
     struct buf_span integration_id, name, description, category, docs_url, icon;
     struct buf_span source, capabilities_json;
@@ -53,7 +54,8 @@ struct pack_action {
 struct pack_header {
     char magic[8], etag[24];
     struct {
-        uint32_t at, count; /* at: offset from the start of the header; count: number of items */
+        /* at is the offset from the start of the header, count the number of items */
+        uint32_t at, count;
     } tables[PACK_TABLES];
 };
 
@@ -75,7 +77,8 @@ struct manifest_set {
 };
 
 /* Writes the whole pack to `out` (is_failed if over its limit). The arena is for temporary data.
- * ERR_NOMEM; ERR_INVALID if two actions have the same tool name, which is in *twice. */
+ * Returns OK, ERR_NOMEM, or ERR_INVALID if two actions have the same tool name; *twice is then that
+ * name. */
 int pack_make(const struct manifest_set *set, const char *etag, struct arena *arena,
               struct buf *out, slice *twice) MUST_CHECK;
 
@@ -85,8 +88,8 @@ int catalog_pack(const struct catalog_source *sources, size_t count, struct buf 
 
 /* ---- open.c ---- */
 
-/* Opens a catalog on a pack. If owned is not NULL, the catalog owns it (mem_free), also on failure;
- * else the pack outlives the catalog. Returns NULL if out of memory. */
+/* Opens a catalog on a pack. If owned is not NULL, the catalog owns it (mem_free), even on failure;
+ * otherwise the pack must outlive the catalog. Returns NULL if out of memory. */
 struct catalog *catalog_open(const struct pack_header *pack, char *owned) MUST_CHECK;
 
 #endif

@@ -3,9 +3,9 @@
  *
  * catalog-pack FILE.json... >catalog.pack
  *
- * A fault in a manifest fails the build, with the same messages as at run time. It is compiled
- * from the same sources as sluice, so both agree on the layout. For cross builds it would have
- * to run on the target: the pack has the machine's own numbers.
+ * A fault in a manifest fails the build, with the same messages as at run time. It is compiled from
+ * the same sources as sluice, so both agree on the layout. For cross builds it would have to run on
+ * the target, because the pack has numbers in the machine's own form.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static void print_errors(const struct catalog_report *report)
 
 int main(int argc, char **argv)
 {
-    /* Static because of its size: the report alone has CATALOG_PROBLEMS_MAX entries. */
+    /* The report is static because of its size: it has CATALOG_PROBLEMS_MAX entries. */
     static struct catalog_report report;
     static struct catalog_source sources[CATALOG_INTEGRATIONS_MAX];
     struct arena arena;

@@ -1,5 +1,5 @@
 /*
- * Typed reading of a manifest; see reader.h. Getters never stop the pass: they report and return a
+ * Reads a manifest by type; see reader.h. Getters never stop the pass: they report and return a
  * default, so that all faults of a file are reported at once. Names of members are string constants
  * of the callers, so only pointers to them are stored.
  */
@@ -64,7 +64,7 @@ void reader_warning(const struct reader *r, const char *name, const char *fmt, .
 bool reader_init(struct reader *r, const struct reader *parent, struct reader_path *path,
                  const struct json *object)
 {
-    ASSERT(parent->report && parent->arena); /* a linter's reader may lack them */
+    ASSERT(parent->report && parent->arena); /* a linter's reader may not have them */
     *r = (struct reader){.report = parent->report,
                          .arena = parent->arena,
                          .source = parent->source,

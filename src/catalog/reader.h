@@ -1,7 +1,7 @@
 /*
- * Typed reading of a manifest: each getter reports faults with their JSON Pointer and continues, so
- * that one pass finds every fault. Used for the catalog and for flow templates, which have the same
- * form.
+ * Reads a manifest by type: each getter reports faults with their JSON Pointer and continues, so
+ * that one pass finds every fault. It is used for the catalog and for flow templates, which have
+ * the same form.
  */
 #ifndef CATALOG_READER_H
 #define CATALOG_READER_H
@@ -29,8 +29,8 @@ struct reader {
     size_t known_count;
 };
 
-/* Reads the member as an object. Reports and returns false if it is not an object; false also if it
- * is absent. */
+/* Reads the member as an object. Returns false if the member is absent, or if it is not an object,
+ * which is reported. */
 bool reader_enter(struct reader *r, struct reader *parent, const char *name);
 /* Reads `object`, which is at `path`. Reports and returns false if it is not an object. */
 bool reader_init(struct reader *r, const struct reader *parent, struct reader_path *path,
@@ -54,16 +54,16 @@ const struct json *reader_texts(struct reader *r, const char *name);
 /* Returns NULL if the expression is absent or faulty. */
 const struct expr *reader_expr(struct reader *r, const char *name);
 const struct expr_template *reader_template(struct reader *r, const char *name);
-/* An object of templates: {"q": "${input.query}"}. */
+/* Reads an object of templates: {"q": "${input.query}"}. */
 struct catalog_pairs reader_pairs(struct reader *r, const char *name);
-/* Compiles a JSON Schema; *document gets its JSON (NULL if absent or null). */
+/* Compiles a JSON Schema and sets *document to its JSON, or to NULL if it is absent or null. */
 const struct schema *reader_schema(struct reader *r, const char *name,
                                    const struct json **document);
 
 /* Whether text is [a-z][a-z0-9_]* and at most max bytes. */
 bool reader_is_id(slice text, size_t max);
-/* name: the faulty member, or a JSON Pointer from here without its first slash; NULL: the
- * object. */
+/* name is the faulty member, or a JSON Pointer from here without its first slash; NULL means the
+ * object itself. */
 void reader_error(const struct reader *r, const char *name, const char *fmt, ...) PRINTF_LIKE(3, 4);
 void reader_warning(const struct reader *r, const char *name, const char *fmt, ...)
     PRINTF_LIKE(3, 4);

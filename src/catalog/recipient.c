@@ -1,5 +1,5 @@
 /*
- * Recipients of calls; see recipient.h.
+ * Finds the recipients of calls; see recipient.h.
  */
 #include "catalog/recipient.h"
 
@@ -7,8 +7,8 @@
 
 /* ---- one address ---- */
 
-/* Whether text consists of characters of the unquoted local part of an address, which include all
- * beyond ASCII. */
+/* Whether all characters of text may be in the unquoted local part of an address; all beyond ASCII
+ * may. */
 static bool is_local(slice text)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -54,7 +54,8 @@ static slice domain_of(slice address, bool is_bare)
     return is_good ? domain : SLICE_NONE;
 }
 
-/* The position of the first of these characters outside quotes; len if there is none. */
+/* Returns the position of the first of these characters outside quotes; the text's length if there
+ * is none. */
 static size_t find_outside(slice text, const char *chars)
 {
     bool is_quoted = false;
@@ -132,8 +133,8 @@ static void put_digits(struct buf *out, uint32_t number, uint32_t bias)
     }
 }
 
-/* RFC 3492 6.3, for well-formed UTF-8 that is so short that no number overflows. Returns false if
- * the result is too long for a label. */
+/* Encodes a label as in RFC 3492 6.3. It must be well-formed UTF-8, and is so short that no number
+ * overflows. Returns false if the result is too long for a label. */
 static bool put_punycode(struct buf *out, slice label)
 {
     uint32_t points[LABEL_MAX], next = 0x80, delta = 0, bias = 72;

@@ -12,8 +12,8 @@
 
 enum { RECIPIENT_DOMAIN_MAX = 253 }; /* RFC 1035 */
 
-/* One recipient: `lead` "Ada <", `address` "ada@example.com", `tail` ">". All are borrowed from
- * the text. domain SLICE_NONE: not an address; `address` is then the whole text. */
+/* One recipient: `lead` is "Ada <", `address` "ada@example.com", `tail` ">". All are borrowed from
+ * the text. If the text is not an address, domain is SLICE_NONE and `address` is the whole text. */
 struct recipient {
     slice lead, address, tail, domain;
 };
@@ -28,13 +28,13 @@ bool recipient_next(slice *rest, struct recipient *out);
  * it is not a domain, or is too long. */
 slice recipient_domain(slice domain, char room[RECIPIENT_DOMAIN_MAX + 1]);
 
-/* Whether the domain is one of `homes`, which recipient_domain has made, or a subdomain of one.
+/* Whether the domain is one of `homes` (made by recipient_domain), or a subdomain of one of them.
  * Returns false for SLICE_NONE. */
 bool recipient_is_home(slice domain, const slice *homes, size_t home_count);
 
-/* Calls `on_each` for each recipient of a call with that input, by field in the manifest's
- * order, with the field's name for people. If an expression of the manifest fails, it counts as
- * one recipient without a domain. The arguments live as long as the input and the arena. */
+/* Calls `on_each` for each recipient of a call with this input, field by field in the manifest's
+ * order, with the field's name for people. An expression that fails counts as one recipient without
+ * a domain. The arguments are valid as long as the input and the arena. */
 typedef void (*recipient_fn)(void *user, slice field, const struct recipient *recipient);
 void recipient_each(const struct catalog_action *action, const struct json *input,
                     struct arena *arena, recipient_fn on_each, void *user);

@@ -1,6 +1,6 @@
 /*
- * Texts of the discovery endpoints (src/api/README.md "Catalog"), rendered when a manifest is
- * packed: they depend only on the manifest, and a request for them copies bytes.
+ * Renders the texts of the discovery endpoints (src/api/README.md "Catalog") when a manifest is
+ * packed: they depend only on the manifest, so a request only copies bytes.
  */
 #include <stdio.h>
 
@@ -9,13 +9,13 @@
 
 enum { RENDER_BYTES_MAX = 4 * 1024 * 1024, SUMMARY_BYTES_MAX = 280 };
 
-/* Truncated after the last sentence that fits, else at a word, else at a character. */
+/* The text is truncated after the last sentence that fits, else at a word, else at a character. */
 slice catalog_summary(slice description)
 {
     slice text = slice_first_utf8(description, SUMMARY_BYTES_MAX);
     if (text.len == description.len)
         return text;
-    /* ". " and not "." alone: "2.0" and "example.com" do not end a sentence. */
+    /* Only ". " ends a sentence: "2.0" and "example.com" do not. */
     for (size_t end = text.len; end > 1; end--)
         if (text.ptr[end - 1] == ' ' && text.ptr[end - 2] == '.')
             return slice_first(text, end - 1);
@@ -43,7 +43,8 @@ static void put_item_members(struct json_writer *w, const struct catalog_action 
     json_member_str(w, "side_effect_level", slice_cstr(catalog_level_name(action->level)));
 }
 
-/* The names of the schema's properties that are (not) required, in the schema's order. */
+/* Writes the names of the schema's properties that are required, or of those that are not, in the
+ * schema's order. */
 static void put_field_names(struct json_writer *w, const struct json *schema, bool wants_required)
 {
     const struct json *properties = JSON_GET(schema, "properties");
@@ -57,9 +58,9 @@ static void put_field_names(struct json_writer *w, const struct json *schema, bo
     json_close(w, ']');
 }
 
-/* A hash that changes if the schema changes in value, not only in spelling: members are sorted
- * before they are hashed. It is the same in every process and version of sluice, so clients may
- * use it as a cache key. */
+/* Writes a hash that changes if the schema changes in value, not only in spelling: members are
+ * sorted before they are hashed. It is the same in every process and version of sluice, so clients
+ * may use it as a cache key. */
 static void put_schema_version(struct json_writer *w, const struct json *schema)
 {
     struct buf text;
@@ -74,7 +75,7 @@ static void put_schema_version(struct json_writer *w, const struct json *schema)
     buf_deinit(&text);
 }
 
-/* The manifest's own preconditions, then a note on how the action was proven. */
+/* Writes the manifest's own preconditions, then a note on how the action was proven. */
 static void put_preconditions(struct json_writer *w, struct arena *arena,
                               const struct catalog_action *action)
 {
@@ -98,8 +99,8 @@ static void put_count(struct json_writer *w, const char *name, uint64_t count)
         json_put_null(w);
 }
 
-/* "files" is null if the action accepts none; a limit in it is null if the server's limit
- * applies. */
+/* Writes "files", which is null if the action accepts none; a limit in it is null if the server's
+ * limit applies. */
 static void put_files(struct json_writer *w, const struct catalog_files *files)
 {
     static const char *const travels[] = {
@@ -134,7 +135,7 @@ static void put_form(struct json_writer *w, const struct catalog_auth *auth)
     json_close(w, ']');
 }
 
-/* The ways to connect the app; empty if it needs no connection. */
+/* Writes the ways to connect the app; the list is empty if it needs no connection. */
 static void put_auths(struct json_writer *w, const struct catalog_integration *integration)
 {
     json_member_open(w, "auth", '[');

@@ -12,7 +12,7 @@ struct catalog_hit {
     const struct catalog_integration *integration;
     const struct catalog_action *action; /* NULL: the integration itself */
     float score;                         /* comparable within one search only */
-    bool is_high;                        /* it matches at least half of the query */
+    bool is_high;                        /* matches at least half of the query */
 };
 
 /* Like search_run; arrays of the request have one entry for each of catalog->integrations. The
@@ -30,8 +30,8 @@ int catalog_match(const struct catalog *catalog, struct arena *arena, slice quer
 void catalog_search_within(struct search_request *request,
                            const struct catalog_integration *integration);
 
-/* Keeps the hits of high relevance, in their order; keeps all if none has high relevance.
- * Returns their number. For a list that is filtered by a query. */
+/* Keeps the hits of high relevance, in their order; keeps all if none has high relevance. Returns
+ * their number. It is for a list that is filtered by a query. */
 size_t catalog_hits_keep_fitting(struct catalog_hit *hits, size_t count);
 
 /* "high", "low" */

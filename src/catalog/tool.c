@@ -13,7 +13,7 @@ enum {
     WORDS_DEPTH_MAX = 4,
     SIGNATURE_BYTES_MAX = 300,
     SIGNATURE_NAMES_MAX = 24,
-    SIGNATURE_USUAL_MAX = 8, /* no optional input is added to that many */
+    SIGNATURE_USUAL_MAX = 8, /* with this many inputs no optional one is added */
 };
 
 /* ---- questions ---- */
@@ -26,8 +26,8 @@ bool catalog_tool_takes_property(slice name)
     return name.len > 0 && name.len <= CATALOG_TOOL_PROPERTY_MAX;
 }
 
-/* The last schema in its chain of $ref. NULL: it has no $ref, or the chain leaves the schema or
- * is circular. */
+/* Returns the last schema in the chain of $ref. NULL if the schema has no $ref, or if the chain
+ * leaves the schema or is circular. */
 static const struct json *target_of(const struct json *root, const struct json *schema)
 {
     for (unsigned hops = 0; hops < HOPS_MAX; hops++) {
@@ -69,8 +69,8 @@ void catalog_tool_begin(struct catalog_tool *tool, const struct json *input_sche
     *tool = (struct catalog_tool){.root = input_schema};
 }
 
-/* Written for a schema that cannot be described further: allows any value but an array, whose
- * items would need a type. */
+/* Writes a schema that allows any value except an array, whose items would need a type. It is for
+ * schemas that cannot be described further. */
 static void put_any(struct json_writer *w)
 {
     static const char *const types[] = {"string", "number", "boolean", "object", "null"};
@@ -121,8 +121,8 @@ static void put_below(struct catalog_tool *tool, struct json_writer *w, slice na
     }
 }
 
-/* Writes all members except those that name parts of the schema, and those that `before`, which
- * was written already, has. */
+/* Writes all members except those that contain schemas, and those of `before`, which was written
+ * already. */
 static void put_members(struct catalog_tool *tool, struct json_writer *w, const struct json *schema,
                         const struct json *before)
 {
@@ -138,8 +138,8 @@ static void put_members(struct catalog_tool *tool, struct json_writer *w, const 
     }
 }
 
-/* Written for parts that a tool's schema cannot contain completely, since they are recursive or
- * too large. */
+/* Writes a part that a tool's schema cannot contain completely, since it is recursive or too
+ * large. */
 static void put_cut(struct catalog_tool *tool, struct json_writer *w, const struct json *schema)
 {
     const struct json *target = target_of(tool->root, schema);
@@ -179,7 +179,8 @@ static void put_items(struct catalog_tool *tool, struct json_writer *w, const st
     json_close(w, '}');
 }
 
-/* Whether both have the same constraining keyword: then neither may hide the other's. */
+/* Whether both have the same constraining keyword, so that neither schema may replace the
+ * other's. */
 static bool constrains_same(const struct json *schema, const struct json *target)
 {
     for (uint32_t i = 0; i < schema->count; i++) {
@@ -249,7 +250,7 @@ static void say_json(struct arena_text *text, const struct json *value)
     arena_text_add(text, json_text_of(value, text->arena, RULES_BYTES_MAX));
 }
 
-/* type = "user" or "group" */
+/* Writes a property with its values: type = "user" or "group". */
 static void say_property(struct arena_text *text, slice name, const struct json *schema)
 {
     const struct json *one = JSON_GET(schema, "const"), *list = JSON_GET(schema, "enum");
@@ -335,7 +336,7 @@ static void say_rule(struct arena_text *text, enum keyword keyword, const struct
         else if (value->type == JSON_OBJECT)
             say(text, value, 0);
         break;
-    case KW_REQUIRED: /* occurs inside an item of allOf */
+    case KW_REQUIRED: /* as part of an item of allOf */
         ARENA_TEXT_LIT(text, " Needs ");
         say_list(text, value, " and ", 0);
         break;
@@ -406,7 +407,7 @@ static bool is_in_signature(const struct signature *s, slice name)
     return false;
 }
 
-/* What does not fit is left out, so that the text never ends inside a name. */
+/* Appends a name, or nothing if it does not fit, so that the text never ends inside a name. */
 static bool sign_name(struct signature *s, slice separator, slice name, slice mark)
 {
     const struct json *schema = json_get(s->properties, name);

@@ -2,8 +2,7 @@
  * The tools that clients of models accept, for MCP's tools/list and for the linter. Claude Code
  * omits a tool whose schema has anyOf, oneOf, allOf or not at its top level; OpenAI refuses an
  * array without typed items and a description over 1,024 characters; few clients follow a $ref. So
- * the published schema is simpler than the one that inputs are validated against, which is the
- * manifest's.
+ * the published schema is simpler than the manifest's, against which inputs are validated.
  */
 #ifndef CATALOG_TOOL_H
 #define CATALOG_TOOL_H
@@ -21,18 +20,18 @@ struct catalog_tool {
 
 /* Starts with an action's input_schema, which outlives the tool. */
 void catalog_tool_begin(struct catalog_tool *tool, const struct json *input_schema);
-/* Writes a schema that is part of the input_schema: references replaced by their targets, arrays
- * with typed items, texts truncated. */
+/* Writes a schema that is part of the input_schema. References are replaced by their targets,
+ * arrays get typed items, and texts are truncated. */
 void catalog_tool_put_schema(struct catalog_tool *tool, struct json_writer *w,
                              const struct json *schema);
-/* The description, with the schema's requirements beyond its properties as sentences: at most
- * CATALOG_TOOL_TEXT_MAX bytes, in the arena. */
+/* Returns the description, followed by sentences on the schema's requirements beyond its
+ * properties; at most CATALOG_TOOL_TEXT_MAX bytes, in the arena. */
 slice catalog_tool_description(const struct catalog_action *action, struct arena *arena);
 
-/* A call in one line, for an agent that may need no more: `send_message(to!, subject!, text | html,
- * cc, ...)`. A `!` follows a required input; one of the inputs with a `|` between them is required
- * (`a + b`: together); [] is a list and {} an object; `...`: it has further inputs. In the arena;
- * SLICE_NONE: out of memory. */
+/* Returns a call in one line, which may be all that an agent needs: `send_message(to!, subject!,
+ * text | html, cc, ...)`. `!` follows a required input; of inputs with `|` between them one is
+ * required (`a + b`: both together); [] marks a list, {} an object; `...` means further inputs. In
+ * the arena; SLICE_NONE if out of memory. */
 slice catalog_tool_signature(slice name, const struct json *input_schema, struct arena *arena);
 
 /* Whether clients accept the name of a property. */

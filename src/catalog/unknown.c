@@ -1,7 +1,7 @@
 /*
  * Handles unknown ids of integrations, actions and tools: finds the id that was probably meant, by
- * spelling or by meaning, and makes the sentence that suggests it. Linear in the ids;
- * base/suggest.h limits the cost of each comparison, search/search.h that of a search.
+ * spelling or by meaning, and makes the sentence that suggests it. The cost is linear in the number
+ * of ids; base/suggest.h limits the cost of a comparison, search/search.h the cost of a search.
  */
 #include "base/suggest.h"
 #include "catalog/pack.h"
@@ -19,7 +19,8 @@ enum {
                    * may be meant */
 };
 
-/* The document whose meaning matches the name, among those that the request admits; NULL: none. */
+/* Returns the document whose meaning matches the name, among those that the request allows, or
+ * NULL. */
 static const struct search_doc *by_meaning(const struct catalog *catalog, slice name,
                                            struct search_request *request)
 {
@@ -41,8 +42,8 @@ static slice found_text(const struct catalog *catalog, struct buf_span span)
     return slice_of(catalog->search->texts + span.at, span.len);
 }
 
-/* A name that is one letter off is mistyped. Any other name may be a synonym: then its meaning
- * is compared, and its spelling only if no meaning matches. */
+/* Whether the name has only a few letters wrong. Any other name may be a synonym, so its meaning is
+ * compared first, and its spelling only if no meaning matches. */
 static bool is_mistyped(const struct suggest *suggest)
 {
     return suggest->best.len > 0 && suggest->limit < MISTYPED;
@@ -81,7 +82,7 @@ slice catalog_nearest_action(const struct catalog_integration *integration, slic
     if (by_id.best.len > 0 || by_tool.best.len == 0)
         return by_id.best;
     ASSERT(slice_starts_with(by_tool.best, integration->integration_id));
-    /* The answer is always an action id: the prefix and its "_" are removed. */
+    /* The result is always an action id, so the prefix and its "_" are removed. */
     return slice_from(by_tool.best, integration->integration_id.len + 1);
 }
 
@@ -114,7 +115,7 @@ slice catalog_nearest_tool(const struct catalog *catalog, slice tool_name)
     return doc ? found_text(catalog, doc->tool_name) : suggest.best;
 }
 
-/* what: the beginning of the sentence, up to the name. The name is the caller's text, so it is
+/* what is the beginning of the sentence, up to the name. The name is the caller's text, so it is
  * shortened and escaped. */
 static slice make_unknown_text(struct arena *arena, slice what, slice name, slice nearest)
 {

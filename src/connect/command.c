@@ -66,8 +66,8 @@ static enum op_result step_change(struct op *op)
     return OP_WAIT;
 }
 
-/* If OK, the change is durable, and calls must not use the old cache entries; a client is loaded
- * each time it is used. */
+/* If OK, the change is durable, and calls must not use old cache entries. Clients are not
+ * cached. */
 static int result_of(struct connect_command *command)
 {
     const struct pg_query *query = &command->query;

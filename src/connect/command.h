@@ -1,9 +1,10 @@
 /*
- * command: a change of an existing connection, of an OAuth client, or of a connect link, from any
- * face: the change and its audit event (one statement), the update of this process's cache, and the
- * notification of other processes. save.h makes and reconnects connections.
+ * command: changes an existing connection, an OAuth client or a connect link, for any interface: it
+ * makes the change and its audit event (one statement), updates this process's cache, and notifies
+ * other processes. save.h makes and reconnects connections.
  *
- * An op embedded in a caller's op. Borrowed members of the request live until it has ended.
+ * struct connect_command is an op, embedded in a caller's op. Borrowed members of the request live
+ * until it has ended.
  */
 #ifndef CONNECT_COMMAND_H
 #define CONNECT_COMMAND_H
@@ -23,16 +24,16 @@ enum connect_command_kind {
     CONNECT_LINK_TAKE,
 };
 
-/* connection: for the first four kinds; client: for the next two; link: for the last two. */
+/* `connection` is for the first four kinds, `client` for the next two, `link` for the last two. */
 struct connect_command_request {
     enum connect_command_kind kind;
     struct audit_by by;
-    /* its member `by` is not used; the same applies to client and link */
+    /* the member `by` is not used, here and in client and link */
     struct connection_change connection;
     slice label; /* for CONNECT_RENAME: 1 to CONNECTION_LABEL_MAX characters on one line */
     int64_t rev; /* for CONNECT_IDENTIFY: the revision of the credential that was used */
     struct connection_identity identity;
-    struct oauth_client_change client; /* the sealed secret in it is made from client_secret */
+    struct oauth_client_change client; /* its sealed secret is made from client_secret */
     slice client_secret;               /* empty: a public client */
     struct connect_session_change link;
 };
@@ -40,11 +41,11 @@ struct connect_command_request {
 struct connect_command {
     struct op op;
     /* out: OK; ERR_NOTFOUND: the account has no such row, or another browser has taken the link;
-     * ERR_INVALID: at each attempt another connection became the default at the same moment;
-     * else the database's status, ERR_CLOSED if the change may have been made */
+     * ERR_INVALID: at each attempt, another connection became the default at the same moment. Else
+     * the database's status; ERR_CLOSED if the change may have been made */
     int status;
     slice integration_id;        /* if OK: the app of the connection; in the op's arena */
-    struct connect_session link; /* if OK: the session that was taken */
+    struct connect_session link; /* if OK: the session of the link */
     /* private */
     struct connect_service *service;
     struct connect_command_request in;

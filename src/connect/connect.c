@@ -1,8 +1,8 @@
 /*
  * The cache of connections; see connect.h.
  *
- * An entry is a set, by account, app and connection. Its group is the app of the account: a change
- * of one connection may change each of the app's sets.
+ * An entry is a set, by account, app and connection. All sets of an account and app form a group,
+ * since a change of one connection may change each of them.
  *
  * Failures are not cached: the next lookup starts a new load.
  */
@@ -16,8 +16,9 @@ enum {
     TTL_MS_DEFAULT = 2000,
     TOKEN_TIMEOUT_MS_DEFAULT = 10000,
     USE_EVERY_MS_DEFAULT = 60000,
-    KEY_TAIL_LEN = 8,                 /* connection */
-    KEY_MAX = 16 + 64 + KEY_TAIL_LEN, /* account, integration; the catalog allows no longer ids */
+    KEY_TAIL_LEN = 8, /* connection */
+    /* account and integration; the catalog does not allow longer ids */
+    KEY_MAX = 16 + 64 + KEY_TAIL_LEN,
     SET_ARENA_BYTES_MAX = 4 * 1024 * 1024,
     LOAD_ARENA_BYTES_MAX = 8 * 1024 * 1024,
     TOKENS_ARENA_BYTES_MAX = 1024 * 1024,
@@ -283,11 +284,12 @@ bool connect_find(struct connect_service *service, struct connect_lookup *lookup
     }
     if (!cache_await(&service->sets, key, &lookup->wait, op))
         return true;
-    lookup->status = ERR_CLOSED; /* the status if the lookup is cancelled before the answer */
+    /* remains the status if the lookup is cancelled before the answer */
+    lookup->status = ERR_CLOSED;
     return false;
 }
 
-/* Calls the watches of the account; account_id NULL: of all accounts. */
+/* Calls the watches of the account, or of all accounts if account_id is NULL. */
 static void call_watches(struct connect_service *service, const struct uuid *account_id)
 {
     LIST_EACH(&service->watches, struct connect_watch, watch, link)
@@ -356,7 +358,7 @@ const char *connect_state_name(enum connect_state state)
     return names[state];
 }
 
-/* The counts that determine the state, for both forms of a row. */
+/* The counts that determine the state, from either kind of row. */
 struct tally {
     size_t live, known;
     bool has_default, is_default_live;

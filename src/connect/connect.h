@@ -9,8 +9,8 @@
  *
  * use.c records when each connection was last used.
  *
- * OAuth: oauth.h connects an app (code and PKCE), renew.c keeps its token fresh, oauth_token.c has
- * the requests and replies of token endpoints.
+ * For OAuth, oauth.h connects an app (code and PKCE), renew.c renews its token, and oauth_token.c
+ * makes the requests to token endpoints and parses the replies.
  */
 #ifndef CONNECT_CONNECT_H
 #define CONNECT_CONNECT_H
@@ -25,7 +25,7 @@
 struct connect_service;
 struct http_client;
 
-/* All pointers outlive the service. */
+/* All pointers must outlive the service. */
 struct connect_config {
     struct pg_pool *pool;
     const struct vault_ring *ring;
@@ -56,8 +56,8 @@ struct connect_item {
     int64_t updated_at;
 };
 
-/* The number of connections that an account may have, 0: unlimited; and the sentence for an
- * account that has that many, in the arena. */
+/* Returns the number of connections that an account may have; 0 if unlimited. connect_say_full
+ * returns the sentence for an account that has reached it, in the arena. */
 size_t connect_connections_max(const struct connect_service *service);
 slice connect_say_full(const struct connect_service *service, struct arena *arena);
 
@@ -74,7 +74,7 @@ struct connect_set {
 
 struct connect_lookup {
     /* out */
-    int status;              /* OK, or as pg_query: ERR_BUSY ...; ERR_CLOSED: op was cancelled */
+    int status;              /* OK, ERR_CLOSED if op was cancelled, or the status of the query */
     struct connect_set *set; /* if OK: a reference for the caller (connect_set_unref) */
     struct cache_wait wait;  /* private */
 };
@@ -85,13 +85,13 @@ struct connect_service *connect_new(struct loop *loop,
 void connect_free(struct connect_service *service);
 
 /* id: the wanted connection (the set is empty if the account has no such connection to the
- * integration), or 0: the choices. Returns true if it was answered from the cache; op is then not
- * held. Otherwise op is held until the answer has arrived. */
+ * integration), or 0: the choices. Returns true if the cache has the answer; op is then not held.
+ * Otherwise op is held until the answer has arrived. */
 bool connect_find(struct connect_service *service, struct connect_lookup *lookup,
                   struct uuid account_id, slice integration_id, int64_t id,
                   struct op *op) MUST_CHECK;
 void connect_set_unref(struct connect_set *set);
-/* Drops the sets from the cache: the next connect_find loads them again. */
+/* Drops the sets from the cache, so that the next connect_find loads them again. */
 void connect_forget(struct connect_service *service, struct uuid account_id, slice integration_id);
 
 /* To be called after this process has changed a connection of the account to this integration, and
@@ -101,8 +101,8 @@ void connect_changed(struct connect_service *service, struct uuid account_id, sl
 void connect_forget_account(struct connect_service *service, struct uuid account_id);
 void connect_forget_all(struct connect_service *service);
 
-/* Calls back after each change of the account's connections, by any process; also without a change,
- * if notifications may have been missed. The callback stores a fact or wakes an op. */
+/* Its callback runs after each change of the account's connections by any process, and also if
+ * notifications may have been missed. The callback only stores a fact or wakes an op. */
 struct connect_watch {
     struct uuid account_id;
     void (*on_change)(struct connect_watch *watch);
@@ -122,7 +122,8 @@ enum connect_need {
     CONNECT_EXPIRED, /* wait for a new token */
 };
 /* Uses the wall clock, with a margin that depends on the token's life and differs between
- * processes. CONNECT_FRESH if it cannot be renewed: only a call shows whether it still works. */
+ * processes. Returns CONNECT_FRESH if the token cannot be renewed: only a call shows whether it
+ * still works. */
 enum connect_need connect_item_need(const struct connect_service *service,
                                     const struct connect_item *item, enum catalog_auth_kind kind,
                                     int64_t now_us);
@@ -148,8 +149,8 @@ struct connect_renewal {
     struct list link;
 };
 
-/* Gets a new token for the connection in place of item's. Calls at the same time, in any process,
- * share one renewal. Returns true if it was answered at once; otherwise op is held, at most until
+/* Replaces the token in item by a new token of the connection. Concurrent calls, in any process,
+ * share one renewal. Returns true if the result is set at once; otherwise op is held, at most until
  * deadline_ns. A renewal continues even if no op waits for it: a new refresh token must not be
  * lost. */
 bool connect_renew(struct connect_service *service, struct connect_renewal *renewal,
@@ -157,18 +158,18 @@ bool connect_renew(struct connect_service *service, struct connect_renewal *rene
                    uint64_t deadline_ns, struct op *op) MUST_CHECK;
 /* For an op's on_cancel; harmless if the op does not wait. */
 void connect_renew_cancel(struct connect_renewal *renewal);
-/* Renews without an op that waits; after failures limited by back-off. */
+/* Renews without an op that waits. After a failure, back-off limits the attempts. */
 void connect_renew_in_background(struct connect_service *service, struct uuid account_id,
                                  slice integration_id, const struct connect_item *item);
-/* Number of renewals under way: a shutdown waits for them. */
+/* Returns the number of renewals under way, for which a shutdown waits. */
 size_t connect_renewals_active(const struct connect_service *service);
-/* The last resort of a shutdown: cancels them. */
+/* The last resort of a shutdown: cancels all renewals. */
 void connect_renewals_cancel(struct connect_service *service);
 
 /* ---- when it was last used (use.c) ---- */
 
-/* Records that the connection was used for a call to the app, which failed if failure (for a
- * person) is not SLICE_NONE. It causes no write at once: many uses are stored together, some
+/* Records that the connection was used for a call to the app. The call failed if failure, a text
+ * for a person, is not SLICE_NONE. Nothing is written at once: many uses are stored together, some
  * seconds later. */
 void connect_used(struct connect_service *service, struct uuid account_id, int64_t id,
                   slice failure);
@@ -184,12 +185,12 @@ enum connect_state {
     CONNECT_AMBIGUOUS, /* several live connections, and none is the default */
 };
 const char *connect_state_name(enum connect_state state);
-/* The state of a set of choices. *chosen is the connection that a call without a connection id
- * would use, NULL if none. */
+/* Returns the state of a set of choices. *chosen is the connection that a call without a connection
+ * id would use, or NULL. */
 enum connect_state connect_set_state(const struct connect_set *set,
                                      const struct connect_item **chosen);
-/* The same state for the rows of an account's connections to an integration, for lists; NULL:
- * none. */
+/* Returns the state of an account's connections to an integration, for lists. app is NULL if there
+ * are none. */
 enum connect_state connect_state_of(const struct connection_app *app);
 /* Returns NULL if the account has no connection to the integration. */
 const struct connection_app *connect_app_of(const struct connection_app *apps, size_t count,
@@ -200,25 +201,26 @@ static inline bool connect_state_is_live(enum connect_state state)
 {
     return state == CONNECT_CONNECTED || state == CONNECT_AMBIGUOUS;
 }
-/* The same state for an integration, which may need no connection. */
+/* Returns the state of an integration, which may need no connection. */
 enum connect_state connect_state_for(const struct catalog_integration *integration,
                                      const struct connection_app *apps, size_t count);
-/* One flag for each of the catalog's integrations: whether an account with these connections has it
- * connected, or does not need to. In the arena; NULL if out of memory. */
+/* Returns one flag for each integration of the catalog, in the arena: whether an account with these
+ * connections has it connected, or it needs no connection. NULL if out of memory. */
 const bool *connect_connected_flags(struct arena *arena, const struct catalog *catalog,
                                     const struct connection_app *apps, size_t count);
 
 /* write.c: writes a connection as JSON, without its credential and params: the members of an
  * object that the caller opens and closes. */
 void connect_write(struct json_writer *w, const struct connection *row);
-/* What a model needs to choose a connection: id, integration_id, label, identity (a text), status,
- * default.
- */
+/* Writes what a model needs to choose a connection: id, integration_id, label, identity (a text),
+ * status, default.
+ * */
 void connect_write_brief(struct json_writer *w, const struct connection *row);
 
-/* The cursor of a list. The first makes the text that names the last row of a page (in the arena;
- * SLICE_NONE: out of memory), the second sets the page's after_* from that text. It returns false
- * if the text is malformed, or if its app is not that of the page. SLICE_NONE is the beginning. */
+/* The cursor of a list. connect_cursor makes the text that names the last row of a page, in the
+ * arena (SLICE_NONE if out of memory). The second function sets the page's after_* from that text;
+ * it returns false if the text is malformed or names another app than the page. SLICE_NONE means
+ * the beginning. */
 slice connect_cursor(const struct connection *last, struct arena *arena);
 bool connect_cursor_read(slice text, struct connection_page *page) MUST_CHECK;
 

@@ -9,7 +9,8 @@
 #include "store/later.h"
 
 enum {
-    CONNECT_SLOTS_MAX = 10000, /* connections that are being renewed, or that could not be */
+    /* connections whose token is being renewed, or could not be renewed */
+    CONNECT_SLOTS_MAX = 10000,
 };
 
 struct connect_service {
@@ -28,7 +29,7 @@ struct connect_service {
     struct timer uses_timer;
     struct store_laters uses_sent;
     uint64_t use_every_ns;
-    bool are_uses_hurried; /* at a shutdown: all are stored, even if not due */
+    bool are_uses_hurried; /* set at a shutdown: all uses are stored, even if not due */
 };
 
 /* renew.c */

@@ -2,15 +2,15 @@
  * Connects an app by OAuth 2: authorization code with PKCE (RFC 6749 4.1, RFC 7636, RFC 9700).
  * oauth_begin makes the URL to which a person's browser is sent. The response at the redirect URI
  * goes to oauth_finish, which exchanges the code for a grant; save.h makes or reconnects a
- * connection with it.
+ * connection with the grant.
  *
  * Between the two, the verifier and the request are stored, sealed, for ten minutes, under a hash
  * of the state: another process may finish what this one began. A state is valid once, and only
- * with the session id that began it (the caller's, such as a cookie). So an attacker cannot have a
- * grant to his own login stored in another person's account (RFC 6749 10.12).
+ * with the session id with which it began (chosen by the caller, such as a cookie). So an attacker
+ * cannot have a grant to his own login stored in another person's account (RFC 6749 10.12).
  *
- * Both are ops embedded in a caller's op. Borrowed members of the requests live until the parent
- * has run.
+ * oauth_begin and oauth_finish are ops, embedded in a caller's op. Borrowed members of the requests
+ * live until the parent has run.
  */
 #ifndef CONNECT_OAUTH_H
 #define CONNECT_OAUTH_H
@@ -38,7 +38,7 @@ enum oauth_outcome {
     OAUTH_DENIED,             /* the person, or the app, refused */
     OAUTH_EXCHANGE_REFUSED,   /* the code was not accepted; begin again */
     OAUTH_EXCHANGE_OUTAGE,    /* the token endpoint is unreachable; begin again later */
-    OAUTH_UNAVAILABLE,        /* the database, or memory */
+    OAUTH_UNAVAILABLE,        /* the database or memory is not available */
 };
 
 struct oauth_begin_request {
@@ -64,14 +64,14 @@ struct oauth_begin {
     struct op op;
     /* out, in the op's arena */
     enum oauth_outcome outcome;
-    slice message; /* a sentence unless done */
+    slice message; /* a sentence, unless OAUTH_DONE */
     slice url;     /* where to send the browser */
     /* private */
     struct connect_service *service;
     struct oauth_begin_request in;
     struct catalog *catalog;
     const struct catalog_integration *integration;
-    const struct catalog_auth *auth; /* OAuth of the integration */
+    const struct catalog_auth *auth; /* the integration's auth of kind oauth2 */
     slice authorize_url, token_url;  /* with the params inserted */
     struct oauth_client_lookup lookup;
     struct pg_query query;
@@ -94,7 +94,7 @@ struct oauth_finish {
     struct op op;
     /* out, in the op's arena */
     enum oauth_outcome outcome;
-    slice message;         /* a sentence unless done */
+    slice message;         /* a sentence, unless OAUTH_DONE */
     slice integration_id;  /* known once the state was loaded */
     int64_t connection_id; /* the connection to reconnect; 0: make a new one */
     bool may_change_identity;
@@ -112,7 +112,7 @@ struct oauth_finish {
     struct oauth_finish_request in;
     struct catalog *catalog;
     const struct catalog_integration *integration;
-    const struct catalog_auth *auth; /* OAuth of the integration */
+    const struct catalog_auth *auth; /* the integration's auth of kind oauth2 */
     const struct json *asked;        /* stored by begin */
     struct oauth_client_lookup lookup;
     struct pg_query query;

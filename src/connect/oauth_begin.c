@@ -86,8 +86,8 @@ static void write_scopes(const struct oauth_begin *begin, slice separator, struc
     }
 }
 
-/* Writes the members that oauth_finish.c reads. URLs and scopes are stored as they were sent:
- * the manifest may have changed when the browser returns. */
+/* Writes the members that oauth_finish.c reads. URLs and scopes are stored as they were sent: the
+ * manifest may change before the browser returns. */
 static void write_pending(const struct oauth_begin *begin, struct buf *out)
 {
     struct json_writer w;
@@ -127,7 +127,7 @@ static int seal_pending(struct oauth_begin *begin)
 
 /* ---- the URL ---- */
 
-/* A manifest's authorize_url may have a query of its own. */
+/* A manifest's authorize_url may already have a query. */
 static void put_pair(struct buf *url, slice name, slice value)
 {
     buf_append_char(url, slice_find_char(buf_slice(url), '?') < 0 ? '?' : '&');
@@ -204,7 +204,8 @@ static slice make_url(struct oauth_begin *begin, slice client_id)
 
 /* ---- steps ---- */
 
-/* Returns false with *status OK if it is a connection to another app. */
+/* Whether the connection can be reconnected. Returns false with *status OK if it belongs to another
+ * app. */
 static bool is_reconnectable(struct oauth_begin *begin, int *status)
 {
     struct connection *row = &begin->row;
@@ -227,8 +228,8 @@ static bool find_server(struct oauth_begin *begin)
     return begin->authorize_url.ptr && begin->token_url.ptr;
 }
 
-/* A person is not sent to an app for a grant that could not be stored. Others may connect until
- * the browser returns: the insert counts again (save.c). */
+/* A person is not sent to an app for a grant that could not be stored. Further connections may be
+ * made before the browser returns, so the insert counts again (save.c). */
 static bool is_full(struct oauth_begin *begin, int *status)
 {
     size_t count = 0, connections_max = begin->service->config.connections_max;

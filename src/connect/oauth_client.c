@@ -8,9 +8,9 @@
 #include "connect/internal.h"
 #include "vault/key.h"
 
-/* Sealed data is bound to an account and a number; for connections this is their id. Other rows
- * use 63 bits of a hash with the sign bit set: ids are positive, so none is equal to it, and a
- * sealed text that is copied into another kind of row cannot be opened there. */
+/* Sealed data is bound to an account and a number; for a connection, the number is its id. Other
+ * rows use 63 bits of a hash with the sign bit set. Ids are positive, so a sealed text that is
+ * copied into another kind of row cannot be opened there. */
 static struct vault_binding oauth_binding_of(struct uuid account_id, const char *kind, slice name)
 {
     char room[1024];

@@ -8,10 +8,10 @@
 #include "connect/connect.h"
 #include "store/oauth.h"
 
-/* The binding of a client's sealed secret; account_id nil for all accounts. The id is negative, so
- * that no connection has the same binding. */
+/* Returns the binding of a client's sealed secret. account_id is nil for the client of all
+ * accounts. The id is negative, so that no connection has the same binding. */
 struct vault_binding oauth_client_binding(struct uuid account_id, slice integration_id);
-/* The binding of the secret of an authorization that has begun. */
+/* Returns the binding of the sealed secret of an authorization that has begun. */
 struct vault_binding oauth_begun_binding(struct uuid account_id,
                                          const uint8_t state_hash[OAUTH_HASH_LEN]);
 
@@ -21,9 +21,9 @@ struct oauth_client_lookup {
 /* Takes two holds on op. */
 void oauth_client_find(struct connect_service *service, struct oauth_client_lookup *lookup,
                        struct op *op, struct uuid account_id, slice integration_id);
-/* client_id is in op's arena; *secret: a reference for the caller, NULL for a public client.
- * ERR_NOTFOUND: there is none. ERR_CRYPTO: its secret cannot be opened here. Else the status of
- * the queries. */
+/* client_id is in op's arena; *secret is a reference for the caller, NULL for a public client.
+ * ERR_NOTFOUND: there is no client. ERR_CRYPTO: the client's secret cannot be opened here. Else
+ * returns the status of the queries. */
 int oauth_client_result(struct connect_service *service, const struct oauth_client_lookup *lookup,
                         slice integration_id, slice *client_id, struct secret **secret) MUST_CHECK;
 

@@ -75,8 +75,8 @@ static bool is_issuer(slice iss, slice authorize_url)
 
 /* Returns OP_NEXT if the answer contains a code of the expected server. The issuer is checked
  * first: an error of another server does not count. Many servers send no issuer, so it may be
- * absent. The error code comes from the browser's URL, so a person is shown only a short visible
- * word of it. */
+ * absent. The error code comes from the browser's URL, so a person sees it only if it is a short
+ * word of visible characters. */
 static enum op_result check_answer(struct oauth_finish *finish)
 {
     const struct oauth_finish_request *in = &finish->in;
@@ -201,7 +201,7 @@ static enum op_result step_ask(struct op *op)
     return result;
 }
 
-/* The life of the token is counted from before the request, so expires_at is never later than
+/* The token's life is counted from the time before the request, so expires_at is never later than
  * the provider's own. */
 static void read_grant(struct oauth_finish *finish)
 {
@@ -261,7 +261,7 @@ static void on_end(struct op *op, enum op_end end)
     struct oauth_finish *finish = finish_of(op);
     (void)end;
     oauth_request_deinit(&finish->request);
-    if (finish->outcome != OAUTH_DONE) { /* otherwise the reference belongs to the caller */
+    if (finish->outcome != OAUTH_DONE) { /* if OAUTH_DONE, the caller has the reference */
         secret_unref(finish->credential);
         finish->credential = NULL;
     }

@@ -10,14 +10,15 @@
 #include "base/mem.h"
 
 enum {
-    EXPIRES_IN_S_MAX = 10 * 365 * 24 * 3600, /* so that its microseconds can be added to any time */
+    /* small enough that its microseconds can be added to any time */
+    EXPIRES_IN_S_MAX = 10 * 365 * 24 * 3600,
     ERROR_CODE_MAX = 64,
     SCOPES_BYTES_MAX = 16 * 1024,
 };
 
 /* ---- the request ---- */
 
-/* An empty value is omitted: write_body has the fields of all grants. */
+/* An empty value is omitted: write_body calls this for the fields of all grants. */
 static void put_parameter(struct buf *out, bool as_json, struct json_writer *w, const char *name,
                           slice value)
 {
@@ -47,8 +48,8 @@ static slice grant_name(enum oauth_grant grant)
     UNREACHABLE("a grant has a name");
 }
 
-/* The manifest's scopes with its own separator, only for client credentials: the other grants
- * have the scopes that a person has allowed. */
+/* Writes the manifest's scopes with its separator, only for client credentials: for other grants a
+ * person has allowed the scopes. */
 static void write_client_scopes(const struct oauth_ask *ask, struct buf *scope)
 {
     const struct json *scopes = ask->auth->scopes;
@@ -291,7 +292,7 @@ static bool is_token(slice text)
     return text.len > 0 && text.len <= OAUTH_TOKEN_BYTES_MAX && http_is_visible(text);
 }
 
-/* A number, or a number in a string. A malformed value counts as absent. */
+/* Reads a number, or a number in a string. A malformed value counts as absent. */
 static int64_t read_expires_in(const struct json *value)
 {
     int64_t seconds = 0;
@@ -304,7 +305,7 @@ static int64_t read_expires_in(const struct json *value)
     return seconds < EXPIRES_IN_S_MAX ? seconds : EXPIRES_IN_S_MAX;
 }
 
-/* Types of token that need more than the token's text (RFC 6749 7.1). */
+/* Whether a token of this type needs more than its text (RFC 6749 7.1). */
 static bool is_bound_type(slice type)
 {
     return slice_eq_nocase(type, SLICE("mac")) || slice_eq_nocase(type, SLICE("dpop"));
@@ -316,7 +317,7 @@ static void fail_reply(struct oauth_reply *reply, enum oauth_verdict verdict, sl
     reply->message = message;
 }
 
-/* Error codes: RFC 6749 5.2, and those of other servers, with status 200. */
+/* The error codes are those of RFC 6749 5.2, and codes that some servers send with status 200. */
 static enum oauth_verdict verdict_of(slice error)
 {
     slice outage =
@@ -324,7 +325,8 @@ static enum oauth_verdict verdict_of(slice error)
     return slice_has_word(outage, error) ? OAUTH_OUTAGE : OAUTH_REFUSED;
 }
 
-/* The code is used in messages and the audit trail, so only a short visible word is repeated. */
+/* The code is used in messages and the audit trail, so it is repeated only if it is a short word of
+ * visible characters. */
 static void read_error(struct oauth_reply *reply, slice error, const struct secret_mask *secrets,
                        struct arena *arena)
 {
@@ -356,7 +358,7 @@ static void mask_tokens(const struct json *object, struct secret_mask *secrets)
         secret_mask_add(secrets, json_get_str(object, slice_cstr(names[i])));
 }
 
-/* Reads the reply if its status is an answer. */
+/* Reads the reply's object if the status shows that it is an answer. */
 static void read_object(struct oauth_reply *reply, const struct catalog_auth *auth,
                         const struct oauth_request *request, unsigned status,
                         const struct json *object, struct arena *arena)
@@ -366,7 +368,7 @@ static void read_object(struct oauth_reply *reply, const struct catalog_auth *au
     const struct json *error = json_get(object, SLICE("error"));
     bool is_success = status / 100 == 2, is_error = error && error->type != JSON_NULL;
     bool has_token = is_success && is_token(json_get_str(object, SLICE("access_token")));
-    if (is_error) /* first: some errors come with empty tokens */
+    if (is_error) /* this is checked first, since some errors come with empty tokens */
         read_error(reply, json_str(error), &secrets, arena);
     else if (!is_success)
         fail_reply(reply, OAUTH_OUTAGE,

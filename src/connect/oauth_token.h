@@ -26,11 +26,11 @@ struct oauth_ask {
     slice client_id, client_secret;     /* secret empty: a public client */
     slice code, redirect_uri, verifier; /* OAUTH_GRANT_CODE; verifier empty: no PKCE */
     slice refresh_token;                /* OAUTH_GRANT_REFRESH */
-    slice token_url;                    /* empty: that of the manifest */
+    slice token_url;                    /* empty: the manifest's URL */
 };
 
-/* The data that http_call borrows, and the secrets in it, in each form in which the reply may
- * contain them. */
+/* The data that http_call borrows, and its secrets in each form in which the reply may contain
+ * them. */
 struct oauth_request {
     struct http_header headers[OAUTH_REQUEST_HEADERS_MAX];
     size_t header_count;
@@ -40,9 +40,9 @@ struct oauth_request {
     struct secret_mask secrets; /* point into secret_texts and authorization */
 };
 
-/* A manifest's URL with the connection's params (an object; NULL: none) inserted; the text
- * itself if it has no placeholders, else in the arena. SLICE_NONE: a param is missing, or
- * contains more than a part of a host or path; or out of memory. */
+/* Inserts the connection's params (an object or NULL) into a manifest's URL. Returns the text
+ * itself if it has no placeholders, else a copy in the arena. SLICE_NONE if a param is missing or
+ * contains more than a part of a host or path, or if out of memory. */
 slice oauth_url_make(slice text, const struct json *params, struct arena *arena);
 
 /* Fills request, and method, url, headers and body of call. Client authentication and form
@@ -74,20 +74,20 @@ struct oauth_reply {
     slice message;        /* part of a sentence, for a person; without secrets */
 };
 
-/* Parses the reply once call, made from that request, has ended: JSON and form replies, errors
- * even with status 200. Except the tokens themselves, no text of the result contains a secret of
- * the request or a token. */
+/* Parses the reply once call, made from that request, has ended: JSON and form replies, errors even
+ * with status 200. Apart from the tokens themselves, no text of the result contains a token or a
+ * secret of the request. */
 void oauth_reply_read(const struct catalog_auth *auth, const struct oauth_request *request,
                       const struct http_call *call, struct arena *arena, struct oauth_reply *reply);
-/* Words separated by spaces or commas, as providers send them, rewritten with single spaces.
- * SLICE_NONE: none. */
+/* Returns scopes that a provider has separated by spaces or commas, separated by single spaces;
+ * SLICE_NONE if there are none. */
 slice oauth_scopes_normal(slice text, struct arena *arena);
-/* The scopes of wanted (array of strings or NULL) that are not in granted, separated by single
- * spaces; SLICE_NONE: none is missing. */
+/* Returns the scopes of wanted (array of strings or NULL) that are not in granted, separated by
+ * single spaces; SLICE_NONE if none is missing. */
 slice oauth_scopes_missing(const struct json *wanted, slice granted, struct arena *arena);
 
-/* The credential of a connection after a grant, as JSON text: the previous credential (NULL:
- * none) with the new tokens. The caller wipes *out. */
+/* Writes the credential of a connection after a grant, as JSON text: the previous credential (or
+ * NULL) with the new tokens. The caller wipes *out. */
 int oauth_credential_write(const struct json *former, const struct oauth_reply *reply,
                            struct buf *out) MUST_CHECK;
 

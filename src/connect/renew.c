@@ -36,15 +36,15 @@ enum connect_need connect_item_need(const struct connect_service *service,
         return CONNECT_EXPIRED;
     if (item->expires_at == 0)
         return CONNECT_FRESH;
-    /* Counted from the row's last change, which is the grant or later. The margins are fractions
-     * of the token's life, so that a token of one minute is not renewed all the time. */
+    /* The life is counted from the row's last change, which is the grant or later. The margins are
+     * fractions of the token's life, so that a token of one minute is not renewed all the time. */
     int64_t life = item->expires_at - item->updated_at;
     if (life < 0)
         life = 0;
     if (now_us >= item->expires_at - min_i64(life / 20, SKEW_US_MAX))
         return CONNECT_EXPIRED;
-    /* 75 to 100 % of the margin, constant for one connection in one process: processes that share a
-     * connection do not find its token aging at the same moment */
+    /* 75 to 100 % of the margin, constant for a connection in one process, so that processes do not
+     * all begin to renew its token at the same moment */
     uint64_t noise = hash_siphash13((uint64_t[2]){service->jitter, 0}, &item->id, sizeof(item->id));
     int64_t margin = min_i64(life / 5, AGING_US_MAX);
     margin -= margin / 4 * (int64_t)(noise % 1024) / 1024;
@@ -73,8 +73,8 @@ static void drop_slot(struct connect_service *service, struct slot *slot)
     keyed_drop(&service->renewals, &slot->keyed);
 }
 
-/* A slot without a failure is dropped. So is a slot whose grant has ended: the row is marked, so
- * no renewal is requested. */
+/* Drops the slot after a success, and after the end of the grant: the row is then marked, so no
+ * renewal is requested. */
 static void remember_result(struct renewer *renewer)
 {
     struct slot *slot = renewer->slot;
@@ -113,8 +113,8 @@ static struct slot *find_slot(struct connect_service *service, struct uuid accou
     memcpy(key, account_id.bytes, 16);
     memcpy(key + 16, &id, 8);
     struct slot *slot = keyed_find(&service->renewals, slice_of(key, RENEWAL_KEY_LEN));
-    /* Starts at the least recently used slot; a slot with a renewal under way is never evicted.
-     * If all slots are in use, the caller's token is not renewed now. */
+    /* Evicts the least recently used slot without a renewal under way. If there is none, the
+     * caller's token is not renewed now. */
     for (struct list *node = service->slots.prev;
          !slot && has_all_slots(service) && node != &service->slots;) {
         struct slot *old = LIST_ITEM(node, struct slot, keyed.ring);
@@ -142,7 +142,7 @@ static uint64_t quiet_ns(const struct slot *slot, bool is_needed)
     return ms * 1000000;
 }
 
-/* The last renewal failed so recently that another attempt would probably fail, too. */
+/* Whether the last renewal failed so recently that another attempt would probably fail, too. */
 static bool is_quiet(const struct connect_service *service, const struct slot *slot, bool is_needed)
 {
     return slot->failed_ns > 0 &&

@@ -23,8 +23,8 @@
 enum {
     RENEWAL_ARENA_BYTES_MAX = 16 * 1024 * 1024,
     LEASE_MARGIN_MS = 5000, /* margin by which a claim outlasts the call to the token endpoint */
-    CLAIM_POLL_MS = 60,     /* pause between loads while another process renews it; up to twice
-                             * that */
+    /* pause between loads while another process renews the token; up to twice as long */
+    CLAIM_POLL_MS = 60,
     STORE_RETRY_MS = 200,
     STORE_TRIES_MAX = 600, /* two minutes of pauses */
 };
@@ -75,7 +75,7 @@ static void count_end(const struct renewer *renewer)
     (void)snprintf(labels, sizeof(labels), "integration=\"%.*s\",result=\"%s\"",
                    SLICE_ARG(integration_of(renewer)), names[renewer->result]);
     metric_add(metric_series(&renewals_total, slice_cstr(labels)), 1);
-    /* RENEWED and IMPOSSIBLE come first in the enum, and need no warning */
+    /* the results before GONE, RENEWED and IMPOSSIBLE, need no warning */
     if (renewer->result >= CONNECT_RENEWAL_GONE)
         op_log(&renewer->op, LOG_WARN, "a token could not be renewed",
                LOG_STR("integration_id", integration_of(renewer)),
@@ -111,7 +111,7 @@ static void on_cancel(struct op *op)
     http_call_cancel(&renewer->asked.call);
 }
 
-/* Ends the renewal with a result, through STEP_RELEASE. */
+/* Sets the result and continues with STEP_RELEASE, which ends the renewal. */
 static enum op_result finish_renewal(struct renewer *renewer, enum connect_renewed result,
                                      slice message)
 {
@@ -150,7 +150,7 @@ static bool has_same(const struct json *a, const struct json *b, slice member)
     return left.len == right.len && (left.len == 0 || slice_eq_secret(left, right));
 }
 
-/* Whether both hold the same tokens. Other changes of the row (its label, a rotation of master
+/* Whether both have the same tokens. Other changes of the row (its label, a rotation of master
  * keys) do not matter to a renewal. */
 static bool is_same_grant(struct renewer *renewer, const struct secret *a, const struct secret *b)
 {
@@ -204,14 +204,14 @@ static enum op_result step_loaded(struct op *op)
 
 /* ---- the client ---- */
 
-/* Comes before the claim, so that the claim's lease is used only for the call. */
+/* This step comes before the claim, so that only the call uses the claim's lease. */
 static enum op_result step_find_client(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
     const struct json *credential = parse_credential(renewer, renewer->former);
     slice id = json_get_str(credential, SLICE("client_id"));
     slice secret = json_get_str(credential, SLICE("client_secret"));
-    if (id.len > 0) { /* a connection's own, for client credentials */
+    if (id.len > 0) { /* for client credentials, the connection has its own client */
         renewer->client.id = id;
         renewer->client.secret = secret.len > 0 ? secret_new(secret) : NULL;
         return op_jump(op, STEP_CLAIM);
@@ -285,7 +285,8 @@ static enum op_result step_ask(struct op *op)
     struct renewer *renewer = renewer_of(op);
     unsigned timeout_ms = renewer->service->config.token_timeout_ms;
     const struct json *credential = parse_credential(renewer, renewer->former);
-    ASSERT(renewer->claim.is_held); /* no other process sends this token at the same time */
+    /* the claim prevents another process from sending this token at the same time */
+    ASSERT(renewer->claim.is_held);
     struct oauth_ask ask = {
         .auth = renewer->auth,
         .grant = renewer->auth->kind == AUTH_OAUTH2 ? OAUTH_GRANT_REFRESH : OAUTH_GRANT_CLIENT,
@@ -361,7 +362,7 @@ static enum op_result step_read(struct op *op)
 
 /* ---- storing the new tokens ---- */
 
-/* The life of the token is counted from before the request, so expires_at is never later than
+/* The token's life is counted from the time before the request, so expires_at is never later than
  * the provider's own. */
 static enum op_result step_store(struct op *op)
 {
@@ -394,7 +395,7 @@ static enum op_result step_stored(struct op *op)
         renewer->claim.is_held = false; /* the write has ended the claim */
         return finish_renewal(renewer, CONNECT_RENEWED, SLICE_NONE);
     }
-    /* ERR_INVALID is the statement's own error, which a retry does not fix */
+    /* ERR_INVALID: the database refuses the statement, and a retry does not help */
     if (status == ERR_INVALID || renewer->tries++ >= STORE_TRIES_MAX) {
         op_log(op, LOG_ERROR, "a new token cannot be stored", LOG_INT("connection_id", renewer->id),
                LOG_CSTR("sqlstate", renewer->query.sqlstate));
@@ -407,9 +408,9 @@ static enum op_result step_stored(struct op *op)
     return OP_WAIT;
 }
 
-/* The row has another revision now: from this renewal's own write, whose answer was lost, from
- * another change, or from a new grant by a person. The received tokens are newer only if the row
- * still has the tokens that were sent. */
+/* The row has another revision now, because of this renewal's own write (whose answer was lost),
+ * another change, or a new grant by a person. The received tokens are newer only if the row still
+ * has the tokens that were sent. */
 static enum op_result step_reloaded(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
@@ -466,8 +467,8 @@ static enum op_result step_marked(struct op *op)
     return finish_renewal(renewer, CONNECT_RENEWAL_GONE, renewer->given.reply.message);
 }
 
-/* Releases a claim that no write of the row has ended, so that the next renewal need not wait
- * for its lease. If this fails, the lease expires by itself. */
+/* Releases the claim if no write of the row has ended it, so that the next renewal need not wait
+ * for its lease to expire. If this fails, the lease expires by itself. */
 static enum op_result step_release(struct op *op)
 {
     struct renewer *renewer = renewer_of(op);
@@ -478,7 +479,7 @@ static enum op_result step_release(struct op *op)
     return OP_WAIT;
 }
 
-/* The result of the release does not matter, and on_end answers the ops that wait. */
+/* The result of the release does not matter; on_end answers the waiting ops. */
 static enum op_result step_answer(struct op *op)
 {
     (void)op;

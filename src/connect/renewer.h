@@ -14,7 +14,7 @@ enum { RENEWAL_KEY_LEN = 16 + 8, RENEWAL_MESSAGE_MAX = 200 };
 struct slot {
     struct keyed keyed;      /* by account and connection; in service->slots */
     struct renewer *running; /* NULL: none */
-    uint64_t failed_ns;      /* 0: the last renewal did not fail */
+    uint64_t failed_ns;      /* when the last renewal failed; 0: it did not fail */
     unsigned failures;
     enum connect_renewed result;
     char message[RENEWAL_MESSAGE_MAX + 1];
@@ -45,8 +45,8 @@ struct renewer {
         struct secret *secret;
     } client;
     struct {
-        /* since: when the claim was sent. until: when waiting for the claim ends; 0: not tried
-         * yet */
+        /* since_boot_ns is when the claim was sent; until_ns is when the wait for the claim ends, 0
+         * before the first attempt */
         uint64_t since_boot_ns, until_ns;
         bool is_held;
     } claim;

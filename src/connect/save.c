@@ -1,10 +1,10 @@
 /*
  * Stores a credential as a row; see save.h.
  *
- * A link is used up before the row is written: of two requests with the same link one makes a
- * connection, the other gets CONNECT_SAVE_LINK_USED. If that connection cannot be stored, the
- * class's stop step makes the link usable again. The audit event comes last, because the row must
- * not depend on it.
+ * A link is used up before the row is written: of two requests with the same link, one makes a
+ * connection and the other gets CONNECT_SAVE_LINK_USED. If the connection cannot be stored, the
+ * stop step makes the link usable again. The audit event comes last, because the row must not
+ * depend on it.
  *
  * An existing connection is changed by compare-and-set on rev. If another writer was first, the row
  * is loaded again and the credential stored over it: the newest grant wins.
@@ -43,7 +43,7 @@ static enum op_result stop_save(struct connect_save *save, enum connect_saved re
     return OP_STOP;
 }
 
-/* No connection was made: the person may use the link again. */
+/* Makes the link usable again, since no connection was made. */
 static enum op_result step_unlink(struct op *op)
 {
     struct connect_save *save = save_of(op);
@@ -139,7 +139,7 @@ static enum op_result step_linked(struct op *op)
     int status = store_hit_result(&save->query);
     if (status == ERR_NOTFOUND)
         return stop_save(save, CONNECT_SAVE_LINK_USED);
-    save->has_link = true; /* also if the answer was lost: the statement may have run */
+    save->has_link = true; /* set even if the answer was lost, since the statement may have run */
     return status == OK ? OP_NEXT : stop_save(save, CONNECT_SAVE_UNAVAILABLE);
 }
 
@@ -159,7 +159,7 @@ static enum op_result step_store(struct op *op)
         .auth_kind = row->auth_kind,
         .scopes = row->scopes,
         .expires_at = row->expires_at,
-        .is_grant_new = true, /* unlike a renewal, this may be the grant of another person */
+        .is_grant_new = true, /* unlike after a renewal, the grant may be another person's */
         .identity = row->identity,
     };
     if (save->in.connection_id)
@@ -185,7 +185,8 @@ static enum op_result step_stored(struct op *op)
     bool is_own = true;
     int status = save->in.connection_id ? store_rev_result(&save->query, &rev)
                                         : store_connection_insert_result(&save->query, &is_own);
-    /* it is the number of connections only if OK; otherwise the size of the statement (pg/pg.h) */
+    /* ERR_LIMIT is about the number of connections only if the query is OK; otherwise the statement
+     * is too large (pg/pg.h) */
     if (!save->in.connection_id && status == ERR_LIMIT && save->query.status == OK)
         return stop_save(save, CONNECT_SAVE_FULL);
     save->is_there = !is_own;
@@ -265,7 +266,7 @@ static enum op_result step_audit(struct op *op)
     save->result = CONNECT_SAVED;
     save->connection_id = save->row.id;
     save->is_default = save->row.is_default;
-    if (save->is_there) /* the request that made the connection writes the event */
+    if (save->is_there) /* the request that made the connection has written the event */
         return OP_DONE;
     connect_changed(save->service, save->row.account_id, save->in.integration_id);
     save->event = (struct audit_event){

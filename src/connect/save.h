@@ -3,7 +3,8 @@
  * one, with an audit event. If the request comes through a connect link, the link is used up first,
  * so that it makes at most one connection, even if it is used twice at the same time.
  *
- * An op embedded in a caller's op. Borrowed members of the request live until it has ended.
+ * struct connect_save is an op, embedded in a caller's op. Borrowed members of the request live
+ * until it has ended.
  */
 #ifndef CONNECT_SAVE_H
 #define CONNECT_SAVE_H
@@ -18,7 +19,7 @@ enum connect_saved {
     CONNECT_SAVE_FULL,        /* the account has reached its limit */
     CONNECT_SAVE_LINK_USED,   /* the link has made a connection already, or has ended */
     CONNECT_SAVE_TOO_LARGE,   /* the credential is too large */
-    CONNECT_SAVE_UNAVAILABLE, /* the database, or memory */
+    CONNECT_SAVE_UNAVAILABLE, /* the database or memory is not available */
 };
 
 struct connect_save_request {
@@ -32,7 +33,7 @@ struct connect_save_request {
     slice scopes;          /* granted; SLICE_NONE: unknown */
     int64_t expires_at;
     struct connection_identity identity;
-    const struct connect_session *link; /* NULL: not through a link */
+    const struct connect_session *link; /* NULL if the request does not come through a link */
     struct audit_by by;
 };
 
@@ -41,7 +42,9 @@ struct connect_save {
     /* out */
     enum connect_saved result;
     int64_t connection_id;
-    bool is_default; /* new connections only: it is the account's first connection to the app */
+    /* new connections only: whether it became the default, as the account's first connection to the
+     * app */
+    bool is_default;
     /* private */
     struct connect_service *service;
     struct connect_save_request in;
@@ -57,8 +60,8 @@ struct connect_save {
 void connect_save_start(struct connect_service *service, struct connect_save *save,
                         const struct connect_save_request *request, struct op *parent);
 
-/* Writes the members for the link into the open object of w, the details of an audit event:
- * `,"link_id":...`; nothing for NULL. */
+/* Writes the link's members ("link_id", ...) into the open object of w, the details of an audit
+ * event. Writes nothing for NULL. */
 void connect_write_link(struct json_writer *w, const struct connect_session *link);
 void connect_write_identity(struct json_writer *w, const struct connection_identity *identity);
 

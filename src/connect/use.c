@@ -1,7 +1,7 @@
 /*
- * The last use and the last failure of connections: kept in memory, stored soon after a
- * connection's first use and then at most once every use_every_ms, many at once. A process that
- * dies loses at most the uses of that time; a clean shutdown loses nothing (connect_uses_flush).
+ * The last use and the last failure of connections. They are kept in memory, and stored soon after
+ * a connection's first use and then at most once every use_every_ms, many at once. A process that
+ * dies loses at most the uses of use_every_ms; a clean shutdown loses nothing (connect_uses_flush).
  *
  * A use is in uses_young until it is first stored, then in uses_stored; while it is being stored,
  * it is in uses_sending. All items of a list have the same delay, so each list is in order of
@@ -13,7 +13,8 @@
 #include "connect/internal.h"
 
 enum {
-    USES_MAX = 20000, /* connections remembered: beyond this a use is counted, but not stored */
+    /* number of connections remembered; a use beyond it is counted, but not stored */
+    USES_MAX = 20000,
     SOON_MS = 1000,
     SENT_MAX = 1000, /* statements under way; statements of one turn share a commit */
     KEY_LEN = 16 + 8,
@@ -45,7 +46,7 @@ static void drop(struct connect_service *service, struct use *use)
 
 /* ---- storing ---- */
 
-/* The first use of the list if it is due; during a shutdown, the first use in any case. */
+/* Returns the list's first use if it is due; during a shutdown, returns it in any case. */
 static struct use *first_due(const struct connect_service *service, const struct list *list)
 {
     if (list_is_empty(list))
@@ -68,7 +69,7 @@ static slice make_key(char *room, struct uuid account_id, int64_t id)
     return slice_of(room, KEY_LEN);
 }
 
-/* Sets the timer to the earlier of the two lists' first uses. */
+/* Sets the timer for the first use of either list, whichever is due earlier. */
 static void arm(struct connect_service *service)
 {
     uint64_t due_ns = UINT64_MAX;
@@ -82,7 +83,7 @@ static void arm(struct connect_service *service)
         timer_start(&service->uses_timer, due_ns);
 }
 
-/* A lost write is repeated when its connection becomes due again. */
+/* A failed write is repeated when its use becomes due again. */
 static bool on_sent(struct store_later *later)
 {
     const struct sent *sent = CONTAINER_OF(later, struct sent, later);
@@ -93,7 +94,7 @@ static bool on_sent(struct store_later *later)
     bool is_lost = later->query.status != OK;
     if (is_lost)
         metric_inc(&lost_total);
-    if (!use) /* dropped at a shutdown */
+    if (!use) /* the use was dropped during a shutdown */
         return false;
     use->is_dirty |= is_lost;
     use->due_ns = loop_now_ns(service->loop) + service->use_every_ns;
@@ -109,8 +110,8 @@ static const struct store_later_class sent_class = {
     .failure = "the last use of a connection could not be stored",
 };
 
-/* Returns false if there is no room. During a shutdown there is no next use, so this one is
- * dropped. */
+/* Returns false if there is no room. During a shutdown the use is then dropped, since it cannot be
+ * retried later. */
 static bool submit(struct connect_service *service, struct use *use)
 {
     struct sent *sent = store_later(&service->uses_sent, &sent_class, NULL, use->failure_len);

@@ -72,7 +72,8 @@ enum op_result exec_step_enter_limits(struct op *op)
     uint64_t left_ns = exec->deadline_ns > now ? exec->deadline_ns - now : 0;
     uint64_t wait_ns = service->config.limit_wait_ms * 1000000;
     uint64_t until_ns = now + (wait_ns < left_ns / 2 ? wait_ns : left_ns / 2);
-    exec_leave(exec); /* held only if a claim was lost and this is another attempt */
+    /* a slot is held only if another run had the key and this run started again */
+    exec_leave(exec);
     struct breaker_key circuit = breaker_key_of(exec);
     if (breaker_would_refuse(service->breaker, &circuit, now))
         return OP_NEXT; /* waiting would not help */
@@ -81,9 +82,8 @@ enum op_result exec_step_enter_limits(struct op *op)
     return OP_NEXT;
 }
 
-/* The slot has the decision of limits_enter, made at once or after the wait. If the circuit
- * refuses, the limits' slot is still taken; on_end returns it with its token, since no call was
- * made. */
+/* gate.slot has the decision of limits_enter, made at once or after the wait. If the circuit
+ * refuses, the slot is still taken; on_end returns it with its token, since no call was made. */
 enum op_result exec_step_admit(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -137,8 +137,8 @@ bool exec_service_hear(struct exec_service *service, slice payload)
     return true;
 }
 
-/* The reply did not contain a wait: waits of earlier replies are used, then the manifest's
- * default, which applies to others as well. */
+/* Used if the reply does not say how long to wait: the wait of an earlier reply applies, else the
+ * manifest's default. */
 static void learn_wait(struct exec *exec, const struct limits_key *key,
                        struct limits_feedback *feedback)
 {
@@ -159,7 +159,7 @@ void exec_limits_learn(struct exec *exec)
     struct limits_key key = limits_key_of(exec);
     ASSERT(exec->out.attempts > 0);
     if (exec->attempt.request.is_bare)
-        return; /* the reply is from a server that does not know the connection */
+        return; /* the server that replied does not know the connection */
     struct limits_feedback feedback = {
         .is_too_fast = out->reason == EXEC_PROVIDER_RATE_LIMITED,
         .retry_after_ms = out->retry_after_ms,
@@ -223,7 +223,7 @@ enum op_result exec_change_origin(struct exec *exec)
     return stop_circuit(exec, key.origin, &refusal);
 }
 
-/* The vote comes first: breaker_leave empties the pass. */
+/* vote_on comes first, because breaker_leave empties the pass. */
 void exec_leave(struct exec *exec)
 {
     bool is_failure, is_called = exec->out.attempts > 0;

@@ -24,7 +24,7 @@ static size_t output_bytes_max(const struct exec *exec)
     return asked < most ? (size_t)asked : (size_t)most;
 }
 
-/* Of an action that is no longer in the catalog, all is shown. */
+/* If the action is no longer in the catalog, its output is not reduced to a view. */
 struct call_fit exec_wanted_fit(const struct exec *exec)
 {
     const struct expr *view = exec->action ? exec->action->view : NULL;
@@ -66,8 +66,8 @@ enum op_result exec_step_fit_output(struct op *op)
     return op_run_job(op, &exec->job, is_long, fit_output, "its output to be cut");
 }
 
-/* Omits the output: it is stored, and the answer says where. A replay knows only what was stored
- * with its key. */
+/* Omits the output: it is stored, and the answer says where. For a replay, only what was stored
+ * with the key is known. */
 static void leave_output_out(struct exec *exec)
 {
     struct exec_outcome *out = &exec->out;
@@ -94,8 +94,8 @@ enum op_result exec_step_answer(struct op *op)
     if (exec->fit_status != OK)
         leave_output_out(exec);
     if (exec->in.is_in_doubt && exec_reason_is_blocked(out->reason))
-        exec_settle(exec); /* for a step of a flow: not repeating an attempt does not settle the
-                            * doubt about it */
+        /* for a step of a flow: a refusal does not settle the doubt about an earlier attempt */
+        exec_settle(exec);
     if (out->finished_us == 0)
         out->finished_us = clock_shared_us();
     if (exec_reason_is_blocked(out->reason)) {

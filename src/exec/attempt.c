@@ -50,7 +50,7 @@ static bool is_ours(const struct exec *exec)
     return node_may_write(node) && uuid_eq(node_id(node), owner);
 }
 
-/* Unsigned: sent_boot_ns is never in the future, as both times are of clock_boot_ns. */
+/* The difference is not negative: both times are from clock_boot_ns. */
 static bool is_proven(const struct exec *exec, uint64_t ms_max)
 {
     if (!exec->in.proof)
@@ -59,16 +59,16 @@ static bool is_proven(const struct exec *exec, uint64_t ms_max)
 }
 
 /* The last check: the connection is open, and the first byte is about to be sent. In the
- * microseconds after this check the process may still be suspended; the margins of the lease and
- * of a cancel's wait cover this case. Without the provider's help no more can be done. */
+ * microseconds after this check the process may still be suspended; the margins of the lease and of
+ * a cancel's wait cover this case. More is impossible without support by the provider. */
 static bool may_send(const struct http_call *call)
 {
     const struct exec *exec = CONTAINER_OF(call, struct exec, attempt.call);
     return is_ours(exec) && is_proven(exec, EXEC_PROOF_MS);
 }
 
-/* Ends before the first byte, so that the claim is deleted and the key is free. If an earlier
- * request of the run may have had an effect, exec_settle says so. */
+/* Ends the run before the first byte, so that the claim is deleted and the key is free. If an
+ * earlier request of the run may have had an effect, exec_settle says so. */
 static enum op_result stop_unsent(struct exec *exec, slice message)
 {
     exec->out.effect = EXEC_EFFECT_NONE;
@@ -78,7 +78,8 @@ static enum op_result stop_unsent(struct exec *exec, slice message)
     return op_jump(&exec->op, EXEC_STEP_RECORD);
 }
 
-/* Reads the flow's row. The usual call need not do this, as it follows the transition at once. */
+/* Reads the flow's row. Most calls skip this step, since they directly follow the statement that
+ * proved ownership. */
 enum op_result exec_step_prove(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -114,8 +115,8 @@ enum op_result exec_step_call(struct op *op)
     const struct catalog_limits *limits = &exec->integration->limits;
     uint64_t now = loop_now_ns(op->loop);
     uint64_t left_ms = exec->deadline_ns > now ? (exec->deadline_ns - now) / 1000000 : 0;
-    /* Ownership and proof are checked here and again in may_send: this check may save opening a
-     * connection, the check in may_send decides. */
+    /* Ownership and proof are checked here, which may save opening a connection, and again in
+     * may_send, which decides. */
     if (!is_ours(exec))
         return stop_unsent(exec, SLICE("This server has lost its connection to the database. "
                                        "Nothing was sent. Try again."));
@@ -123,7 +124,8 @@ enum op_result exec_step_call(struct op *op)
         return op_jump(op, EXEC_STEP_PROVE);
     bool is_first = exec->out.attempts == 0;
     bool is_retry = !is_first && exec->out.reason != EXEC_SUCCEEDED;
-    if (is_retry && breaker_is_open(&exec->gate.pass, now)) /* the last outcome is the result */
+    /* the outcome of the last attempt is the result */
+    if (is_retry && breaker_is_open(&exec->gate.pass, now))
         return op_jump(op, EXEC_STEP_NEXT);
     if (!is_first)
         (void)limits_repeat(&exec->gate.slot); /* the back-off has already been waited for */
@@ -272,7 +274,7 @@ enum op_result exec_step_read_reply(struct op *op)
 {
     struct exec *exec = exec_of(op);
     if (exec->attempt.call.result ==
-        HTTP_CALL_UNSENT) { /* this does not count as an attempt; its connection is kept */
+        HTTP_CALL_UNSENT) { /* nothing was sent, so this does not count as an attempt */
         exec->out.attempts--;
         return op_jump(op, EXEC_STEP_CALL);
     }
@@ -281,8 +283,8 @@ enum op_result exec_step_read_reply(struct op *op)
                       read_attempt_reply, "the reply to be read");
 }
 
-/* The reply has arrived, so it waits for memory as long as its run may take; after that it is read
- * anyway. */
+/* The reply has arrived, so the run waits for memory until its deadline; after that the reply is
+ * read anyway. */
 static enum op_result wait_for_memory(struct exec *exec)
 {
     ASSERT(exec->op.arena.use && exec->attempt.reading_bytes > 0);

@@ -26,8 +26,9 @@ static const char *confirm_name(const struct exec *exec)
     return exec->in.confirm_name ? exec->in.confirm_name : "confirm";
 }
 
-/* For a confirmation inside the input, or under a name that other faces use: the hint says how
- * to move or rename it. If the member were just removed, the confirmation would be lost. */
+/* The confirmation may be inside the input, or under a name that another interface uses: the hint
+ * says how to move or rename it. If the member were just removed, the confirmation would be
+ * lost. */
 static void mend_confirmation(struct exec *exec, struct schema_violation *found)
 {
     slice prefix = input_pointer(exec), name = found->pointer;
@@ -57,7 +58,7 @@ static void check_schema(struct exec *exec)
     for (size_t i = 0; i < report.count; i++) {
         struct schema_violation *found = &report.violations[i];
         mend_confirmation(exec, found);
-        if (found->pointer.len == 0) /* the body itself is the arguments */
+        if (found->pointer.len == 0) /* the request body itself is the input */
             found->pointer = SLICE("the arguments");
     }
     buf_init(&text, TEXT_BYTES_MAX);
@@ -98,7 +99,7 @@ static bool are_files_faulty(const struct exec *exec)
     return exec->faults.files.ptr || exec->faults.files_broken;
 }
 
-/* Whether there is no file, or the data of one is missing or not valid base64 (it may be a
+/* Whether there is no file, or a file's data is missing or not valid base64 (for example a
  * path). */
 static bool is_file_data_lacking(const struct exec *exec)
 {
@@ -199,8 +200,8 @@ static void take_files(struct op *op)
     }
 }
 
-/* This comes before the key, whose fingerprint contains the hashes. At most some 100 us of
- * hashing run on the loop. */
+/* This step comes before LOAD_KEY, because the key's fingerprint contains the hashes. Hashing takes
+ * at most some 100 us of the loop's time; larger files are hashed on a pool thread. */
 enum op_result exec_step_take_files(struct op *op)
 {
     struct exec *exec = exec_of(op);

@@ -52,8 +52,8 @@ static enum op_result stop_mismatch(struct exec *exec)
               "unchanged."));
 }
 
-/* The message names no key, as the caller may have sent none: the server itself makes the key of a
- * form. */
+/* The message does not mention the key, as the caller may not have sent one: for a form, the server
+ * makes the key. */
 static enum op_result stop_declined(struct exec *exec)
 {
     return exec_stop(exec, EXEC_CONFIRMATION_MISSING,
@@ -126,9 +126,9 @@ static enum op_result replay(struct exec *exec)
     return op_jump(&exec->op, EXEC_STEP_FIT_OUTPUT);
 }
 
-/* Waiting runs of the same request get the same result, without another query for the key. A
- * large summary is not copied for each of them: they share one read. After any outcome other
- * than success the key may be free, so they load it. */
+/* Waiting runs of the same request get the same result, without another query for the key. A large
+ * summary is not copied for each of them: they share one read. After any outcome other than success
+ * the key may be free, so the waiting runs load it again. */
 static void share_result(const struct exec *holder, struct exec *waiter)
 {
     const struct execution *record = &holder->record.row;
@@ -201,8 +201,8 @@ static enum op_result load_lost(struct exec *exec)
     return OP_WAIT;
 }
 
-/* This comes before the checks of input and connection: a stored result is returned whatever has
- * changed since. The holder stays in the table until its run has ended, so that every later run
+/* This step comes before the checks of input and connection: a stored result is returned whatever
+ * has changed since. The holder stays in the table until its run has ended, so that every later run
  * of this process waits in its list and sends no query. */
 enum op_result exec_step_load_key(struct op *op)
 {
@@ -218,7 +218,7 @@ enum op_result exec_step_load_key(struct op *op)
         return op_jump(op, EXEC_STEP_CHECK_INPUT);
     if (exec->key.name.len == 0 && (make_table_key(exec) != OK || make_fingerprint(exec) != OK))
         return exec_stop_memory(exec);
-    /* a dry run shows the provider's key, which is made from the fingerprint */
+    /* A dry run needs the fingerprint, since it shows the provider's key, which is made from it. */
     if (exec->in.is_dry_run)
         return op_jump(op, EXEC_STEP_CHECK_INPUT);
     struct exec *holder = map_get(&exec->service->in_flight, exec->key.name);
@@ -304,14 +304,14 @@ enum op_result exec_step_take_stored(struct op *op)
 
 /* ---- the intent ---- */
 
-/* The requirements for a row in flight: the CHECK constraints of idempotency_key, and the columns
- * that its fences compare. */
+/* Asserts what a row in flight requires: the CHECK constraints of the table idempotency_key, and
+ * the columns that its fences compare. */
 static void assert_row(const struct claim *claim)
 {
     ASSERT(!uuid_is_nil(claim->owner)); /* (state = 'in_flight') = (owner is not null) */
     ASSERT(!uuid_is_nil(claim->account_id) && !uuid_is_nil(claim->execution_id));
-    ASSERT(claim->key.len <= 4 * IDEMPOTENCY_KEY_MAX); /* the longest key; empty: the run's own
-                                                        * key */
+    /* the longest key; an empty key means the run's own */
+    ASSERT(claim->key.len <= 4 * IDEMPOTENCY_KEY_MAX);
     ASSERT(claim->integration_id.len > 0 && claim->action_id.len > 0);
     ASSERT((claim->key.len > 0) == (claim->lifetime_ms > 0));
 }
@@ -355,7 +355,8 @@ enum op_result exec_step_claim(struct op *op)
     if (!node_may_write(exec->service->config.node))
         return exec_stop_unavailable(exec, SLICE("This server has lost its connection to the "
                                                  "database. Nothing was done. Try again."));
-    struct claim *claim = &exec->key.claim; /* has the fingerprint if there is a key, or lost_by */
+    /* contains the fingerprint if there is a key or lost_by */
+    struct claim *claim = &exec->key.claim;
     claim->account_id = exec->in.account_id;
     claim->key = has_key ? exec->in.idempotency_key : SLICE_NONE;
     claim->execution_id = out->execution_id;
@@ -371,9 +372,9 @@ enum op_result exec_step_claim(struct op *op)
     return OP_WAIT;
 }
 
-/* There are three cases: this run has the key, another run has it, or no answer arrived. Without
- * an answer the row may exist, so the run releases it until it is certainly deleted; nothing can
- * be sent under it. */
+/* There are three cases: this run has the key, another run has it, or no answer arrived. Without an
+ * answer the row may exist, so its release is retried until the row is certainly deleted; nothing
+ * is sent under this claim. */
 enum op_result exec_step_check_claim(struct op *op)
 {
     struct exec *exec = exec_of(op);

@@ -28,8 +28,8 @@ static void put_headers(struct json_writer *w, const struct call_built *built)
     json_close(w, '}');
 }
 
-/* Returns the file whose bytes are this part of the body, NULL if there is none. The bytes of files
- * are not copied (call/build.h), so the pointers are compared. */
+/* Returns the file whose bytes are this part of the body, or NULL. The bytes of files are not
+ * copied (call/build.h), so the pointers are compared. */
 static const struct call_file *file_of(const struct exec *exec, slice part)
 {
     for (size_t i = 0; i < exec->in.file_count; i++)

@@ -9,10 +9,10 @@
 #include "call/summary.h"
 
 enum {
-    LIMITS_IDLE_MAX = 20000, /* idle connections that are remembered */
+    LIMITS_IDLE_MAX = 20000, /* idle connections whose limits are remembered */
     STORED_MAX = 20000,      /* large summaries being read at a time */
     ENDINGS_MAX = 10000,
-    AUDITS_MAX = 4000, /* beyond it an event is counted as lost */
+    AUDITS_MAX = 4000, /* beyond this, events are counted as lost */
 };
 
 /* Each line names the steps that may follow, besides the next line and the answer (stop). */
@@ -20,11 +20,12 @@ enum {
 #define STEP(NAME, name, jumps) [EXEC_STEP_##NAME] = {#name, exec_step_##name, jumps}
 static const struct op_step steps[EXEC_STEPS] = {
     /* the action, and its files if any: hashed for the key's fingerprint, decoded. LOAD_KEY sends
-     * an unconfirmed write to CHECK_INPUT: it reveals nothing about its key */
+     * an unconfirmed write to CHECK_INPUT, so that nothing is revealed about its key */
     STEP(FIND_ACTION, find_action, TO(LOAD_KEY) | TO(CHECK_INPUT) | TO(ANSWER)),
     STEP(TAKE_FILES, take_files, 0),
-    /* whether it has run under this key: before the checks, since a stored result is returned even
-     * if the connection no longer exists. A wait for another run ends at LOAD_KEY */
+    /* whether the action has already run with this key: this precedes the checks, since a stored
+     * result is returned even if the connection no longer exists. After a wait for another run,
+     * LOAD_KEY runs again */
     STEP(LOAD_KEY, load_key,
          TO(LOAD_KEY) | TO(TAKE_STORED) | TO(CHECK_INPUT) | TO(FIT_OUTPUT) | TO(ANSWER)),
     STEP(CHECK_KEY, check_key,
@@ -32,8 +33,8 @@ static const struct op_step steps[EXEC_STEPS] = {
              TO(ANSWER)),
     STEP(READ_REPLAY, read_replay, TO(LOAD_KEY) | TO(TAKE_STORED) | TO(FIT_OUTPUT) | TO(ANSWER)),
     STEP(TAKE_STORED, take_stored, TO(LOAD_KEY) | TO(ANSWER)),
-    /* whether it may run; the request is built in CHECK_CONNECTION, with the credential, or again
-     * in REBUILD_REQUEST with a renewed token */
+    /* whether the action may run; the request is built in CHECK_CONNECTION, with the credential, or
+     * again in REBUILD_REQUEST with a renewed token */
     STEP(CHECK_INPUT, check_input, TO(ANSWER)),
     STEP(FIND_CONNECTION, find_connection, 0),
     STEP(CHECK_CONNECTION, check_connection, TO(SHOW) | TO(ENTER_LIMITS) | TO(ANSWER)),
@@ -134,9 +135,9 @@ size_t exec_service_active(const struct exec_service *service)
     return service->concurrency.count + service->endings.count + service->audits.count;
 }
 
-/* A run has its id in key.claim before the claim is sent, and stays in `all` until it has ended,
- * so a claim in the database that has no run here is an orphan. The search is linear:
- * housekeeping calls this for the few claims that are older than ORPHAN_AGE_MS. */
+/* A run's id is in key.claim before the claim is sent, and stays in `all` until it has ended, so a
+ * claim in the database that has no run here is an orphan. The search is linear: housekeeping calls
+ * this for the few claims that are older than ORPHAN_AGE_MS. */
 static bool is_carried(const void *owner, struct uuid execution_id)
 {
     const struct exec_service *service = owner;
@@ -227,7 +228,7 @@ static void count_end(struct exec *exec)
 static void on_end(struct op *op, enum op_end end)
 {
     struct exec *exec = exec_of(op);
-    ASSERT(end != OP_ENDED_FAILED); /* every failure is an outcome, and is answered */
+    ASSERT(end != OP_ENDED_FAILED); /* every failure of a run is an outcome and is answered */
     if (end == OP_ENDED_CANCELLED)
         exec->out.reason = EXEC_CANCELLED;
     /* The circuit's vote reads the call and the outcome, so it comes first. Waiters on the key are
@@ -245,8 +246,8 @@ static void on_end(struct op *op, enum op_end end)
     exec->catalog = NULL;
 }
 
-/* Each of these calls is harmless if there is nothing to cancel, so a cancel need not know the
- * run's step. */
+/* Each of these calls does nothing if there is nothing to cancel, so the run's present step does
+ * not matter. */
 static void on_cancel(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -273,8 +274,8 @@ static const struct op_class exec_class = {
     .free = on_free,
 };
 
-/* Counted separately from its caller: one execution may exceed its account's share. If memory is
- * short, it counts with the caller. */
+/* An execution's memory is counted separately from its caller's, since one execution may exceed its
+ * account's share. If memory is short, it is counted with the caller's. */
 static void count_memory(struct exec *exec)
 {
     struct budget_queue *work = exec->service->config.work;
@@ -302,9 +303,9 @@ struct exec *exec_start(struct exec_service *service, const struct exec_request 
     exec->op.request_id = request->by.request_id;
     count_memory(exec);
     exec_trace_begin(exec);
-    /* The setting's time-out, until find_action knows the action's own. A run that exceeds its
-     * account's share begins anyway: find_action refuses it, so that its caller gets an outcome
-     * as usual. */
+    /* The time-out is that of the setting until find_action knows the action's own. A run that
+     * exceeds its account's share begins anyway: find_action refuses it, so that its caller gets an
+     * outcome as usual. */
     exec->deadline_ns = loop_now_ns(exec->op.loop) + service->config.timeout_ms * 1000000;
     count_active(exec, true);
     return exec;
@@ -334,8 +335,8 @@ void exec_cancel(struct exec *exec)
 
 /* A run whose client has closed is cancelled while nothing depends on it: before a provider can
  * have received the request, and a plain read at any time. A read with a key may have sent its
- * claim, and a write after CLAIM may have been sent: both run to their record. Other requests
- * with the same key wait for this run's result, so it continues for them, too. */
+ * claim, and a write after CLAIM may have been sent: both run to their record. A run whose result
+ * other requests with the same key are waiting for continues, too. */
 void exec_client_gone(struct exec *exec)
 {
     bool is_plain_read = exec->action && exec->action->level == LEVEL_READ &&

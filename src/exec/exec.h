@@ -1,8 +1,8 @@
 /*
- * exec: one action, from gate to stored summary (src/README.md "An execution"). The sequence is the
- * table in exec.c. The steps' decisions are in gate.c and check.c (whether it may run), admit.c
- * (limits and circuit), claim.c (idempotency), attempt.c (the call and its retries) and record.c
- * (the result).
+ * exec: runs one action, from the first check to the stored summary (src/README.md "An execution").
+ * The sequence is the table in exec.c. The steps' decisions are in gate.c and check.c (whether it
+ * may run), admit.c (limits and circuit), claim.c (idempotency), attempt.c (the call and its
+ * retries) and record.c (the result).
  *
  * An execution is in the arena of its caller's op. The caller keeps what struct exec_request
  * borrows until the execution has ended. An execution that may have reached the provider always
@@ -29,7 +29,8 @@ struct exec_service;
 
 enum {
     EXEC_CONNECTION_NONE = -1,
-    EXEC_RETRY_AFTER_MS_DEFAULT = 30000, /* after a rate limit that does not say when it ends */
+    /* after a rate-limit reply that does not say how long to wait */
+    EXEC_RETRY_AFTER_MS_DEFAULT = 30000,
 };
 
 struct exec_config {
@@ -46,8 +47,8 @@ struct exec_config {
     bool is_limits_off;
     struct leases *leases; /* connections' limits (limit/lease.h); NULL: limits per process */
     struct breaker_config breaker;
-    /* Called when a circuit has changed its state: the payload (borrowed) is for
-     * exec_service_hear of other processes. NULL: there are none. */
+    /* Called when a circuit has changed its state; the payload (borrowed) is for exec_service_hear
+     * of other processes. NULL if there are no other processes. */
     void (*on_circuit)(void *owner, slice payload);
     void *owner;
     size_t response_bytes_max, executions_max;
@@ -58,7 +59,7 @@ struct exec_config {
                                     * output_bytes is 0 */
 };
 
-/* Returns NULL if out of memory. Everything in config outlives the service. */
+/* Returns NULL if out of memory. Everything in config must outlive the service. */
 struct exec_service *exec_service_new(const struct exec_config *config) MUST_CHECK;
 /* Asserts that no execution is under way. */
 void exec_service_free(struct exec_service *service);
@@ -86,9 +87,9 @@ void exec_service_cancel_all(struct exec_service *service);
 /*
  * Proof that a flow still belongs to this process: its row has that revision and that owning
  * incarnation. Anything that ends this ownership changes the revision, and a process that cancels
- * it waits for longer than EXEC_PROOF_MS before the cancel is acknowledged. So a statement's proof
- * is valid for that long, measured from before the statement was sent, on a clock that also runs
- * while the process is suspended. An older proof is renewed by a query.
+ * the flow waits for longer than EXEC_PROOF_MS before it acknowledges the cancel. So a statement's
+ * proof is valid for EXEC_PROOF_MS from the time before the statement was sent, on a clock that
+ * also runs while the process is suspended. An older proof is renewed by a query.
  */
 struct exec_proof {
     struct uuid flow_id, owner;
@@ -116,19 +117,20 @@ struct exec_request {
      * SLICE_NONE: is_confirmed decides. */
     slice refusal_hint;
     bool is_dry_run;       /* does everything but the call: summary_json is the request */
-    bool wants_shows;      /* of a dry run: makes the reads that say what its ids mean (shows.c) */
+    bool wants_shows;      /* for a dry run: reads what the ids in the input mean (shows.c) */
     slice idempotency_key; /* SLICE_NONE: none; else 1 to 255 printable characters */
-    /* Only for writes without a key: the API key, if its client may automatically repeat a call
-     * whose reply it did not get (lost.c); nil: a repetition runs. */
+    /* For writes without an idempotency key: the API key, if its client may automatically repeat a
+     * call whose reply it did not get (lost.c). Nil: a repeated call runs again. */
     struct uuid lost_by;
     int64_t key_guards_until;  /* see struct claim; 0: the key has the usual lifetime */
     uint64_t output_bytes_max; /* see call/fit.h; 0: the limit of the service */
     slice select;              /* an expression over the output (call/view.h); SLICE_NONE: none */
     bool wants_view;           /* the action's view of the output, if there is no select */
     bool is_resource;          /* see call/fit.h */
-    size_t *replay_room;       /* bytes for stored summaries in a reply that has several; NULL:
-                                * unlimited. A summary without room is not read: out.is_left_out */
-    unsigned pages_max;        /* pages to read (exec/page.c); 0 or 1: one page */
+    /* bytes left for stored summaries in a reply that has several; NULL: unlimited. A summary that
+     * does not fit is not read, and out.is_left_out is set */
+    size_t *replay_room;
+    unsigned pages_max; /* pages to read (exec/page.c); 0 or 1: one page */
     /* Called when pages_read pages were read and another page follows; NULL: the caller only
      * waits for the end */
     void (*on_page)(struct op *parent, unsigned pages_read);
@@ -139,18 +141,18 @@ struct exec_request {
                               * exist */
     struct call_file *files; /* the execution fills in their bytes */
     size_t file_count;
-    /* The caller's own rows are intent and record (a step of a flow): no key is loaded and
-     * nothing is claimed, stored, audited or rendered; the only result is out. */
+    /* The caller's own rows are the intent and the record, as for a step of a flow: no key is
+     * loaded and nothing is claimed, stored, audited or rendered; the only result is out. */
     bool is_recorded_by_caller;
-    /* With is_recorded_by_caller: the proof that permits sending, which the caller updates;
-     * nothing is sent without a valid proof. NULL: only reads are sent, and without one. */
+    /* With is_recorded_by_caller: nothing is sent without this proof, which the caller updates. If
+     * it is NULL, only reads are sent, without a proof. */
     struct exec_proof *proof;
     /* An earlier run of the same call may have had an effect, and nothing has settled this
      * since: a refusal of this run does not mean that nothing was done. */
     bool is_in_doubt;
-    /* The provider's idempotency key, if the action has one: this name in that space (RFC 9562
-     * 5.5), made when it is needed. Empty: made from idempotency_key and the request, or from
-     * the run's own key. */
+    /* If the action has an idempotency key of the provider, that key is made from this name and
+     * space (RFC 9562 5.5). Empty: it is made from idempotency_key and the request, or from the
+     * run's own key. */
     slice provider_name;
     struct uuid provider_space;
     uint64_t timeout_ms;  /* 0: the action's own, else the setting execution-timeout */
@@ -158,10 +160,10 @@ struct exec_request {
     const struct trace_context *trace; /* the trace that the run is part of; NULL: none */
 };
 
-/* After a person's refusal: blocks the request's key for as long as the request could be accepted,
- * so that no run begins with it. Holds op as a statement does; then call store_claim_result. Reads
- * account_id, the key, the call and key_guards_until of the request. Returns false if out of
- * memory. */
+/* Call it after a person's refusal: it blocks the request's key for as long as the request could be
+ * accepted, so that no run begins with the key. It holds op as a statement does; then call
+ * store_claim_result. Reads account_id, the key, the call and key_guards_until of the request.
+ * Returns false if out of memory. */
 bool exec_claim_spend(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       const struct exec_request *request) MUST_CHECK;
 
@@ -181,8 +183,8 @@ slice exec_summary_of(const struct exec *exec);
 struct op *exec_op_of(struct exec *exec);
 /* Like op_cancel: may be called at any time until the end, any number of times. */
 void exec_cancel(struct exec *exec);
-/* The client has closed: a run that cannot have reached the provider is cancelled, any other
- * continues to its record. */
+/* Called when the client has closed: a run that cannot have reached the provider is cancelled, any
+ * other continues to its record. */
 void exec_client_gone(struct exec *exec);
 
 #endif

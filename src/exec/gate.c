@@ -16,8 +16,8 @@ static slice short_action_id(const struct exec *exec)
                         : catalog_short_id(exec->in.integration_id, exec->in.action_id);
 }
 
-/* The deadline was first set from the setting. The caller's time-out for this call overrides the
- * action's own, and no run outlives the caller's deadline. */
+/* The deadline has been set from the setting. Here the action's time-out replaces it, or the
+ * caller's time-out for this call; no run outlives the caller's deadline. */
 static void set_deadline(struct exec *exec)
 {
     uint64_t timeout_ms = exec->in.timeout_ms;
@@ -106,7 +106,7 @@ static enum op_result refuse_execution(struct exec *exec, enum exec_reason reaso
                      fill_refusal(exec, hint, detail));
 }
 
-/* In a full tool name the integration's part is a guess, and the whole name is clearer. */
+/* The integration's part of a full tool name is only a guess, so the message has the whole name. */
 static slice say_no_integration(struct exec *exec)
 {
     slice action = exec->in.action_id, id = exec->in.integration_id;
@@ -163,7 +163,7 @@ enum op_result exec_step_find_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);
     ASSERT(exec->integration && exec->action);
-    exec_connection_drop(exec); /* set only if a claim was lost and this is another attempt */
+    exec_connection_drop(exec); /* set only if another run had the key and this run started again */
     if (exec->integration->auth.kind == AUTH_NONE)
         return OP_NEXT;
     if (exec->in.has_connected)
@@ -190,7 +190,7 @@ static slice list_live(struct exec *exec)
     return list;
 }
 
-/* cause: part of a sentence. */
+/* cause is a clause without a full stop. */
 static enum op_result stop_unusable(struct exec *exec, slice cause)
 {
     const char *hint = "Reconnect the app, then send the same request again.";
@@ -286,7 +286,8 @@ static enum op_result choose_connection(struct exec *exec)
         "Connect the app in the dashboard, then send the same request again.", SLICE_NONE);
 }
 
-/* Any one of the action's scopes suffices; unknown grants are left to the provider. */
+/* Any one of the action's scopes suffices. If the granted scopes are unknown, the provider
+ * decides. */
 static bool is_scope_missing(const struct exec *exec)
 {
     const struct json *wanted = exec->action->scopes;
@@ -342,7 +343,7 @@ static enum op_result stop_scope(struct exec *exec)
 }
 
 /* Stops the run because a later request of the action cannot be built: its values come from the
- * app. */
+ * app's replies. */
 static enum op_result stop_unbuilt_later(struct exec *exec, const struct err *err)
 {
     if (err->code == ERR_REFUSED)
@@ -371,8 +372,8 @@ static enum op_result stop_unbuilt(struct exec *exec, const struct err *err)
 }
 
 /* Makes an id from the client's key and its request (RFC 9562 5.5: a name in the account's space,
- * so accounts never collide): if a key was freed, a corrected request is new to the provider,
- * too. */
+ * so accounts never collide). If the key was freed, a corrected request is thus new to the
+ * provider, too. */
 static struct uuid id_of_key(const struct exec *exec)
 {
     char name[IDEMPOTENCY_KEY_MAX * 4 + 1 + sizeof(exec->key.claim.fingerprint)];

@@ -32,11 +32,11 @@ struct exec_service {
     struct uuid self; /* identifies this process to others */
     struct limits *limits;
     struct breaker *breaker;
-    struct map in_flight;                /* account and key -> struct exec; runs of this process */
+    struct map in_flight;                /* runs of this process: account and key -> struct exec */
     struct list all;                     /* struct exec.all_link */
     struct store_laters endings, audits; /* ending.c, record.c */
     struct unsent unsent;
-    struct concurrency concurrency; /* all under way, by account */
+    struct concurrency concurrency; /* runs under way, by account */
     struct exec_summaries summaries;
     struct tallies tallies;
     struct app_times_table app_times;
@@ -63,24 +63,26 @@ struct exec_pages {
 
 /* The state of a run's intent, a row in flight; changed only by exec_claim_move. */
 enum exec_claim {
-    EXEC_CLAIM_NONE,  /* no intent: not needed, refused, or another run has the key */
+    /* there is no intent: it is not needed, was refused, or another run has the key */
+    EXEC_CLAIM_NONE,
     EXEC_CLAIM_ASKED, /* sent, its answer has not arrived */
     EXEC_CLAIM_OURS,  /* durable: a record or a release must follow */
-    EXEC_CLAIM_ENDED, /* bound or released, or another op will do that */
+    EXEC_CLAIM_ENDED, /* bound or released, or another op will do this */
 };
 
 /* Idempotency (claim.c): the key, and the intent that is recorded under it or under the run's
  * own key. */
 struct exec_key {
-    slice name;     /* account and key, in the service's table of keys in flight; empty: not made */
-    bool is_holder; /* this run holds the name in that table */
-    bool is_lost;   /* the client disconnected, and lost.c has noted the run */
+    /* account and key, as in the service's table of keys in flight; empty: not made yet */
+    slice name;
+    bool is_holder;        /* this run has the name's entry in that table */
+    bool is_lost;          /* the client disconnected, and lost.c has noted the run */
     enum exec_claim state; /* the state of claim */
     unsigned waits;        /* number of waits for a run of another process */
     struct list waiters;   /* key.waiter_link of runs that wait for this one */
     struct list waiter_link;
-    struct claim claim;         /* includes the request's fingerprint once name is made */
-    struct claim_outcome found; /* the row of the key */
+    struct claim claim;                    /* has the request's fingerprint once name is made */
+    struct claim_outcome found;            /* the key's row */
     struct exec_summary_read summary_read; /* reads a large result */
 };
 
@@ -88,7 +90,7 @@ struct exec_key {
 struct exec_connection {
     struct connect_lookup lookup;
     const struct connect_item
-        *item; /* an item of lookup; NULL: the app needs none, or not chosen yet */
+        *item; /* an item of lookup; NULL: the app needs no connection, or none is chosen yet */
     struct connect_renewal renewal;
     int64_t renewed_id;    /* the connection whose token was renewed */
     bool is_renewed_after; /* a renewal was attempted after the provider had refused the token */
@@ -110,7 +112,8 @@ struct exec_attempt {
      * action, until a later reply settles it. NULL: none. */
     const struct exec_outcome *doubt;
     unsigned doubt_at;
-    slice provider_key;        /* the run's key, once the first request is built; empty: none */
+    /* the provider's idempotency key of the run, set with the first request; empty: none */
+    slice provider_key;
     struct budget_wait memory; /* to read a large reply */
     size_t reading_bytes;      /* the amount of memory that the run waits for; 0: none */
 };
@@ -139,11 +142,11 @@ struct exec {
     struct concurrency_account *counted; /* NULL: no slot was free */
     struct budget_use use;               /* the run's memory, charged to its account */
     struct list all_link;                /* in the service's list `all` */
-    /* what it waits for, one at a time */
+    /* what the run waits for, one at a time */
     struct pg_query query;
     struct op_timer timer;
     struct op_job job;
-    /* by phase; each is written by the files it names */
+    /* the state of each phase */
     struct exec_key key;
     struct exec_faults faults;
     struct exec_connection connection;
@@ -202,14 +205,15 @@ op_step_fn exec_step_find_action, exec_step_take_files, exec_step_load_key, exec
 
 op_step_fn exec_step_show, exec_step_take_texts;
 
-/* answer.c: the part of the output that the caller gets. */
+/* answer.c: which part of the output the caller gets. */
 struct call_fit exec_wanted_fit(const struct exec *exec);
-/* Sets out to a reason other than success. message and hint are in the op's arena or constant. */
+/* Sets the outcome to a reason other than success. message and hint are constant or in the op's
+ * arena. */
 void exec_end_with(struct exec *exec, enum exec_reason reason, slice message, slice hint);
 /* Like exec_end_with, for a run that needs no record: returns OP_STOP, which leads to the
  * answer. */
 enum op_result exec_stop(struct exec *exec, enum exec_reason reason, slice message, slice hint);
-/* Like exec_stop with EXEC_UNAVAILABLE, for its usual causes: no memory, no database; nothing
+/* Like exec_stop with EXEC_UNAVAILABLE, because memory or the database is not available; nothing
  * was done. */
 enum op_result exec_stop_unavailable(struct exec *exec, slice message);
 enum op_result exec_stop_memory(struct exec *exec);
@@ -251,8 +255,8 @@ uint64_t exec_backoff_ms(unsigned attempts, uint64_t left_ms, int64_t retry_afte
 uint64_t exec_left_ms(const struct exec *exec);
 /* admit.c: updates the limits from a reply. */
 void exec_limits_learn(struct exec *exec);
-/* admit.c: returns what admit took, with a vote on the origin if it was called; harmless if
- * nothing was taken. */
+/* admit.c: returns the slot and the pass, with a vote on the origin if it was called. Does nothing
+ * if neither was taken. */
 void exec_leave(struct exec *exec);
 /* claim.c: the only function that changes the claim's state; asserts the schema's constraints on
  * its row. */
@@ -270,9 +274,9 @@ void exec_key_release(struct exec *exec);
 void exec_claim_release_later(struct exec *exec);
 void exec_claim_record_later(struct exec *exec, enum claim_end end);
 bool exec_endings_have(const struct exec_service *service, struct uuid execution_id);
-/* lost.c: in this order: whether a repetition gets this run's result if the client disconnects
+/* lost.c. In this order: whether a repeated call gets this run's result if the client disconnects
  * before it has the result; the key of the run's note, made from the fingerprint; notes the run
- * when the client has disconnected; removes the note at the end of a run that did nothing. */
+ * after the client has disconnected; removes the note at the end of a run that did nothing. */
 bool exec_is_lost_watched(const struct exec *exec);
 slice exec_lost_key(const struct exec *exec, struct arena *arena);
 void exec_lost_begin(struct exec *exec);
@@ -295,21 +299,22 @@ static inline bool exec_is_in_doubt(const struct exec *exec)
 {
     return exec->in.is_in_doubt || exec->attempt.doubt;
 }
-/* Called before an outcome is recorded: adds the effects, certain or possible, of earlier
+/* Called before an outcome is recorded: adds the certain or possible effects of earlier
  * requests. */
 void exec_settle(struct exec *exec);
 /* preview.c: writes the later requests, as far as they do not depend on a reply, into *later (an
- * array; may be NULL). Returns an ERR_* if one cannot be made from this input; err is then a
+ * array; may be NULL). Returns an ERR_* if a request cannot be made from this input; err is then a
  * sentence about it. */
 int exec_preview(struct exec *exec, struct json *later, struct err *err) MUST_CHECK;
-/* shows.c: {member: text}, SLICE_NONE: none; ends the reads, for the op's on_cancel. */
+/* shows.c: returns {member: text}, or SLICE_NONE if there is none. The second function ends the
+ * reads, for the op's on_cancel. */
 slice exec_shows_json(const struct exec *exec);
 void exec_shows_cancel(struct exec *exec);
-/* dry_run.c: {dry_run, request, shows}, in the op's arena; SLICE_NONE: out of memory. */
+/* dry_run.c: returns {dry_run, request, shows}, in the op's arena; SLICE_NONE if out of memory. */
 slice exec_render_dry_run(struct exec *exec);
-/* trace.c: called, in this order, when the run begins, when the current call is about to start
- * (which may add headers), when its reply was read, and when the run has ended. All are harmless if
- * the run is not traced. */
+/* trace.c. These are called, in this order, when the run begins, when the current call is about to
+ * start (which may add headers), when its reply was read, and when the run has ended. All are
+ * harmless if the run is not traced. */
 void exec_trace_begin(struct exec *exec);
 void exec_trace_call(struct exec *exec);
 void exec_trace_called(struct exec *exec, uint64_t took_ns);

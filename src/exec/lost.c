@@ -1,7 +1,7 @@
 /*
  * Writes without an idempotency key whose client disconnected before it had the result. Some
  * clients repeat such a call automatically. So the run is noted under a key that the server makes
- * from the caller and the request: an equal request within EXEC_LOST_MS gets the run's result. The
+ * from the API key and the request: an equal request within EXEC_LOST_MS gets the run's result. The
  * row is bound from the start: while the run is under way, a repetition finds no execution and
  * waits (claim.c). A run that did nothing removes the note. Both statements are sent once and in
  * the background: if a note is lost, a repetition runs.
@@ -10,7 +10,7 @@
 #include "base/encode.h"
 #include "exec/internal.h"
 
-/* Neither a client's key nor a run's own key begins like this (store/idempotency.c). */
+/* Neither a client's key nor a run's own key begins with this byte (store/idempotency.c). */
 #define LOST_KEY_MARK "\x02"
 
 struct lost {

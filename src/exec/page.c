@@ -4,8 +4,8 @@
  * are read here and joined: arrays are concatenated, other members are those of the last page.
  *
  * Reading ends with the last page, at max_pages or PAGES_BYTES_MAX, at a page that names itself as
- * the next page, or at a page that fails: the pages read so far are the result, with the reason for
- * the end.
+ * the next page, or at a page that fails. The pages read so far are then the result, with the
+ * reason for the end.
  */
 #include "exec/internal.h"
 
@@ -72,8 +72,8 @@ static void take_success(struct exec *exec)
     struct exec_pages *pages = &exec->pages;
     struct arena *arena = &exec->op.arena;
     const struct json *page = NULL;
-    /* Counted before it is joined: a page that cannot be joined was read all the same, and its
-     * bytes are in memory. */
+    /* A page is counted before it is joined, because a page that cannot be joined was read, too,
+     * and its bytes are in memory. */
     pages->read++;
     pages->bytes += exec->out.output_json.len;
     pages->is_ended = exec->out.page_next.type == JSON_NULL || pages->read >= pages_max(exec);
@@ -107,7 +107,7 @@ static void write_all(struct exec *exec)
     struct exec_outcome *out = &exec->out;
     slice output = json_text_of(&exec->pages.all, &exec->op.arena, exec->op.arena.bytes_max);
     if (!output.ptr)
-        return; /* so this was the last page */
+        return; /* out of memory: the output remains that of the last page */
     out->output_json = output;
     call_reply_display(exec->action, exec->in.input, &exec->pages.all, &exec->op.arena, out);
 }
@@ -167,8 +167,8 @@ static bool is_same_page(const struct exec *exec, const struct json *former)
     return true;
 }
 
-/* The given input with the cursor of the next page. A cursor from the caller is removed even if
- * the reply has none: some apps accept an offset or a token, never both. */
+/* Returns the caller's input with the cursor of the next page. A cursor from the caller is removed
+ * even if the reply has none: some apps accept an offset or a token, never both. */
 static struct json input_of_next(struct exec *exec)
 {
     const struct catalog_pages *pages = &exec->action->pages;
@@ -189,8 +189,8 @@ static struct json input_of_next(struct exec *exec)
     return input;
 }
 
-/* Builds the request of the next page; returns false if there is none. The original input still
- * belongs to the run. */
+/* Builds the request of the next page; returns false if there is none. The run keeps its original
+ * input. */
 static bool build_next(struct exec *exec)
 {
     ASSERT(exec->out.reason == EXEC_SUCCEEDED && exec->out.page_next.type == JSON_OBJECT);
@@ -203,8 +203,8 @@ static bool build_next(struct exec *exec)
     return exec_build_request(exec) == OP_NEXT && !arena->is_exhausted;
 }
 
-/* Another page is another call of the same execution, which limits_repeat counts; the run sleeps
- * here only for the wait that this returns. Returns OP_NEXT if there is no further page. */
+/* Each page is another call of the same execution, which limits_repeat counts; the run sleeps only
+ * for the wait that limits_repeat returns. Returns OP_NEXT if there is no further page. */
 static enum op_result next_page(struct exec *exec)
 {
     struct op *op = &exec->op;
@@ -220,21 +220,22 @@ static enum op_result next_page(struct exec *exec)
         exec->out.pages_stopped = exec->pages.stopped;
         return OP_NEXT;
     }
-    /* EXEC_ATTEMPTS_MAX applies to each page; take_reply sums them again. */
+    /* EXEC_ATTEMPTS_MAX applies to each page; take_reply sums the attempts of all pages. */
     exec->pages.is_taken = false;
     exec->pages.attempts = exec->out.attempts;
     exec->out.attempts = 0;
     uint64_t wait_ms = limits_repeat(&exec->gate.slot);
-    /* If less than twice the wait is left, it does not wait: the provider's own 429 decides. */
+    /* If less than twice the wait is left, the run does not wait, and leaves a refusal (429) to the
+     * provider. */
     if (wait_ms == 0 || wait_ms * 2 > exec_left_ms(exec))
         return op_jump(op, EXEC_STEP_CALL);
     op_sleep(op, &exec->timer, wait_ms, "its connection's limits");
     return op_wait_then(op, EXEC_STEP_CALL);
 }
 
-/* Called once a request needs no further attempt: continues with the action's next request, the
- * list's next page, or the end. At the end the limits are left, whatever the action: neither the
- * record nor the answer may block others. */
+/* Runs once a request needs no further attempt: continues with the action's next request, the
+ * list's next page, or the end. At the end the slot of the limits is returned, so that neither the
+ * record nor the answer blocks other runs. */
 enum op_result exec_step_next(struct op *op)
 {
     struct exec *exec = exec_of(op);

@@ -1,7 +1,7 @@
 /*
  * The later requests of an action before the first is sent: a dry run shows them, and an input that
- * does not fit one of them is found before anything is done. Parts that depend on a reply stay as
- * in the manifest: "${first.body.upload_url}".
+ * does not fit one of them is found before anything is done. Parts that depend on a reply are shown
+ * as in the manifest: "${first.body.upload_url}".
  */
 #include "exec/internal.h"
 
@@ -55,7 +55,7 @@ static int fill_text(struct preview *p, slice text, struct json *out)
     return result == OK ? OK : err_set(p->err, (enum err_code)result, "%s", p->budget.words);
 }
 
-/* Omits members that disappear from a body, a query or the headers. */
+/* Fills in all members; omits those that the built request would omit, too. */
 static int fill_json(struct preview *p, const struct json *from, struct json *out)
 {
     int result = OK;
@@ -122,7 +122,7 @@ static void put_files(struct preview *p, struct json *out)
         json_object_set(p->arena, out, SLICE("files"), list);
 }
 
-/* In templates, too, the size of files replaces their data. */
+/* Templates see the size of each file instead of its data. */
 static void hide_files(struct preview *p)
 {
     const struct json *list = JSON_GET(&p->root, "files");

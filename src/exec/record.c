@@ -1,8 +1,8 @@
 /*
  * The record of a run: the execution with its summary, the end of its claim, the mark on a
  * connection that the provider refused, and the audit event of a blocked run. A result is returned
- * only once it is recorded. If that takes longer than a client waits, the answer is that the
- * outcome is unknown, and the record follows in the background (ending.c).
+ * only once it is recorded. If recording takes longer than a client waits, the answer is that the
+ * outcome is unknown, and the result is recorded in the background (ending.c).
  */
 #include "base/clock.h"
 #include "base/metric.h"
@@ -23,13 +23,13 @@ static enum claim_end end_of_claim(const struct exec *exec)
     return is_free ? CLAIM_RELEASE : CLAIM_KEEP;
 }
 
-/* Whether the run was sent to the provider, or was about to be: then it gets a row. */
+/* Whether the run was sent to the provider, or was about to be sent. Only such a run gets a row. */
 static bool is_tried(const struct exec *exec)
 {
     return exec->out.reason == EXEC_SUCCEEDED || exec_reason_is_failed(exec->out.reason);
 }
 
-/* The provider's refusal of the credential, even if the outcome says more. */
+/* Returns the reason of the last request, which exec_settle may have replaced in the outcome. */
 static enum exec_reason refusal_of(const struct exec *exec)
 {
     return exec->record.is_settled ? exec->record.refusal : exec->out.reason;
@@ -47,9 +47,9 @@ static enum op_result go_to_answer(struct exec *exec)
                                   : EXEC_STEP_FIT_OUTPUT);
 }
 
-/* record_again enters this step again, so it sets each value once: the end time, the summary,
- * and exec_settle by its own flag. The connection's present id is stored: a renewal may have
- * dropped the connection and found it again. A run with neither an attempt nor a claim has
+/* record_again enters this step again, so it sets the end time and the summary only once;
+ * exec_settle has its own flag for this. The connection's present id is stored, because a renewal
+ * may have dropped the connection and found it again. A run with neither an attempt nor a claim has
  * nothing to store. */
 enum op_result exec_step_record(struct op *op)
 {
@@ -120,7 +120,7 @@ static enum op_result record_again(struct exec *exec)
                                        "because the database cannot be reached."));
 }
 
-/* The record was not stored, but may be stored later. */
+/* Called if the record was not stored but may be stored later. */
 static enum op_result check_unstored(struct exec *exec)
 {
     if (exec_is_claimed(exec) && is_tried(exec))
@@ -134,8 +134,8 @@ static enum op_result check_unstored(struct exec *exec)
 }
 
 /* ERR_NOTFOUND: the fence did not match, so another process has recovered the claim after this
- * node's lease expired, and its record is valid. Like OK it ends the claim. ERR_INVALID and
- * ERR_LIMIT are permanent. */
+ * node's lease expired, and its record is valid. Like OK, ERR_NOTFOUND ends the claim. ERR_INVALID
+ * and ERR_LIMIT are permanent. */
 enum op_result exec_step_check_record(struct op *op)
 {
     struct exec *exec = exec_of(op);

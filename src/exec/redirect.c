@@ -1,7 +1,8 @@
 /*
  * Redirects of an app to a renamed resource (contrib/integrations/README.md "redirects"): the same
- * request again, at the address in the reply. It stays on the request's own origin, so the
- * credential is not sent elsewhere, and the client checks that origin's address as it did before.
+ * request again, at the address in the reply. Only redirects within the request's own origin are
+ * followed, so the credential is not sent elsewhere, and the client checks the origin's address as
+ * it did before.
  */
 #include "exec/internal.h"
 

@@ -1,6 +1,6 @@
 /*
  * Renews the token for the call (connect/connect.h): before it expires, and once after the provider
- * has refused it. Then the connection is looked up again, and the request is built again with it.
+ * has refused it. Then the connection is looked up and the request is built again.
  *
  * A renewal writes a new revision of the connection's row, possibly in another process; so the run
  * drops its copy of the connection, and never changes it in place.
@@ -28,9 +28,9 @@ static bool has_run_out(const struct exec *exec)
     return expires_at > 0 && clock_shared_us() >= expires_at;
 }
 
-/* A token is renewed once in a run, since a second refusal of a fresh token concerns the grant. A
- * token that expired while the call was under way is an exception; the maximum of attempts limits
- * it. */
+/* A token is renewed once in a run, since the refusal of a fresh token means that the grant was
+ * refused. A token that expired while the call was under way is an exception; the maximum of
+ * attempts limits it. */
 bool exec_renews_after(const struct exec *exec)
 {
     if (exec->out.reason != EXEC_REAUTH_REQUIRED || !exec->connection.item || !is_grant(exec) ||
@@ -39,8 +39,8 @@ bool exec_renews_after(const struct exec *exec)
     return !exec->connection.is_renewed_after || has_run_out(exec);
 }
 
-/* For tokens that expire on the way to the provider: marking the connection as refused would
- * make a person reconnect a valid connection. */
+/* A token may expire on the way to the provider: if the connection were then marked as refused, a
+ * person would have to reconnect a valid connection. */
 void exec_excuse_token(struct exec *exec)
 {
     if (exec->out.reason != EXEC_REAUTH_REQUIRED || !exec->connection.is_renewed_after ||
@@ -76,8 +76,8 @@ enum op_result exec_check_token(struct exec *exec)
     return op_jump(&exec->op, EXEC_STEP_ENTER_LIMITS);
 }
 
-/* There are two ways to this step: before the first call if the token expires soon, and from
- * check_reply after a refusal, which exec_renews_after has allowed. */
+/* This step runs before the first call if the token has expired, and after check_reply if the
+ * provider refused the token and exec_renews_after allows a renewal. */
 enum op_result exec_step_renew_token(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -91,8 +91,7 @@ enum op_result exec_step_renew_token(struct op *op)
 
 /* ---- no token ---- */
 
-/* The run ends here. The provider refused the token, or was not called: this request had no
- * effect. */
+/* Ends the run. The provider refused the token or was not called, so this request had no effect. */
 static enum op_result end_run(struct exec *exec, enum exec_reason reason, slice message, slice hint)
 {
     ASSERT(reason != EXEC_SUCCEEDED && !exec->pages.is_ended);
@@ -125,8 +124,8 @@ static enum op_result end_unrenewed(struct exec *exec)
                    hint);
 }
 
-/* Continues with the present token: it is refused already, or valid for a moment, or the provider
- * will decide. */
+/* Continues with the present token if it has not expired, or if it cannot be renewed and the
+ * provider has not refused it yet; otherwise ends the run. */
 static enum op_result continue_unrenewed(struct exec *exec)
 {
     bool is_refused = exec->out.attempts > 0;
@@ -142,14 +141,14 @@ static enum op_result continue_unrenewed(struct exec *exec)
 
 /* ---- the present connection ---- */
 
-/* GONE is reloaded as well: the row's state (removed, or refused since) becomes the outcome in
- * rebuild_request. The id is copied first, because the item is freed with its set. The lookup
- * uses the id, not the caller's choice, so it finds the same connection even if the default has
- * changed. */
+/* After CONNECT_RENEWAL_GONE the connection is reloaded, too: its state (removed, or refused since)
+ * becomes the outcome in rebuild_request. The id is copied first, because the item is freed with
+ * its set. The lookup uses the id, not the caller's choice, so it finds the same connection even if
+ * the default has changed. */
 enum op_result exec_step_reload_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    ASSERT(exec->connection.item); /* only its token is renewed */
+    ASSERT(exec->connection.item); /* only the token of a connection is renewed */
     if (exec->connection.renewal.result != CONNECT_RENEWED &&
         exec->connection.renewal.result != CONNECT_RENEWAL_GONE)
         return continue_unrenewed(exec);
@@ -161,9 +160,9 @@ enum op_result exec_step_reload_connection(struct op *op)
     return is_known ? OP_NEXT : OP_WAIT;
 }
 
-/* The refusal that led here is cleared before anything else may end the run: otherwise its
- * message would appear in the outcome of another failure. A run that has made a call is past
- * limits and claim and goes back to CALL; otherwise these follow. */
+/* The refusal that led here is cleared before anything else may end the run: otherwise its message
+ * would appear in the outcome of another failure. A run that has made a call already has its slot
+ * and its claim, so it returns to CALL; otherwise these steps follow. */
 enum op_result exec_step_rebuild_request(struct op *op)
 {
     struct exec *exec = exec_of(op);

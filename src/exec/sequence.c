@@ -5,8 +5,8 @@
  * unknown outcome, as in a single call. All requests share the deadline, the slot of the limits and
  * the maximum of attempts.
  *
- * If a later request fails after an earlier one had an effect, the run is failed, says what was
- * done, and its idempotency key stays bound (settle.c).
+ * If a later request fails after an earlier one had an effect, the run fails, its message says what
+ * was done, and its idempotency key stays bound (settle.c).
  */
 #include "exec/internal.h"
 
@@ -20,7 +20,7 @@ static uint64_t wait_of_limits(struct exec *exec)
     return wait_ms * 2 > exec_left_ms(exec) ? 0 : wait_ms;
 }
 
-/* The answered request is the one that was built. */
+/* Only a success that another request follows has advanced progress.at. */
 enum op_result exec_next_request(struct exec *exec)
 {
     ASSERT(exec->progress.at <= exec->action->then_count);
@@ -38,9 +38,9 @@ enum op_result exec_next_request(struct exec *exec)
     return op_wait_then(&exec->op, EXEC_STEP_CALL);
 }
 
-/* For an action that can be repeated as a whole but whose later request cannot. The outcome is
- * restored after the build, which may set one: if no retry follows, the failure that led here is
- * the run's outcome. */
+/* Used if the action can be repeated as a whole but its later request cannot be repeated alone. The
+ * build may set the outcome, so it is restored afterwards: if no retry follows, the failure that
+ * led here is the run's outcome. */
 bool exec_start_over(struct exec *exec)
 {
     ASSERT(exec->progress.at > 0 && exec->out.reason != EXEC_SUCCEEDED);

@@ -62,8 +62,8 @@ void exec_doubt_learn(struct exec *exec)
         attempt->doubt = NULL;
 }
 
-/* Never a reason that makes clients send the same or another request, since they would act on the
- * last reply. */
+/* Returns only reasons after which clients do not send the same or another request, as they might
+ * after the reason of the last reply. */
 static enum exec_reason reason_of_doubt(const struct exec_outcome *doubt)
 {
     if (!doubt)
@@ -128,8 +128,8 @@ static slice partly_hint(struct exec *exec)
     return arena_printf(&exec->op.arena, "%.*s %.*s", SLICE_ARG(exec->out.hint), SLICE_ARG(stays));
 }
 
-/* The outcome does not get the code of the cause: "rate_limited" or "reauth_required" would make
- * clients repeat the whole action. */
+/* The outcome does not get the error code of the cause: "rate_limited" or "reauth_required" would
+ * make clients repeat the whole action. */
 static void settle_partly(struct exec *exec)
 {
     struct exec_outcome *out = &exec->out;
@@ -145,7 +145,8 @@ static void settle_partly(struct exec *exec)
     out->retry_after_ms = -1;
 }
 
-/* If a later request was executed and only its reply could not be kept, nothing is left undone. */
+/* If the failed request may have had an effect, the rest may be done, so the outcome does not
+ * become EXEC_PARTLY_DONE. */
 static void say_done(struct exec *exec)
 {
     struct exec_outcome *out = &exec->out;

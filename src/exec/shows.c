@@ -1,15 +1,15 @@
 /*
- * What the ids in a write's input mean, in words, for a person who is asked about it
- * (contrib/integrations/README.md "shows"): up to three reads, made side by side during the dry
- * run, with its connection and the caller's rights. Each is an execution without a key or a record,
- * so it passes the connection's limits and its origin's circuit. A read that is slow, fails or is
- * not allowed gives no text. The texts are data from outside, and never part of what is sent.
+ * Finds what the ids in a write's input mean, in words, for a person who is asked to confirm the
+ * write (contrib/integrations/README.md "shows"). Up to three reads run at the same time during the
+ * dry run, with its connection and the caller's rights. Each is an execution without a key or a
+ * record, so it passes the connection's limits and its origin's circuit. A read that is slow, fails
+ * or is not allowed gives no text. The texts are data from outside, and never part of what is sent.
  */
 #include "base/encode.h"
 #include "exec/internal.h"
 
 enum {
-    READS_MS = 2000, /* for all of them */
+    READS_MS = 2000, /* for all reads together */
     OUTPUT_BYTES_MAX = 256 * 1024,
     TEXT_BYTES_MAX = 300,
 };
@@ -17,11 +17,12 @@ enum {
 struct exec_shows {
     struct exec *exec;
     struct timer timer;
-    struct exec *reads[CATALOG_SHOWS_MAX]; /* NULL: this text needs none, or there is no text */
+    /* NULL if the text needs no read, or if there is no text */
+    struct exec *reads[CATALOG_SHOWS_MAX];
     slice json;
 };
 
-/* NULL: the call does not have the member. */
+/* Returns NULL if the input does not have the member. */
 static const struct json *member_at(const struct json *input, slice path)
 {
     while (input && path.len > 0)
@@ -49,8 +50,8 @@ slice exec_shows_json(const struct exec *exec)
     return exec->shows ? exec->shows->json : SLICE_NONE;
 }
 
-/* A copy: the templates belong to the catalog, which may be replaced before a cancelled read has
- * ended. NULL: the input cannot be made. */
+/* Returns the input of a read, or NULL if it cannot be made. It is a copy, because the templates
+ * belong to the catalog, which may be replaced before a cancelled read has ended. */
 static const struct json *make_input(struct exec *exec, const struct catalog_show *show,
                                      const struct json *root)
 {
@@ -112,7 +113,7 @@ enum op_result exec_step_show(struct op *op)
     return OP_WAIT;
 }
 
-/* The output of a read; NULL: there is none, or it is too large for a text. */
+/* Returns the output of a read; NULL if there is none, or if it is too large for a text. */
 static const struct json *read_output(const struct exec *read, struct arena *arena)
 {
     const struct exec_outcome *out = read ? exec_outcome_of(read) : NULL;
@@ -121,7 +122,8 @@ static const struct json *read_output(const struct exec *read, struct arena *are
     return json_parse(arena, out->output_json, &json_limits_provider, NULL);
 }
 
-/* One line without invisible characters. SLICE_NONE: the id says as much. */
+/* Makes a text of one line without invisible characters; SLICE_NONE if it says no more than the
+ * id. */
 static slice make_text(const struct catalog_show *show, const struct json *root,
                        struct arena *arena)
 {

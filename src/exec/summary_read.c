@@ -1,6 +1,6 @@
 /*
  * See summary_read.h. The text is in the arena of a separate op, which ends once the memory of the
- * last reader is freed: a reader answers from the text itself.
+ * last reader is freed, because readers answer directly from the text.
  */
 #include "exec/summary_read.h"
 
@@ -20,14 +20,14 @@ struct exec_shared_summary {
     struct exec_summaries *table;
     struct uuid account_id;
     struct call_fit wanted;
-    size_t bytes; /* the size of the summary, as its row says */
+    size_t bytes; /* the size of the summary according to its row */
     struct budget_use use;
     struct budget_wait memory;
     struct pg_query query;
     struct op_job fitting;
     int status;
     slice summary, output;
-    size_t refs;         /* readers with memory, including those that wait */
+    size_t refs;         /* readers whose memory is not freed yet, including those that wait */
     struct list waiting; /* exec_summary_read.link */
     slice key;           /* the key in the table; SLICE_NONE: no longer in the table */
     bool is_found, is_ready;
@@ -61,7 +61,7 @@ static void hand_out(const struct exec_shared_summary *shared, struct exec_summa
     read->output = shared->output;
 }
 
-/* Nothing completes before exec_summary_read_begin has returned. */
+/* A separate task, so that no read completes before exec_summary_read_begin has returned. */
 static void on_task(struct loop_task *task)
 {
     struct exec_summary_read *read = CONTAINER_OF(task, struct exec_summary_read, task);
@@ -274,7 +274,7 @@ void exec_summary_read_begin(struct exec_summaries *table, struct exec_summary_r
                              size_t bytes)
 {
     ASSERT(!read->op && !uuid_is_nil(wanted->execution_id));
-    if (read->shared) /* it still refers to the text of an earlier reading */
+    if (read->shared) /* the reader still refers to the text of an earlier read */
         unref(read->shared);
     *read = (struct exec_summary_read){.status = ERR_NOMEM};
     list_init(&read->link);

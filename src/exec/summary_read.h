@@ -1,8 +1,8 @@
 /*
  * A stored summary that is too large to be read with its row (STORE_SUMMARY_INLINE_BYTES). It is
  * read separately on the lane of large reads, truncated on a pool thread if its reader wants a
- * part, and shared by all readers that want the same part at a time. However many readers there
- * are, only one text is in memory.
+ * part, and shared by all readers that want the same part at a time. Memory holds one text, however
+ * many readers there are.
  */
 #ifndef EXEC_SUMMARY_READ_H
 #define EXEC_SUMMARY_READ_H
@@ -15,7 +15,8 @@
 
 struct exec_shared_summary;
 
-/* The service's texts that are being read or are still in use, by account, execution and part. */
+/* The texts that the service is reading or that are still in use, by account, execution and
+ * part. */
 struct exec_summaries {
     struct loop *loop;
     struct pg_pool *pool;
@@ -31,20 +32,20 @@ void exec_summaries_deinit(struct exec_summaries *table);
 /* One reader, in the memory of its op. Zero it before use. */
 struct exec_summary_read {
     /* out: OK; ERR_NOTFOUND: no such execution, or (with `is_found`) nothing at the pointer;
-     * ERR_BUSY: no memory for it in time, or as pg_query.status; ERR_NOMEM. */
+     * ERR_BUSY: no memory for the text in time; ERR_NOMEM; or the status of the query. */
     int status;
     bool is_found;
-    slice summary; /* live as long as the op's memory */
+    slice summary; /* valid as long as the op's memory */
     slice output;  /* the output within the summary; SLICE_NONE: none */
     /* private */
     struct exec_shared_summary *shared;
     struct op *op;         /* while it waits */
-    struct list link;      /* in the list of readers that wait for the text */
-    struct loop_task task; /* the text is available already, or cannot be read */
+    struct list link;      /* in exec_shared_summary.waiting */
+    struct loop_task task; /* used if the text is available already, or cannot be read */
 };
 
-/* Holds op until the out fields are set; never completes before it returns. wanted is copied
- * except its texts, which live as long as op's memory. bytes: the size of the summary. */
+/* Holds op until the out fields are set; they are never set before this function returns. wanted is
+ * copied except its texts, which live as long as op's memory. bytes: the size of the summary. */
 void exec_summary_read_begin(struct exec_summaries *table, struct exec_summary_read *read,
                              struct op *op, struct uuid account_id, const struct call_fit *wanted,
                              size_t bytes);

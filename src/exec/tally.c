@@ -14,7 +14,7 @@ static struct metric lost_total =
     METRIC_INIT("sluice_tallies_lost_total",
                 "Calls that no chart shows, since they could not be counted.", METRIC_COUNTER);
 
-/* A row's key begins with this; the three texts follow. */
+/* The beginning of a row's key; the integration, action and error code follow. */
 struct tally_key {
     struct uuid account_id;
     int64_t slot;
@@ -116,7 +116,8 @@ static void send_row(struct store_later *later)
     store_tally_add(later->laters->pool, &later->query, &later->op, &row);
 }
 
-/* The write was rolled back, or never sent: calls during the write were counted in another row. */
+/* Called if the write was rolled back or never sent. Adds the counts to the row that calls during
+ * the write have begun, if any. */
 static void put_back(struct tallies *tallies, const struct tally *sent)
 {
     struct tally *tally = tally_get(tallies, slice_of(sent->keyed.key, sent->keyed.key_len));

@@ -25,8 +25,8 @@ struct tallies {
 void tallies_init(struct tallies *tallies, struct loop *loop, struct pg_pool *pool);
 /* Rows that were not written are lost. */
 void tallies_deinit(struct tallies *tallies);
-/* Counts one call, unless nothing was attempted and nothing blocked it, or it was answered
- * without a call. Names are empty if the catalog has none; copied. */
+/* Counts a run, unless it was neither attempted nor blocked, or was answered without a call. The
+ * ids are copied; they are empty if the catalog does not have them. */
 void tallies_count(struct tallies *tallies, struct uuid account_id, slice integration_id,
                    slice action_id, const struct exec_outcome *outcome, uint64_t took_ns);
 /* Writes all rows now. */

@@ -1,6 +1,7 @@
 /*
- * The spans of an execution: one for the whole run, and one for each attempt, which is the parent
- * sent to the provider. Names come from the catalog: spans contain no text from a caller.
+ * The spans of an execution: one for the whole run, and one for each attempt. The provider is sent
+ * the attempt's span as the parent. Names come from the catalog: spans contain no text from a
+ * caller.
  */
 #include "trace/trace.h"
 
@@ -24,7 +25,7 @@ void exec_trace_begin(struct exec *exec)
     struct exec_trace *trace = ARENA_NEW(&exec->op.arena, struct exec_trace);
     if (!trace)
         return;
-    /* Copies everything but the state, which is in the request that the caller keeps. */
+    /* The tracestate is not copied: it is in the caller's request, which outlives the run. */
     trace->parent = *parent;
     trace->run = trace_is_recorded(parent) ? trace_child(parent) : *parent;
     exec->trace = trace;
@@ -40,7 +41,7 @@ static bool has_room(const struct http_call *call)
     return call->header_count + 2 <= HTTP_CALL_HEADERS_MAX && bytes <= HTTP_CALL_REQUEST_HEAD_MAX;
 }
 
-/* Added after the request's own headers. A request that has its caller's traceparent keeps it. */
+/* Adds the trace headers after the request's own. A request with a traceparent keeps it. */
 static void pass_on(struct exec *exec, struct exec_trace *trace)
 {
     struct http_call *call = &exec->attempt.call;

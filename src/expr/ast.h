@@ -17,7 +17,7 @@ enum expr_node_kind {
     EXPR_NODE_FIELD,   /* as.name */
     EXPR_NODE_INDEX,   /* as.index */
     EXPR_NODE_LITERAL, /* as.literal */
-    EXPR_NODE_SEQ,     /* kids: each is applied to the result of the previous kid */
+    EXPR_NODE_SEQ,     /* each kid is applied to the result of the previous one */
     EXPR_NODE_OR,      /* kids */
     EXPR_NODE_AND,     /* kids */
     EXPR_NODE_NOT,     /* kids: one */
@@ -26,7 +26,7 @@ enum expr_node_kind {
     EXPR_NODE_HASH,    /* kids with key: {a: b} */
     EXPR_NODE_CALL,    /* kids: the arguments; as.function */
     EXPR_NODE_REF,     /* kids: one; &a, allowed only as an argument */
-    /* Projections apply rhs to each item and drop nulls; an rhs of NULL is the identity. */
+    /* Projections apply rhs to each item and drop nulls; if rhs is NULL, items are unchanged. */
     EXPR_NODE_EACH,    /* [*] */
     EXPR_NODE_VALUES,  /* .* */
     EXPR_NODE_FLATTEN, /* [] */
@@ -53,7 +53,7 @@ struct expr_node {
     struct expr_node *first, *last; /* kids */
     struct expr_node *next;         /* next sibling */
     struct expr_node *rhs;          /* the right side of a projection */
-    slice key;                      /* children of a HASH only */
+    slice key;                      /* only for children of a HASH */
     union {
         slice name;
         int32_t index;

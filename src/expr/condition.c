@@ -105,8 +105,8 @@ static enum expr_truth foresee(const struct expr_node *node, const struct json *
     }
     if (node->kind != EXPR_NODE_AND && node->kind != EXPR_NODE_OR)
         return evaluate_node(node, known);
-    /* One kid can decide the result. If none does, a kid of EXPR_EITHER makes the result
-     * EXPR_EITHER. */
+    /* A single kid can decide the result. If none does, the result is EXPR_EITHER if that of any
+     * kid is. */
     enum expr_truth decides = node->kind == EXPR_NODE_AND ? EXPR_FALSE : EXPR_TRUE;
     enum expr_truth all = node->kind == EXPR_NODE_AND ? EXPR_TRUE : EXPR_FALSE;
     for (const struct expr_node *kid = node->first; kid; kid = kid->next) {
@@ -171,7 +171,7 @@ static bool check_sides(const struct expr_node *one, const struct expr_node *oth
     return true;
 }
 
-/* is_at_root: the current value is the root, so a field is a member of the root. */
+/* If is_at_root, the current value is the root, so a field is a member of the root. */
 static bool find_slip(const struct expr_node *node, bool is_at_root, struct err *err)
 {
     const struct expr_node *kid = node->first;

@@ -16,7 +16,7 @@ static const struct json *at_index(const struct json *current, int32_t index)
 {
     if (current->type != JSON_ARRAY)
         return &json_null;
-    /* In 64 bits: a negative index plus the count cannot overflow. */
+    /* The sum is computed in 64 bits, so a negative index plus the count cannot overflow. */
     int64_t i = index < 0 ? (int64_t)current->count + index : index;
     return i >= 0 && i < current->count ? &current->as.items[i] : &json_null;
 }
@@ -37,7 +37,8 @@ static int eval_field(struct expr_run *run, const struct expr_node *node,
 static int eval_seq(struct expr_run *run, const struct expr_node *node, const struct json *current,
                     struct json *out)
 {
-    /* Copied, because the next part may overwrite out while it still reads the last value. */
+    /* The value is copied, because the next part may overwrite `out` while it still reads the last
+     * value. */
     struct json value = *current;
     int rc = OK;
     for (const struct expr_node *kid = node->first; kid && rc == OK; kid = kid->next) {
@@ -150,8 +151,8 @@ static int eval_hash(struct expr_run *run, const struct expr_node *node, const s
 static int project_item(struct expr_run *run, const struct expr_node *rhs, const struct json *item,
                         struct json *items, size_t *count)
 {
-    /* Written into the next slot but counted only if it is not null, so that the next item
-     * overwrites a null. */
+    /* The result is written into the next slot but counted only if it is not null, so that the next
+     * item overwrites a null. */
     struct json *to = &items[*count];
     int rc = expr_run_visit(run, 1);
     if (rc != OK)
@@ -172,7 +173,8 @@ static bool has_null(const struct json *items, size_t count)
     return false;
 }
 
-/* For adjacent items, which are shared instead of copied if there is no right side and no null. */
+/* Projects adjacent items; they are shared instead of copied if there is no right side and no
+ * null. */
 static int project_block(struct expr_run *run, const struct expr_node *rhs, struct json *from,
                          size_t count, struct json *out)
 {
@@ -216,7 +218,7 @@ static int eval_values(struct expr_run *run, const struct expr_node *node,
     return rc;
 }
 
-/* The number of items once each nested array has been replaced by its items. */
+/* Returns the number of items after each nested array has been replaced by its items. */
 static size_t flat_count(const struct json *array)
 {
     size_t count = 0;
@@ -248,8 +250,8 @@ static int eval_flatten(struct expr_run *run, const struct expr_node *node,
     if (rc != OK)
         return rc;
     struct json *items = NULL;
-    /* Counted before the block is allocated: the outer array may contain the same array many
-     * times. */
+    /* The items are counted before the block is allocated, because the outer array may contain the
+     * same array many times. */
     size_t kept = 0, count = flat_count(current);
     if (count > run->budget->visits_max - run->budget->visits)
         return expr_run_spent(run);
@@ -283,8 +285,8 @@ static int eval_filter(struct expr_run *run, const struct expr_node *node,
     return rc;
 }
 
-/* A slice bound as in Python: negative bounds count from the end, and each is clamped to what
- * the step can reach. */
+/* Returns a slice bound as in Python: negative bounds count from the end, and each is clamped to
+ * what the step can reach. */
 static int64_t slice_bound(int64_t bound, int64_t count, int64_t step)
 {
     /* As Python's slice.indices(): with a negative step the bounds are one lower, since -1 stands
@@ -376,6 +378,7 @@ int expr_run_node(struct expr_run *run, const struct expr_node *node, const stru
     case EXPR_NODE_REF:
         break;
     }
-    ASSERT(node->kind != EXPR_NODE_REF); /* never evaluated: it is only allowed as an argument */
+    /* a reference is never evaluated, and is allowed only as an argument */
+    ASSERT(node->kind != EXPR_NODE_REF);
     return ERR_INVALID;
 }

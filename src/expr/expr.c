@@ -35,7 +35,7 @@ enum err_code expr_fault_code(enum expr_fault fault)
 
 /* ---- compile ---- */
 
-/* Checked before the lexer runs: later stages rely on valid UTF-8 without NUL, since they
+/* Checks the source before the lexer runs: later stages rely on valid UTF-8 without NUL, since they
  * truncate text for messages and use strchr. */
 static enum expr_fault check_source(slice source, struct err *err)
 {
@@ -94,7 +94,7 @@ struct expr *expr_compile_fault(struct arena *arena, slice source, enum expr_fau
     if (*fault != EXPR_FAULT_NONE)
         return NULL;
     struct expr *expr = ARENA_NEW(arena, struct expr);
-    /* A copy, because nodes hold slices of the source and errors quote it long after the
+    /* The source is copied, because nodes have slices of it and errors quote it long after the
      * caller's text is freed. */
     slice copy = arena_dup(arena, source);
     if (!expr || !copy.ptr) {

@@ -113,26 +113,26 @@ const char *expr_fault_name(enum expr_fault fault);
 
 struct expr;
 
-/* Compiles into the arena (the source is copied). NULL with *err set: ERR_SYNTAX and the rest of
- * enum expr_fault; the text names the offset in the source. Unknown functions, wrong argument
- * counts, expression references in the wrong place and slices of step 0 are found here. */
+/* Compiles into the arena (the source is copied). Returns NULL on failure, with *err set; its text
+ * names the offset in the source. Unknown functions, wrong argument counts, expression references
+ * in the wrong place and slices of step 0 are found here. */
 struct expr *expr_compile(struct arena *arena, slice source, struct err *err) MUST_CHECK;
-/* As expr_compile, but *fault (may be NULL) gets the category of an error. */
+/* Like expr_compile, but also sets *fault (may be NULL) to the category of an error. */
 struct expr *expr_compile_fault(struct arena *arena, slice source, enum expr_fault *fault,
                                 struct err *err) MUST_CHECK;
-/* The source text; lives as long as the expression. */
+/* Returns the source text, which lives as long as the expression. */
 slice expr_source(const struct expr *expr);
 
-/* A budget of work. Several evaluations (a whole template) may share one: they add up. A visit
+/* A budget of work. Several evaluations, such as those of a template, may share a budget. A visit
  * is a node evaluated, an item read, or 32 bytes of text scanned. bytes_built counts text as
- * functions build it, bytes_result the size of results as JSON text (escapes not counted); each
- * is limited by bytes_max. A result that is only a part of the input (a path) is not counted. */
+ * functions build it, bytes_result the size of results as JSON text (escapes not counted); each is
+ * limited by bytes_max. A result that is only a part of the input (a path) is not counted. */
 struct expr_budget {
     uint64_t visits, visits_max;
     size_t bytes_built, bytes_result, bytes_max;
     enum expr_fault fault; /* the cause of the last failed evaluation */
     /* What was wrong, for readers who do not know the expression: it names neither the expression
-     * nor a function. Follows "... cannot be made: ". */
+     * nor a function. The text is put after "... cannot be made: ". */
     char words[EXPR_WORDS_MAX];
 };
 
@@ -151,7 +151,8 @@ int expr_eval(const struct expr *expr, const struct json *root, const struct jso
               struct expr_budget *budget, struct arena *arena, struct json *result,
               struct err *err) MUST_CHECK;
 
-/* JMESPath truth: null, false, "", [] and {} are false, everything else is true. For `when`. */
+/* Whether the value is true in JMESPath: null, false, "", [] and {} are false, everything else is
+ * true. Used for `when`. */
 bool expr_is_true(const struct json *value);
 
 /* One path that an expression reads from the root, up to the point where it is no longer a plain
@@ -166,14 +167,15 @@ void expr_root_names(const struct expr *expr, expr_path_fn on_path, void *user);
 /* Whether the expression is a chain of names, `input.due`, that leads to an existing null. */
 bool expr_names_null(const struct expr *expr, const struct json *root);
 
-/* Appends the path of such a chain as a JSON Pointer; appends nothing for any other expression. */
+/* If the expression is a chain of names, appends its path as a JSON Pointer; otherwise appends
+ * nothing. */
 void expr_write_pointer(const struct expr *expr, struct buf *out);
 
-/* Applies the expression to samples of its data: the first item of an array represents all
- * items, and null means any value. ERR_NOTFOUND with *err: some part of the expression, even one
- * that an evaluation might skip, names a member that the sample does not have. *result: a sample
- * of the result, NULL if that is unknown; lives as long as the samples, the expression and the
- * arena. */
+/* Applies the expression to samples of its data: the first item of an array represents all items,
+ * and null means any value. Returns ERR_NOTFOUND, with *err set, if any part of the expression,
+ * even one that an evaluation may skip, names a member that the sample does not have. *result is a
+ * sample of the result, or NULL if that is unknown; it is valid as long as the samples, the
+ * expression and the arena. */
 int expr_sample(const struct expr *expr, const struct json *root, const struct json *current,
                 struct arena *arena, const struct json **result, struct err *err) MUST_CHECK;
 
@@ -203,17 +205,16 @@ enum {
     /* An object member whose value is one `${...}` that gives null is omitted (by default it
      * stays as null); so is an array item. */
     EXPR_DROP_NULL_MEMBERS = 1,
-    /* Exception to EXPR_DROP_NULL_MEMBERS: such a `${...}` that is a chain of names
-     * (`${input.due}`) stays if the input has a null under the last name, because the caller
-     * gave it. */
+    /* Exception to EXPR_DROP_NULL_MEMBERS: if the `${...}` is a chain of names (`${input.due}`) and
+     * the input has a null there, the null stays, because the caller gave it. */
     EXPR_KEEP_GIVEN_NULLS = 4,
     /* Each `${...}` inside a longer text is percent-encoded as one path segment (RFC 3986 3.3);
      * "", "." and ".." are errors. */
     EXPR_PATH_SEGMENTS = 2,
 };
 
-/* Evaluates with root as both `$` and `@`. *result as in expr_eval; it also shares the
- * placeholder-free parts with the tree. err (may be NULL) names the position and the expression. */
+/* Evaluates with root as both `$` and `@`. *result is as for expr_eval; it also shares the parts
+ * without placeholders with the tree. err (may be NULL) names the position and the expression. */
 int expr_template_eval(const struct expr_template *tmpl, const struct json *root, unsigned flags,
                        struct expr_budget *budget, struct arena *arena, struct json *result,
                        struct err *err) MUST_CHECK;
@@ -221,11 +222,12 @@ int expr_template_eval(const struct expr_template *tmpl, const struct json *root
 /* Whether the template has no placeholder. */
 bool expr_template_is_constant(const struct expr_template *tmpl);
 
-/* where: RFC 6901 pointer into the tree; lives as long as the template. Return false to stop. */
+/* where is an RFC 6901 pointer into the tree, which lives as long as the template. Return false to
+ * stop. */
 typedef bool (*expr_template_fn)(void *user, const struct expr *expr, slice where);
 /* Returns the first expression whose placeholder is between quotes, double or single, in the text
- * around it: a value with such a quote would end the quoted text. only: search the strings at that
- * pointer; NULL: search all. Returns NULL if there is none. */
+ * around it: a value with such a quote would end the quoted text. If only is not NULL, only the
+ * strings at that pointer are searched. Returns NULL if there is none. */
 const struct expr *expr_template_quoted(const struct expr_template *tmpl, const char *only);
 /* Calls on_expr for each expression, in document order. */
 void expr_template_each_expr(const struct expr_template *tmpl, expr_template_fn on_expr,

@@ -45,7 +45,7 @@ const struct expr_node *expr_function_ref(const struct expr_node *call, uint32_t
     const struct expr_node *arg = call->first;
     while (i-- > 0)
         arg = arg->next;
-    /* check_call in parse.c has checked this. */
+    /* check_call in parse.c has ensured this. */
     ASSERT(arg->kind == EXPR_NODE_REF);
     return arg->first;
 }
@@ -60,7 +60,7 @@ static unsigned type_mask(const struct json *value)
     return json_is_number(value) ? EXPR_ARG_NUMBER : masks[value->type];
 }
 
-/* In order of the bits. */
+/* The names are in the order of the bits. */
 static const char *const type_names[] = {
     "null",  "boolean", "number",           "string",
     "array", "object",  "array of numbers", "array of strings"};
@@ -135,8 +135,8 @@ __attribute__((noinline)) int expr_function_call(struct expr_run *run, const str
     uint32_t i = 0;
     *out = json_null;
     for (const struct expr_node *arg = call->first; arg; arg = arg->next, i++) {
-        /* A placeholder for an expression reference, which the called function evaluates once
-         * for each item. */
+        /* This is a placeholder for an expression reference, which the called function evaluates
+         * once for each item. */
         args[i] = json_null;
         if (arg->kind == EXPR_NODE_REF)
             continue;

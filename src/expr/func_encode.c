@@ -105,7 +105,8 @@ EXPR_FUNCTION(base64url_decode)
 {
     slice text = json_str(&args[0]);
     struct buf buf;
-    /* Three bytes for each group of four digits, and three more for an incomplete last group. */
+    /* The size is three bytes for each group of four digits, and three more for an incomplete last
+     * group. */
     int rc = arena_buf(run, text.len / 4 * 3 + 3, &buf);
     if (rc != OK)
         return rc;
@@ -117,7 +118,7 @@ EXPR_FUNCTION(base64url_decode)
     return put_utf8(run, slice_of(room, buf.len), out);
 }
 
-/* The namespaces of RFC 9562 6.6, which differ in one byte. */
+/* Finds a namespace of RFC 9562 6.6; these differ in one byte. */
 static bool known_name_space(slice name, struct uuid *id)
 {
     static const struct {

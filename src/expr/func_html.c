@@ -3,7 +3,7 @@
  * to back, accept any bytes as HTML, and write no more than they read, so the output is allocated
  * once and no write needs a check.
  *
- * This is not an HTML parser: a mail's markup is often broken, and its text is needed all the same.
+ * This is not an HTML parser: a mail's markup is often broken, but its text is needed nevertheless.
  * The result is plain text for people and models; it must not be used as HTML again.
  */
 #include "expr/html.h"
@@ -13,7 +13,7 @@
 
 enum {
     REFERENCE_BYTES_MAX = 12, /* enough for &#x0010FFFF; */
-    LINES_BETWEEN_MAX = 2,    /* a blank line at most */
+    LINES_BETWEEN_MAX = 2,    /* at most one blank line */
     LATIN1_FIRST = 160,
 };
 
@@ -55,7 +55,8 @@ static uint32_t named_character(slice name)
     return 0;
 }
 
-/* The code point of a character reference, 0 if it is not one. text is the part between & and ;. */
+/* Returns the code point of a character reference, or 0 if it is not one. text is the part between
+ * & and ;. */
 static uint32_t referred_to(slice text)
 {
     bool is_hex = text.len > 2 && (text.ptr[1] == 'x' || text.ptr[1] == 'X');
@@ -77,11 +78,12 @@ static uint32_t referred_to(slice text)
     return point >= 0xD800 && point <= 0xDFFF ? 0 : point;
 }
 
-/* The code point of the reference at the start of text, 0 if there is none. *len gets its bytes. */
+/* Returns the code point of the reference at the start of text, or 0 if there is none. Sets *len to
+ * its length. */
 static uint32_t reference_at(slice text, size_t *len)
 {
     ASSERT(text.len > 0 && text.ptr[0] == '&');
-    /* Bounded, so that a text of ampersands costs linear time. */
+    /* The length is limited, so that a text of ampersands costs linear time. */
     slice rest = slice_first(slice_from(text, 1), REFERENCE_BYTES_MAX);
     ptrdiff_t end = slice_find_char(rest, ';');
     *len = end > 0 ? (size_t)end + 2 : 1;
@@ -139,8 +141,8 @@ struct page {
     size_t len;
     unsigned lines; /* line feeds that are due */
     bool is_space_due, is_item_due;
-    bool is_kept;  /* white space is preserved: inside <pre> */
-    slice link;    /* href of the open <a>; SLICE_NONE if it is not a web page's */
+    bool is_kept;  /* inside <pre>, where white space is preserved */
+    slice link;    /* href of the open <a>; SLICE_NONE if it is not the URL of a web page */
     size_t linked; /* where the text of the link begins */
 };
 
@@ -197,7 +199,7 @@ static bool is_invisible(slice character)
     return false;
 }
 
-/* The first character of text; its first byte gives its length. */
+/* Returns the first character of text; the first byte gives its length. */
 static slice first_character(slice text)
 {
     unsigned char c = (unsigned char)text.ptr[0];
@@ -211,7 +213,7 @@ static void need_lines(struct page *page, unsigned count)
 
 static void put_gap(struct page *page)
 {
-    /* No gap before the first word: len is 0 until some text is written. */
+    /* There is no gap before the first word: len is 0 until some text is written. */
     if (page->len > 0 && page->lines > 0)
         for (unsigned i = 0; i < page->lines; i++)
             page->text[page->len++] = '\n';
@@ -249,7 +251,7 @@ static size_t put_character(struct page *page, slice rest)
     return point ? taken : character.len;
 }
 
-/* The value of the href attribute if it is the URL of a web page. */
+/* Returns the value of the href attribute if it is the URL of a web page. */
 static slice link_of(slice tag)
 {
     while (tag.len > 0) {
@@ -337,7 +339,8 @@ static void apply_tag(struct page *page, enum tag_kind kind, bool is_end, slice 
     }
 }
 
-/* The length of the tag at the start of text, including its >; a > in quotes does not end it. */
+/* Returns the length of the tag at the start of text, including its >; a > in quotes does not end
+ * the tag. */
 static size_t tag_len(slice text)
 {
     char quote = 0;
@@ -345,8 +348,8 @@ static size_t tag_len(slice text)
         char c = text.ptr[i];
         if (c == quote)
             quote = 0;
-        /* Only after '=': elsewhere in a tag an apostrophe is not a quote. If it were read as one,
-         * it would hide the rest of the page. */
+        /* A quote begins only after '=': elsewhere in a tag, an apostrophe that was read as a quote
+         * would hide the rest of the page. */
         else if (quote == 0 && (c == '"' || c == '\'') && text.ptr[i - 1] == '=')
             quote = c;
         else if (quote == 0 && c == '>')
@@ -355,11 +358,12 @@ static size_t tag_len(slice text)
     return text.len;
 }
 
-/* The number of bytes before the element's end tag; all of text if there is none. */
+/* Returns the number of bytes before the element's end tag, or the length of text if there is
+ * none. */
 static size_t hidden_len(slice text, slice name)
 {
     for (size_t i = 0; i < text.len; i++)
-        /* Only their own end tag ends a script or style; a "<" inside is text (HTML Standard
+        /* Only its own end tag ends a script or style; a "<" inside is text (HTML Standard
          * 13.2.5.3, 13.2.5.4). */
         if (text.ptr[i] == '<' && i + 1 < text.len && text.ptr[i + 1] == '/' &&
             slice_eq_nocase(slice_first(slice_from(text, i + 2), name.len), name))
@@ -367,14 +371,13 @@ static size_t hidden_len(slice text, slice name)
     return text.len;
 }
 
-/* Reads a tag, comment or declaration, and the content of an element that is not shown. Returns
- * the number of bytes read; 0: the < is plain text. */
+/* Reads a tag, comment or declaration, and the content of an element that is not shown. Returns the
+ * number of bytes read, or 0 if the < is plain text. */
 static size_t read_markup(struct page *page, slice text)
 {
     if (slice_starts_with(text, SLICE("<!--"))) {
         ptrdiff_t end = slice_find(slice_from(text, 4), SLICE("-->"));
-        /* An unclosed comment hides the rest, as in a browser. 7: the four bytes of "<!--" and
-         * three of "-->". */
+        /* An unclosed comment hides the rest, as in a browser. The 7 bytes are "<!--" and "-->". */
         return end < 0 ? text.len : (size_t)end + 7;
     }
     bool is_end = text.len > 1 && text.ptr[1] == '/';

@@ -23,7 +23,7 @@ static bool is_media(const struct json *part, slice type)
     return slice_eq_nocase(slice_first(is, type.len), type);
 }
 
-/* An attached file, or a forwarded mail, whose author is someone else. */
+/* Whether the part is an attached file, or a forwarded mail, whose author is someone else. */
 static bool is_attached(const struct json *part)
 {
     const struct json *headers = JSON_GET(part, "headers");
@@ -64,7 +64,7 @@ static bool add_page(struct buf *out, slice page)
     return room != NULL;
 }
 
-/* data: base64url, with or without padding. Invalid data gives no text. */
+/* data is base64url, with or without padding. Invalid data gives no text. */
 static int add_leaf(struct expr_run *run, slice data, bool is_html, struct words *words)
 {
     struct buf bytes, page;
@@ -96,7 +96,7 @@ static void join_words(struct buf *text, slice more)
     buf_append(text, more);
 }
 
-/* The alternatives have the same content (RFC 2046 5.1.4): takes the plain text if it has words,
+/* All alternatives have the same content (RFC 2046 5.1.4): the plain text is taken if it has words,
  * otherwise the last alternative that has words. */
 static bool is_better(const struct words *one, const struct words *best)
 {

@@ -10,7 +10,7 @@
 
 #include "base/ascii.h"
 
-/* 2^53: up to this value a double represents every integer exactly. */
+/* Up to 2^53 a double represents every integer exactly. */
 static const double whole_max = 9007199254740992.0;
 
 static int put_real(struct expr_run *run, const struct expr_node *call, double value,
@@ -55,8 +55,8 @@ EXPR_FUNCTION(floor)
     return args[0].type == JSON_REAL ? put_real(run, call, floor(args[0].as.real), out) : OK;
 }
 
-/* Returns true and sets *total if all are 64-bit integers. The total cannot overflow, since
- * there are at most 2^32 of them. */
+/* If all numbers are 64-bit integers, sets *total and returns true. The total cannot overflow,
+ * since there are at most 2^32 numbers. */
 static bool sum_whole(const struct json *numbers, __int128 *total)
 {
     *total = 0;
@@ -145,8 +145,8 @@ EXPR_FUNCTION(to_number)
     return number || !run->arena->is_exhausted ? OK : expr_run_nomem(run);
 }
 
-/* The number of decimals of the currency's smallest unit, from ISO 4217, but with two for ISK
- * and UGX, as card networks count. */
+/* Returns the number of decimals of the currency's smallest unit, from ISO 4217, but two for ISK
+ * and UGX, as in card networks. */
 static unsigned currency_digits(slice code)
 {
     /* The lists are searched as text. The caller has checked that a code has three letters, so a
@@ -180,7 +180,7 @@ EXPR_FUNCTION(money)
                              "three letters");
     enum { MONEY_BYTES_MAX = 32 };
     unsigned digits = currency_digits(slice_of(code, sizeof(code)));
-    /* As in abs(): INT64_MIN. */
+    /* As in abs(), the value may be INT64_MIN. */
     uint64_t size = amount < 0 ? 0 - (uint64_t)amount : (uint64_t)amount;
     int rc = expr_run_text(run, MONEY_BYTES_MAX, &room);
     if (rc != OK)

@@ -29,8 +29,8 @@ static int check_key(struct expr_run *run, const struct expr_node *call, uint32_
     return OK;
 }
 
-/* Pairs each item of the array with its key, the value of the reference for that item. Without a
- * reference an item is its own key. */
+/* Pairs each item of the array with its key, which is the value of the reference for the item.
+ * Without a reference, an item is its own key. */
 static int make_keys(struct expr_run *run, const struct expr_node *call,
                      const struct expr_node *ref, const struct json *array, struct keyed **out)
 {
@@ -128,7 +128,7 @@ EXPR_FUNCTION(sort_by)
 
 /* ---- extremes ---- */
 
-/* The first item whose key is the largest (sign 1) or the smallest (sign -1). */
+/* Finds the first item whose key is the largest (sign 1) or the smallest (sign -1). */
 static int extreme(struct expr_run *run, const struct expr_node *call, const struct expr_node *ref,
                    const struct json *array, int sign, struct json *out)
 {
@@ -141,7 +141,7 @@ static int extreme(struct expr_run *run, const struct expr_node *call, const str
     for (uint32_t i = 1; rc == OK && i < array->count; i++) {
         int order = 0;
         rc = expr_value_order(run, &items[i].key, &items[best].key, &order);
-        /* Only if strictly larger, so that the first of equal items wins. */
+        /* The key must be strictly larger, so that the first of equal items is the result. */
         if (order * sign > 0)
             best = i;
     }

@@ -114,7 +114,8 @@ EXPR_FUNCTION(type)
     return OK;
 }
 
-/* The length in bytes of the first `points` code points of text; *points gets the number found. */
+/* Returns the length in bytes of the first *points code points of text, and sets *points to the
+ * number found. */
 static size_t first_points(slice text, int64_t *points)
 {
     int64_t found = 0;
@@ -150,7 +151,7 @@ EXPR_FUNCTION(truncate)
     int64_t suffix_points = INT64_MAX;
     first_points(suffix, &suffix_points);
     if (suffix_points > max) {
-        suffix = SLICE_NONE; /* the suffix does not fit: text is worth more */
+        suffix = SLICE_NONE; /* the suffix does not fit, and the text is more important */
         suffix_points = 0;
     }
     kept = max - suffix_points;
@@ -166,8 +167,8 @@ EXPR_FUNCTION(truncate)
     return OK;
 }
 
-/* The plural ending of an English noun: "ies" instead of a "y" after a consonant, "es" after a
- * sibilant, else "s". *kept: the number of bytes of the noun that stay. */
+/* Returns the plural ending of an English noun: "ies" instead of a "y" after a consonant, "es"
+ * after a sibilant, else "s". Sets *kept to the number of the noun's bytes before the ending. */
 static slice plural_end(slice noun, size_t *kept)
 {
     *kept = noun.len;
@@ -196,7 +197,7 @@ EXPR_FUNCTION(counted)
     } else if (count != 1) {
         end = plural_end(noun, &kept);
     }
-    /* "No" for 0; replaced by the number below if there are any. */
+    /* "No" is for 0; any other number replaces it below. */
     char number[24] = "No";
     if (count > 0)
         (void)snprintf(number, sizeof(number), "%" PRId64, count);

@@ -19,7 +19,7 @@ static const int64_t seconds_min = -62167219200, seconds_end = 253402300800;
 
 enum { SECONDS_A_DAY = 86400, US = 1000000 };
 
-/* The values that the letters of a format stand for. */
+/* The parts of a time that the letters of a format stand for. */
 struct civil {
     int64_t seconds; /* since 1970 */
     unsigned month, weekday, hour;
@@ -80,7 +80,7 @@ static slice word_of_letter(const struct civil *c, char letter)
     }
 }
 
-/* Writes at least that many digits, with leading zeros. A page has hundreds of such numbers:
+/* Writes at least digit_count digits, with leading zeros. A page has hundreds of such numbers, and
  * printf would take longer than everything else in formatting a time. */
 static void put_padded(struct arena_text *text, int number, size_t digit_count)
 {
@@ -137,8 +137,8 @@ static slice known_format(slice format)
     return format;
 }
 
-/* Returns ERR_INVALID if the format has an unknown conversion; *bad gets its letter (NUL at the end
- * of the format). */
+/* Returns ERR_INVALID if the format has an unknown conversion; *bad is then its letter (NUL at the
+ * end of the format). */
 static int put_time(struct arena_text *text, int64_t wall_us, slice format, char *bad)
 {
     struct civil civil = civil_of(wall_us);
@@ -164,15 +164,15 @@ static bool read_time(const struct json *value, int64_t per_second, int64_t *wal
     if (value->type == JSON_STRING)
         return time_parse(json_str(value), wall_us);
     if (json_to_i64(value, &whole)) {
-        /* Compared in the number's own unit, so that the product below cannot overflow. */
+        /* The comparison is in the number's own unit, so that the product below cannot overflow. */
         if (whole < seconds_min * per_second || whole >= seconds_end * per_second)
             return false;
         *wall_us = whole * (US / per_second);
         return true;
     }
     double seconds = json_to_double(value) / (double)per_second;
-    /* Also false for NaN, for which every comparison is false; the cast below would be undefined
-     * for it. */
+    /* This also excludes NaN, for which every comparison is false and the cast below would be
+     * undefined. */
     if (!(seconds >= (double)seconds_min && seconds < (double)seconds_end))
         return false;
     *wall_us = (int64_t)floor(seconds * US + 0.5);

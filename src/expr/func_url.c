@@ -61,7 +61,7 @@ EXPR_FUNCTION(url_segment)
     while (start > 0 && path.ptr[start - 1] != '/')
         start--;
     slice segment = slice_from(path, start);
-    /* The pattern may begin inside the segment: "/jobs/job-*". */
+    /* The `*` may be only a part of its segment: "/jobs/job-*". */
     slice lead = before;
     for (ptrdiff_t at = slice_find_char(lead, '/'); at >= 0; at = slice_find_char(lead, '/'))
         lead = slice_from(lead, (size_t)at + 1);
@@ -71,7 +71,7 @@ EXPR_FUNCTION(url_segment)
     return put_decoded(run, slice_from(segment, lead.len), false, out);
 }
 
-/* Whether `rel`, a list of words, contains the wanted word. */
+/* Whether the value of `rel`, a list of words, contains the wanted word. */
 static bool has_relation(slice value, slice wanted)
 {
     while (value.len > 0)

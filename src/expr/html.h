@@ -8,7 +8,7 @@
 
 /* Writes into `to`, which must have as many bytes as the page; returns the bytes written. */
 size_t expr_html_text(slice page, char *to);
-/* Whether the text has anything but white space and characters without a glyph. */
+/* Whether the text has anything other than white space and characters without a glyph. */
 bool expr_text_has_words(slice text);
 
 #endif

@@ -78,7 +78,7 @@ static struct expr_token bracket(struct expr_lexer *lexer)
     return pair(lexer, ']', EXPR_TOKEN_FLATTEN, EXPR_TOKEN_LBRACKET);
 }
 
-/* Single-character tokens that do not begin a longer token; all other bytes map to
+/* Tokens of one character that do not begin a longer token; all other bytes map to
  * EXPR_TOKEN_END. */
 static const uint8_t singles[256] = {
     ['.'] = EXPR_TOKEN_DOT,     ['*'] = EXPR_TOKEN_STAR,   [']'] = EXPR_TOKEN_RBRACKET,

@@ -49,7 +49,7 @@ struct expr_token {
     enum expr_token_kind kind;
     size_t at;         /* offset of the first byte, quotes included */
     slice text;        /* the whole token, quotes included; borrowed from the source */
-    const char *fault; /* of EXPR_TOKEN_BAD: a static phrase */
+    const char *fault; /* for EXPR_TOKEN_BAD: what is wrong, a static text */
 };
 
 struct expr_lexer {

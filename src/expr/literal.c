@@ -1,6 +1,6 @@
 /*
- * literal: quoted tokens of expressions; see expr/literal.h. Runs at compile time only, so it may
- * copy.
+ * literal: quoted tokens of expressions; see expr/literal.h. This code runs only when an expression
+ * is compiled, so it may copy.
  */
 #include "expr/literal.h"
 
@@ -64,7 +64,7 @@ int expr_literal_name(struct arena *arena, slice token, slice *name, const char 
 {
     slice text = between_quotes(token);
     *name = text;
-    /* Without backslash and control character the text between the quotes is the name itself. */
+    /* Without a backslash or control character the text between the quotes is the name itself. */
     if (is_escape_free(text))
         return OK;
     struct json value = json_null;

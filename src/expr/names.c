@@ -1,7 +1,7 @@
 /*
  * names: finds the paths that an expression reads from the root. It is an abstract evaluation in
- * which a value is either a known path from the root or unknown. For lint: it reports only what is
- * certain.
+ * which a value is either a known path from the root or unknown. It is for lint, and reports only
+ * what is certain.
  */
 #include "expr/ast.h"
 
@@ -62,7 +62,7 @@ static void visit(struct walk *walk, const struct expr_node *node, struct origin
         origin->count = 0;
         return;
     case EXPR_NODE_FIELD:
-        /* The array is full: the part of the path that fits is reported. */
+        /* If the array is full, the part of the path that fits is reported. */
         if (origin->is_known && origin->count == EXPR_DEPTH_MAX) {
             report(walk, origin);
             origin->is_known = false;
@@ -74,7 +74,7 @@ static void visit(struct walk *walk, const struct expr_node *node, struct origin
         for (const struct expr_node *kid = node->first; kid; kid = kid->next)
             visit(walk, kid, origin);
         return;
-    case EXPR_NODE_REF: /* applied to items, whose origin is unknown */
+    case EXPR_NODE_REF: /* is applied to items, whose origin is unknown */
         origin->is_known = false;
         visit_kids(walk, node, origin);
         return;

@@ -1,7 +1,7 @@
 /*
  * parse: precedence climbing. Builds the nodes of expr/ast.h from the tokens of expr/lex.h, so that
  * chains stay flat and depth is counted. Errors are sticky: the first error is kept, and after it
- * every function returns NULL for a node, and accepts NULL for a node that could not be made.
+ * every function returns NULL for a node. Functions accept NULL for a node that could not be made.
  * EXPR_DEPTH_MAX limits recursion, so a source of brackets cannot use up the stack.
  */
 #include <stdarg.h>
@@ -20,7 +20,7 @@ enum {
     POWER_OR = 2,
     POWER_AND = 3,
     POWER_COMPARE = 5,
-    POWER_NOT = 8, /* below dot and brackets: !a.b is !(a.b) */
+    POWER_NOT = 8, /* less tight than dot and brackets: !a.b is !(a.b) */
     POWER_FLATTEN = 9,
     POWER_PROJECTION = 10,
     POWER_STAR = 20,
@@ -31,7 +31,7 @@ enum {
 
 struct parser {
     struct expr_lexer lexer;
-    struct expr_token tok; /* the current token: read, not yet consumed */
+    struct expr_token tok; /* the current token, which is read but not consumed */
     struct arena *arena;
     struct err *err;
     enum expr_fault fault;
@@ -114,7 +114,7 @@ static struct expr_node *node_make(struct parser *p, enum expr_node_kind kind, s
     if (!node)
         return parse_nomem(p);
     node->kind = (uint8_t)kind;
-    /* A sequence does not count as nesting: a.b.c is as deep as a. */
+    /* A sequence is not a level of nesting: a.b.c is as deep as a. */
     node->depth = kind != EXPR_NODE_SEQ;
     node->at = (uint32_t)at;
     return node;
@@ -161,7 +161,7 @@ static struct expr_node *chain_nodes(struct parser *p, struct expr_node *left,
         left = adopt_node(p, node_make(p, EXPR_NODE_SEQ, left->at), left);
     if (right->kind != EXPR_NODE_SEQ || !left)
         return adopt_node(p, left, right);
-    /* Both are sequences: the kids of the right one are moved into the left one; otherwise each
+    /* If both are sequences, the kids of the right one are moved into the left one; otherwise each
      * operator would add a level. */
     for (struct expr_node *kid = right->first, *next; kid && left; kid = next) {
         next = kid->next;
@@ -212,7 +212,7 @@ static bool parse_name(struct parser *p, slice *name)
     return rc == OK;
 }
 
-/* Removes an earlier member of that key: the last member wins, as in JSON. */
+/* Removes an earlier member with this key: the last member wins, as in JSON. */
 static void drop_key(struct expr_node *hash, slice key)
 {
     struct expr_node *last = NULL;
@@ -399,8 +399,7 @@ static bool parse_range(struct parser *p, struct expr_range *range)
         if (!parse_number(p, &range->stop))
             return false;
     }
-    /* The offset for an error about the step: where the step is written, otherwise the current
-     * token. */
+    /* The offset for an error about the step. */
     size_t at = p->tok.at;
     if (accept_token(p, EXPR_TOKEN_COLON) && p->tok.kind == EXPR_TOKEN_NUMBER) {
         at = p->tok.at;

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The offset of errors that belong to no single node: budgets and memory. */
+/* The offset of errors that no single node causes, such as exceeded budgets. */
 enum { NO_OFFSET = INT32_MAX };
 
 /* The words for users omit the function's name and keep the sentence about the value. */
@@ -38,8 +38,8 @@ int expr_run_fail(struct expr_run *run, enum expr_fault fault, uint32_t at, cons
     va_end(args);
     if (at != NO_OFFSET)
         snprintf(where, sizeof where, "at offset %u of", at);
-    /* Set with the error, so that a caller of several evaluations finds the category of the one
-     * that failed. */
+    /* The budget's fault is set with the error, so that a caller of several evaluations finds the
+     * category of the one that failed. */
     expr_budget_fail(run->budget, fault, what);
     slice excerpt = slice_first(run->source, 200);
     return err_set(run->err, expr_fault_code(fault), "%s: %s, %s the expression %.*s%s",

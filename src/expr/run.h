@@ -20,11 +20,12 @@ enum { EXPR_SCAN_UNIT = 32 }; /* bytes of text that cost one visit */
 /* Sets the budget's fault and words. For a value that is not acceptable, `what` is "NAME():
  * SENTENCE" if the sentence is meant for all users. */
 void expr_budget_fail(struct expr_budget *budget, enum expr_fault fault, const char *what);
-/* Sets the error as well; returns the code. `at` is a node's offset. */
+/* Sets the budget's fault and words, and the error; returns the error's code. `at` is a node's
+ * offset. */
 int expr_run_fail(struct expr_run *run, enum expr_fault fault, uint32_t at, const char *fmt, ...)
     PRINTF_LIKE(4, 5);
-/* Set the error and return its code: the budget of visits or of bytes is used up; a value is too
- * deep; the arena is full. */
+/* Each sets the error and returns its code: the budget of visits is used up, or that of bytes; a
+ * value is too deep; the arena is full. */
 int expr_run_spent(struct expr_run *run);
 int expr_run_over_bytes(struct expr_run *run);
 int expr_run_over_depth(struct expr_run *run);
@@ -57,15 +58,15 @@ int expr_run_node(struct expr_run *run, const struct expr_node *node, const stru
 /* Returns JMESPath's name of the type: "null", "boolean", "number", "string", "array" or
  * "object". */
 const char *expr_value_type(const struct json *value);
-/* JMESPath's ==. Its cost is limited, unlike that of json_equal for values that share parts many
- * times. */
+/* Compares as JMESPath's == does. Its cost is limited, unlike the cost of json_equal for values
+ * that share parts many times. */
 int expr_value_equal(struct expr_run *run, const struct json *a, const struct json *b,
                      bool *equal) MUST_CHECK;
 /* Orders two strings (by code points) or two numbers. */
 int expr_value_order(struct expr_run *run, const struct json *a, const struct json *b,
                      int *order) MUST_CHECK;
-/* Adds the size as JSON text to *bytes. With escapes this is at least the length of what
- * json_write writes; without them strings count unescaped. Fails as soon as *bytes exceeds
+/* Adds the value's size as JSON text to *bytes. With escapes this is at least the length that
+ * json_write writes; without escapes strings count unescaped. Fails as soon as *bytes exceeds
  * bytes_max, or if the value is more than JSON_DEPTH_MAX deep. */
 int expr_value_measure(struct expr_run *run, const struct json *value, bool with_escapes,
                        size_t bytes_max, size_t *bytes) MUST_CHECK;

@@ -45,7 +45,7 @@ static const struct json *sample_item(const struct json *value)
     return json_is(value, JSON_ARRAY) ? json_at(value, 0) : NULL;
 }
 
-/* Returns an array of items like this one; of unknown items if item is NULL. */
+/* Returns an array with `item` as a sample of its items; its items are unknown if item is NULL. */
 static const struct json *array_of(const struct sampling *s, const struct json *item)
 {
     struct json *array = ARENA_NEW(s->arena, struct json);
@@ -89,7 +89,7 @@ static bool sample_call(struct sampling *s, const struct expr_node *node,
             if (!sample_node(s, arg->first, sample_item(list), &mapped))
                 return false;
         }
-    /* Only for map(&reference, list); the results of other functions are unknown here. */
+    /* Only the result of map(&reference, list) is known; the results of other functions are not. */
     *out = has_ref && node->first->kind == EXPR_NODE_REF ? array_of(s, mapped) : NULL;
     return true;
 }
@@ -117,7 +117,7 @@ static bool sample_kids(struct sampling *s, const struct expr_node *node,
     else if (node->kind == EXPR_NODE_OR)
         *out = NULL; /* the result is one of several values */
     else
-        *made = json_bool(true), *out = made; /* a comparison, a negation */
+        *made = json_bool(true), *out = made; /* comparisons and negations */
     return true;
 }
 

@@ -17,18 +17,18 @@
 enum expr_template_kind {
     EXPR_TEMPLATE_CONST,  /* value */
     EXPR_TEMPLATE_VALUE,  /* expr */
-    EXPR_TEMPLATE_TEXT,   /* kids: CONST strings and VALUEs, concatenated */
+    EXPR_TEMPLATE_TEXT,   /* its kids are CONST strings and VALUEs, concatenated */
     EXPR_TEMPLATE_ARRAY,  /* kids */
     EXPR_TEMPLATE_OBJECT, /* kids with key */
 };
 
 struct expr_template {
     enum expr_template_kind kind;
-    bool is_changed; /* a CONST that differs from the tree's string: it contained a $${ */
+    bool is_changed; /* a CONST that differs from the tree's string, which contained a $${ */
     uint32_t count;  /* number of kids */
     struct expr_template *first, *last;
     struct expr_template *next; /* sibling */
-    struct json key;            /* kids of an object only */
+    struct json key;            /* only for kids of an object */
     struct json value;
     struct expr *expr;
     slice where; /* RFC 6901 pointer of the string */
@@ -56,8 +56,8 @@ static slice pointer_text(const struct position *position, char *room, size_t si
         char number[24];
         int digits = snprintf(number, sizeof number, "%zu", position->index);
         slice part = position->key.ptr ? position->key : slice_of(number, (size_t)digits);
-        /* From the last character to the first, so an escape's second character comes first: ~0 is
-         * "~" and ~1 is "/" (RFC 6901 3). */
+        /* The loop runs from the last character to the first, so an escape's second character is
+         * written first: ~0 is "~" and ~1 is "/" (RFC 6901 3). */
         for (size_t i = part.len; i-- > 0 && at > 2;) {
             char c = part.ptr[i];
             room[--at] = c == '~' ? '0' : c == '/' ? '1' : c;
@@ -115,7 +115,7 @@ ptrdiff_t expr_closing_brace(slice text, const char **why)
     size_t open = 0;
     for (;;) {
         struct expr_token tok = expr_lex_next(&lexer);
-        /* Counts the expression's own braces; the first closing brace without an opening one
+        /* The expression's own braces are counted; the first closing brace without an opening one
          * ends the placeholder. */
         if (tok.kind == EXPR_TOKEN_RBRACE && open-- == 0)
             return (ptrdiff_t)tok.at;
@@ -166,7 +166,7 @@ static slice take_literal(slice *rest)
             continue;
         if (!is_escape || i > 0)
             break;
-        /* An escape at the start: the text begins with the literal "${" and continues after it. */
+        /* After an escape at the start, the text begins with a literal "${". */
         text = slice_from(text, 1);
         i = 1;
     }
@@ -308,8 +308,8 @@ void expr_template_each_expr(const struct expr_template *tmpl, expr_template_fn 
     (void)each_expr(tmpl, on_expr, user);
 }
 
-/* Returns the quote that is open at the end of text if `open` is the quote open at its start; 0:
- * none. */
+/* Returns the quote that is open at the end of text, or 0. `open` is the quote that is open at its
+ * start. */
 static char quote_after(slice text, char open)
 {
     for (size_t i = 0; i < text.len; i++) {
@@ -415,7 +415,7 @@ static int path_segment(struct filling *f, struct expr_run *run, const struct ex
                         struct json *value)
 {
     slice text = json_str(value);
-    /* With id "..", /users/${id}/posts is /posts. */
+    /* With the id "..", /users/${id}/posts would be /posts. */
     if (text.len == 0 || path_is_dot_segment(text)) {
         expr_budget_fail(f->budget, EXPR_FAULT_VALUE, "");
         say_of(f, part, "is \"%.*s\", which cannot be part of a URL's path", SLICE_ARG(text));
@@ -435,7 +435,7 @@ static int path_segment(struct filling *f, struct expr_run *run, const struct ex
     return OK;
 }
 
-/* Evaluates the part before space for the text is allocated; otherwise the text would be copied
+/* Each part is evaluated before space for the text is allocated; otherwise the text would be copied
  * each time it grows. */
 static int text_part(struct filling *f, struct expr_run *run, const struct expr_template *part,
                      struct json *out)
@@ -541,7 +541,7 @@ int expr_template_eval(const struct expr_template *tmpl, const struct json *root
                        struct expr_budget *budget, struct arena *arena, struct json *result,
                        struct err *err)
 {
-    struct err own; /* used if err is NULL: positions are added to its text */
+    struct err own; /* used if err is NULL, because positions are added to the text */
     struct filling filling = {root ? root : &json_null, flags, budget, arena, err ? err : &own};
     struct json value = json_null;
     ASSERT(tmpl && budget && arena && result);

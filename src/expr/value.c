@@ -1,7 +1,7 @@
 /*
- * value: reading values under a budget. Values may share sub-values many times over
- * (`[@,@]|[@,@]|..` doubles at each step: forty steps are 2^40 items in a few hundred bytes), so
- * every walk over one charges visits and stops when none are left.
+ * value: reads values under a budget. Values may share sub-values many times over (`[@,@]|[@,@]|..`
+ * doubles at each step: forty steps are 2^40 items in a few hundred bytes), so every walk over one
+ * charges visits and stops when none are left.
  */
 #include "expr/run.h"
 
@@ -30,8 +30,8 @@ const char *expr_value_type(const struct json *value)
     return json_is_number(value) ? "number" : json_type_name(value);
 }
 
-/* The cost of a comparison, in bytes to read: a number kept as text may be long, and comparing
- * an integer with a double may need their decimal digits. */
+/* Returns the cost of a comparison, in bytes to read: a number kept as text may be long, and
+ * comparing an integer with a double may need their decimal digits. */
 static size_t order_cost(const struct json *a, const struct json *b)
 {
     size_t cost = a->type == b->type ? 0 : 8 * EXPR_SCAN_UNIT;
@@ -59,7 +59,7 @@ static int equal_arrays(struct expr_run *run, const struct json *a, const struct
                         unsigned depth, bool *is_equal)
 {
     *is_equal = a->count == b->count;
-    /* The same block is equal without a walk, however large the shared part is. */
+    /* A shared block is equal to itself, so it is not walked, however large it is. */
     if (a->as.items == b->as.items)
         return OK;
     int rc = OK;
@@ -97,7 +97,7 @@ static int equal(struct expr_run *run, const struct json *a, const struct json *
     int rc = expr_run_visit(run, 1);
     if (rc != OK)
         return rc;
-    /* Deeper than any parsed value: an expression has nested its own result. */
+    /* The value is deeper than any parsed value, so an expression has nested its own result. */
     if (depth > JSON_DEPTH_MAX)
         return expr_run_over_depth(run);
     if (json_is_number(a) && json_is_number(b)) {
@@ -140,7 +140,7 @@ int expr_value_order(struct expr_run *run, const struct json *a, const struct js
         return rc;
     }
     ASSERT(json_is_number(a) && json_is_number(b));
-    /* The common case, without the cost of mixed numbers. */
+    /* This is the common case, without the cost of mixed numbers. */
     if (a->type == JSON_INT && b->type == JSON_INT) {
         *order = (a->as.i64 > b->as.i64) - (a->as.i64 < b->as.i64);
         return expr_run_visit(run, 1);
@@ -171,13 +171,13 @@ static size_t real_size(const struct json *value)
     return buf.len;
 }
 
-/* An upper bound of the escaped size; bytes without an escape count as one. */
+/* Returns an upper bound of the escaped size; a byte without an escape counts as one. */
 static size_t escaped_size(const struct json *string)
 {
     size_t size = 2 + (size_t)string->count;
     for (uint32_t i = 0; i < string->count; i++) {
         unsigned char c = (unsigned char)string->as.text[i];
-        /* At most "\u00XX", five bytes more than one byte. */
+        /* The escape is at most "\u00XX", which has five more bytes. */
         if (c < 0x20 || c == '"' || c == '\\' || c == 0x7f)
             size += 5;
         else if (c >= 0x80)
@@ -218,7 +218,8 @@ static size_t scalar_size(struct measure *m, const struct json *value)
     }
 }
 
-/* A value inside a container. Most are strings, which are measured without reading their bytes. */
+/* Measures a value inside a container. Most are strings, which are measured without reading their
+ * bytes. */
 static inline int measure_inner(struct measure *m, const struct json *value, unsigned depth)
 {
     if (value->type != JSON_STRING || m->with_escapes)
@@ -254,7 +255,8 @@ static int measure(struct measure *m, const struct json *value, unsigned depth)
         *m->bytes += i > 0;
         rc = measure_inner(m, &value->as.items[i], depth + 1);
     }
-    /* Checked at each value, so the walk ends soon after the limit and *bytes cannot overflow. */
+    /* The limit is checked at each value, so the walk ends soon after it is reached, and *bytes
+     * cannot overflow. */
     if (rc == OK && *m->bytes > m->bytes_max)
         rc = expr_run_over_bytes(m->run);
     return rc;

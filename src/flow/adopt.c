@@ -1,7 +1,7 @@
 /*
  * Adoption: takes over the running flows of dead nodes, in batches until none is left. In the same
- * way a node takes from itself the flows that it owns but does not have in memory (the answer to a
- * start or a take was lost, or there was no memory for the run).
+ * way a node takes the flows that it owns itself but does not have in memory, because the answer to
+ * a start or a take was lost, or because there was no memory for the run.
  *
  * Scans are read-only and run on every node at about the same time. The take is fenced by the dead
  * owner and the revision, so only one of several nodes gets the flow (take.c). While no slot is
@@ -13,10 +13,10 @@
 #include "store/node.h"
 
 enum {
-    SCAN_EVERY_MS = 1000, /* a flow is adopted within 12 s, including its owner's lease */
+    SCAN_EVERY_MS = 1000, /* so that a flow is adopted within 12 s, including its owner's lease */
     SCAN_JITTER_MS = 500,
     NOT_YET_MS = 100,           /* until this node's row is written, and while it has no lease */
-    LOST_AGE_US = 20 * 1000000, /* older than any statement whose answer may still arrive */
+    LOST_AGE_US = 20 * 1000000, /* longer than the answer to any statement may take */
     LOST_EVERY_US = 30 * 1000000,
     ADOPT_ARENA_MAX = 4 * 1024 * 1024,
 };
@@ -106,8 +106,8 @@ static enum op_result step_scan_ours(struct op *op)
     if (now < adopter->lost_at)
         return op_jump(op, ADOPT_SLEEP);
     adopter->lost_at = 0;
-    service->has_lost = false; /* before the scan: flows lost from now on are left to the next
-                                * scan */
+    /* cleared before the scan: flows lost from now on are left to the next scan */
+    service->has_lost = false;
     store_flow_owned(service->config.pool, &adopter->query, op, node_id(service->config.node),
                      now - LOST_AGE_US);
     return OP_WAIT;

@@ -9,10 +9,11 @@
 #include "flow/internal.h"
 
 enum {
-    UNSENT_MAX = 200, /* consecutive unsent calls, a minute or more: then the attempt fails */
+    /* after this many consecutive unsent calls, a minute or more, the attempt fails */
+    UNSENT_MAX = 200,
     RETRY_MS_MAX = 3600 * 1000,
     NEXT_BYTES_MAX = 4096,
-    /* default number of attempts */
+    /* default numbers of attempts */
     TRIES_PASSING = 10,
     TRIES_SAFE = 3,
 };
@@ -61,8 +62,9 @@ static slice provider_name(const struct flow_call *call, slice step_key, struct 
                      SLICE_JOIN(room, step_key, SLICE("/"), slice_of_u64(call->item, digits)));
 }
 
-/* The flow's deadline in loop time; 0: none. It is at least a millisecond ahead, because 0 would
- * mean none. A call past the deadline is refused earlier (flow_run_is_overdue). */
+/* Returns the flow's deadline in loop time; 0 if there is none. A deadline is at least a
+ * millisecond ahead, so that it is never 0. A call past the deadline is refused earlier
+ * (flow_run_is_overdue). */
 static uint64_t deadline_ns(const struct flow_run *run)
 {
     int64_t left_us = run->flow.deadline - clock_shared_us();
@@ -123,8 +125,8 @@ static bool is_passing(const struct exec_outcome *out, bool is_read)
     }
 }
 
-/* The stored error of a failed call. If the call is in doubt, not sending it this time does not
- * resolve the doubt. */
+/* Makes the error to store for a failed call. If the call is in doubt, not sending it this time
+ * does not resolve the doubt. */
 static struct flow_error error_of(const struct flow_call *call, const struct exec_outcome *out,
                                   struct arena *arena)
 {
@@ -273,8 +275,8 @@ slice flow_error_text(const struct flow_error *error, struct arena *arena)
                  "\"outcome\":\"unknown\"}");
 }
 
-/* The previous version of the program stored no effect: it used one of these codes for a lost
- * reply. */
+/* The previous version of the program did not store the effect; for a lost reply it used one of
+ * these codes. */
 static enum exec_effect read_effect(const struct json *error, slice code)
 {
     slice name = json_get_str(error, SLICE("outcome"));

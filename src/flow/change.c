@@ -1,8 +1,8 @@
 /*
- * Changes of a call; see change.h.
+ * The changes that a call makes; see change.h.
  *
- * A person decides by this table, so it omits anything that might be wrong: if no member of `now`
- * is known there is no table, and equal texts do not count as a difference. For a call that sends
+ * A person decides by this table, so it omits anything that may be wrong: if no member of `now` is
+ * known there is no table, and equal texts do not count as a difference. For a call that sends
  * nulls the number of unchanged properties is uncertain, since a null may clear a property.
  */
 #include "flow/change.h"
@@ -46,7 +46,7 @@ static bool has_null(const struct json *value)
     return is_found;
 }
 
-/* The position at which the two texts begin to differ, at the start of a character. */
+/* Returns the position at which the two texts begin to differ, at the start of a character. */
 static size_t difference_at(slice a, slice b)
 {
     size_t at = 0;

@@ -1,26 +1,26 @@
 /*
  * Start, approve, reject, resume, cancel. Each is one conditional statement and works on any node;
- * a node that takes a flow runs it. The answer is the view after the change.
+ * the node that takes a flow also runs it. The answer is the view after the change.
  *
- * A start is written before it runs. With an idempotency key the same statement binds the key, so a
- * refused start binds nothing and a successful one cannot be repeated; a repetition loads the key's
- * flow. Approve, reject and resume load the flow, decide by the loaded row, and write fenced by its
- * revision; if it has changed in between they load again. A cancel needs nothing from the row, so
- * it writes first and loads afterwards.
+ * A start is written before it runs. If the start has an idempotency key, the same statement binds
+ * it, so a refused start binds nothing and a successful one cannot be repeated; a repeated request
+ * loads the key's flow. Approve, reject and resume load the flow, decide by the loaded row, and
+ * write fenced by its revision; if it has changed in between they load again. A cancel needs
+ * nothing from the row, so it writes first and loads afterwards.
  *
- * Each statement has one token for all its attempts: a repetition after a lost answer finds the
- * token in the row and succeeds. A statement without an answer may still have given this node a
- * flow; service->has_lost makes the adopter scan for such flows by their owner. "Unavailable" means
- * that nothing was done: a start is sent again until it is answered, for as long as a client waits;
- * if the result is still unknown then, the answer says so.
+ * All attempts of a statement have the same token: an attempt after a lost answer finds the token
+ * in the row and succeeds. A statement without an answer may still have given this node a flow;
+ * service->has_lost makes the adopter scan for such flows by their owner. "Unavailable" means that
+ * nothing was done: a start is sent again until it is answered, for as long as a client waits; if
+ * the result is still unknown then, the answer says so.
  */
 #include "base/clock.h"
 #include "flow/internal.h"
 #include "vault/key.h"
 
 enum {
-    /* How long a cancel waits if another node may be about to send a request: longer than that
-     * node may rely on its last read of the row, with a margin for clock drift. */
+    /* How long a cancel waits if another node may be about to send a request: longer than the node
+     * may rely on its last read of the row, with a margin for clock drift. */
     CANCEL_WAIT_MS = EXEC_PROOF_MS + 100,
     COMMAND_ARENA_MAX = 256 * 1024 * 1024,
     VIEW_BYTES_MAX = 128 * 1024 * 1024,
@@ -29,7 +29,7 @@ enum {
     AGAIN_MS = 100,
     REPORT_BYTES_MAX = 16 * 1024,
     FINGERPRINT_BYTES_MAX = INPUT_BYTES_MAX + 1024,
-    SEND_MS_MAX = 20000, /* how long a start is sent again, after the pool's own retries */
+    SEND_MS_MAX = 20000, /* for this long a start is sent again, after the pool's own retries */
 };
 
 enum command_step {
@@ -51,8 +51,8 @@ enum command_step {
 
 OP_OF(command_of, flow_command)
 
-/* Answers live in the caller's arena, since the caller may read them some turns later, when this
- * op's arena is freed. */
+/* Answers are in the caller's arena, since the caller may read them some turns later, when this
+ * op's arena has been freed. */
 static struct arena *answer_arena(const struct flow_command *command)
 {
     return &command->op.parent->arena;
@@ -95,7 +95,7 @@ static enum op_result refuse_run(struct flow_command *command)
                   "The server already runs as many flows as it can. Nothing was done. Try again."));
 }
 
-/* message: SLICE_NONE if there was no memory for it. */
+/* Answers with a conflict. message is SLICE_NONE if there was no memory for it. */
 static enum op_result conflict(struct flow_command *command, slice message)
 {
     if (!message.ptr)
@@ -103,8 +103,8 @@ static enum op_result conflict(struct flow_command *command, slice message)
     return answer_command(command, FLOW_ANSWER_CONFLICT, message);
 }
 
-/* The number of retries is limited, because a client waits: under a steady race with other
- * changes it gets a 503. */
+/* The number of retries is limited, because a client waits: if other changes are always faster, the
+ * client gets a 503. */
 static enum op_result retry(struct flow_command *command, enum command_step step)
 {
     if (++command->tries > TRIES_MAX)
@@ -148,8 +148,8 @@ static int make_fingerprint(struct flow_command *command)
     return is_ok ? OK : ERR_NOMEM;
 }
 
-/* This comes before the checks: a flow that was started is returned whatever has changed since
- * then. */
+/* The key is loaded before the checks: a flow that was started is returned whatever has changed
+ * since then. */
 static enum op_result load_key(struct flow_command *command)
 {
     ASSERT(uuid_is_nil(command->in.flow_id));
@@ -161,9 +161,9 @@ static enum op_result load_key(struct flow_command *command)
     return OP_WAIT;
 }
 
-/* Null for an optional member means absent, also for the fingerprint. Without the template the
- * input stays unchanged. A key that may not start the flow does not get an earlier start of it
- * either. */
+/* A null for an optional member means absent, for the fingerprint, too. Without the template the
+ * input stays unchanged. An API key that may not start the flow does not get the result of an
+ * earlier start either. */
 static enum op_result begin_flow_start(struct flow_command *command)
 {
     const struct flow_template *tmpl =
@@ -255,8 +255,8 @@ static struct flow new_flow(const struct flow_command *command, const struct flo
     };
 }
 
-/* A run with this id is in memory, so the first start may still be on its way to the database
- * and may yet fail. This command waits once for it before it is reported as a repetition. */
+/* A run with this id is in memory, so the first start may not be stored yet and may still fail.
+ * This command waits for it once before it reports a repetition. */
 static enum op_result repeated(struct flow_command *command)
 {
     if (command->tries == 0)
@@ -341,7 +341,7 @@ static enum op_result step_send(struct op *op)
 static enum op_result send_again(struct flow_command *command)
 {
     struct op *op = &command->op;
-    command->query.is_unknown = true; /* also after ERR_NOMEM */
+    command->query.is_unknown = true; /* even after ERR_NOMEM */
     if (loop_now_ns(op->loop) - op->started_ns < SEND_MS_MAX * UINT64_C(1000000)) {
         op_sleep(op, &command->timer, AGAIN_MS, "the database, to learn whether the flow began");
         return op_wait_then(op, COMMAND_SEND);
@@ -368,7 +368,8 @@ static enum op_result start_failed(struct flow_command *command, int status)
     return unavailable(command);
 }
 
-/* The view is written before the launch: it shows revision 1, which run->flow holds until then. */
+/* The view is written before the launch, because it shows revision 1, which is in run->flow until
+ * then. */
 static enum op_result step_started(struct op *op)
 {
     struct flow_command *command = command_of(op);
@@ -407,7 +408,8 @@ static enum op_result step_cancel(struct op *op)
     return OP_WAIT;
 }
 
-/* Loads the flow for the decision, or after a cancel only for the view. Neither needs items. */
+/* Loads the flow for the decision, or after a cancel only for the view. Neither needs the items of
+ * a fan-out. */
 static enum op_result step_load(struct op *op)
 {
     struct flow_command *command = command_of(op);
@@ -472,15 +474,15 @@ static slice rejection(struct flow_command *command)
     return flow_error_text(&error, &command->op.arena);
 }
 
-/* Approve and resume: this process takes the flow. The slot is checked before the statement, since
- * a flow that is taken but not run would stop until it is adopted. */
+/* For approve and resume: this process takes the flow. The slot is checked before the statement,
+ * since a flow that is taken but not run would stop until it is adopted. */
 static enum op_result step_take(struct op *op)
 {
     struct flow_command *command = command_of(op);
     const struct flow_service *service = command->service;
     bool is_approval = command->in.kind == FLOW_COMMAND_APPROVE;
     ASSERT(is_approval || command->in.kind == FLOW_COMMAND_RESUME);
-    ASSERT(command->whole.flow.rev > 0); /* the fence: the loaded revision */
+    ASSERT(command->whole.flow.rev > 0); /* the loaded revision is the fence */
     if (!can_run(service))
         return refuse_run(command);
     command->take = (struct flow_take){
@@ -519,8 +521,8 @@ static enum op_result step_reject(struct op *op)
     return op_wait_then(op, COMMAND_CHANGED);
 }
 
-/* The attempt's row, as the statements of a decision write it: with it the view can be made without
- * loading the flow again. */
+/* Returns the attempt's row as the statement of the decision writes it, so that the view can be
+ * made without loading the flow again. */
 static struct flow_step decided_step(struct flow_command *command)
 {
     const struct flow *flow = &command->whole.flow;
@@ -545,8 +547,8 @@ static slice decided_by(const struct flow_step *step, struct arena *arena)
                               : flow_decider_of(NULL, value, &note);
 }
 
-/* Reports the earlier decision on the named step, for a second click or a second person. The
- * last of the step's attempts counts, since a resumed approval asks again. */
+/* Reports the earlier decision on the named step, for a second click or a second person. The step's
+ * last attempt counts, since a resumed approval asks again. */
 static void report_earlier(struct flow_command *command)
 {
     const struct flow_template *tmpl = command->find.tmpl;
@@ -563,8 +565,8 @@ static void report_earlier(struct flow_command *command)
     }
 }
 
-/* The state of a flow without a waiting approval: "it is running", "step \"rest\" waits until
- * ...". */
+/* Describes the state of a flow without a waiting approval: "it is running", "step \"rest\" waits
+ * until ...". */
 static slice say_state(const struct flow *flow, const struct flow_template *tmpl,
                        struct arena *arena)
 {
@@ -577,9 +579,9 @@ static slice say_state(const struct flow *flow, const struct flow_template *tmpl
                         flow->waiting_for == FLOW_WAITS_RETRY ? " to be tried again" : "");
 }
 
-/* The checks are in the order in which they explain most: another state, another step, another
- * revision, too late. The statement checks all of it again under the row's lock; these checks
- * produce the message. */
+/* The most helpful reason is checked first: another state, another step, another revision, too
+ * late. The statement checks all of it again under the row's lock; these checks produce the
+ * message. */
 static enum op_result decide_approval(struct flow_command *command)
 {
     const struct flow *flow = &command->whole.flow;
@@ -675,8 +677,9 @@ static bool add_decided(struct flow_command *command)
     return true;
 }
 
-/* The view of the loaded flow, with the change applied: its revision was the fence, so there was
- * no other change in between. After a cancel the flow has not been loaded yet. */
+/* Answers with the view of the loaded flow and applies the change to it: the loaded revision was
+ * the fence, so there was no other change in between. After a cancel the flow has not been loaded
+ * yet. */
 static enum op_result answer_changed(struct flow_command *command)
 {
     bool is_loaded = command->in.kind != FLOW_COMMAND_CANCEL;
@@ -687,9 +690,9 @@ static enum op_result answer_changed(struct flow_command *command)
     return op_jump(&command->op, COMMAND_LOAD);
 }
 
-/* A run in this process was cancelled in this turn. If another node ran it, or if it was cancelled
- * earlier at an unknown time, the answer waits until no node can rely on the old row: after the
- * answer, no request of this flow begins anywhere. */
+/* Whether the answer has to wait until no node can rely on the old row, so that after the answer no
+ * request of this flow begins anywhere. This is so if another node ran the flow, or if it was
+ * cancelled earlier, at an unknown time. A run in this process has been cancelled in this turn. */
 static bool must_wait(const struct flow_command *command)
 {
     struct uuid owner = command->was_owned_by;
@@ -697,10 +700,10 @@ static bool must_wait(const struct flow_command *command)
     return command->in.kind == FLOW_COMMAND_CANCEL && (command->was_cancelled || is_others);
 }
 
-/* ERR_NOTFOUND: another change was faster, or the flow does not exist. The other commands load
- * to find out which. A cancel tries once more: a flow that another request cancels at the same
- * moment is found by neither half of its statement, as in its snapshot it is neither changeable
- * nor cancelled. */
+/* ERR_NOTFOUND: another change was faster, or the flow does not exist. The other commands load to
+ * find out which. A cancel tries once more: if another request cancels the flow at the same moment,
+ * neither half of the statement finds it, since in the statement's snapshot the flow is neither
+ * changeable nor cancelled. */
 static enum op_result step_changed(struct op *op)
 {
     struct flow_command *command = command_of(op);
@@ -725,7 +728,7 @@ static enum op_result step_changed(struct op *op)
     return unavailable(command);
 }
 
-/* By now the change is made, and its event is stored or logged. The answer follows. */
+/* The change is made, and its event is stored or logged; the answer follows. */
 static enum op_result step_audited(struct op *op)
 {
     struct flow_command *command = command_of(op);
@@ -744,8 +747,8 @@ static const struct op_step steps[] = {
     [COMMAND_START] = {"start", step_start, OP_TO(COMMAND_START)},
     [COMMAND_SEND] = {"send", step_send, 0},
     [COMMAND_STARTED] = {"started", step_started, OP_TO(COMMAND_SEND) | OP_TO(COMMAND_LOAD)},
-    /* for approve, reject and resume; for the flow after a cancel; and for the flow of a start's
-     * key */
+    /* the flow is loaded for approve, reject and resume, after a cancel, and for the key of a
+     * start */
     [COMMAND_LOAD] = {"load", step_load, 0},
     [COMMAND_LOADED] = {"loaded", step_loaded, 0},
     [COMMAND_TEMPLATE] = {"template", step_template, 0},
@@ -764,7 +767,7 @@ static void on_end(struct op *op, enum op_end end)
     struct flow_command *command = command_of(op);
     if (end == OP_ENDED_CANCELLED) {
         (void)unavailable(command);
-        command->service->has_lost = true; /* a sent change may yet take effect */
+        command->service->has_lost = true; /* the change that was sent may still take effect */
     }
     if (command->run)
         flow_run_drop(command->run);

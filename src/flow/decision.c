@@ -1,6 +1,6 @@
 /*
  * A person's decision about a flow (approval, rejection, resume or cancel): its audit event, the
- * limit of its note, and the decider as read from the approval's attempt.
+ * limit of its note, and the decider, as read from the approval's attempt.
  */
 #include "flow/flow.h"
 #include "store/audit.h"
@@ -56,7 +56,7 @@ slice flow_decider_of(const struct json *output, const struct json *error, slice
 
 /* ---- the audit event ---- */
 
-/* {"flow_id", "step_key"?, "note"?, "by"?} */
+/* Makes {"flow_id", "step_key"?, "note"?, "by"?}. */
 static slice details(const struct flow_request *decision, struct arena *arena)
 {
     struct json_text text;

@@ -1,11 +1,12 @@
 /*
- * A tool_call with for_each. A few lanes share the items. Each lane is an op that takes one item
- * after another: intent (for a write), call, fact. Facts are rows of flow_item; those of one turn
- * share a commit. Once an item has failed finally no further item is begun; those in flight finish.
+ * A tool_call with for_each makes a call for each item. A few lanes share the items. Each lane is
+ * an op that takes one item after another and records its intent (for a write), makes the call, and
+ * records its end. These records are facts, rows of flow_item; the facts of one turn share a
+ * commit. Once an item has failed finally no further item is begun; those in flight finish.
  *
  * The flow's row does not change while lanes run: each fact is fenced by the row's rev and owner,
- * which are those of the transition that began the attempt. A fan belongs to one attempt of the
- * step; the next attempt gets a new fan that inherits the completed items.
+ * which are those of the transition that began the attempt. A fan (struct flow_fan) belongs to one
+ * attempt of the step; the next attempt gets a new fan with the completed items.
  */
 #include "base/clock.h"
 #include "flow/hint.h"
@@ -50,12 +51,12 @@ struct flow_fan {
     struct fan_item *items;
     size_t count;
     size_t next;         /* all items before it are taken */
-    size_t output_bytes; /* total of the completed items, each with a comma */
+    size_t output_bytes; /* total size of the completed items, each with a comma */
     struct flow_lane *lanes[FLOW_CONCURRENCY_MAX];
     size_t lane_count;
-    bool is_read;    /* calls need no intents */
+    bool is_read;    /* the calls only read and need no intents */
     bool is_stopped; /* an item has failed finally */
-    bool is_left;    /* this node no longer owns the flow, or shuts down */
+    bool is_left;    /* this node no longer owns the flow, or is shutting down */
     bool is_too_large;
 };
 
@@ -79,9 +80,9 @@ static struct fan_item *item_of(struct flow_lane *lane)
 
 /* ---- one item ---- */
 
-/* The only function that changes an item's state after it was loaded. A lane takes an item and
- * ends it or, if the lane stops before the call, returns it. A completed item fails if the
- * database refuses its output. */
+/* The only function that changes an item's state after it was loaded. A lane takes an item and ends
+ * it, or returns it if the lane stops before the call. A completed item fails if the database
+ * refuses its output. */
 static void move_item(struct fan_item *item, enum item_state to)
 {
     bool is_refused = item->state == ITEM_COMPLETED && to == ITEM_FAILED;
@@ -91,8 +92,8 @@ static void move_item(struct fan_item *item, enum item_state to)
     item->state = to;
 }
 
-/* The row that insert writes, the same at each attempt until it is durable. The key is item,
- * attempt and fact, so a repetition inserts nothing. */
+/* Makes the row that `insert` writes; it is the same at each attempt until it is durable. Its key
+ * is item, attempt and fact, so a repeated statement inserts nothing. */
 static void make_fact(struct flow_lane *lane, enum flow_item_fact fact)
 {
     struct flow_run *run = lane->run;
@@ -112,8 +113,8 @@ static void make_fact(struct flow_lane *lane, enum flow_item_fact fact)
     flow_state_check_item(&lane->fact);
 }
 
-/* The item has ended. The error's texts move from the lane's scratch to the run's arena, since
- * sum_up needs them once all lanes are done. */
+/* Ends the item with an error. The error's texts are copied from the lane's scratch to the run's
+ * arena, since sum_up needs them once all lanes are done. */
 static enum op_result fail_item(struct flow_lane *lane)
 {
     struct fan_item *item = item_of(lane);
@@ -162,8 +163,8 @@ static enum op_result step_take(struct op *op)
     return OP_NEXT;
 }
 
-/* Stores one fact. Its statement also proves that this node still owns the flow; check_insert
- * notes since when. */
+/* Stores one fact. The statement also proves that this node still owns the flow; check_insert notes
+ * the time of this proof. */
 static enum op_result insert(struct flow_lane *lane)
 {
     struct flow_run *run = lane->run;
@@ -173,8 +174,8 @@ static enum op_result insert(struct flow_lane *lane)
     return OP_WAIT;
 }
 
-/* Stores the intent, before anything is sent. During a shutdown none is stored: an intent
- * without an end would make the outcome unknown. */
+/* Stores the intent before anything is sent. During a shutdown no intent is stored: without an end
+ * it would make the outcome unknown. */
 static enum op_result step_begin(struct op *op)
 {
     struct flow_lane *lane = lane_of(op);
@@ -216,7 +217,7 @@ static enum op_result step_begun(struct op *op)
     return check_insert(lane_of(op), LANE_BEGIN);
 }
 
-/* Nothing is sent this time. */
+/* Fails the item because of an error before anything was sent in this attempt. */
 static enum op_result fail_unsent(struct flow_lane *lane, struct flow_error error)
 {
     lane->error = error;
@@ -225,7 +226,8 @@ static enum op_result fail_unsent(struct flow_lane *lane, struct flow_error erro
     return fail_item(lane);
 }
 
-/* Also called when an item is retried, so a deadline that has passed by then ends the item. */
+/* This step runs again when an item is retried, so a deadline that has passed by then ends the
+ * item. */
 static enum op_result step_call(struct op *op)
 {
     struct flow_lane *lane = lane_of(op);
@@ -280,7 +282,7 @@ static enum op_result step_called(struct op *op)
         return complete_item(lane, exec_outcome_of(exec)->output_json);
     case FLOW_CALL_UNSENT:
         run->progress.unsent++;
-        /* If the intent is durable the call runs to its end, as in step_execute of run.c. */
+        /* If the intent is durable the call is made, as in step_execute of run.c. */
         if (flow_run_is_leaving(run) && lane->fan->is_read)
             return leave_fan(lane);
         return call_again(lane, AGAIN_MS + random_below(AGAIN_MS), "a call that could not be made");
@@ -326,7 +328,7 @@ static void cancel_lane(struct op *op)
         exec_cancel(lane->exec);
 }
 
-/* Allocated in the run's arena, which outlives its children. */
+/* Lanes are in the run's arena, which outlives its child ops. */
 static void free_lane(struct op *op)
 {
     arena_deinit(&lane_of(op)->scratch);
@@ -366,10 +368,10 @@ static void read_failed(struct flow_run *run, struct fan_item *item, const struc
     item->error.is_final = true;
 }
 
-/* Facts of an item are in order of attempts, and within an attempt in the order begun,
- * completed, failed. An item completed in any attempt is completed. Facts of the current attempt
- * were written by an earlier owner, as this process writes its own only after they were loaded.
- * next: the following fact; NULL: none. */
+/* Facts of an item are in order of attempts, and within an attempt in the order begun, completed,
+ * failed. An item completed in any attempt is completed. Facts of the current attempt are from an
+ * earlier owner, since this process writes facts only after it has loaded them. next is the
+ * following fact, or NULL. */
 static void read_fact(struct flow_run *run, struct flow_fan *fan, const struct flow_item *fact,
                       const struct flow_item *next)
 {
@@ -389,8 +391,9 @@ static void read_fact(struct flow_run *run, struct flow_fan *fan, const struct f
     }
 }
 
-/* Built from the loaded facts, and from the fan of the previous attempt, if this process made it.
- * Both are needed: a load precedes the attempts made here. Returns NULL if out of memory. */
+/* Makes the fan from the loaded facts and, if this process made the previous attempt, from its fan.
+ * Both are needed, because the facts were loaded before the attempts made here. Returns NULL if out
+ * of memory. */
 static struct flow_fan *make_fan(struct flow_run *run)
 {
     struct flow_fan *old = run->progress.fan;
@@ -443,7 +446,7 @@ bool flow_fan_start(struct flow_run *run)
         lane->run = run;
         lane->fan = fan;
         arena_init(&lane->scratch, ITEM_ARENA_MAX);
-        lane->scratch.use = run->op.arena.use; /* counts in the account's share */
+        lane->scratch.use = run->op.arena.use; /* charged to the account's share */
         op_start(&lane->op, &lane_class, run->op.loop, &run->op, LANE_ARENA_MAX);
         fan->lanes[fan->lane_count++] = lane;
     }
@@ -469,7 +472,7 @@ static slice put_outputs(struct flow_run *run, const struct flow_fan *fan)
     return json_text_take(&text, flow_run_scratch(run));
 }
 
-/* What the step did: the combined effects of its items. */
+/* Returns the combined effect of all items. */
 static enum exec_effect effect_of(const struct flow_fan *fan)
 {
     bool has_acted = false, has_not_acted = false;
@@ -490,16 +493,16 @@ static enum exec_effect effect_of(const struct flow_fan *fan)
     return has_not_acted ? EXEC_EFFECT_PARTLY : EXEC_EFFECT_DONE;
 }
 
-/* Ranks an item's error as the error of the step. An unknown outcome ranks highest, since no
- * other error may say that nothing was done. An error that may not be retried is next, because
- * it decides whether the step is retried. */
+/* Ranks an item's error for use as the step's error. An unknown outcome ranks highest, since other
+ * errors may say that nothing was done. An error that may not be retried is next, because it
+ * decides whether the step is retried. */
 static unsigned weight_of(const struct flow_error *error)
 {
     return error->effect == EXEC_EFFECT_UNKNOWN ? 2 : error->is_final;
 }
 
-/* The step's error: that of one failed item, with the numbers of the failed items and the count
- * of completed items. */
+/* Makes the step's error: the error of one failed item, with the numbers of the failed items and
+ * the count of completed items. */
 static void sum_up(struct flow_run *run, const struct flow_fan *fan, struct flow_error *error)
 {
     struct arena *arena = flow_run_scratch(run);

@@ -6,8 +6,8 @@
  * Files in reading order: template.c; run.c (the table of a running flow), plan.c (what comes
  * next), call.c and fan_out.c (calls), run_end.c (how an attempt ends), state.c (the rows that
  * follow from it); command.c (start, approve, reject, resume, cancel), timers.c, adopt.c; watch.c,
- * view.c (src/api/README.md "Flows"), load.c (both, for a request), view_cache.c (views as text,
- * cached).
+ * view.c (src/api/README.md "Flows"), load.c (rows and templates, for a request), view_cache.c
+ * (views as text, cached).
  */
 #ifndef FLOW_FLOW_H
 #define FLOW_FLOW_H
@@ -31,8 +31,9 @@ struct flow_config {
     struct node *node;
     struct catalog **catalog;
     struct flow_template_set **templates; /* the current set; all its versions are stored */
-    size_t runs_max;             /* flows in memory at a time, 0: 2000; further due flows wait */
-    uint64_t idempotency_ttl_ms; /* for the key of a start */
+    /* maximum number of flows in memory; 0: 2000. Further due flows wait */
+    size_t runs_max;
+    uint64_t idempotency_ttl_ms; /* lifetime of the idempotency key of a start */
     struct budget_queue *work;   /* counts the memory of runs, by account; NULL: not counted */
     struct tracer *tracer;       /* NULL: no traces */
 };
@@ -51,9 +52,10 @@ void flow_service_free(struct flow_service *service);
 
 /* ---- the template of a flow ---- */
 
-/* Finds the template that a flow is pinned to: in memory, or by loading and compiling it.
- * status: OK, with a reference for the caller in tmpl; ERR_NOTFOUND; ERR_INVALID: it does not
- * compile; else as pg_query. Returns true if it was found at once; op is not held then. */
+/* Finds the template that a flow is pinned to: in memory, or by loading and compiling it. status:
+ * OK, with a reference for the caller in tmpl; ERR_NOTFOUND; ERR_INVALID if the template does not
+ * compile; else the status of the query. Returns true if the template was found at once; op is then
+ * not held. */
 struct flow_template_find {
     int status;
     struct flow_template *tmpl;
@@ -77,14 +79,16 @@ enum flow_command_kind {
 
 enum flow_answer {
     FLOW_ANSWER_DONE,
-    FLOW_ANSWER_NOT_FOUND,    /* the account has no such flow */
-    FLOW_ANSWER_NO_TEMPLATE,  /* start */
-    FLOW_ANSWER_NOT_IN_SCOPE, /* start: the template writes, the key lacks execute:write */
-    FLOW_ANSWER_INVALID,      /* start: the input; message has every violation */
-    FLOW_ANSWER_CONFLICT,     /* nothing to approve, another step, not resumable: message */
-    FLOW_ANSWER_REPEATED,     /* start: a flow with this id was started before */
-    /* start: its idempotency key was used for another request, or for a flow that no longer exists:
-     * message */
+    FLOW_ANSWER_NOT_FOUND,   /* the account has no such flow */
+    FLOW_ANSWER_NO_TEMPLATE, /* start */
+    /* start: the template writes, and the key does not have execute:write */
+    FLOW_ANSWER_NOT_IN_SCOPE,
+    FLOW_ANSWER_INVALID, /* start: the input is not valid; message has all violations */
+    /* nothing to approve, another step, or not resumable; message has the reason */
+    FLOW_ANSWER_CONFLICT,
+    FLOW_ANSWER_REPEATED, /* start: a flow with this id was started before */
+    /* start: the idempotency key was used for another request, or for a flow that no longer exists;
+     * message says which */
     FLOW_ANSWER_KEY_MISMATCH,
     FLOW_ANSWER_KEY_GONE,
     /* the database is unreachable, or out of memory; message has the cause. Nothing was done */
@@ -98,20 +102,21 @@ struct flow_request {
     struct uuid account_id;
     struct audit_by by;
     uint32_t scopes; /* of the caller's API key; without SCOPE_READ the view is a FLOW_VIEW_BARE */
-    /* START: the id for the flow, made by uuid_v7 in this deployment and used by no request but a
-     * repetition of this one; nil: a new one */
+    /* START: the id for the flow, made by uuid_v7 in this deployment and used only by this request
+     * and its repetitions; nil: a new id is made */
     struct uuid flow_id;
     slice template_key;         /* START */
     struct uuid template_whole; /* START: the `whole` hash of the template that a person was
                                  * shown; nil: any */
     const struct json *input;   /* START; an object */
     slice trigger_type;         /* START */
-    slice idempotency_key;      /* START, without a flow_id; SLICE_NONE: none */
-    int64_t key_guards_until; /* START: the key lives at least until then (clock_shared_us); 0: its
-                                 usual lifetime */
-    slice step_key;           /* APPROVE, REJECT; SLICE_NONE: the waiting step */
-    slice note;               /* APPROVE, REJECT; SLICE_NONE: none */
-    int64_t rev;              /* APPROVE, REJECT: the revision that was decided on; 0: any */
+    slice idempotency_key;      /* START, without a flow_id; SLICE_NONE if there is none */
+    /* START: the key is valid at least until this time (clock_shared_us); 0: for the usual
+     * lifetime */
+    int64_t key_guards_until;
+    slice step_key; /* APPROVE, REJECT; SLICE_NONE: the waiting step */
+    slice note;     /* APPROVE, REJECT; SLICE_NONE: none */
+    int64_t rev;    /* APPROVE, REJECT: the revision that was decided on; 0: any */
     const struct trace_context *trace; /* START: the trace that the flow is part of; NULL: none */
 };
 
@@ -123,10 +128,11 @@ struct flow_command {
     enum flow_answer answer;
     slice message;
     struct uuid flow_id;
-    slice view_json;  /* {flow, steps} after the change; with DONE. SLICE_NONE: too large */
-    int64_t rev;      /* the revision that view_json shows */
-    bool is_replayed; /* START: made by an earlier request with its key; the view shows the
-                       * present state */
+    slice view_json; /* {flow, steps} after the change; with DONE. SLICE_NONE: too large */
+    int64_t rev;     /* the revision that view_json shows */
+    /* START: an earlier request with the key has started the flow; the view shows its present
+     * state */
+    bool is_replayed;
     struct {
         slice by; /* the actor; SLICE_NONE: nothing was decided */
         int64_t at;
@@ -140,18 +146,18 @@ struct flow_command {
     struct op_timer timer;
     struct flow flow;
     struct flow_take take;
-    struct flow_step decided; /* approval only: its attempt, ended by the decision */
+    struct flow_step decided; /* for an approval: the attempt that the decision ended */
     slice input_json;
     struct claim claim;         /* START, with a key: the claim that binds the key to the flow */
-    struct claim_outcome found; /* the row of that key */
+    struct claim_outcome found; /* the key's row */
     struct uuid op_token;
     unsigned tries;
     bool is_sent;             /* a change was sent, and its result is unknown */
     struct uuid was_owned_by; /* CANCEL: the owner before the cancel */
-    bool was_cancelled;       /* CANCEL: it may have been cancelled before this command */
+    bool was_cancelled;       /* CANCEL: the flow may have been cancelled before this command */
     bool is_changed;          /* the change is durable; the rest only makes the answer */
 };
-/* parent is held until the end, and is not NULL. */
+/* Starts a command. parent must not be NULL; it is held until the end. */
 void flow_command_start(struct flow_service *service, struct flow_command *command,
                         const struct flow_request *request, struct op *parent);
 
@@ -160,11 +166,12 @@ enum { FLOW_NOTE_CHARS_MAX = 2000 };
 /* Whether the note is short enough, counted as in a browser: characters, not bytes, and each line
  * break (sent as CR LF) as one character. */
 bool flow_note_fits(slice note) MUST_CHECK;
-/* The message in the error of a rejected approval. note SLICE_NONE: none. */
+/* Returns the message for the error of a rejected approval. note may be SLICE_NONE. */
 slice flow_rejection_message(slice actor, slice note, struct arena *arena);
-/* The person who decided an approval, and the note (SLICE_NONE: none). An approval is read from
- * its output, a rejection from its error; either may be NULL. Returns SLICE_NONE if no person
- * decided, because the approval expired. The slices are borrowed from output and error. */
+/* Returns the person who decided an approval, and sets *note (SLICE_NONE if there is none). An
+ * approval is read from its output, a rejection from its error; either may be NULL. Returns
+ * SLICE_NONE if no person decided, because the approval expired. The slices are borrowed from
+ * output and error. */
 slice flow_decider_of(const struct json *output, const struct json *error, slice *note);
 /* Called by the command: submits the audit event of a durable change, which holds op. */
 void flow_decision_audit(struct pg_pool *pool, struct pg_query *query, struct op *op,
@@ -172,7 +179,7 @@ void flow_decision_audit(struct pg_pool *pool, struct pg_query *query, struct op
 /* Called in the next step: logs a failure, which does not undo the decision. */
 void flow_decision_audited(struct op *op, const struct pg_query *query);
 
-/* The scope that a key needs to start a flow of the template. */
+/* Returns the scope that a key needs to start a flow of the template. */
 static inline uint32_t flow_start_scope(const struct flow_template *tmpl)
 {
     return tmpl->writes ? SCOPE_EXECUTE_WRITE : SCOPE_EXECUTE;
@@ -180,11 +187,11 @@ static inline uint32_t flow_start_scope(const struct flow_template *tmpl)
 
 /* ---- views and watches ---- */
 
-/* Which documents a view has: all; no input, context or output; or, for a key that may not read,
- * the same members without what came from an app or from the start's input. */
+/* The documents in a view: all (WHOLE), or without input, context and output (SUMMARY). BARE is for
+ * a key that may not read: it also omits texts that come from an app or from the start's input. */
 enum flow_view_kind { FLOW_VIEW_WHOLE, FLOW_VIEW_SUMMARY, FLOW_VIEW_BARE };
-/* Append {flow, steps}, or the record alone (src/api/README.md "Flows"). Everything is derived from
- * the row, the document and the finished attempts. */
+/* These append {flow, steps}, or only the flow's record (src/api/README.md "Flows"). Everything is
+ * derived from the row, the document and the finished attempts. */
 void flow_view_write(struct buf *out, const struct flow_whole *whole,
                      const struct flow_template *tmpl, enum flow_view_kind kind);
 void flow_record_write(struct buf *out, const struct flow_listed *listed,
@@ -194,49 +201,52 @@ static inline slice flow_whole_title(const struct flow_whole *whole,
 {
     return whole->title.ptr ? whole->title : tmpl->name;
 }
-/* Returns the index of the step that is reported as the current one; if the flow has completed, of
- * its last step. */
+/* Returns the index of the step that is reported as the current step. If the flow has completed,
+ * this is its last step. */
 size_t flow_current_index(const struct flow *flow, const struct flow_template *tmpl);
 
-/* A watch: notified when a flow has changed, at once if this process changed it, within about a
- * second otherwise (one poll of all watched revisions). The callback only stores and wakes. The
- * caller zeroes the struct first.
+/* A watch is notified when a flow has changed: at once if this process changed it, otherwise within
+ * about a second (one poll of all watched revisions). The callback only stores a fact or wakes an
+ * op. The caller zeroes the struct first.
  *
  * With the nil flow_id it watches an account as a whole: its revision is a stamp, read by the
  * same poll, which changes with waiting flows, with the newest flows, and with the account's
  * connections and keys. */
 struct flow_watch {
     struct uuid account_id, flow_id;
-    int64_t rev;      /* the last known revision: on_change is called for later revisions, or for
-                       * another stamp */
-    int64_t news_rev; /* set before on_change: the revision it is for; INT64_MAX: the flow no longer
-                         exists, or the server is shutting down */
-    /* Notified only once the flow no longer runs: it waits, or has ended. Changes by other nodes
-     * are always notified, since a poll knows only the revision: the caller loads the flow. */
+    /* the last known revision or stamp: on_change is called for a later revision or a different
+     * stamp */
+    int64_t rev;
+    /* set before on_change is called: the new revision; INT64_MAX if the flow no longer exists, or
+     * if the server is shutting down */
+    int64_t news_rev;
+    /* The watch is notified only once the flow no longer runs, because it waits or has ended.
+     * Changes by other nodes are always reported, since a poll knows only the revision; the caller
+     * then loads the flow. */
     bool is_until_settled;
     bool wants_view;
     void (*on_change)(struct flow_watch *watch);
     struct list link;
-    /* If wants_view is set: the view at the last notified change, if this process has it; see
+    /* If wants_view is set, the view at the last reported change, if this process has it; see
      * flow_watch_take_view. */
     struct flow_view *view;
 };
 void flow_watch_add(struct flow_service *service, struct flow_watch *watch);
-void flow_watch_remove(struct flow_watch *watch); /* does nothing if it was not added */
-/* The account's stamp at the last poll; 0: not watched here, or not polled yet. Data read from the
- * database after this call is as new as the stamp, or newer. */
+void flow_watch_remove(struct flow_watch *watch); /* does nothing if the watch was not added */
+/* Returns the account's stamp at the last poll; 0 if the account is not watched here or not polled
+ * yet. Data that is read from the database after this call is at least as new as the stamp. */
 int64_t flow_watch_stamp(const struct flow_service *service, struct uuid account_id);
-/* To be called if something of the account other than a flow has changed: its next stamp will
- * differ. */
+/* Call it when something of the account other than a flow has changed, so that its next stamp
+ * differs. */
 void flow_watch_touch(struct flow_service *service, struct uuid account_id);
 /* Returns a reference for the caller; NULL if the caller has to load the flow. */
 struct flow_view *flow_watch_take_view(struct flow_watch *watch) MUST_CHECK;
-/* Called after each durable change of a flow in this process. whole and tmpl: the flow after the
- * change, from which views are made; both are NULL if they are unknown here. */
+/* Called after each durable change of a flow in this process. whole and tmpl are for views of the
+ * flow after the change; both are NULL if they are unknown here. */
 void flow_watch_notify(struct flow_service *service, const struct flow *flow,
                        const struct flow_whole *whole, const struct flow_template *tmpl);
-/* Whether this process runs this flow of this account. *rev: its last revision here. For changes
- * by other nodes use a watch. */
+/* Whether this process runs this flow of this account. Sets *rev to the flow's last revision here.
+ * For changes by other nodes use a watch. */
 bool flow_is_running_here(const struct flow_service *service, struct uuid account_id,
                           struct uuid id, int64_t *rev) MUST_CHECK;
 /* Called at a shutdown: notifies every watch, so that long polls and event streams end. */

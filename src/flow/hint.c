@@ -51,7 +51,7 @@ static const char *reason_words(enum exec_reason reason)
     }
 }
 
-/* Replacements; the longer phrases come first. */
+/* Phrases and their replacements; longer phrases come first. */
 static const struct {
     const char *said, *meant;
 } phrases[] = {
@@ -92,7 +92,8 @@ static bool is_foreign(slice sentence)
     return false;
 }
 
-/* A sentence ends with a full stop and a space; only the last sentence has no space after it. */
+/* Appends the hint's sentences. A sentence ends with a full stop and a space; only the last has no
+ * space after it. */
 static void put_own(struct buf *out, slice hint)
 {
     while (hint.len > 0) {
@@ -107,7 +108,7 @@ static void put_own(struct buf *out, slice hint)
     }
 }
 
-/* Every hint ends with this, unless its own words include it. */
+/* Returns the sentence with which every hint ends, unless the hint contains it already. */
 static const char *end_of(enum exec_reason reason)
 {
     if (reason == EXEC_INPUT_INVALID || reason == EXEC_PROVIDER_INVALID)

@@ -8,11 +8,11 @@
 #include "base/arena.h"
 #include "call/outcome.h"
 
-/* The hint for a failed call. effect: includes the doubt from earlier attempts. The result is in
- * the arena, or constant; SLICE_NONE: out of memory. */
+/* Returns the hint for a failed call, in the arena or constant; SLICE_NONE if out of memory. effect
+ * includes the doubt from earlier attempts. */
 slice flow_hint_of(const struct exec_outcome *outcome, enum exec_effect effect,
                    struct arena *arena);
-/* The hint for a write that may or may not have happened. */
+/* Returns the hint for a write that may or may not have happened. */
 slice flow_hint_unknown(void);
 
 #endif

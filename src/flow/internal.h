@@ -19,7 +19,7 @@ enum {
     FLOW_RUNS_MAX = 2000, /* default of flow_config.runs_max */
     FLOW_RUN_ARENA_MAX = 128 * 1024 * 1024,
     FLOW_OUTPUT_BYTES_MAX = 1024 * 1024, /* per step */
-    /* after so many adoptions in a row without an ended attempt the flow seems to crash its
+    /* after this many adoptions in a row without an ended attempt, the flow seems to crash its
      * servers */
     FLOW_POISON_ADOPTIONS = 5,
 };
@@ -29,14 +29,14 @@ struct flow_service {
     struct map by_id; /* flow id -> struct flow_run, the last one registered */
     struct list runs; /* struct flow_run.link: all, including those that have lost their flow */
     size_t run_count;
-    struct store_laters takes; /* each may become a run */
+    struct store_laters takes; /* takes under way, each of which may become a run */
     struct map pinned;         /* version -> struct flow_template, versions in use (pinned.c) */
     struct flow_timers *timers;
     struct flow_adopter *adopter;
     struct flow_watches *watches;
     struct flow_view_cache *views;
     bool is_draining;
-    bool has_lost; /* this node may own a flow that is not in memory: adopt.c scans for it */
+    bool has_lost; /* this node may own a flow that is not in memory, so adopt.c scans for it */
 };
 
 /* ---- a running flow (run.c) ---- */
@@ -55,13 +55,13 @@ enum flow_plan_kind {
 /* The error of a failed step. Texts are constant or live as long as the plan. */
 struct flow_error {
     slice code, message, hint; /* hint may be SLICE_NONE */
-    slice next_json;           /* recommended_next_action; SLICE_NONE: none */
+    slice next_json;           /* recommended_next_action; SLICE_NONE if there is none */
     bool is_retryable;
     bool is_passing; /* a temporary refusal: nothing was done, and further retries make sense */
     bool is_final;   /* all attempts have been made, even if is_retryable is set for the caller */
     int64_t retry_after_ms;  /* -1: unknown */
-    enum exec_effect effect; /* certain or possible, of this and earlier attempts */
-    int64_t tries;           /* items only, including this attempt; 0: unknown */
+    enum exec_effect effect; /* the certain or possible effect of this and earlier attempts */
+    int64_t tries;           /* for items only: attempts so far, including this one; 0 if unknown */
 };
 
 struct flow_fan;
@@ -82,19 +82,19 @@ struct flow_plan {
     struct json value;       /* CALL: the input; FAN_OUT: the items */
     slice input_json;        /* the input in the step's row; may be a summary of the items */
     int64_t connection_id;   /* CALL */
-    int64_t wake_at;         /* PARK; 0: only a person ends the pause */
+    int64_t wake_at;         /* PARK: when the pause ends; 0 if only a person ends it */
     struct flow_error error; /* FAULT */
 };
 
 /* The progress of the plan's execution. */
 struct flow_progress {
-    int64_t attempt_base; /* attempts before a person resumed it */
+    int64_t attempt_base; /* number of attempts before a person resumed the flow */
     bool is_interrupted;  /* a node that has died began this attempt */
     /* An earlier attempt may have had an effect (in a fan-out each item has its own flag).
      * Derived from the rows: a failed attempt's error has its outcome, or an intent has no row. */
     bool is_in_doubt;
     unsigned unsent;      /* number of consecutive calls that could not be made */
-    struct exec *exec;    /* the call under way; NULL: none */
+    struct exec *exec;    /* the call under way, or NULL */
     struct flow_fan *fan; /* the fan-out of the current step, even after its attempt has failed */
 };
 
@@ -103,15 +103,15 @@ struct flow_transition {
     struct flow next;
     struct uuid op_token;
     struct flow_step finished; /* the attempt that ends with this transition; attempt 0: none */
-    uint64_t retry_ms;         /* pause before the next attempt; 0: it begins at once */
+    uint64_t retry_ms;         /* pause before the next attempt; 0 if it begins at once */
 };
 
 /* The data for watches at each transition: run->whole. */
 struct flow_published {
-    /* all of run->whole matches the database; stays false once memory was short */
+    /* run->whole matches the database; remains false once memory was short */
     bool is_whole;
     size_t step_cap;   /* capacity of whole.steps */
-    size_t bytes_left; /* left for inputs and errors that are kept only for views */
+    size_t bytes_left; /* bytes left for inputs and errors that are kept only for views */
 };
 
 struct flow_run {
@@ -145,26 +145,26 @@ struct flow_run {
 
 OP_OF(flow_run_of, flow_run)
 
-/* Runs a flow that this process has just taken. is_resumed: a person resumed it, with a new set of
- * attempts. Returns false if out of memory; the caller then sets has_lost. */
+/* Runs a flow that this process has just taken. If is_resumed, a person has resumed the flow, which
+ * gets a new set of attempts. Returns false if out of memory; the caller then sets has_lost. */
 bool flow_run_start(struct flow_service *service, const struct flow *flow, bool is_resumed);
-/* Runs a waiting flow that is due, unless it runs here already. It is loaded and planned while
- * it still waits, and its first transition takes it. On all nodes but one that transition finds
- * no row, and the run ends without effect. */
+/* Runs a waiting flow that is due, unless it runs here already. The flow is loaded and planned
+ * while it still waits, and the run's first transition takes it. On all nodes but one that
+ * transition finds no row, and the run ends without effect. */
 void flow_run_wake(struct flow_service *service, const struct flow_ref *ref);
 /* Makes a new run, planned up to its first step and held. Call flow_run_launch once transition.next
- * is durable (with its waiting input), or flow_run_drop. If the first step is a pause, or there is
- * no step to run, that is part of the start: transition.next is then revision 2, while run->flow is
- * revision 1, which a start returns. input is JSON text, copied like flow and actor. Returns NULL
- * if out of memory. */
+ * is durable (with its waiting input), or flow_run_drop. If the first step is a pause, or if there
+ * is no step to run, the start includes this: transition.next is then revision 2, while run->flow
+ * is revision 1, which a start returns. input is JSON text, copied like flow and actor. Returns
+ * NULL if out of memory. */
 struct flow_run *flow_run_new(struct flow_service *service, const struct flow *flow,
                               struct flow_template *tmpl, slice input, slice actor) MUST_CHECK;
 void flow_run_launch(struct flow_run *run);
 void flow_run_drop(struct flow_run *run);
 /* Cancels this process's run of the flow, if any, because the flow's row has changed. */
 void flow_run_cancel(struct flow_service *service, struct uuid id);
-/* The view of this account's flow, if this process runs it and is at this revision; else NULL.
- * The caller gets a reference. */
+/* Returns the view of this account's flow, as a reference for the caller, if this process runs the
+ * flow at this revision; else NULL. */
 struct flow_view *flow_run_view(const struct flow_service *service, struct uuid account_id,
                                 struct uuid id, int64_t rev) MUST_CHECK;
 /* Whether a run of this flow is in memory, in any state. */
@@ -184,13 +184,13 @@ static inline bool flow_run_is_ours(const struct flow_run *run)
 {
     return uuid_eq(run->flow.owner, node_id(run->service->config.node));
 }
-/* The planned step. Must not be called with FLOW_PLAN_END. */
+/* Returns the planned step. Must not be called with FLOW_PLAN_END. */
 static inline const struct flow_step_def *flow_run_step(const struct flow_run *run)
 {
     ASSERT(run->plan.step < run->tmpl->step_count);
     return &run->tmpl->steps[run->plan.step];
 }
-/* The input that a view shows while the flow waits after the transition; else SLICE_NONE. */
+/* Returns the input that a view shows if the flow waits after the transition; else SLICE_NONE. */
 static inline slice flow_run_waiting_input(const struct flow_run *run)
 {
     return run->transition.next.status == FLOW_WAITING ? run->plan.input_json : SLICE_NONE;
@@ -205,9 +205,9 @@ static inline struct arena *flow_run_scratch(struct flow_run *run)
     return &run->scratch[run->scratch_current];
 }
 
-/* plan.c: plans the first step at or after `at` whose `when` is true, or the end. attempt: its
- * number if it is step `at`; is_decided: that step's `when` was checked before. Uses the current
- * scratch arena. */
+/* plan.c: plans the first step at or after `at` whose `when` is true, or the end. attempt is the
+ * number of the attempt if step `at` is planned; is_decided means that the `when` of this step was
+ * checked before. Uses the current scratch arena. */
 void flow_plan_make(struct flow_run *run, size_t at, int64_t attempt, bool is_decided);
 /* Makes a plan without an action, for an attempt that fails right after the load. */
 void flow_plan_none(struct flow_run *run, size_t step, int64_t attempt);
@@ -220,19 +220,19 @@ bool flow_plan_transform(struct flow_run *run, struct json *value);
 /* plan_park.c: plans for waits and approvals. */
 void flow_plan_wait(struct flow_run *run, const struct flow_step_def *step);
 void flow_plan_approval(struct flow_run *run, const struct flow_step_def *step);
-/* The root value of this step's expressions; item NULL: the step has no item. Returns NULL if out
- * of memory. */
+/* Returns the root value of this step's expressions, or NULL if out of memory. item is NULL if the
+ * step has no item. */
 struct json *flow_plan_root(struct flow_run *run, const struct flow_step_def *step,
                             struct arena *arena, const struct json *item, size_t index) MUST_CHECK;
 /* Evaluates one expression or template of the step. Returns false if that fails; the plan is then a
  * fault. */
 bool flow_plan_evaluate(struct flow_run *run, const struct expr *expr,
                         const struct expr_template *tmpl, const char *what, struct json *value);
-/* The first logs why an expression failed. The second makes the plan a fault: validation_error
- * with this message. */
+/* flow_plan_log logs why an expression failed. The second function makes the plan a fault,
+ * validation_error with this message. */
 void flow_plan_log(const struct flow_run *run, const char *what, const struct err *err);
 void flow_plan_fault(struct flow_run *run, const char *what, const char *why);
-/* Reads a connection's id from a value: a number or a decimal string; null: the default
+/* Reads a connection's id from a value: a number or a decimal string, or null for the default
  * connection. */
 int64_t flow_connection_id(const struct json *value);
 
@@ -241,25 +241,26 @@ struct flow_call {
     struct flow_run *run;
     const struct json *input;
     int64_t connection_id;
-    size_t item;      /* SIZE_MAX: no fan-out */
+    size_t item;      /* index of the item; SIZE_MAX without a fan-out */
     bool is_in_doubt; /* an earlier attempt at the call may have had an effect */
 };
-/* Everything that the exec borrows, except the input, is in parent's arena, like the exec itself.
- * Returns NULL if out of memory. */
+/* The exec and everything that it borrows, except the input, are in parent's arena. Returns NULL if
+ * out of memory. */
 struct exec *flow_call_start(const struct flow_call *call, struct op *parent);
 enum flow_call_end {
     FLOW_CALL_SUCCEEDED,
     FLOW_CALL_FAILED,    /* *error */
-    FLOW_CALL_UNSENT,    /* nothing was sent, for a local reason: retry it */
-    FLOW_CALL_CANCELLED, /* shutting down, the flow is lost, or a bug: the run ends */
+    FLOW_CALL_UNSENT,    /* nothing was sent for a local reason, so the call is retried */
+    FLOW_CALL_CANCELLED, /* a shutdown, a lost flow, or a bug; the run ends */
 };
 enum flow_call_end flow_call_result(const struct flow_call *call, const struct exec *exec,
                                     struct arena *arena, struct flow_error *error);
-/* Whether the call may be repeated: a second call has no effect of its own. */
+/* Whether the call may be repeated, because a second call has no further effect. */
 bool flow_call_is_safe(const struct flow_run *run, size_t step);
-/* Whether the call only reads: then it needs no intent, and leaves no doubt. */
+/* Whether the call only reads; it then needs no intent and leaves no doubt. */
 bool flow_call_is_read(const struct flow_run *run, size_t step);
-/* How long to wait before the next attempt, after `tries` attempts; 0: none is left. */
+/* Returns how long to wait before the next attempt, after `tries` attempts; 0 if no attempt is
+ * left. */
 uint64_t flow_call_retry_ms(const struct flow_run *run, const struct flow_error *error,
                             int64_t tries);
 /* Whether the flow's deadline has passed; then no further call is begun. */
@@ -271,8 +272,8 @@ struct flow_error flow_error_memory(void);
 struct flow_error flow_error_deadline(void);
 struct flow_error flow_error_unknown(void);
 slice flow_error_text(const struct flow_error *error, struct arena *arena);
-/* Parses the text of flow_error_text, for a step or an item. The error's texts live as long as
- * text and arena do. */
+/* Parses the text of flow_error_text, for a step or an item. The error's texts are valid as long as
+ * text and arena. */
 struct flow_error flow_error_read(slice text, struct arena *arena);
 
 /* fan_out.c */
@@ -282,7 +283,7 @@ void flow_fan_cancel(struct flow_run *run);
 enum flow_fan_end {
     FLOW_FAN_COMPLETED, /* *output_json */
     FLOW_FAN_FAILED,    /* *error */
-    FLOW_FAN_LEFT,      /* the flow is lost, or this process shuts down: the run ends */
+    FLOW_FAN_LEFT,      /* the flow is lost, or this process is shutting down; the run ends */
 };
 enum flow_fan_end flow_fan_join(struct flow_run *run, slice *output_json, struct flow_error *error);
 
@@ -301,31 +302,33 @@ void flow_adopter_stop(struct flow_adopter *adopter);
 /* take.c: takes the flow of a dead owner in a separate op and runs it. */
 bool flow_take_start(struct flow_service *service, const struct flow_ref *ref, struct op *parent);
 
-/* trace.c: all functions are harmless if the flow is not traced. This one prepares a new run,
- * before its statement is made: run->whole.trace is the stored text; parent may be NULL. */
+/* trace.c: none of these functions does anything if the flow is not traced. flow_trace_begin
+ * prepares a new run before its statement is made. run->whole.trace is the text to store; parent
+ * may be NULL. */
 void flow_trace_begin(struct flow_run *run, const struct trace_context *parent);
 /* Like flow_trace_begin, but for a loaded run. */
 void flow_trace_load(struct flow_run *run);
-/* To be called once the start is durable; the start began at loop time began_ns. */
+/* Call it once the start is durable; the start began at loop time began_ns. */
 void flow_trace_started(const struct flow_run *run, const struct trace_context *parent,
                         uint64_t began_ns);
 /* Returns the planned attempt's trace context, for its calls, in arena; NULL if there is none. */
 const struct trace_context *flow_trace_of_call(const struct flow_run *run, struct arena *arena);
-/* To be called once an attempt's row is durable. tmpl may be NULL. */
+/* Call it once an attempt's row is durable. tmpl may be NULL. */
 void flow_trace_ended(struct tracer *tracer, const struct trace_context *trace,
                       const struct flow *flow, const struct flow_template *tmpl,
                       const struct flow_step *step);
 /* Like flow_trace_ended, for an approval that a person has decided. */
 void flow_trace_decided(struct flow_command *command);
 
-/* title.c: sets run->whole.title of a new run, before its statement is made; SLICE_NONE if its
- * template has none, or if the title cannot be made. */
+/* title.c: sets run->whole.title of a new run before its statement is made. It is SLICE_NONE if the
+ * template has no title, or if the title cannot be made. */
 void flow_title_begin(struct flow_run *run);
 
 /* pinned.c: drops unused versions; with even_used all versions. */
 void flow_pinned_drop(struct flow_service *service, bool even_used);
 
-/* watch.c. new returns NULL if out of memory; free asserts that no watch is left. */
+/* watch.c: flow_watches_new returns NULL if out of memory; flow_watches_free asserts that no watch
+ * is left. */
 struct flow_watches *flow_watches_new(struct flow_service *service) MUST_CHECK;
 void flow_watches_free(struct flow_watches *watches);
 /* Called at a shutdown: ends the op of the watches. */

@@ -10,8 +10,9 @@
 enum {
     LOAD_ARENA_BYTES_MAX = 192 * 1024 * 1024,
     PAGE_BYTES = 16 * 1024 * 1024, /* a page ends after the flow that exceeds it */
-    SEARCHES_MAX = 16, /* per page of records; a page of rows makes one search, as its reader
-                        * continues */
+    /* maximum of searches per page of records; for a page of rows one search is made, and the
+     * reader continues */
+    SEARCHES_MAX = 16,
 };
 
 /* ---- one flow ---- */
@@ -35,8 +36,8 @@ static enum op_result step_check_rev(struct op *op)
     return op_jump(op, LOAD_SEND);
 }
 
-/* A cached view or a run at this revision is the answer. If another node has changed the flow
- * since, it is loaded. */
+/* If a cached view or a run has this revision, it is the answer. If another node has changed the
+ * flow since then, the flow is loaded. */
 static enum op_result step_checked(struct op *op)
 {
     struct flow_load *load = load_of(op);
@@ -60,7 +61,8 @@ static enum op_result step_load(struct op *op)
     return OP_WAIT;
 }
 
-/* The row exists, so the template's status is the result. Views enter the cache only here. */
+/* The row exists, so the status of the template is the result. Views are added to the cache only
+ * here. */
 static enum op_result finish_load(struct flow_load *load)
 {
     load->status = load->find.status;
@@ -238,7 +240,7 @@ static void page_put(struct flow_page *page)
     page->find = (struct flow_template_find){0};
 }
 
-/* Contexts may be large: a page of such flows is shorter, and the next page begins after it. */
+/* Whether the page is long enough: contexts may be large, so a page of such flows is shorter. */
 static bool page_is_long(const struct flow_page *page)
 {
     return page->text.len > PAGE_BYTES;
@@ -252,8 +254,8 @@ static bool may_search_on(const struct flow_page *page)
            (int64_t)page->count < page->filter.limit && page->searches < SEARCHES_MAX;
 }
 
-/* Most flows of a page share few templates, which are in memory. The loop waits only for a
- * template that is not, and returns here through page_template. */
+/* Most flows of a page share a few templates, which are in memory. The loop waits only for other
+ * templates, and returns here through page_template. */
 static enum op_result page_write(struct op *op)
 {
     struct flow_page *page = page_of(op);

@@ -13,11 +13,12 @@ struct flow_load {
     struct flow_service *service;
     struct uuid account_id, id;
     /* out, valid in the parent's next step; the op frees itself after that turn */
-    int status; /* OK, ERR_NOTFOUND, else as pg_query */
+    int status; /* OK, ERR_NOTFOUND, or the status of the query */
     struct flow_whole whole;
     struct flow_template *tmpl;
-    struct flow_view *view; /* only from flow_load_start_view, instead of whole and tmpl; NULL:
-                             * too large, or out of memory */
+    /* only for flow_load_start_view, instead of whole and tmpl; NULL if it is too large, or if out
+     * of memory */
+    struct flow_view *view;
     /* private */
     bool wants_view;
     struct pg_query query;
@@ -40,13 +41,14 @@ slice flow_load_render_view(struct flow_load *load);
 /* A flow as a row of a list. The slices are in the page's arena. */
 struct flow_row {
     struct uuid id;
-    slice name, title;       /* the template's name; the flow's title, or else that name */
+    /* name is the template's; title is the flow's, or else the template's name */
+    slice name, title;
     slice step_title;        /* the title of the current step (flow_step_title) */
-    slice asker;             /* SLICE_NONE: not requested, or the page has a need */
+    slice asker;             /* SLICE_NONE if it was not requested, or if the page has a need */
     size_t step, step_count; /* the number of the current step, counted from 1 */
     enum flow_status status;
     enum flow_waiting waiting_for;
-    int64_t ends_at; /* when it continues by itself, or an approval expires; 0: neither */
+    int64_t ends_at; /* when the flow continues by itself, or an approval expires; 0 if neither */
     int64_t updated_at;
 };
 
@@ -55,7 +57,7 @@ struct flow_need {
     const struct catalog *catalog;
     slice integration_id;
     int64_t connection_id;
-    bool is_default; /* steps that name no connection use it */
+    bool is_default; /* steps that name no connection use this one */
 };
 
 struct flow_page {
@@ -65,11 +67,13 @@ struct flow_page {
     const struct flow_need *need; /* NULL: any flow */
     /* out, valid as in flow_load */
     int status;
-    struct buf text;       /* [flow record, ...]; flow_page_start_rows fills these instead: */
+    /* [flow record, ...]; flow_page_start_rows fills in the following members instead */
+    struct buf text;
     struct flow_row *rows; /* `count` rows */
     size_t count;
-    size_t examined;   /* number of flows loaded; with a need, `count` of these flows have it */
-    struct uuid older; /* the `before` to continue from; nil: there are no older flows */
+    size_t examined; /* number of flows loaded; with a need, `count` of these flows have it */
+    /* the value of `before` for the next page; nil if there are no older flows */
+    struct uuid older;
     /* private */
     bool wants_rows;
     struct flow_listed *list;
@@ -77,22 +81,22 @@ struct flow_page {
     struct pg_query query;
     struct flow_template_find find;
 };
-/* Records for a client; without input and context if filter->is_rows_alone is set. Returns NULL if
- * out of memory. */
+/* Loads records for a client; without input and context if filter->is_rows_alone is set. Returns
+ * NULL if out of memory. */
 struct flow_page *flow_page_start(struct flow_service *service, const struct flow_filter *filter,
                                   struct op *parent) MUST_CHECK;
-/* Rows for a page of the dashboard. The filter's is_rows_alone and with_asker must be set. */
+/* Loads rows for a page of the dashboard. The filter's is_rows_alone and with_asker must be set. */
 struct flow_page *flow_page_start_rows(struct flow_service *service,
                                        const struct flow_filter *filter,
                                        struct op *parent) MUST_CHECK;
-/* Rows of flows with remaining steps that use or may use a connection. Examines filter.limit
+/* Loads rows of flows with remaining steps that use or may use a connection. Examines filter.limit
  * flows. The filter's with_input must be set. */
 struct flow_page *flow_page_start_needing(struct flow_service *service,
                                           const struct flow_filter *filter,
                                           const struct flow_need *need,
                                           struct op *parent) MUST_CHECK;
-/* need.c: whether a flow has this need. The slices of listed, and values parsed from them, live
- * in arena. */
+/* need.c: whether a flow has this need. The slices of listed, and values parsed from them, are in
+ * arena. */
 bool flow_has_need(const struct flow_need *need, const struct flow_listed *listed,
                    const struct flow_template *tmpl, struct arena *arena) MUST_CHECK;
 /* Returns the app whose connection is named by the input `name` alone; SLICE_NONE if the input

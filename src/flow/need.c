@@ -20,8 +20,9 @@ static bool on_expr(void *user, const struct expr *expr, slice where)
     return true;
 }
 
-/* The connection that the step names: 0 for the default connection, and if the expression fails.
- * *is_open gets whether it depends on outputs or items, which are not known yet. */
+/* Returns the connection that the step names; 0 for the default connection, or if the expression
+ * fails. Sets *is_open to whether the connection depends on outputs or items, which are not known
+ * yet. */
 static int64_t named_connection(const struct flow_step_def *step, const struct json *input,
                                 struct arena *arena, bool *is_open)
 {
@@ -59,7 +60,7 @@ bool flow_has_need(const struct flow_need *need, const struct flow_listed *liste
 slice flow_input_connects(const struct flow_template *tmpl, const struct catalog *catalog,
                           slice name, struct arena *arena)
 {
-    enum { TRIED = 7 }; /* an arbitrary id, to see whether the step's expression returns it */
+    enum { TRIED = 7 }; /* an arbitrary id, to test whether the step's expression returns it */
     struct json input = json_object();
     json_object_set(arena, &input, name, json_i64(TRIED));
     for (size_t i = 0; i < tmpl->step_count; i++) {

@@ -52,8 +52,8 @@ static void keep_pinned(struct flow_service *service, struct flow_template *tmpl
         (void)flow_template_ref(tmpl);
 }
 
-/* Compiled without the catalog: a tool that was removed since then fails the call, not the whole
- * flow. */
+/* The template is compiled without the catalog: if a tool was removed since then, only its call
+ * fails. */
 static struct flow_template *compile_stored(slice key, slice body)
 {
     struct catalog_report *report = catalog_report_new(NULL);
@@ -76,7 +76,7 @@ void flow_template_found(struct flow_service *service, struct flow_template_find
     if (find->status != OK)
         return;
     struct flow_template *known =
-        /* used if the template was loaded twice at the same time */
+        /* Another search may have loaded the template at the same time. */
         find_known(service, find->version);
     find->tmpl = known ? flow_template_ref(known) : compile_stored(key, body);
     if (!find->tmpl) {

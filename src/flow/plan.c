@@ -1,6 +1,6 @@
 /*
- * The next step and its input. Expressions are evaluated before the transition that leads to the
- * step is written, so that one statement has the result of one step and the intent of the next
+ * The next step and its input. Expressions are evaluated before the transition to the step is
+ * written, so that one statement contains the result of one step and the intent of the next
  * (src/README.md "A flow").
  *
  * A plan depends only on the input, the outputs of completed steps and the time. So another owner
@@ -22,8 +22,8 @@ void flow_plan_fault(struct flow_run *run, const char *what, const char *why)
               "of earlier steps."));
 }
 
-/* Logged for the operator, who wrote the expression; the step's error is for readers who only
- * know its data. */
+/* The fault is logged for the operator, who wrote the expression. The step's error is for readers
+ * who know only the flow's data. */
 void flow_plan_log(const struct flow_run *run, const char *what, const struct err *err)
 {
     log_event(LOG_INFO, "an expression of a template failed", LOG_CSTR("of", what),
@@ -40,8 +40,8 @@ static struct json time_value(struct arena *arena, int64_t wall_us)
     return json_string_dup(arena, slice_of(text, TIME_TEXT_LEN));
 }
 
-/* Parses the output when an expression first refers to it, and keeps the value. Returns NULL if out
- * of memory. */
+/* Parses the output when an expression first refers to it, and stores the value. Returns NULL if
+ * out of memory. */
 static const struct json *output_value(struct flow_run *run, struct flow_output *output)
 {
     struct err err;
@@ -253,7 +253,7 @@ void flow_plan_none(struct flow_run *run, size_t step, int64_t attempt)
     run->plan.input_json = SLICE_NONE;
 }
 
-/* A `when` that is false skips its step without a separate transition. There are at most
+/* A step whose `when` is false is skipped without a separate transition. There are at most
  * FLOW_STEPS_MAX steps. */
 void flow_plan_make(struct flow_run *run, size_t at, int64_t attempt, bool is_decided)
 {

@@ -1,6 +1,6 @@
 /*
- * The plan of a loaded flow: what is done already, and what to do now. It follows from the row, the
- * rows of its attempts and the template.
+ * Makes the plan of a loaded flow: what is done already, and what to do now. The plan follows from
+ * the row, the rows of the attempts and the template.
  */
 #include "flow/run_end.h"
 
@@ -32,8 +32,8 @@ static bool has_ended(const struct flow_run *run, int64_t step, int64_t attempt)
     return false;
 }
 
-/* Whether an attempt of this step may have had an effect: its row says so, or an intent has no
- * row. For a fan-out its own intent does not count, but the facts of its items do. */
+/* Whether an attempt of this step may have had an effect: its row says so, or an intent has no row.
+ * For a fan-out, the facts of its items count instead of its own intent. */
 static bool has_doubt(struct flow_run *run, int64_t step)
 {
     const struct flow *flow = &run->flow;
@@ -79,7 +79,7 @@ static void plan_woken(struct flow_run *run, size_t at)
 }
 
 /*
- * In the order in which the checks exclude each other:
+ * The checks, in this order:
  *   the step has its output            it has ended, or was approved: the next step
  *   the attempt has its failed row     the next attempt: after a back-off, or a person's resume
  *   is_begun                           interrupted: the same attempt, as far as that is safe
@@ -115,8 +115,8 @@ static void plan_standing(struct flow_run *run)
     }
 }
 
-/* Fails the flow without a plan. The row may still be at an approval that was given, whose
- * attempt has its row already: then the next step fails. */
+/* Fails the flow without a plan. If the row is still at an approval that was given, its attempt
+ * already has a row, so the next step fails. */
 static void end_at_once(struct flow_run *run, const struct flow_error *error)
 {
     const struct flow *flow = &run->flow;

@@ -1,7 +1,7 @@
 /*
- * The plans of steps that pause the flow: until when, and what is shown to people during the pause.
- * The result is stored with the pause (flow_doc.waiting_input), because an approval must later show
- * exactly what was evaluated now.
+ * Makes the plans of steps that pause the flow: until when, and what people are shown during the
+ * pause. The result is stored with the pause (flow_doc.waiting_input), because an approval must
+ * later show exactly what was evaluated now.
  */
 #include "base/clock.h"
 #include "catalog/recipient.h"
@@ -11,7 +11,7 @@
 
 enum { SECOND_US = 1000000 };
 
-/* Converts seconds to microseconds. The comparison is written so that it fails for NaN. */
+/* Converts seconds to microseconds. The comparison is written so that NaN is refused. */
 static bool read_duration_us(struct flow_run *run, const struct json *value, const char *what,
                              int64_t *out_us)
 {
@@ -24,8 +24,8 @@ static bool read_duration_us(struct flow_run *run, const struct json *value, con
     return true;
 }
 
-/* wake_at 0: only a person ends the pause. The deadline ends every pause, so that the flow fails in
- * time. */
+/* If wake_at is 0, only a person ends the pause. Every pause ends at the deadline, so that the flow
+ * fails in time. */
 static void park_until(struct flow_run *run, int64_t wake_at)
 {
     int64_t deadline = run->flow.deadline;
@@ -88,7 +88,7 @@ struct approval {
     struct err err;
 };
 
-/* Adds the recipient's domain. The empty domain represents anything that is not an address or for
+/* Adds the recipient's domain. The empty domain stands for recipients that have no domain, or for
  * which there is no room. */
 static void note_domain(void *user, slice field, const struct recipient *recipient)
 {
@@ -174,7 +174,7 @@ static bool put_call(struct approval *a, const struct flow_step_def *step, const
     return buf_is_ok(a->w.out);
 }
 
-/* Writes all calls of a step; none if its condition is already false. */
+/* Writes all calls of a step, or none if its condition is already false. */
 static bool put_approval_step(struct approval *a, const struct flow_step_def *step)
 {
     struct arena *arena = flow_run_scratch(a->run);

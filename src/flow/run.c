@@ -3,13 +3,14 @@
  * advances it and may end at any time without harm: the next owner begins with "load".
  *
  * The op repeats plan, execute, record: the result of one step of the flow and the intent of the
- * next are written by one statement. Before a call that must not be repeated unnoticed the intent
- * is durable, written either by the transition before it or, after a pause, by a transition of its
- * own (step_call).
+ * next are written by one statement. Before a call that must not be repeated unnoticed, its intent
+ * is durable: it is written by the transition before the call or, after a pause, by a separate
+ * transition (step_call).
  *
  * Invariants: run->flow is the row as this process last read or wrote it. Every write is fenced by
- * rev and owner, so of two processes that both believe to own the flow one finds no row and stops.
- * Before a call is sent its execution checks once more, against run->proof and the node's lease.
+ * rev and owner, so if two processes believe that they own the flow, one of them finds no row and
+ * stops. Before a call is sent its execution checks once more, against run->proof and the node's
+ * lease.
  */
 
 #include "base/clock.h"
@@ -46,14 +47,14 @@ enum run_step {
 
 /* ---- loading ---- */
 
-/* A run begins in one of three ways: adopted, resumed or woken, when only its row is known;
- * started, with a plan from flow_run_new; or started by a statement after which it already waits
- * or has completed. */
+/* A run begins in one of three ways: adopted, resumed or woken, when only the flow's row is known;
+ * started, with a plan from flow_run_new; or started by a statement after which it already waits or
+ * has completed. */
 static enum op_result step_begin(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
     if (!run->tmpl)
-        return OP_NEXT; /* only its row is known */
+        return OP_NEXT; /* only the flow's row is known */
     if (run->flow.status != FLOW_RUNNING)
         return OP_DONE; /* the flow already waits or has completed */
     return op_jump(op, RUN_EXECUTE);
@@ -66,7 +67,7 @@ static enum op_result step_load(struct op *op)
     ASSERT(!run->tmpl); /* the flow is loaded once */
     if (flow_run_is_leaving(run))
         return OP_DONE;
-    /* taken before the snapshot, so that it is never too recent */
+    /* The time is taken before the snapshot, so that it is never too late. */
     run->proof.sent_boot_ns = clock_boot_ns();
     store_flow_load(run->service->config.pool, &run->query, op, run->flow.account_id, run->flow.id,
                     true);
@@ -91,7 +92,7 @@ static enum op_result step_loaded(struct op *op)
     if (status != OK)
         return load_again(run, "the database, to load a flow");
     const struct flow *now = &run->whole.flow;
-    /* A waking run is not the owner yet; it was woken for one revision. */
+    /* A run that was woken does not own the flow yet, and was woken for one revision only. */
     bool is_there = run->is_waking
                         ? now->status == FLOW_WAITING && now->rev == run->flow.rev
                         : now->status == FLOW_RUNNING && uuid_eq(now->owner, run->flow.owner);
@@ -112,7 +113,7 @@ static enum op_result step_template(struct op *op)
     flow_template_found(run->service, &run->find);
     if (run->find.status == OK) {
         run->tmpl = run->find.tmpl;
-        run->find.tmpl = NULL; /* the reference has moved */
+        run->find.tmpl = NULL; /* the run has the reference now */
         return OP_NEXT;
     }
     if (run->find.status == ERR_NOTFOUND || run->find.status == ERR_INVALID) {
@@ -132,7 +133,8 @@ static enum op_result step_plan(struct op *op)
 /* ---- executing the plan: a step with a prepared transition returns OP_STOP, which leads to
  * RUN_RECORD ---- */
 
-/* The intent of the planned attempt is durable: the row itself names this step and attempt. */
+/* Whether the intent of the planned attempt is durable: the row then names this step and
+ * attempt. */
 static bool is_begun(const struct flow_run *run)
 {
     return run->flow.is_begun && run->flow.step_index == (int64_t)run->plan.step &&
@@ -180,7 +182,8 @@ static enum op_result step_execute(struct op *op)
         return OP_DONE;
     if (flow_run_is_leaving(run) && run->progress.unsent > 0 && !run->progress.is_interrupted)
         return move_on(run); /* nothing was sent, so the intent is removed */
-    /* An end begins nothing, and a fault has a more specific error. */
+    /* The deadline does not matter for an end, which begins nothing, or for a fault, which has a
+     * more specific error. */
     if (run->plan.kind != FLOW_PLAN_END && run->plan.kind != FLOW_PLAN_FAULT &&
         flow_run_is_overdue(run))
         return fail_step(run, flow_error_deadline());
@@ -235,13 +238,13 @@ static enum op_result step_called(struct op *op)
         op_sleep(op, &run->timer, UNSENT_RETRY_MS, "a call that could not be made");
         return op_wait_then(op, RUN_EXECUTE); /* checks the drain and the deadline again */
     case FLOW_CALL_CANCELLED:
-        break; /* the row stays unchanged; its next owner decides by is_begun */
+        break; /* the row stays unchanged; the next owner decides by is_begun */
     }
     return OP_DONE;
 }
 
-/* Facts about items belong to the row's step and attempt, and a load reads only those facts. So
- * the intent comes first even if all calls are safe. */
+/* Facts about items belong to the row's step and attempt, and a load reads only these facts. So the
+ * intent is written first even if all calls are safe. */
 static enum op_result step_fan_out(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -292,7 +295,8 @@ static enum op_result step_park(struct op *op)
     return move_on(run);
 }
 
-/* A wait that is over, or was already over when it was planned. Its output is {"until": time}. */
+/* Completes a wait that is over, or was already over when it was planned. Its output is {"until":
+ * time}. */
 static enum op_result step_pass(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -323,7 +327,7 @@ static enum op_result step_record(struct op *op)
     /* Taking a flow needs a valid lease; otherwise others would adopt it at once. Writing an
      * owned flow does not need it: the owner in the fence is enough. */
     if (run->is_waking && !node_may_write(run->service->config.node))
-        return OP_DONE;                        /* the next scan of any node finds it */
+        return OP_DONE;                        /* the next scan of any node finds the flow */
     run->proof.sent_boot_ns = clock_boot_ns(); /* the proof is valid if the statement succeeds */
     struct flow_move move = {
         .next = &run->transition.next,
@@ -337,9 +341,9 @@ static enum op_result step_record(struct op *op)
     return OP_WAIT;
 }
 
-/* An unreachable database is retried until it answers, even if the answer is only that another
- * node owns the flow. A value that the database refuses would be refused again, so the step
- * fails instead. */
+/* If the database is unreachable, the statement is retried until there is an answer, even if the
+ * answer is only that another node owns the flow. A value that the database refuses would be
+ * refused again, so the step fails instead. */
 static enum op_result record_again(struct flow_run *run, int status)
 {
     bool is_refused = status == ERR_INVALID || status == ERR_LIMIT;
@@ -393,7 +397,7 @@ static const struct op_step steps[] = {
     [RUN_LOADED] = {"loaded", step_loaded, OP_TO(RUN_LOAD)},
     [RUN_TEMPLATE] = {"template", step_template, OP_TO(RUN_LOAD) | TO_RECORD},
     [RUN_PLAN] = {"plan", step_plan, TO_RECORD},
-    /* one for each kind of plan; each prepares a transition, unless the plan is dropped */
+    /* one step for each kind of plan; each prepares a transition, unless the plan is dropped */
     [RUN_EXECUTE] = {"execute", step_execute, TO_A_PLAN | TO_RECORD},
     [RUN_CALL] = {"call", step_call, TO_RECORD},
     [RUN_CALLED] = {"called", step_called, OP_TO(RUN_EXECUTE) | TO_RECORD},
@@ -434,7 +438,7 @@ static void free_run(struct op *op)
     arena_deinit(&run->scratch[0]);
     arena_deinit(&run->scratch[1]);
     flow_template_unref(run->tmpl);
-    budget_use_end(&run->use); /* last: the arenas charge their memory to this budget */
+    budget_use_end(&run->use); /* comes last, since the arenas charge their memory to this use */
     mem_free(run);
 }
 
@@ -503,7 +507,7 @@ void flow_run_wake(struct flow_service *service, const struct flow_ref *ref)
                               .wake_at = ref->wake_at};
     ASSERT(ref->rev > 0 && ref->wake_at != 0);
     if (flow_run_is_moving(service, ref->id))
-        /* it was woken twice, by the timer and by a scan */
+        /* the flow was woken twice, by the timer and by a scan */
         return;
     struct flow_run *run = make_run(service, &flow); /* out of memory: the next scan finds it */
     if (run)

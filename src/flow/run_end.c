@@ -25,12 +25,13 @@ static struct metric steps_total = METRIC_INIT(
 
 /* ---- the next state ---- */
 
-/* The transition: run->flow after the change, with a token shared by all attempts to write it. */
+/* Prepares the transition: run->flow after the change, with a token that all attempts to write it
+ * share. */
 static void move_to(struct flow_run *run, struct flow_change change)
 {
     change.at = clock_shared_us();
     change.has_ended_attempt = flow_run_has_finished(run);
-    if (change.to == FLOW_RUNNING) /* the same statement takes a woken flow */
+    if (change.to == FLOW_RUNNING) /* the same statement takes a flow that was woken */
         change.owner = run->is_waking ? node_id(run->service->config.node) : run->flow.owner;
     run->transition.op_token = uuid_v7();
     flow_state_move(&run->transition.next, &run->flow, &change);
@@ -93,7 +94,7 @@ static void name_call(struct flow_run *run, struct flow_step *finished)
     finished->api_key_id = audit_actor_key(run->whole.actor);
 }
 
-/* error: JSON text; SLICE_NONE if the attempt has completed with this output. */
+/* error is JSON text, or SLICE_NONE if the attempt has completed with this output. */
 static void end_attempt(struct flow_run *run, slice output, slice error)
 {
     run->transition.finished = (struct flow_step){
@@ -115,7 +116,7 @@ static void end_attempt(struct flow_run *run, slice output, slice error)
         1);
 }
 
-/* The doubt from an earlier attempt remains, however this attempt failed: a missed deadline or a
+/* The doubt about an earlier attempt remains, however this attempt failed: a missed deadline or a
  * lack of memory proves nothing. */
 static void fail_attempt(struct flow_run *run, const struct flow_error *error)
 {
@@ -145,8 +146,9 @@ static struct flow_error lost_output(const struct flow_run *run, slice message)
     return error;
 }
 
-/* The order matters: the output joins the others before the next step is planned, whose expressions
- * may refer to it; and the plan is made before the transition, which carries its intent. */
+/* The order matters: the output is added to the others before the next step is planned, because its
+ * expressions may refer to it. The plan is made before the transition, because the transition
+ * contains the plan's intent. */
 void flow_run_finish_completed(struct flow_run *run, slice output)
 {
     struct flow_output *kept = &run->outputs[run->plan.step];
@@ -169,9 +171,9 @@ void flow_run_finish_completed(struct flow_run *run, slice output)
     move_to_plan(run);
 }
 
-/* A wait before another attempt. If it is short, the run waits in memory, which costs no timer
- * and no second transition; else the flow is parked. It does not last past the deadline, which
- * ends the flow on waking. */
+/* Prepares a wait before another attempt. If it is short, the run waits in memory, which costs no
+ * timer and no second transition; else the flow is parked. The wait ends at the flow's deadline at
+ * the latest; the flow then fails when it wakes. */
 static void move_to_retry(struct flow_run *run, uint64_t wait_ms)
 {
     int64_t deadline = run->flow.deadline;
@@ -244,8 +246,8 @@ static void count_wake(const struct flow_run *run)
 
 /* ---- views for watches ---- */
 
-/* Inputs and errors are in scratch arenas and would be lost: they are copied for views, at most
- * PUBLISHED_BYTES_MAX per run. Returns false if over that limit, or if out of memory. */
+/* Inputs and errors are in scratch arenas and would be lost, so they are copied for views, at most
+ * PUBLISHED_BYTES_MAX per run. Returns false beyond this limit, or if out of memory. */
 static bool keep_step_text(struct flow_run *run, slice *text)
 {
     if (!text->ptr)
@@ -257,7 +259,7 @@ static bool keep_step_text(struct flow_run *run, slice *text)
     return text->ptr != NULL;
 }
 
-/* The ended attempt joins the others. Its output lives as long as the run in any case. */
+/* Adds the ended attempt to the others. Its output lives as long as the run in any case. */
 static bool keep_finished(struct flow_run *run)
 {
     struct flow_whole *whole = &run->whole;
@@ -273,7 +275,7 @@ static bool keep_finished(struct flow_run *run)
         run->published.step_cap = cap;
     }
     struct flow_step step = run->transition.finished;
-    step.integration_id = step.action_id = SLICE_NONE; /* only for the row */
+    step.integration_id = step.action_id = SLICE_NONE; /* only the row has these */
     if (!keep_step_text(run, &step.input) || !keep_step_text(run, &step.error))
         return false;
     whole->steps[whole->step_count++] = step;
@@ -288,7 +290,7 @@ void flow_run_begin_publishing(struct flow_run *run)
     run->published.is_whole = true;
 }
 
-/* Once run->whole is incomplete, watches get only the revision, and load the flow. */
+/* Once run->whole is incomplete, watches get only the revision and have to load the flow. */
 static void publish_run(struct flow_run *run)
 {
     if (run->published.is_whole && flow_run_has_finished(run))
@@ -300,8 +302,8 @@ static void publish_run(struct flow_run *run)
                       run->tmpl);
 }
 
-/* The row is durable: memory follows, then watches and the timers. The scratch arena is reset last,
- * because the view still reads the ended attempt from it. */
+/* The row is durable: first memory is updated, then watches and timers. The scratch arena is reset
+ * last, because the view still reads the ended attempt from it. */
 void flow_run_recorded(struct flow_run *run)
 {
     char labels[32];

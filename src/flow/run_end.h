@@ -11,11 +11,11 @@
 bool flow_plan_loaded(struct flow_run *run);
 /* Prepares the flow's failure if the template is missing or does not compile. */
 void flow_plan_unread(struct flow_run *run);
-/* Called when the current attempt has ended; prepares the next transition. output: JSON text that
+/* Called when the current attempt has ended; prepares the next transition. output is JSON text that
  * lives as long as the plan. */
 void flow_run_finish_completed(struct flow_run *run, slice output);
 void flow_run_finish_failed(struct flow_run *run, const struct flow_error *error);
-/* Called if the database refused the value: the same attempt fails instead. */
+/* Called if the database refused the value; the same attempt then fails. */
 void flow_run_finish_refused(struct flow_run *run);
 /* Fails the flow in this attempt of this step, for which there is no plan. */
 void flow_run_fail(struct flow_run *run, size_t step, int64_t attempt,

@@ -28,8 +28,8 @@ struct flow_service *flow_service_new(const struct flow_config *config)
     service->adopter = flow_adopter_new(service);
     if (service->views && service->watches && service->timers && service->adopter)
         return service;
-    /* Ops that have started end with the loop. The process does not continue without the
-     * service, so the rest is not freed. */
+    /* Ops that have started are cancelled. Nothing else is freed, since the process does not
+     * continue without the service. */
     flow_service_cancel_all(service);
     return NULL;
 }
@@ -107,7 +107,8 @@ void flow_run_unregister(struct flow_run *run)
     if (map_get(&service->by_id, id_key(run)) == run)
         (void)map_remove(&service->by_id, id_key(run));
     if (run->flow.status == FLOW_RUNNING && flow_run_is_ours(run) && !service->is_draining)
-        service->has_lost = true; /* cancelled or adopted, or still owned by this node */
+        /* the flow was cancelled or adopted, or this node still owns it */
+        service->has_lost = true;
     flow_service_fire_timers(service);
 }
 

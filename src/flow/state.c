@@ -1,7 +1,7 @@
 /*
  * Rows of flows: their states and transitions. The database refuses a row that violates its
- * constraints, but by then the row's call may have been made. So the same constraints are asserted
- * here, where the row is made.
+ * constraints, but the call that the row describes may have been made by then. So the same
+ * constraints are asserted here, where the row is made.
  */
 #include "flow/state.h"
 
@@ -38,7 +38,7 @@ void flow_state_check_item(const struct flow_item *item)
 
 void flow_state_begin(struct flow *flow, size_t step, bool is_begun)
 {
-    ASSERT(flow->rev == 0); /* it has no row yet */
+    ASSERT(flow->rev == 0); /* the flow has no row yet */
     flow->status = FLOW_RUNNING;
     flow->rev = 1;
     flow->step_index = (int64_t)step;
@@ -47,8 +47,8 @@ void flow_state_begin(struct flow *flow, size_t step, bool is_begun)
     check_flow(flow);
 }
 
-/* The owner continues from a running row, or from a pause with an end. Steps never go backward,
- * and a flow fails only together with an attempt that contains the reason. */
+/* The owner continues from a running row, or from a pause with an end. The position never moves to
+ * an earlier step, and a flow fails only together with an attempt that contains the reason. */
 static void check_way(const struct flow *now, const struct flow_change *change)
 {
     bool is_waiting = change->to == FLOW_WAITING;

@@ -18,13 +18,14 @@ struct flow_change {
     int64_t step_index, attempt;   /* after the change */
     bool is_begun;                 /* running: the attempt may reach a provider */
     enum flow_waiting waiting_for; /* waiting */
-    int64_t wake_at;               /* waiting; 0: an approval that does not expire */
-    bool has_ended_attempt;        /* resets adoptions: the attempt did not crash its node */
+    int64_t wake_at;               /* waiting: when it ends; 0: an approval that does not expire */
+    bool has_ended_attempt;        /* resets adoptions, since the attempt did not crash its node */
     int64_t at;
 };
 
-/* Fills in a flow that begins: revision 1, running at this step. is_begun: with the intent of its
- * first call. The caller has set the ids, template, owner, deadline and times of flow. */
+/* Fills in a flow that begins: revision 1, running at this step. If is_begun, the row contains the
+ * intent of the first call. The caller has set the ids, template, owner, deadline and times of
+ * flow. */
 void flow_state_begin(struct flow *flow, size_t step, bool is_begun);
 /* *Sets *next to *now after the change, one revision later. */
 void flow_state_move(struct flow *next, const struct flow *now, const struct flow_change *change);

@@ -20,7 +20,7 @@ static struct flow_service *service_of(const struct store_later *later)
 }
 
 /* The owner is read here, not when the op was started: the node may have begun a new incarnation
- * since. */
+ * since then. */
 static void send_take(struct store_later *later)
 {
     struct flow_take *take = &CONTAINER_OF(later, struct taking, later)->take;
@@ -33,8 +33,8 @@ static void send_take(struct store_later *later)
         op_cancel(&later->op);
 }
 
-/* The statement has succeeded, so this node owns the flow. If it cannot run the flow, or if the
- * answer was lost, the adopter's scan of this node's own flows finds it. */
+/* The statement has succeeded, so this node owns the flow. If the node cannot run the flow, or if
+ * the answer was lost, the adopter's scan of this node's own flows finds it. */
 static bool on_taken(struct store_later *later)
 {
     const struct taking *taking = CONTAINER_OF(later, struct taking, later);

@@ -9,8 +9,8 @@
  *   steps.<key>      the outputs of the completed steps (null for a skipped step)
  *   item, index      in a fan-out's `input` and `connection`
  *   flow             {id, templateKey, createdAt, triggerType, currentTime} (RFC 3339 texts)
- * currentTime is the time at which the step's attempt began: it is the only value that differs when
- * a step is evaluated again, so a confirmed write may not refer to it (lint).
+ * currentTime is the time at which the step's attempt began. It is the only value that differs when
+ * a step is evaluated again, so a confirmed write may not use it (lint).
  *
  * Titles (flow_title, and those of steps that are not approvals) are the names of flows and steps
  * on pages, and do not change what a flow does: they are part neither of the version nor of the
@@ -31,7 +31,7 @@ enum {
     FLOW_STEPS_MAX = 50,
     FLOW_ITEMS_MAX = 1000,     /* per fan-out */
     FLOW_CONCURRENCY_MAX = 20, /* default 4 */
-    FLOW_ATTEMPTS_MAX = 20,    /* a step's retry budget */
+    FLOW_ATTEMPTS_MAX = 20,    /* maximum of a step's attempts */
     FLOW_TEMPLATE_BYTES_MAX = 256 * 1024,
     FLOW_TITLE_CHARS_MAX = 120, /* per flow; a longer title is truncated */
 };
@@ -47,24 +47,26 @@ enum flow_confirm {
 };
 
 struct flow_retry {
-    unsigned attempts_max; /* 1: no retry. 0: default, 3 if it may be repeated, else 1 */
-    /* defaults: 1000, 60000; the back-off doubles, with full jitter */
+    /* 1: no retry; 0: the default, which is 3 if the call may be repeated, else 1 */
+    unsigned attempts_max;
+    /* the defaults are 1000 and 60000; the back-off doubles, with full jitter */
     unsigned backoff_ms, backoff_ms_max;
 };
 
 /* What a call changes, for the approval that shows it: `now` is evaluated over {before, item,
- * index}, `then` over the call's input; both give an object of properties. now NULL: none. */
+ * index}, `then` over the call's input; both give an object of properties. now is NULL if the step
+ * has no `before`. */
 struct flow_before {
-    size_t step; /* the earlier step that reads; its bit is in `reads` */
+    size_t step; /* the earlier step that reads the present values; its bit is in `reads` */
     const struct expr_template *now, *then;
     const struct expr_template *title; /* names the changed thing, evaluated like `now`; NULL:
                                         * none */
-    bool is_by_item;                   /* that step makes a call for each of the same items */
+    bool is_by_item;                   /* that step makes one call for each of the same items */
 };
 
 struct flow_step_def {
     slice key;   /* [a-z][a-z0-9_]*, unique */
-    slice label; /* its title, for people; SLICE_NONE: none, or an approval */
+    slice label; /* the step's title, for people; SLICE_NONE if it has none, or for an approval */
     enum flow_step_type type;
     const struct expr *when; /* NULL: always */
     uint64_t reads;          /* the steps whose outputs its expressions name, one bit each */
@@ -77,10 +79,12 @@ struct flow_step_def {
     unsigned timeout_ms;                    /* for each attempt; 0: the action's time-out */
     const struct expr_template *connection; /* NULL, or a null value: the default connection */
     enum flow_confirm confirm;
-    size_t confirm_step; /* with FLOW_CONFIRM_APPROVAL: that step's index, before this one. If
-                          * that step has a `when`, this one has the same (lint) */
-    bool is_when_late;   /* `when` reads a step after confirm_step: the approval shows that the
-                          * call may be skipped. Everything else is known there (lint) */
+    /* with FLOW_CONFIRM_APPROVAL: the index of the earlier approval step. If that step has a
+     * `when`, this step has the same (lint) */
+    size_t confirm_step;
+    /* `when` reads a step after confirm_step: the approval shows that the call may be skipped. All
+     * other values are known at the approval (lint) */
+    bool is_when_late;
     struct flow_before before;
     /* transform */
     const struct expr *expr;
@@ -89,7 +93,7 @@ struct flow_step_def {
     const struct expr_template *wait_until; /* RFC 3339 */
     /* approval */
     const struct expr_template *title, *summary;
-    slice title_text;                       /* as written; SLICE_NONE: not a string */
+    slice title_text;                       /* as in the file; SLICE_NONE if it is not a string */
     const struct expr_template *expires_in; /* seconds; NULL: never */
 };
 
@@ -97,26 +101,28 @@ struct flow_template {
     struct arena arena;
     unsigned refs;
     slice key, name, description;
-    const struct expr_template *flow_title; /* made from the input and the flow; NULL: the name */
+    /* made from the input and the flow; NULL: the name is used */
+    const struct expr_template *flow_title;
     struct uuid version;
     struct uuid whole; /* a hash like the version, including titles */
     slice body;        /* its JSON text, as stored; canonical: sorted keys, no space, no titles */
     const struct json *input_schema;
     const struct schema *schema;
-    unsigned deadline_s; /* for the whole flow; 0: none */
-    bool writes;         /* has a call that does more than read; unknown without a catalog */
+    unsigned deadline_s; /* for the whole flow; 0: no deadline */
+    bool writes;         /* a call does more than read; not known without a catalog */
     struct flow_step_def *steps;
     size_t step_count; /* at least 1 */
     slice item_json;   /* {key, name, description}, rendered once */
 };
 
-/* Compiles one text. Problems are added to the report (file, pointer, sentence); Returns NULL if
- * the template has an error. catalog: tools must exist there and constant inputs must fit; NULL:
- * tools are not checked (a stored version, which was checked when it was new). */
+/* Compiles one text. Problems are added to the report (file, pointer, sentence). Returns NULL if
+ * the template has an error. Tools must exist in the catalog, and constant inputs must fit them;
+ * with a NULL catalog tools are not checked, for a stored version, which was checked when it was
+ * new. */
 struct flow_template *flow_template_compile(slice name, slice text, const struct catalog *catalog,
                                             struct catalog_report *report) MUST_CHECK;
-/* {key, name, description, input_schema, steps}: what a client needs to start it and to know what
- * it will do. A step has its key and type; a call its tool, with integration_id and
+/* Appends {key, name, description, input_schema, steps}: what a client needs to start a flow and to
+ * know what it will do. A step has its key and type; a call its tool, with integration_id and
  * side_effect_level if the catalog has it, and its confirmation; an approval its title as
  * written. */
 void flow_template_write_detail(struct buf *out, const struct flow_template *tmpl,
@@ -127,15 +133,15 @@ struct flow_template *flow_template_ref(struct flow_template *tmpl);
 void flow_template_unref(struct flow_template *tmpl);
 
 /* title.c */
-/* The display name of a step: its title, else its call ("Notion: Create a page"), else its key as
- * words. Lives as long as template, catalog and arena do. */
+/* Returns the display name of a step: its title, else its call ("Notion: Create a page"), else its
+ * key as words. The text is valid as long as the template, the catalog and the arena exist. */
 slice flow_step_title(const struct flow_step_def *step, const struct catalog *catalog,
                       struct arena *arena);
 
-/* The built-in templates (contrib/templates, compiled in), then every *.json of dir/templates (dir:
- * --catalog; NULL for none). A later template replaces an earlier one with the same key. Returns
- * NULL with the reason in the report on failure. A template whose tools the catalog lacks is an
- * error, as in the catalog. */
+/* The built-in templates (contrib/templates, compiled in), then every *.json of dir/templates (dir
+ * is the value of --catalog, or NULL). A later template replaces an earlier one with the same key.
+ * Returns NULL with the reason in the report on failure. A template whose tools the catalog lacks
+ * is an error, as in the catalog. */
 struct flow_template_set {
     struct flow_template **items; /* sorted by key */
     size_t count;

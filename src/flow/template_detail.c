@@ -1,6 +1,6 @@
 /*
- * A template as GET /api/flows/templates/{key} shows it: for a client that asks for the input and
- * describes the steps. Expressions are omitted; a condition is only marked as present.
+ * A template as GET /api/flows/templates/{key} shows it: for a client that asks a person for the
+ * input and describes the steps. Expressions are omitted; a condition is only marked as present.
  */
 #include "flow/template.h"
 

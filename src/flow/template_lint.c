@@ -14,8 +14,8 @@ struct lint {
     struct flow_step_def *step;
     size_t index;
     const char *member;      /* the step's member that is being checked */
-    slice where;             /* inside it; a JSON Pointer */
-    bool sees_item;          /* the expression may name item and index */
+    slice where;             /* JSON Pointer to the place in that member */
+    bool sees_item;          /* the expression may use `item` and `index` */
     bool reads_before;       /* the `before.now` expression under check reads `before` */
     const struct json *sent; /* the step's input, as written in the file */
 };
@@ -67,7 +67,7 @@ static void check_steps(struct lint *lint, const slice *names, size_t count)
                  SLICE_ARG(names[1]), SLICE_ARG(lint->tmpl->steps[lint->step->confirm_step].key));
 }
 
-/* A confirmed call is evaluated twice, for the approval and for the call: currentTime would
+/* A confirmed call is evaluated twice, for the approval and for the call, and currentTime would
  * differ. */
 static void check_flow(const struct lint *lint, const slice *names, size_t count)
 {

@@ -24,7 +24,7 @@ void template_read_step(struct reader *parent, struct reader_path *path, const s
                         struct flow_template *tmpl, size_t index);
 
 /* Checks that every placeholder exists where it is used, and that every confirmed step is shown by
- * its approval. Sets is_when_late. r: the step. */
+ * its approval. Sets is_when_late. r reads the step. */
 void template_lint_step(struct reader *r, struct flow_template *tmpl, size_t index);
 /* Checks that flow_title refers only to the input, and to the flow at its start. */
 void template_lint_title(struct reader *r, struct flow_template *tmpl);
@@ -32,7 +32,7 @@ void template_lint_title(struct reader *r, struct flow_template *tmpl);
 void template_lint_input(struct reader *r, const struct flow_template *tmpl);
 
 /* Checks that the tool exists, that a write is confirmed, and that the constant members of the
- * input fit. input: as in the file. */
+ * input fit. input is that of the file. */
 void template_check_tool(struct reader *r, struct flow_template *tmpl,
                          const struct flow_step_def *step, const struct catalog *catalog,
                          const struct json *input);

@@ -17,7 +17,7 @@ static void report_memory(struct catalog_report *report)
     catalog_report_add(report, false, SLICE("templates"), SLICE_NONE, "out of memory");
 }
 
-/* A later template replaces an earlier one with the same key. Quadratic in at most
+/* A later template replaces an earlier one with the same key. The cost is quadratic in at most
  * SET_TEMPLATES_MAX templates, at the start and at a reload. */
 static void put_template(struct flow_template_set *set, struct flow_template *tmpl)
 {

@@ -1,7 +1,7 @@
 /*
- * One step of a template (contrib/templates/README.md "Steps"): its members by type. A member that
- * the step's type does not have is an error (reader_finish); otherwise a misspelled member would be
- * ignored.
+ * Reads one step of a template (contrib/templates/README.md "Steps"), whose members depend on its
+ * type. A member that the step's type does not have is an error (reader_finish); otherwise a
+ * misspelled member would be ignored.
  */
 #include "base/clock.h"
 #include "flow/template_read.h"
@@ -235,7 +235,8 @@ void template_read_step(struct reader *parent, struct reader_path *path, const s
     step->when = reader_expr(&r, "when");
     if (!json_get(object, SLICE("type")))
         reader_error(&r, NULL, "member \"type\" is missing");
-    if (type < 0) /* without a type it is unknown which members are allowed, so none is reported */
+    /* without a valid type the allowed members are not known, so no member is reported */
+    if (type < 0)
         return;
     step->type = (enum flow_step_type)type;
     if (step->type != FLOW_APPROVAL)

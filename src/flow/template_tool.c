@@ -5,7 +5,7 @@
  */
 #include "flow/template_read.h"
 
-/* Whether the schema has that member; a schema that is not closed has every member. */
+/* Whether the schema has this member; a schema that is not closed has every member. */
 static bool is_known_member(const struct json *schema, slice name)
 {
     const struct json *closed = JSON_GET(schema, "additionalProperties");
@@ -27,7 +27,7 @@ static void check_names(struct reader *r, const struct catalog_action *action,
                          SLICE_ARG(json_str(&required->as.items[i])));
 }
 
-/* The members of input without placeholders, as they will be sent. */
+/* Returns the members of input that have no placeholders, as they will be sent. */
 static struct json constant_members(struct reader *r, const struct json *input)
 {
     struct json constants = json_object();
@@ -97,7 +97,7 @@ void template_check_tool(struct reader *r, struct flow_template *tmpl,
     check_before_reads(r, tmpl, step, catalog);
     if (!input)
         input = &none;
-    /* the input is one ${...}: its members are known only when the step runs */
+    /* The input is a single ${...}, so its members are known only when the step runs. */
     if (input->type != JSON_OBJECT)
         return;
     check_names(r, action, input);

@@ -1,13 +1,13 @@
 /*
- * Waiting flows that become due. Due times are in the rows; those of the next minute are also in a
- * heap here, with one timer. Every node has all of them: several fire the same flow, and its first
- * transition decides which node gets it.
+ * Fires waiting flows when they become due. Due times are in the rows; flows of the next minute are
+ * also in a heap here, with one timer. Every node has all of these flows, so several nodes fire the
+ * same flow, and its first transition decides which node gets it.
  *
  * `horizon` is the time up to which the heap is complete. A flow that this process parks with an
  * earlier due time is armed at once; one with a later due time is found by the next refill. If the
  * next minute has more flows than the heap may contain, the refill is truncated, and continues once
- * half of the heap has fired. The scan for flows overdue by two seconds, which every node runs,
- * finds flows that were not fired for any reason.
+ * half of the heap has fired. Every node also scans for flows that are overdue by two seconds,
+ * which finds flows that were not fired for any reason.
  */
 #include "base/clock.h"
 #include "base/mem.h"
@@ -20,10 +20,10 @@ enum {
     OVERDUE_US = 2 * 1000000,
     SCAN_EVERY_MS = 2000,
     SCAN_JITTER_MS = 500,
-    SOON_MS = 100, /* while this node has no lease, and while more than one page is overdue */
+    SOON_MS = 100, /* delay while this node has no lease, and while more than one page is overdue */
     WAKES_A_TURN = 256,
     SCAN_ARENA_MAX = 1024 * 1024,
-    /* The maximum delay, for scanned flows: the node that parked a flow fires it first, and the
+    /* Maximum delay of flows found by a scan: the node that parked a flow fires it first, and the
      * others at different times. */
     FOREIGN_DELAY_US = 50 * 1000,
 };
@@ -32,15 +32,16 @@ static struct metric held =
     METRIC_INIT("sluice_flow_timers", "Due times of the next minute held in memory.", METRIC_GAUGE);
 
 struct flow_timers {
-    struct op op; /* scans, until it is stopped */
+    struct op op; /* runs scans until it is stopped */
     struct flow_service *service;
     struct pg_query query;
     struct op_timer sleep;
     struct timer timer;
-    struct flow_ref *heap; /* binary, by wake_at; not unique: a flow may be armed and scanned */
+    /* a binary heap by wake_at; a flow that is both armed and scanned is in it twice */
+    struct flow_ref *heap;
     size_t count, cap;
     int64_t horizon, refill_at;
-    int64_t resume_at; /* where the next scan of the next minute continues, after this id */
+    int64_t resume_at; /* time and id after which the next scan of the next minute continues */
     struct uuid resume_id;
     int64_t page_at; /* position of the scan under way */
     struct uuid page_id;
@@ -106,8 +107,9 @@ static void set_timer(struct flow_timers *timers)
         timer_stop(&timers->timer);
         return;
     }
-    /* Rounded up, since the database refuses a flow that wakes before its time. The clocks of the
-     * node and the database may differ: flows fired too early are found once they are overdue. */
+    /* The delay is rounded up, since the database refuses a flow that wakes before its time. The
+     * clocks of the node and the database may differ: flows fired too early are found once they are
+     * overdue. */
     int64_t left_us = timers->heap[0].wake_at - clock_shared_us();
     timer_start_in_ms(&timers->timer, left_us > 0 ? (uint64_t)left_us / 1000 + 1 : 0);
 }
@@ -117,7 +119,7 @@ static bool is_due(const struct flow_timers *timers, int64_t now)
     return timers->count > 0 && timers->heap[0].wake_at <= now;
 }
 
-/* A truncated refill can continue. */
+/* Whether a truncated refill can continue. */
 static bool wants_refill(const struct flow_timers *timers)
 {
     return timers->is_truncated && timers->count < HELD_MAX / 2;
@@ -131,7 +133,8 @@ void flow_timers_fire(struct flow_timers *timers)
     int64_t now = clock_shared_us();
     for (size_t i = 0; i < WAKES_A_TURN && !timers->is_stopped && is_due(timers, now); i++) {
         if (!flow_service_has_room(timers->service)) {
-            timer_stop(&timers->timer); /* flow_service_fire_timers calls it when a run has ended */
+            /* without a slot: flow_service_fire_timers calls this function when a run has ended */
+            timer_stop(&timers->timer);
             return;
         }
         pop(timers, &ref);
@@ -139,7 +142,7 @@ void flow_timers_fire(struct flow_timers *timers)
     }
     set_timer(timers);
     if (wants_refill(timers))
-        op_sleep_stop(timers->op.sleep); /* the scan does not have to wait for its interval */
+        op_sleep_stop(timers->op.sleep); /* the next scan begins at once */
 }
 
 static void on_due(struct timer *timer)
@@ -193,7 +196,8 @@ static enum op_result step_choose(struct op *op)
     if (timers->is_refill) {
         timers->page_at = timers->resume_at;
         timers->page_id = timers->resume_id;
-        /* Set before the scan is sent: flows parked while it runs are armed, and may be in both. */
+        /* These are set before the scan is sent: flows that are parked while it runs are armed, and
+         * may be found by the scan, too. */
         timers->until = timers->horizon = now + HORIZON_US;
         timers->is_truncated = false;
     } else {
@@ -260,7 +264,8 @@ static enum op_result step_scanned(struct op *op)
     } else if (!has_room) {
         mark_truncated(timers);
     } else {
-        /* Flows due until then are in the heap, or are fired by the node that parks them later. */
+        /* Flows that are due until then are in the heap, or the node that parks them later fires
+         * them. */
         timers->resume_at = timers->until + 1;
         timers->resume_id = (struct uuid){{0}};
         timers->refill_at = clock_shared_us() + REFILL_US;

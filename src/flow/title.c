@@ -1,9 +1,9 @@
 /*
- * Display names of flows and steps. A flow's title is its template's flow_title over its input,
- * made once at the start and stored with it. Without a flow_title, or if the title cannot be made,
- * the template's name is used. The flow starts in any case.
+ * Display names of flows and steps. A flow's title is made once, at the start, from its template's
+ * flow_title and the flow's input, and is stored with the flow. Without a flow_title, or if the
+ * title cannot be made, the template's name is used. The flow starts in any case.
  *
- * Inputs come from outside, so making a title has a small budget, and a title is one short line
+ * Inputs come from outside, so the evaluation has a small budget, and a title is one short line
  * without characters that control a terminal or reorder the text around it.
  */
 #include "base/ascii.h"
@@ -49,7 +49,7 @@ static slice clean(slice text, struct arena *arena)
     return to && len > 0 ? slice_of(to, len) : SLICE_NONE;
 }
 
-/* Only the flow's input and its facts are known at this time (template_lint_title). */
+/* Only the flow's input and its own data are known at this time (template_lint_title). */
 static int evaluate(struct flow_run *run, struct arena *arena, struct json *value, struct err *err)
 {
     static const struct flow_step_def none = {.key = SLICE_INIT("")};

@@ -63,8 +63,8 @@ void flow_trace_started(const struct flow_run *run, const struct trace_context *
     trace_span_close(tracer);
 }
 
-/* The context is the same on every node. So the calls of an interrupted attempt belong to the span
- * of that attempt, even if another node ends the attempt and exports the span. */
+/* Every node derives the same context. So the calls of an interrupted attempt belong to that
+ * attempt's span, even if another node ends the attempt and exports the span. */
 static struct trace_context attempt_context(const struct trace_context *flow, struct uuid flow_id,
                                             int64_t step, int64_t attempt)
 {
@@ -85,7 +85,8 @@ const struct trace_context *flow_trace_of_call(const struct flow_run *run, struc
     return context;
 }
 
-/* The code is written by flow_error_text: a word without escapes, in the first member. */
+/* Reads the code, which flow_error_text has written as the first member, as a word without
+ * escapes. */
 static slice error_code(slice error)
 {
     slice before = SLICE("{\"code\":\"");

@@ -12,7 +12,8 @@ enum { ERROR_ARENA_BYTES_MAX = 4 * 1024 * 1024 };
 
 /* The state of one step while it is written. */
 struct step_view {
-    const struct flow_step *first, *last; /* its finished attempts; NULL: none */
+    /* the step's first and last finished attempts; NULL if there are none */
+    const struct flow_step *first, *last;
     const char *status;
     bool is_current;
 };
@@ -32,8 +33,7 @@ static void put_context(struct json_writer *w, const struct flow_template *tmpl,
 {
     json_member_open(w, "context", '{');
     for (size_t i = 0; i < count; i++) {
-        /* The index belongs to this very template version; the check guards against a corrupt
-         * row. */
+        /* The index is that of this template version; the check guards against a corrupt row. */
         if (!steps[i].is_completed || (size_t)steps[i].step_index >= tmpl->step_count)
             continue;
         json_key_slice(w, tmpl->steps[steps[i].step_index].key);
@@ -42,7 +42,7 @@ static void put_context(struct json_writer *w, const struct flow_template *tmpl,
     json_close(w, '}');
 }
 
-/* Writes the flow's record. steps: the finished attempts, whose outputs are the context. */
+/* Writes the flow's record. steps are the finished attempts, whose outputs are the context. */
 static void put_record(struct json_writer *w, const struct flow *flow, slice title, slice input,
                        const struct flow_step *steps, size_t count,
                        const struct flow_template *tmpl, enum flow_view_kind kind)
@@ -79,7 +79,7 @@ void flow_record_write(struct buf *out, const struct flow_listed *listed,
 
 /* ---- steps ---- */
 
-/* Whether the last attempt has ended, and no other attempt has begun since. */
+/* Whether the last attempt has ended, and no other attempt has begun since then. */
 static bool has_ended(const struct step_view *step, const struct flow *flow)
 {
     return step->last && step->last->attempt >= flow->attempt;
@@ -124,7 +124,8 @@ static bool shows_error(const struct step_view *step, const struct flow *flow)
     return step->last && (strcmp(step->status, "failed") == 0 || waits_for_retry);
 }
 
-/* Writes the code and whether a retry helps, without the texts, which an app may have written. */
+/* Writes the error's code and whether a retry helps, but not its texts, which may come from an
+ * app. */
 static void put_bare_error(struct json_writer *w, slice text)
 {
     static const char *const facts[] = {"code", "retryable", "retry_after", "outcome"};

@@ -1,6 +1,6 @@
 /*
- * Views as text, each with its revision. A flow's run gives them to watches. Views that requests
- * loaded last are cached, so an unchanged flow costs one read of its revision.
+ * Views as text, each with its revision. A flow's run gives them to watches. The views that
+ * requests have loaded last are cached, so an unchanged flow costs one read of its revision.
  *
  * A view depends on the revision alone, whichever node made the change. So a cached view is never
  * wrong, only old, and the reader compares its revision with the row's before use.
@@ -19,8 +19,8 @@ enum {
 
 struct flow_view_cache {
     struct map by_flow; /* flow_id -> struct flow_view */
-    struct list all;    /* the least recently used first */
-    size_t bytes;       /* total of all texts, without the structs */
+    struct list all;    /* least recently used first */
+    size_t bytes;       /* total size of all texts, without the structs */
 };
 
 /* ---- a view ---- */
@@ -115,7 +115,7 @@ void flow_view_cache_put(struct flow_view_cache *set, struct flow_view *view)
     while (set->bytes + bytes_of(view) > CACHE_BYTES_MAX || set->by_flow.count >= CACHED_VIEWS_MAX)
         evict(set, LIST_ITEM(set->all.next, struct flow_view, link));
     if (map_put(&set->by_flow, uuid_slice(&view->flow_id), view, NULL) != OK)
-        return; /* out of memory: the next request loads it again */
+        return; /* out of memory: the next request loads the view again */
     list_push_back(&set->all, &flow_view_ref(view)->link);
     set->bytes += bytes_of(view);
 }

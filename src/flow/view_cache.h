@@ -31,8 +31,8 @@ struct flow_view {
 struct flow_view *flow_view_new(struct loop *loop, const struct flow_whole *whole,
                                 const struct flow_template *tmpl) MUST_CHECK;
 struct flow_view *flow_view_ref(struct flow_view *view);
-/* Accepts NULL. After the last reference the text lives until the bottom of the turn, as the
- * body of a reply must. */
+/* Accepts NULL. After the last reference the text stays valid until the bottom of the turn, as a
+ * reply's body requires. */
 void flow_view_unref(struct flow_view *view);
 /* Whether the flow will not continue by itself. It may be resumable. */
 bool flow_view_has_ended(const struct flow_view *view);

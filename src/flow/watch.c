@@ -1,8 +1,9 @@
 /*
  * Watches: long polls and event streams. A change in this process notifies the flow's watches at
- * once. A run also gives them the view: it is made once for all of them, and only if a watch wants
- * it. Changes by other nodes are found by polling the revisions of all watched flows once a second:
- * one query for each flow, which pg combines into one statement. Without a watch there is no timer.
+ * once. A run in this process also gives them the view, which is made once for all of them, and
+ * only if a watch wants it. Changes by other nodes are found by polling the revisions of all
+ * watched flows once a second: one query for each flow, which pg combines into one statement.
+ * Without a watch there is no timer.
  *
  * An account as a whole is watched under the nil flow id. Its revision is a stamp, which only the
  * poll reads: one row of the database, however many pages are open.
@@ -16,9 +17,9 @@
 enum {
     WATCHED_FLOWS_MAX = 100000,
     POLL_EVERY_MS = 1000,
-    POLL_FLOWS_MAX = 1000, /* per poll; the next poll continues after them */
+    POLL_FLOWS_MAX = 1000, /* flows per poll; the next poll continues after them */
     POLL_ARENA_BYTES_MAX = 8 * 1024 * 1024,
-    STAMP_BITS = 54, /* the bits of the database's stamp */
+    STAMP_BITS = 54, /* number of bits of the database's stamp */
 };
 
 /* The account is part of the key: a watch with the id of another account's flow finds no flow. The
@@ -32,9 +33,9 @@ struct watch_key {
 struct watched {
     struct keyed keyed;  /* by watch_key; in `all`, those with the oldest poll first */
     struct list watches; /* struct flow_watch.link */
-    int64_t stamp;       /* accounts only; 0: not polled yet */
-    uint8_t touches;     /* the number of touches: the upper bits of an account's stamp, above
-                          * STAMP_BITS */
+    int64_t stamp;       /* for accounts only; 0 before the first poll */
+    /* number of touches, which are the bits of an account's stamp above STAMP_BITS */
+    uint8_t touches;
 };
 
 struct flow_watches {
@@ -54,7 +55,7 @@ struct rev_poll_item {
 
 struct rev_poll {
     struct op op;
-    /* NULL: the watches were freed before the pool had drained the queries */
+    /* NULL if the watches were freed before the pool had drained the queries */
     struct flow_watches *watches;
     struct rev_poll_item *items;
     size_t count;
@@ -77,8 +78,8 @@ struct news {
     struct flow_view *view; /* made for the first watch that wants it */
 };
 
-/* Even if no view is made, an old view is dropped: its revision is earlier than the
- * notification's. */
+/* Gives the watch the view if it wants one. An old view is dropped in any case, since its revision
+ * is earlier than the notification's. */
 static void give_view(struct flow_watch *watch, struct news *news)
 {
     flow_view_unref(watch->view);
@@ -272,7 +273,7 @@ void flow_watch_add(struct flow_service *service, struct flow_watch *watch)
     ASSERT(watch->on_change && !watch->view);
     struct watched *watched = find_or_make(watches, watch);
     list_init(&watch->link);
-    if (!watched) /* out of memory: the request ends by its own time-out */
+    if (!watched) /* out of memory; the request ends with its own time-out */
         return;
     list_push_back(&watched->watches, &watch->link);
     if (!watches->is_stopped && !watches->poll && !timer_is_armed(&watches->timer))

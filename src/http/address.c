@@ -42,7 +42,7 @@ static const struct network special4[] = {
     {{198, 51, 100}, 24, "documentation"},
     {{203, 0, 113}, 24, "documentation"},
     {{224}, 4, "multicast"},
-    /* This network is part of 240/4, so it comes first: the first match gives the name. */
+    /* This network comes before 240/4, which contains it: the first match gives the name. */
     {{255, 255, 255, 255}, 32, "broadcast"},
     {{240}, 4, "reserved"},
 };
@@ -123,8 +123,7 @@ const char *address_special(const struct sockaddr *address)
     return is_isatap(bytes) ? "ISATAP" : NULL;
 }
 
-/* Formatted without the library: every request formats its client's address, and inet_ntop uses
- * sprintf. */
+/* The address is formatted without inet_ntop, which uses sprintf: this runs for every request. */
 static slice format_v4(const uint8_t *bytes, char *out)
 {
     size_t len = 0;
@@ -307,8 +306,8 @@ static bool is_network_allowed(const struct address_policy *policy, const struct
 int address_policy_check(const struct address_policy *policy, slice host, uint16_t port,
                          const struct sockaddr *address, struct err *err)
 {
-    /* The cheap test first: most addresses are global. The host's rule comes last, since a rule for
-     * a name allows any address that it resolves to. */
+    /* The cheap test comes first, since most addresses are global. The host's rule comes last,
+     * since a rule for a name allows any address that it resolves to. */
     if (!address_special(address) || is_network_allowed(policy, address) ||
         address_policy_is_host_allowed(policy, host, port))
         return OK;

@@ -40,10 +40,10 @@ bool address_policy_is_host_allowed(const struct address_policy *policy, slice h
  * allowed. */
 int address_policy_check(const struct address_policy *policy, slice host, uint16_t port,
                          const struct sockaddr *address, struct err *err) MUST_CHECK;
-/* Refuses a name that has no address, with the same text as the refusal above. */
+/* Refuses a name that has no address, with the same text as address_policy_check. */
 int address_policy_refuse(slice host, struct err *err);
-/* Returns the registry's name for it, such as "loopback" or "private network"; NULL for a global
- * unicast address. */
+/* Returns the registry's name for the address's network, such as "loopback" or "private network";
+ * NULL for a global unicast address. */
 const char *address_special(const struct sockaddr *address);
 /* "192.0.2.1:443", "[2001:db8::1]:443", "unix". */
 slice address_format(const struct sockaddr *address, char out[ADDRESS_TEXT_MAX]);
@@ -52,8 +52,8 @@ slice address_format_host(const struct sockaddr *address, char out[ADDRESS_TEXT_
 /* Formats the address without port and scope; an IPv4-mapped address becomes its IPv4 address. */
 void address_plain(const struct sockaddr_storage *address, struct sockaddr_storage *out);
 
-/* For a list of proxies: whether one of its networks contains this address, or one of its literal
- * addresses is equal to it. The only allowed name is "unix", which matches AF_UNIX. */
+/* For a list of proxies: whether one of its networks contains this address, or one of its addresses
+ * is equal to this one. The only allowed name is "unix", which matches AF_UNIX. */
 bool address_policy_holds(const struct address_policy *policy, const struct sockaddr *address);
 /* Parses an address as a proxy writes it: "192.0.2.1", "192.0.2.1:443", "2001:db8::1",
  * "[2001:db8::1]:443"; an IPv4-mapped address (::ffff:192.0.2.1) becomes its IPv4 address. The port

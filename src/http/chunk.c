@@ -31,8 +31,8 @@ enum chunk_state {
 
 void http_chunk_scan_init(struct http_chunk_scan *scan, uint64_t body_bytes_max)
 {
-    /* The limit on overhead is proportional to the largest body allowed, for large bodies in small
-     * chunks; its fixed part is for small limits. */
+    /* The limit on overhead is proportional to the largest body allowed, so that a large body may
+     * come in small chunks; the minimum is for small limits. */
     uint64_t share = body_bytes_max / 4;
     *scan = (struct http_chunk_scan){
         .body_bytes_max = body_bytes_max,

@@ -1,7 +1,7 @@
 /*
- * client: settings, overrides, origins, and the life of a call from its start to its one end. The
- * rest: client_request.c (what is sent), client_slot.c (when), client_dial.c (a new connection),
- * client_connection.c (the pool), client_response.c (what comes back).
+ * client: settings, overrides, origins, and the life of a call from its start to its only end.
+ * Other files: client_request.c (what is sent), client_slot.c (when), client_dial.c (a new
+ * connection), client_connection.c (the pool), client_response.c (the reply).
  *
  * call_finish() is the only end of a call. After any function that may reach it, call_fail() and
  * call_assign() among them, the call may have ended and its connection and dial may be closed;
@@ -300,7 +300,8 @@ static struct http_origin *origin_get(struct http_client *client, const struct u
 
 void origin_collect(struct http_origin *origin)
 {
-    /* Each of these still points to the origin; the last to end calls this function again. */
+    /* Each of these still points to the origin; when the last of them ends, this function is called
+     * again. */
     if (origin->queue_count || origin->connection_count || origin->dial_count || origin->pins)
         return;
     ASSERT(list_is_empty(&origin->idle) && list_is_empty(&origin->ring));
@@ -319,7 +320,7 @@ static void on_call_ended(struct loop_task *task)
     op_release(call->owner); /* the call may be freed after this */
 }
 
-/* Cuts every link between the call and the client, from both sides. */
+/* Cuts all links between the call and the client, on both sides. */
 static struct http_origin *call_detach(struct http_call *call)
 {
     struct http_client *client = call->client;
@@ -374,7 +375,7 @@ void call_finish(struct http_call *call, enum http_call_result result)
 void call_fail(struct http_call *call, enum http_call_result result, enum err_code code,
                const char *fmt, ...)
 {
-    /* Formatted into a separate block: an argument may be call->err.text. */
+    /* The text is formatted into a separate block, because an argument may be call->err.text. */
     char text[ERR_TEXT_MAX];
     va_list args;
     va_start(args, fmt);
@@ -434,13 +435,13 @@ void call_assign(struct http_call *call)
     struct http_client *client = call->client;
     uint64_t now = loop_now_ns(client->loop);
     struct http_connection *connection;
-    /* A loop, since a kept connection may turn out dead while its request is written. Each round
-     * takes a connection out of the pool, so the loop ends. */
+    /* This is a loop, since an idle connection may turn out to be closed when the request is
+     * written. Each round takes a connection out of the pool, so the loop ends. */
     while (!call->is_fresh_wanted && (connection = connection_take_idle(call)))
         if (connection_send(connection, call))
             return;
-    /* Dials count: each becomes a connection. An idle connection of any origin is closed to make
-     * room for this call. */
+    /* Dials are counted, too, since each becomes a connection. An idle connection of any origin is
+     * closed to make room for this call. */
     if (client->connection_count + client->dial_count >= client->config.connections_max &&
         !connection_make_room(client)) {
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_BUSY, "all %zu outbound connections are in use",

@@ -1,6 +1,6 @@
 /*
- * The outbound HTTP/1.1 client: a keep-alive pool per origin, TLS with resumption, a check of the
- * actual address that it connects to, deadlines and limits on everything. It follows no redirects,
+ * The outbound HTTP/1.1 client: a keep-alive pool per origin, TLS with resumption, a check of each
+ * address that it connects to, and deadlines and limits for everything. It follows no redirects,
  * keeps no cookies and decompresses nothing.
  *
  * A call is embedded in the struct of an op and takes a hold on it; it never completes before
@@ -8,8 +8,8 @@
  *
  * Slots (client_slot.c): at most calls_per_origin calls are under way to an origin, and
  * connections_max in total. Further calls wait, at most waiting_ms, and start in turn by tenant,
- * however many each tenant has waiting. A tenant alone may use its share of either; the more the
- * others use, the fewer slots it gets, so that a tenant that takes all it can leaves some for
+ * however many each tenant has waiting. A tenant alone may use its share of both; the more slots
+ * other tenants use, the fewer it gets, so that a tenant that takes all it can leaves some for
  * others.
  *
  * Pool: a call takes the most recently used idle connection (the least likely to have been closed
@@ -50,15 +50,16 @@ struct http_client_config {
     /* a counted reference; NULL: https calls end with HTTP_CALL_TLS */
     struct tls_context *tls;
     slice user_agent;        /* copied; "sluice" */
-    size_t calls_per_origin; /* in flight at once, 64 */
+    size_t calls_per_origin; /* calls in flight at once, 64 */
     size_t share_of_origin;  /* maximum for one tenant, seven eighths; equal to the limit:
                               * no share */
     size_t share_of_all;     /* the maximum for one tenant of connections_max; same default */
-    size_t waiting_max;      /* per tenant and origin, 256; more end with OVERLOADED */
-    unsigned waiting_ms;     /* longest wait for a slot, 5000 */
-    size_t idle_per_origin;  /* connections kept, 16 */
-    size_t connections_max;  /* total, 1024; idle connections are closed for new calls */
-    size_t origins_max;      /* 4096; unused origins are freed; shared like slots */
+    /* waiting calls per tenant and origin, 256; further calls end with OVERLOADED */
+    size_t waiting_max;
+    unsigned waiting_ms;    /* longest wait for a slot, 5000 */
+    size_t idle_per_origin; /* connections kept, 16 */
+    size_t connections_max; /* total, 1024; idle connections are closed for new calls */
+    size_t origins_max;     /* 4096; unused origins are freed; shared like slots */
     unsigned idle_ms; /* an unused connection is closed after this, 30000; or earlier by the peer's
                          Keep-Alive: timeout */
     unsigned write_reuse_ms;   /* a call that is not idempotent uses no connection that was idle for
@@ -124,7 +125,7 @@ enum http_call_result {
     HTTP_CALL_CANCELLED,
     HTTP_CALL_RESULTS
 };
-/* "ok", "dns", "address_refused" ...: for labels and logs. */
+/* Returns "ok", "dns", "address_refused" ..., for labels and logs. */
 const char *http_call_result_name(enum http_call_result result);
 
 /* Zero it, fill "in", start. Everything in "in" is borrowed until the call has ended. */
@@ -142,10 +143,10 @@ struct http_call {
     size_t body_part_count;  /* 0: no body (Content-Length: 0 for POST, PUT, PATCH) */
     unsigned attempt;        /* logged: the number of this attempt, from 1 */
     bool is_idempotent;      /* may be sent twice: a read, or a write with a provider's key */
-    /* NULL: always. Called right before the first byte is sent: after the wait for a slot and the
-     * handshake, and again before a resend. If it returns false, the call ends with UNSENT, and its
-     * connection stays in the pool; or with RESET, if a first attempt has sent something. It must
-     * not touch the call. */
+    /* Whether the request may be sent; NULL: always. Called right before the first byte is sent:
+     * after the wait for a slot and the handshake, and again before a resend. If it returns false,
+     * the call ends with UNSENT, and its connection stays in the pool; if a first attempt has sent
+     * bytes, the call ends with RESET. It must not touch the call. */
     bool (*may_send)(const struct http_call *call);
     uint64_t deadline_ns; /* deadline for all phases together, loop clock; 0: only the deadlines of
                              the phases */
@@ -159,10 +160,11 @@ struct http_call {
     struct http_header *response_headers;
     size_t response_header_count;
     slice body;
-    bool is_any_byte_sent; /* on any connection that this call tried: a write may have happened */
-    bool is_reused;        /* the last connection tried came from the pool */
-    bool is_resumed;       /* its TLS session was resumed (also if the connection was reused) */
-    bool is_resent;        /* sent a second time after a stale connection */
+    /* bytes were sent on any connection that this call tried, so a write may have happened */
+    bool is_any_byte_sent;
+    bool is_reused;  /* the last connection tried came from the pool */
+    bool is_resumed; /* its TLS session was resumed (also if the connection was reused) */
+    bool is_resent;  /* sent a second time after a stale connection */
     char remote[ADDRESS_TEXT_MAX]; /* NUL-terminated; "" if there was no connection */
     /* Durations; 0 if the phase did not occur in this call. first_byte and total are measured
      * from the start of the call. */
@@ -191,8 +193,9 @@ struct http_call {
  * header that may not be sent), ERR_NOMEM. */
 int http_call_start(struct http_client *client, struct http_call *call,
                     struct op *owner) MUST_CHECK;
-/* Ends the call with CANCELLED; the hold is released in the next drain. A connection that it uses
- * is closed. Does nothing if the call is not under way, but the struct must have been zeroed. */
+/* Ends the call with CANCELLED; the hold is released in the next drain. The connection that the
+ * call uses is closed. Does nothing if the call is not under way, but the struct must have been
+ * zeroed. */
 void http_call_cancel(struct http_call *call);
 bool http_call_is_active(const struct http_call *call);
 /* Returns the first response header of that name, SLICE_NONE if it is absent. */

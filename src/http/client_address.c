@@ -5,8 +5,8 @@
 #include "http/address.h"
 #include "http/server.h"
 
-/* Continues with the address that the last hop reported. Returns whether it is a trusted proxy,
- * too, so that the entry before it counts. */
+/* Sets *client to the address that the last hop reported. Returns whether that is a trusted proxy,
+ * too, so that the entry before it is used. */
 static bool take_hop(const struct address_policy *proxies, slice hop,
                      struct sockaddr_storage *client)
 {
@@ -28,9 +28,9 @@ static slice take_last(slice *list)
     return last;
 }
 
-/* Each proxy appends its client's address on the right. An address is trusted as long as the proxy
- * that added it is the operator's (RFC 7239 5.2 says the same about Forwarded). The leftmost
- * entries come from the client itself, which may have forged them. */
+/* Each proxy appends its client's address on the right. An entry is trusted if a proxy of the
+ * operator added it (RFC 7239 5.2 says the same about Forwarded). The leftmost entries come from
+ * the client itself, which may have forged them. */
 slice http_client_address(struct http_exchange *exchange, const struct address_policy *proxies)
 {
     const struct http_head *head = &exchange->head;

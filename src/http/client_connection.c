@@ -40,7 +40,7 @@ static void connection_close(struct http_connection *connection)
     struct http_client *client = connection->client;
     struct stream *stream = connection->stream;
     ASSERT(!connection->call);
-    /* Already closing: a second call has nothing left to do. */
+    /* The connection is already closing. */
     if (!stream)
         return;
     connection_leave_idle(connection);
@@ -87,8 +87,8 @@ bool connection_make_room(struct http_client *client)
     return true;
 }
 
-/* The peer's limit applies if it is shorter. One second is subtracted, because the peer's clock
- * started earlier, by the time that the reply took. */
+/* The peer's limit applies if it is shorter, less one second: the peer began to count before its
+ * reply arrived here. */
 static uint64_t idle_limit_ns(const struct http_connection *connection)
 {
     uint64_t ms = connection->client->config.idle_ms;
@@ -236,8 +236,8 @@ static void connection_all_sent(struct http_connection *connection)
         call_set_phase(call, CALL_RECEIVING, call->phase_due_ns);
 }
 
-/* Writes on while the stream takes everything at once; the rest follows in on_drained, or in the
- * next turn. */
+/* Continues to write as long as the stream takes everything at once; the rest follows in
+ * on_drained, or in the next turn. */
 static void connection_send_more(struct http_connection *connection)
 {
     struct http_call *call = connection->call;
@@ -259,8 +259,8 @@ static void connection_send_more(struct http_connection *connection)
         ASSERT(code == ERR_CLOSED);
         return; /* on_closed or a reply will have the reason */
     }
-    /* The sending of a long body is split over turns, or one upload would hold up every other
-     * connection of the loop. */
+    /* A long body is sent over several turns; otherwise one upload would delay all other
+     * connections of the loop. */
     call_set_phase(call, CALL_SENDING, call->phase_due_ns);
     loop_task_queue_next_turn(connection->client->loop, &connection->send_more);
 }
@@ -318,7 +318,8 @@ bool connection_send(struct http_connection *connection, struct http_call *call)
     memcpy(call->remote, connection->remote, sizeof(call->remote));
     response_begin(connection);
     int code = connection_send_head(connection);
-    /* Reported to call_assign, which tries another connection: is_any_byte_sent is not set yet. */
+    /* This is reported to call_assign, which tries another connection: is_any_byte_sent is not set
+     * yet. */
     if (code == ERR_CLOSED) { /* nothing was sent: this write was the first */
         connection_drop(connection);
         return false;
@@ -327,8 +328,8 @@ bool connection_send(struct http_connection *connection, struct http_call *call)
         call_fail(call, HTTP_CALL_OVERLOADED, ERR_NOMEM, "out of memory for the request");
         return true;
     }
-    /* Set before anything can fail: a write request that may have reached the provider is not
-     * repeated. */
+    /* This is set before anything can fail: a write request that may have reached the provider is
+     * not repeated. */
     call->is_any_byte_sent = true;
     call_set_phase(call, CALL_SENDING, now + call->first_byte_ms * 1000000ull);
     if (connection->part_index == call->body_part_count)
@@ -349,7 +350,7 @@ static void on_read(struct stream *stream, void *owner, slice bytes)
     /* Bytes that were read before the close was requested may still be delivered. */
     if (!connection->stream) /* closing */
         return;
-    if (!call) { /* an answer without a request */
+    if (!call) { /* these bytes answer no request */
         connection_close(connection);
         return;
     }

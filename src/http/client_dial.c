@@ -1,10 +1,10 @@
 /*
  * client_dial: makes one connection for one call: name, address check, TCP (each address in turn),
  * TLS. Through a proxy, for each address that passed the check: the proxy's name, TCP to the proxy,
- * CONNECT. The call's timer bounds the whole; each attempt but the last gets its share of the time
- * left, so that one address that does not answer leaves time for the next. If the call ends first,
- * the dial is cancelled and ends by itself: dial->call is then NULL and no further step runs, so
- * steps use dial->call without a test.
+ * CONNECT. The call's timer limits the whole dial; each attempt but the last gets a share of the
+ * remaining time, so that an address that does not answer leaves time for the next. If the call
+ * ends first, the dial is cancelled and ends by itself: dial->call is then NULL and no further step
+ * runs, so steps use dial->call without a test.
  */
 #include <netinet/in.h>
 
@@ -83,7 +83,7 @@ static void dial_hold(struct http_dial *dial, const char *what)
     ASSERT(!dial->is_held);
     dial->is_held = true;
     dial->is_open = false;
-    /* Cleared for this wait, because on_closed keeps the first reason it finds. */
+    /* The code is cleared for this wait, because on_closed keeps a reason that is already set. */
     dial->why.code = OK;
     op_hold(&dial->op, what);
 }
@@ -149,8 +149,8 @@ static const struct stream_events dial_events = {
     on_open, on_early_read, on_early_eof, NULL, on_closed,
 };
 
-/* Only the operator's log reports what a name resolves to, or that it does not exist: the host
- * may be internal, while the tenant that named it is an outsider. */
+/* Only the operator's log says what a name resolves to, or that it does not exist: the host may be
+ * internal, and the tenant that named it must not learn about it. */
 static void log_address(struct op *op, const char *event, const char *address, const char *cause)
 {
     op_log(op, LOG_INFO, event, LOG_CSTR("host", dial_of(op)->origin->host),
@@ -254,8 +254,8 @@ static void dial_arm_attempt(struct http_dial *dial)
         timer_start(&dial->attempt, now + (dial->query.deadline_ns - now) / (left + 1));
 }
 
-/* Checked for every address, not once for the name: one public address in an answer must not let a
- * private one in the same answer through. */
+/* Every address is checked, not only the name: an answer with a public address may contain a
+ * private one, too. */
 static bool may_connect(struct http_dial *dial, const struct sockaddr *address)
 {
     const struct http_origin *origin = dial->origin;

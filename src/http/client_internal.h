@@ -23,19 +23,20 @@
 #include "loop/budget_wait.h"
 
 enum {
-    CLIENT_SEND_BYTES = 64 * 1024,    /* bytes passed to a stream at once; with a head below
-                                       * TLS_FLUSH_BYTES */
-    CLIENT_SENDS_A_TURN = 8,          /* after these, other connections get their turn */
+    /* bytes passed to a stream at once; together with a head, less than TLS_FLUSH_BYTES */
+    CLIENT_SEND_BYTES = 64 * 1024,
+    /* after this number of writes, other connections get their turn */
+    CLIENT_SENDS_A_TURN = 8,
     CLIENT_STREAM_QUEUE = 256 * 1024, /* plain bytes that a stream may queue */
-    CLIENT_HEAD_FIRST_PARTS = 63,     /* body parts that are sent with the head: one writev */
+    CLIENT_HEAD_FIRST_PARTS = 63,     /* body parts that are sent with the head in one writev */
 };
 
 enum call_state {
     CALL_IDLE,    /* never started, or ended */
     CALL_WAITING, /* waits for its slot in the origin, or in the client */
     CALL_DIALING,
-    CALL_SENDING,   /* on a connection, the body is not sent completely */
-    CALL_RECEIVING, /* all sent, reply not complete */
+    CALL_SENDING,   /* on a connection; the request is not completely sent */
+    CALL_RECEIVING, /* the request is sent; the reply is not complete */
     CALL_ENDING,    /* the result is set, the hold not yet released */
 };
 
@@ -73,10 +74,12 @@ struct http_client {
     struct list by_idle; /* idle connections of all origins, least recently used first */
     size_t connection_count, dial_count, idle_count, call_count, waiting_count, active_count;
     struct keyed_table tenants, queues; /* struct http_tenant, http_queue */
-    struct list ring; /* tenants with calls that wait for a slot in the client, the next first */
+    /* tenants with calls that wait for a slot in the client, in the order of their turns */
+    struct list ring;
     struct loop_task serve_more;
     bool is_serving;
-    struct metric_series *idle_series, *busy_series, *waiting_series; /* set at every change */
+    /* set whenever a count changes */
+    struct metric_series *idle_series, *busy_series, *waiting_series;
     struct http_override *overrides;
     size_t override_count;
     struct buf head;                    /* head of the request being written; wiped after each
@@ -95,9 +98,9 @@ struct http_origin {
     uint16_t port;
     bool is_https, is_override, is_proxied;
     struct list idle; /* connections, least recently used first */
-    struct list ring; /* queues with calls that wait for a slot here, the next first */
+    struct list ring; /* queues with calls that wait for a slot here, in the order of their turns */
     size_t idle_count, slot_count, queue_count, connection_count, dial_count;
-    size_t pins; /* functions that still use the origin */
+    size_t pins; /* number of functions that still use the origin */
 };
 
 struct queue_key {
@@ -131,7 +134,7 @@ struct http_response {
     char *body; /* in the owner's arena, if the length is known */
     size_t body_cap;
     size_t bytes_paid,
-        /* body bytes for which memory is reserved, and for which the reply waits */
+        /* body bytes for which memory is reserved, and for which memory is still needed */
         bytes_wanted;
     struct buf body_buf;   /* if the length is not known */
     unsigned keep_alive_s; /* from the peer's Keep-Alive, 0: none */
@@ -145,7 +148,7 @@ struct http_connection {
     struct list idle_link, all_idle_link;
     struct timer idle_timer;
     struct loop_task send_more;
-    const struct tls_context *tls; /* the context that it was made under; NULL: plain */
+    const struct tls_context *tls; /* the TLS context with which it was made; NULL: plain */
     uint64_t idle_since_ns;
     bool is_resumed, is_idle, is_eof;
     char remote[ADDRESS_TEXT_MAX];
@@ -157,7 +160,7 @@ struct http_connection {
 /* ---- client.c: calls and origins ---- */
 
 /* The only end of a call: cuts its links, records the times, and releases the hold in the next
- * drain. err.code and text are those of call->err, which is set before. */
+ * drain. call->err is set before. */
 void call_finish(struct http_call *call, enum http_call_result result);
 void call_fail(struct http_call *call, enum http_call_result result, enum err_code code,
                const char *fmt, ...) PRINTF_LIKE(4, 5);
@@ -183,7 +186,7 @@ void slot_leave(struct http_call *call);
 /* Assigns the next calls when a slot in the origin is free, and possibly one in the client. The
  * origin may be freed after this. */
 void slot_serve(struct http_origin *origin);
-/* To be called when a connection or dial without a call ends; serves waiting calls in the next
+/* Call it when a connection or dial without a call ends; it serves waiting calls in the next
  * drain. */
 void slot_room_came(struct http_client *client);
 
@@ -206,7 +209,8 @@ bool dial_waits_for_proxy(const struct http_dial *dial);
 
 /* ---- client_proxy.c ---- */
 
-/* Returns ERR_SYNTAX with a sentence that follows the setting's name; *out is then NULL. */
+/* On failure returns ERR_SYNTAX, with a text in err that is put after the setting's name; *out is
+ * then NULL. */
 int proxy_new(slice text, struct http_proxy **out, struct err *err) MUST_CHECK;
 void proxy_free(struct http_proxy *proxy);
 slice proxy_host(const struct http_proxy *proxy);
@@ -214,13 +218,13 @@ uint16_t proxy_port(const struct http_proxy *proxy);
 /* Writes a CONNECT request; target: "192.0.2.1:443". Returns what stream_write does. */
 int proxy_ask(const struct http_proxy *proxy, struct stream *stream, const char *target) MUST_CHECK;
 bool proxy_is_head_whole(struct buf *head);
-/* Reads the proxy's reply, complete or not. Returns ERR_SYNTAX if it is not an HTTP/1 head, or more
- * bytes than a head where the tunnel should begin. */
+/* Reads the proxy's reply, which may be incomplete. Returns ERR_SYNTAX if it is not an HTTP/1 head,
+ * or more bytes than a head where the tunnel should begin. */
 int proxy_read_head(const struct buf *head, unsigned *status) MUST_CHECK;
 
 /* ---- client_connection.c ---- */
 
-/* Takes the stream over. Returns NULL if out of memory; the stream then stays the caller's. */
+/* Takes over the stream. Returns NULL if out of memory; the caller then still owns the stream. */
 struct http_connection *connection_new(struct http_origin *origin,
                                        struct stream *stream) MUST_CHECK;
 /* Takes the most recently used idle connection that may carry this call out of the idle lists; NULL

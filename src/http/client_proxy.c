@@ -1,8 +1,9 @@
 /*
- * client_proxy: the requests to the operator's proxy (RFC 9110 9.3.6): CONNECT with an address that
- * the client has resolved and checked itself, never with a name, so that the proxy's resolver
- * cannot lead a call inside the network. The proxy's own address is set by the operator and is not
- * checked. Nothing of a call is sent before the tunnel is open and its TLS session is verified.
+ * client_proxy: the CONNECT requests to the operator's proxy (RFC 9110 9.3.6). They contain an
+ * address that the client has resolved and checked itself, never a name, so that the proxy's
+ * resolver cannot lead a call into the internal network. The proxy's own address is set by the
+ * operator and is not checked. Nothing of a call is sent before the tunnel is open and its TLS
+ * session is verified.
  */
 #include <stdio.h>
 

@@ -41,7 +41,8 @@ static int check_header(struct http_call *call, const struct http_header *header
 
 static size_t head_size(const struct http_call *call)
 {
-    /* 128: the fixed parts of request line, Host and Content-Length, and the line ends. */
+    /* 128 bytes are for the fixed parts of the request line, Host and Content-Length, and for line
+     * ends. */
     size_t size = call->method.len + call->target_prefix.len + call->target.len +
                   call->authority.len + call->client->config.user_agent.len + 128;
     for (size_t i = 0; i < call->header_count; i++)

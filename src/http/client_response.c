@@ -1,8 +1,8 @@
 /*
- * client_response: replies. llhttp in its strict mode, with additional checks for what it does not
- * refuse. The head is collected in scratch memory that the client keeps, then copied once into the
- * owner's arena. A body of known length is read directly into the arena; any other body is
- * collected and copied once at its end.
+ * client_response: reads replies with llhttp in its strict mode, and additional checks for what
+ * llhttp does not refuse. The head is collected in scratch memory that the client keeps, then
+ * copied once into the owner's arena. A body of known length is read directly into the arena; any
+ * other body is collected and copied once at its end.
  *
  * A provider is not trusted either: every count and size of a reply is bounded, and a reply that
  * two readers could understand differently is refused (a proxy in between may have read it the
@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "http/client_internal.h"
 
-/* Framing may add this much to the body: head, chunk sizes and extensions, trailers. */
+/* Limits what framing may add to the body: head, chunk sizes and extensions, trailers. */
 enum {
     OVERHEAD_PER_BODY_BYTE = 8,
     BODY_FREE_BYTES = 64 * 1024, /* body bytes of a reply that need no reservation */
@@ -73,7 +73,7 @@ static bool response_takes_body(struct http_connection *connection, size_t lengt
         return true;
     /* Two copies exist for a moment: one in the buffer that collects the body and one in the
      * arena. */
-    response->bytes_wanted = 2 * length; /* it is collected, and copied at its end */
+    response->bytes_wanted = 2 * length; /* the body is collected, and copied at its end */
     return false;
 }
 
@@ -86,8 +86,8 @@ static void response_note_growth(struct http_connection *connection)
     if (response->bytes_paid == 0)
         response->bytes_paid = BODY_FREE_BYTES;
     size_t paid = response->bytes_paid;
-    /* Doubles, as the buffer does: there are few waits, and at most twice the necessary memory
-     * is taken. */
+    /* The reservation doubles, as the buffer does, so there are few waits and at most twice the
+     * necessary memory is reserved. */
     while (response->body_bytes > response->bytes_paid)
         response->bytes_paid *= 2;
     response->bytes_wanted = 2 * (response->bytes_paid - paid);
@@ -324,7 +324,7 @@ static int body_prepare(struct http_connection *connection, uint64_t length)
 {
     struct http_response *response = &connection->response;
     struct http_call *call = connection->call;
-    /* Refused at the head, before memory is taken for an announced length. */
+    /* The reply is refused at its head, before memory is taken for the announced length. */
     if (length > call->response_bytes_max)
         return refuse_response(connection, HTTP_CALL_TOO_LARGE, ERR_LIMIT,
                                "is larger than the limit of this call");
@@ -383,7 +383,7 @@ static int on_body(llhttp_t *parser, const char *at, size_t len)
 {
     struct http_connection *connection = connection_of(parser);
     struct http_response *response = &connection->response;
-    /* Cannot wrap: bytes over the limit have been cut, and the reply refused. */
+    /* The subtraction cannot wrap: bytes over the limit were cut, and the reply was refused. */
     size_t room = connection->call->response_bytes_max - (size_t)response->body_bytes;
     slice now = slice_first(slice_of(at, len), room);
     if (response->is_length_known) {
@@ -462,8 +462,8 @@ size_t response_feed(struct http_connection *connection, slice bytes)
     if (response->is_failed)
         return bytes.len;
     if (code == HPE_PAUSED && response->is_complete)
-        /* Bytes after the message's end are left to the caller, which closes the connection because
-         * of them. */
+        /* Bytes after the message's end are left to the caller, which then closes the
+         * connection. */
         return (size_t)(llhttp_get_error_pos(&response->parser) - bytes.ptr);
     if (code != HPE_OK) {
         refuse_response_protocol(connection, say_fault(response));

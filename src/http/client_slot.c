@@ -135,7 +135,7 @@ static void tenant_enqueue(struct http_tenant *tenant, struct http_call *call)
  * free. */
 static struct http_queue *queue_next(struct http_origin *origin)
 {
-    /* A quick exit: without a free slot no queue may start a call, and this runs after every
+    /* Returns early, because this runs after every call: without a free slot no queue may start a
      * call. */
     if (origin->slot_count >= origin->client->config.calls_per_origin)
         return NULL;
@@ -164,9 +164,10 @@ static void serve_all(struct http_client *client)
     if (client->is_serving) /* the loop below finds calls that end while it runs */
         return;
     client->is_serving = true;
-    /* Reads the ring again each round: call_assign may end calls, and so change it. */
+    /* The ring is read again in each round, since call_assign may end calls and thereby change the
+     * ring. */
     while ((tenant = tenant_next(client))) {
-        /* Taken before call_assign, after which neither call nor tenant may be used. */
+        /* The call is taken before call_assign, after which neither call nor tenant may be used. */
         struct http_call *call = call_take(&tenant->keyed, &client->ring);
         client->waiting_count--;
         slot_take(call);
@@ -180,7 +181,7 @@ void slot_serve(struct http_origin *origin)
 {
     struct http_client *client = origin->client;
     struct http_queue *queue;
-    if (origin->pins) /* a caller further up serves it, or checks it again */
+    if (origin->pins) /* a function further up the stack serves the origin */
         return;
     origin->pins++;
     do {
@@ -231,7 +232,7 @@ bool slot_ask(struct http_call *call, struct http_origin *origin)
                   SLICE_ARG(call->authority), queue->waiting_count);
         return false;
     }
-    /* Both kinds of waiting end with the same timer, waiting_ms. */
+    /* Both waits end with the same timer (waiting_ms). */
     client->waiting_count++;
     call->queued_ns = loop_now_ns(client->loop);
     call_set_phase(call, CALL_WAITING, call->queued_ns + client->config.waiting_ms * 1000000ull);

@@ -56,7 +56,7 @@ void http_conn_cut(struct http_conn *conn)
     if (!is_alive(conn))
         return;
     conn->state = CONN_CLOSED;
-    stream_reset(conn->stream); /* on_closed does the rest */
+    stream_reset(conn->stream); /* on_closed then frees the connection */
 }
 
 static void conn_close(struct http_conn *conn)
@@ -101,7 +101,8 @@ void http_conn_queue_flush(struct http_conn *conn)
     if (!list_is_empty(&conn->flush_link))
         return;
     list_push_back(&conn->server->flush, &conn->flush_link);
-    /* Reported to the loop, so that a turn's time includes the system call at its end. */
+    /* The cost is reported to the loop, so that a turn's time includes the system call at its
+     * end. */
     loop_reserve(conn->server->loop, CONN_FLUSH_NS_ABOUT);
 }
 
@@ -164,7 +165,7 @@ bool http_conn_flush(struct http_conn *conn, const slice *more, size_t count)
 
 /* ---- requests ---- */
 
-/* The request is complete and its body wanted: calls the handler. */
+/* Calls the handler, once the request is complete and its body is wanted. */
 static void show_request(struct exchange *exchange)
 {
     struct http_server *server = exchange->pub.server;
@@ -196,7 +197,7 @@ static void begin_request(struct http_conn *conn, slice head)
     conn->turn_requests++;
     conn->is_first = false;
     if (!exchange) {
-        /* Without an exchange there is no request to answer, so a constant text is sent. */
+        /* There is no exchange to answer, so a constant text is sent. */
         conn_refuse(conn,
                     (struct http_problem){503, "The server is out of memory. Try again later."});
         return;
@@ -229,7 +230,7 @@ static bool is_blocked(struct http_conn *conn)
            stream_write_pending(conn->stream) + conn->outbox_bytes > CONN_PENDING_HIGH;
 }
 
-/* rest begins with the head, scan.bytes of which were read before. Returns whether to continue. */
+/* rest begins with the head, of which scan.bytes were read before. Returns whether to continue. */
 static bool take_head(struct http_conn *conn, slice rest, size_t *used)
 {
     /* Bytes of an incomplete head that were scanned before are not scanned again: a head that
@@ -259,7 +260,7 @@ static bool take_head(struct http_conn *conn, slice rest, size_t *used)
     return true;
 }
 
-/* Returns whether to continue: the body is complete, or refused. */
+/* Returns whether to continue, because the body is complete or refused. */
 static bool take_body(struct http_conn *conn, slice rest, size_t *used)
 {
     struct exchange *exchange = conn->exchange;
@@ -322,8 +323,8 @@ static void process_input(struct http_conn *conn)
     size_t used = conn_process(conn, buf_slice(&conn->input));
     buf_consume(&conn->input, used);
     if (conn->input.len == 0)
-        /* Freed, since otherwise ten thousand idle connections would each keep the memory of their
-         * largest pipeline. */
+        /* The buffer is freed, since otherwise ten thousand idle connections would each keep the
+         * memory of their largest pipeline. */
         buf_deinit(&conn->input); /* an idle connection holds no input buffer */
 }
 
@@ -438,7 +439,8 @@ static bool wants_input(const struct http_conn *conn)
     return conn->input.len < HTTP_PIPELINE_BYTES_MAX;
 }
 
-/* Input is discarded: the connection is about to end, or the reply was sent before the body. */
+/* Whether input is discarded, because the connection is about to end or the reply was sent before
+ * the body. */
 static bool is_input_discarded(const struct http_conn *conn)
 {
     return conn->state == CONN_LINGER ||
@@ -458,13 +460,13 @@ static void settle_input(struct http_conn *conn)
         loop_task_queue_next_turn(conn->server->loop, &conn->task);
 }
 
-/* Ends the connection if the client sends no more, and nothing that it sent waits for an answer. */
+/* Ends the connection if the client sends no more and no request waits for an answer. */
 static void settle_eof(struct http_conn *conn)
 {
     /* Left-over input may still become requests, whose replies the client can read. */
     bool is_waiting = loop_task_is_queued(&conn->task) || is_blocked(conn);
     bool is_silent = list_is_empty(&conn->outbox) && stream_write_pending(conn->stream) == 0;
-    /* An incomplete body, or an idle connection: there is no reply to wait for. */
+    /* With an incomplete body or an idle connection there is no reply to wait for. */
     if (conn->state == CONN_BODY || (conn->state == CONN_HEAD && !is_waiting && is_silent)) {
         conn_close(conn); /* the request will never be complete, or there is nothing left to send */
         return;
@@ -486,7 +488,7 @@ static void conn_settle(struct http_conn *conn)
     settle_input(conn);
     if (conn->is_eof)
         settle_eof(conn);
-    /* settle_eof may have closed it. */
+    /* settle_eof may have closed the connection. */
     if (!is_alive(conn))
         return;
     stream_read_for(conn->stream, conn->account, is_input_discarded(conn));
@@ -648,8 +650,8 @@ static struct http_conn *conn_new(struct http_server *server, struct stream *str
 void http_conn_accept(struct http_server *server, struct stream *stream)
 {
     size_t count = server->conn_count, count_max = server->config.connections_max;
-    /* Over the limit some connections are still accepted and answered 503; further ones are closed
-     * without a reply, otherwise refusing a flood would cost as much as serving it. */
+    /* Beyond the limit, some connections are still accepted and answered with 503. Further ones are
+     * closed without a reply; otherwise refusing a flood would cost as much as serving it. */
     struct http_conn *conn = count < count_max + CONN_REFUSED_MAX ? conn_new(server, stream) : NULL;
     if (!conn) {
         count_refused(503);
@@ -682,7 +684,7 @@ void http_conn_accept(struct http_server *server, struct stream *stream)
     conn_settle(conn);
 }
 
-/* The hook at the end of a turn: sends replies, and the FIN of connections that are done. */
+/* Runs at the end of a turn: sends replies, and FIN if the connection is done. */
 void http_conn_end_turn(struct http_conn *conn)
 {
     if (!http_conn_flush(conn, NULL, 0) || !is_alive(conn))

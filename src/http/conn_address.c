@@ -39,7 +39,7 @@ static bool make_address_key(const struct http_conn *conn, char key[KEY_LEN])
         memcpy(key + 1, &((struct sockaddr_in6 *)(void *)&plain)->sin6_addr, PREFIX_LEN);
     else
         return false;
-    /* The family first: equal bytes of IPv4 and IPv6 must differ. */
+    /* The family comes first, so that equal bytes of IPv4 and IPv6 have different keys. */
     key[0] = plain.ss_family == AF_INET ? 4 : 6;
     return !uncounted || !address_policy_holds(uncounted, (const struct sockaddr *)&plain);
 }

@@ -1,6 +1,6 @@
 /*
- * conn_time: when a connection of the server has waited long enough. It has two deadlines: one for
- * its present state, and one for the bytes that its client should be reading. UINT64_MAX: none.
+ * conn_time: the deadlines of a server connection. There are two: one for its present state, and
+ * one for the bytes that its client should be reading. UINT64_MAX means no deadline.
  *
  * A time-out alone is not enough: a client that moves one byte every few seconds resets it forever.
  * So bodies and replies must also keep a minimum rate, on average, after a grace time.
@@ -38,11 +38,11 @@ static uint64_t head_due(const struct http_conn *conn)
     const struct http_server_config *config = &conn->server->config;
     if (http_head_scan_has_begun(&conn->scan))
         return conn->state_ns + ms(config->head_timeout_ms);
-    if (conn->input
-            .len) /* blocked by this server's own limits: the writing side has its own deadline */
+    /* This server's own limits block the connection, and writing has its own deadline. */
+    if (conn->input.len)
         return UINT64_MAX;
     uint64_t wait_ms = conn->is_first ? config->head_timeout_ms : config->idle_timeout_ms;
-    /* An idle connection learns of the drain only by its end. */
+    /* The client of an idle connection learns of the drain only when the connection ends. */
     if (conn->server->is_draining && wait_ms > config->linger_timeout_ms)
         wait_ms = config->linger_timeout_ms;
     return conn->state_ns + ms(wait_ms);

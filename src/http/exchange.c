@@ -11,7 +11,7 @@
 
 enum {
     BODY_FIRST_BYTES_MAX = 64 * 1024
-}; /* the most that an announced length alone makes the server allocate */
+}; /* maximum that the server allocates because of an announced length alone */
 
 /* ---- life ---- */
 
@@ -19,8 +19,8 @@ static void exchange_free(struct loop_garbage *garbage)
 {
     struct exchange *exchange = CONTAINER_OF(garbage, struct exchange, garbage);
     struct http_server *server = exchange->pub.server;
-    /* The exchange is in no outbox, since an outbox holds a reference; and its large body was
-     * released, or its owner would never get it back. */
+    /* The exchange is in no outbox, since an outbox holds a reference. Its large body has been
+     * released; otherwise the owner would never get it back. */
     ASSERT(exchange->refs == 0 && list_is_empty(&exchange->out_link) && !exchange->release);
     ASSERT(!exchange->pub.use);
     buf_deinit(&exchange->body);
@@ -124,7 +124,7 @@ static bool keep_body(struct http_parser *parser, slice bytes)
     buf_append(&exchange->body, bytes);
     if (!buf_is_ok(&exchange->body))
         return false;
-    /* A body counts for its account while it arrives, not only once it is complete. */
+    /* A body is charged to its account while it arrives, not only once it is complete. */
     if (exchange->pub.use)
         budget_use_add(exchange->pub.use, bytes.len);
     return true;
@@ -220,7 +220,8 @@ struct exchange *http_exchange_new(struct http_conn *conn, slice head, struct ht
 
 /* ---- the body ---- */
 
-/* Set once, when the first byte is read: by then the handler may have set its own limit. */
+/* The limit is set once, when the first byte is read: by then the handler may have set its own
+ * limit. */
 static bool begin_body(struct exchange *exchange, struct http_problem *problem)
 {
     struct http_exchange *pub = &exchange->pub;
@@ -240,8 +241,8 @@ static bool begin_body(struct exchange *exchange, struct http_problem *problem)
     if (exchange->is_body_dropped)
         return true;
     buf_init(&exchange->body, (size_t)limit);
-    /* An announced length is not a reason to allocate it: thousands of connections can announce
-     * much and send nothing. */
+    /* An announced length is not allocated at once: thousands of connections can announce much and
+     * send nothing. */
     if (pub->head.framing == HTTP_FRAMING_LENGTH &&
         !buf_reserve(&exchange->body,
                      limit < BODY_FIRST_BYTES_MAX ? (size_t)limit : BODY_FIRST_BYTES_MAX))
@@ -278,7 +279,8 @@ bool http_exchange_feed(struct exchange *exchange, slice bytes, size_t *used,
     } else {
         enum http_scan scan = http_chunk_scan(&exchange->chunk, bytes, used);
         if (scan == HTTP_SCAN_BAD) {
-            /* what llhttp refuses before that byte counts first, as it would byte by byte */
+            /* a fault that llhttp finds before that byte takes precedence, as if the bytes were fed
+             * one by one */
             if (feed_parser(exchange, slice_first(bytes, *used - 1), problem))
                 *problem = exchange->chunk.problem;
             return false;
@@ -333,7 +335,7 @@ static void read_params(struct exchange *exchange)
     slice rest = pub->head.query;
     size_t cap = 1;
     exchange->has_params = true;
-    /* One more than the number of separators: an upper bound, so the loop needs no check. */
+    /* One more than the number of separators is an upper bound, so the loop needs no check. */
     for (size_t i = 0; i < rest.len; i++)
         cap += rest.ptr[i] == '&';
     exchange->params = rest.len ? ARENA_ARRAY(&pub->arena, struct http_header, cap) : NULL;

@@ -40,7 +40,8 @@ static slice take_line(slice *rest)
 /* Reads "HTTP/1.1"; the problem is 505 for a version that is well-formed but not supported. */
 static bool read_version(slice text, struct http_head *out, struct http_problem *problem)
 {
-    /* Fixed positions: the version has one form, eight bytes and case-sensitive (RFC 9112 2.3). */
+    /* Positions are fixed: the version has a single form of eight bytes, which is case-sensitive
+     * (RFC 9112 2.3). */
     if (text.len != 8 || !slice_starts_with(text, SLICE("HTTP/")) || text.ptr[6] != '.' ||
         !ascii_is_digit(text.ptr[5]) || !ascii_is_digit(text.ptr[7]))
         return refuse_head(problem, 400, "the start line has no HTTP version");
@@ -393,7 +394,7 @@ bool http_head_check(slice head, struct http_header *headers, size_t headers_max
         line = take_line(&rest);
     if (!read_request_line(line, out, problem))
         return false;
-    /* Ends at the empty line, which the scan has found: line is empty only there. */
+    /* The loop ends at the empty line that the scan has found; no other line is empty. */
     for (line = take_line(&rest); line.len; line = take_line(&rest)) {
         if (out->header_count == headers_max)
             return refuse_head(problem, 431, "too many header fields");

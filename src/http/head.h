@@ -45,9 +45,10 @@ struct http_head_scan {
 };
 
 void http_head_scan_init(struct http_head_scan *scan, const struct http_head_limits *limits);
-/* Reads the next bytes of the stream. *used: how many belong to the head: with MORE all of them,
- * with DONE up to and including the empty line. Empty lines (CRLF) before a request line are
- * counted as part of the head, two at most (RFC 9112 2.2). After DONE or BAD call init again. */
+/* Reads the next bytes of the stream. Sets *used to the number of bytes that belong to the head:
+ * all of them with MORE, those up to the end of the empty line with DONE. Empty lines (CRLF) before
+ * a request line are counted as part of the head, two at most (RFC 9112 2.2). After DONE or BAD
+ * call init again. */
 enum http_scan http_head_scan(struct http_head_scan *scan, slice bytes, size_t *used);
 /* Whether a byte of a head has arrived: if so, a time-out is answered with 408; otherwise the
  * peer was idle. */
@@ -80,9 +81,9 @@ struct http_head {
     bool expects_other; /* an unknown expectation: 417 */
 };
 
-/* head: the complete head that http_head_scan has found. headers has room for headers_max entries
- * and belongs to the caller. Returns false with *problem set if the head must be refused. Needs no
- * memory. */
+/* Checks head, the complete head that http_head_scan has found. headers has room for headers_max
+ * entries and belongs to the caller. Returns false with *problem set if the head must be refused.
+ * Needs no memory. */
 bool http_head_check(slice head, struct http_header *headers, size_t headers_max,
                      struct http_head *out, struct http_problem *problem) MUST_CHECK;
 
@@ -104,8 +105,8 @@ struct http_chunk_scan {
 };
 
 void http_chunk_scan_init(struct http_chunk_scan *scan, uint64_t body_bytes_max);
-/* *used: bytes that belong to the body with its framing and trailers. DONE: it is complete. BAD
- * with status 413: a chunk announced more than body_bytes_max allows. */
+/* *Sets *used to the number of bytes that belong to the body, its framing and trailers. DONE: the
+ * body is complete. BAD with status 413: a chunk announced more than body_bytes_max allows. */
 enum http_scan http_chunk_scan(struct http_chunk_scan *scan, slice bytes, size_t *used);
 
 #endif

@@ -69,7 +69,8 @@ static enum http_scan scan_start_line(struct http_head_scan *scan, unsigned char
     scan->token_bytes++;
     if (scan->spaces == 0 && scan->token_bytes > METHOD_BYTES_MAX)
         return refuse_scan(scan, 501, "the method is not known");
-    /* Bounded as it arrives, so that a target that is too long is 414, not 431. */
+    /* The target is limited as it arrives, so that one that is too long is answered with 414, not
+     * 431. */
     if (scan->spaces == 1 && scan->token_bytes > scan->limits.url_bytes_max)
         return refuse_scan(scan, 414, "the request target is too long");
     return HTTP_SCAN_MORE;
@@ -84,7 +85,7 @@ static enum http_scan scan_start(struct http_head_scan *scan, unsigned char c)
     if (c == ' ')
         return refuse_scan(scan, 400, "the start line begins with a space");
     scan->state = IN_START;
-    scan->lines = 0; /* counted empty lines until now */
+    scan->lines = 0; /* until now, `lines` has counted empty lines */
     return scan_start_line(scan, c);
 }
 

@@ -125,7 +125,7 @@ bool http_header_has_token(const struct http_header *headers, size_t count, slic
 
 bool http_is_token(slice text)
 {
-    /* t: a letter, a digit or one of !#$%&'*+-.^_`|~ */
+    /* t marks a character of a token: a letter, a digit or one of !#$%&'*+-.^_`|~ */
     static const char classes[] = "                                "
                                   " t ttttt  tt tt tttttttttt      "
                                   " tttttttttttttttttttttttttt   tt"
@@ -145,7 +145,7 @@ bool http_is_field_value(slice text)
         if ((c < ' ' && c != '\t') || c == 0x7f)
             return false;
     }
-    /* A reader would remove white space around a value, and so would not get the value that was
+    /* A reader would remove white space around a value, and would not see the value as it was
      * sent. */
     return text.len == slice_trim(text).len;
 }
@@ -162,8 +162,8 @@ slice http_media_type(slice value)
 
 void http_header_write(struct buf *out, struct http_header header)
 {
-    /* The caller has checked it (request_check, values_are_good). A CR or LF here would split
-     * the message. */
+    /* The caller has checked the header (request_check, values_are_good). A CR or LF here would
+     * split the message. */
     ASSERT(http_is_token(header.name) && http_is_field_value(header.value));
     buf_append(out, header.name);
     buf_append(out, SLICE(": "));

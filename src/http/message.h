@@ -14,7 +14,7 @@
 
 /* The names differ from llhttp's HTTP_GET ..., which this room also includes. */
 enum http_method {
-    HTTP_METHOD_OTHER, /* a token that is none of these: 501 */
+    HTTP_METHOD_OTHER, /* any other token; answered with 501 */
     HTTP_METHOD_GET,
     HTTP_METHOD_HEAD,
     HTTP_METHOD_POST,
@@ -36,9 +36,10 @@ enum http_method http_method_parse(slice text);
 /* Returns the reason phrase, such as "Not Found"; "Unknown" for a status that no RFC defines. */
 const char *http_status_text(unsigned status);
 
-/* Returns the first field of that name (ASCII case-insensitive), SLICE_NONE if it is absent. */
+/* Returns the first field with this name (ASCII case-insensitive), or SLICE_NONE if it is
+ * absent. */
 slice http_header_get(const struct http_header *headers, size_t count, slice name);
-/* The number of fields with that name. */
+/* Returns the number of fields with this name. */
 size_t http_header_count(const struct http_header *headers, size_t count, slice name);
 /* Whether any field of that name, read as a comma-separated list, contains the token (ignoring case
  * and parameters after ';'): Connection, Transfer-Encoding, Accept-Encoding. */
@@ -57,7 +58,7 @@ bool http_is_visible(slice text);
  * "application/json" of "application/json; charset=utf-8". Borrowed from value. */
 slice http_media_type(slice value);
 
-/* Appends "Name: value\r\n". The caller has checked both. */
+/* Appends "Name: value\r\n". The caller has checked name and value. */
 void http_header_write(struct buf *out, struct http_header header);
 
 #endif

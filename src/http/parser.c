@@ -56,7 +56,7 @@ int http_parser_feed(struct http_parser *parser, slice bytes)
 {
     if (bytes.len == 0)
         return OK;
-    if (parser->is_complete) /* more than one message's bytes */
+    if (parser->is_complete) /* there are bytes after the message's end */
         return ERR_SYNTAX;
     llhttp_errno_t rc = llhttp_execute(&parser->llhttp, bytes.ptr, bytes.len);
     if (rc == HPE_OK)

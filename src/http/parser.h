@@ -1,6 +1,6 @@
 /*
  * parser: a small interface to llhttp in its strict mode, for messages whose raw bytes have passed
- * http/head.h. It gets exactly the bytes of one message: the complete head, then the body as it
+ * http/head.h. It is given exactly the bytes of one message: the complete head, then the body as it
  * arrives. Private to the room.
  */
 #ifndef HTTP_PARSER_H
@@ -13,10 +13,10 @@
 
 struct http_parser {
     llhttp_t llhttp;
-    /* Gets decoded body bytes, borrowed for the call. Returns false to stop, because memory or a
-     * limit is used up. */
+    /* Called with decoded body bytes, which are borrowed for the call. Returns false to stop, if
+     * memory or a limit is exhausted. */
     bool (*on_body)(struct http_parser *parser, slice bytes);
-    const struct http_head *head; /* the result of http_head_check; llhttp must find the same */
+    const struct http_head *head; /* the result of http_head_check, with which llhttp must agree */
     bool is_complete, is_refused;
 };
 

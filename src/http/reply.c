@@ -17,7 +17,8 @@
 enum {
     HEAD_SLACK_BYTES = 64 * 1024, /* added to the arena's limit, which the handler may have used
                                    * up */
-    FIXED_BYTES_MAX = 256,        /* status line and the fields of every reply, without texts */
+    /* for the status line and the fields of every reply, without their texts */
+    FIXED_BYTES_MAX = 256,
 };
 
 static const struct http_header json_type[] = {
@@ -73,8 +74,8 @@ static char *put_framing(struct exchange *exchange, char *at, uint64_t body_len)
 static size_t head_bytes_max(const struct exchange *exchange, const struct http_header *headers,
                              size_t count)
 {
-    /* An upper bound that is allocated at once: heads are written without checks, and the ASSERT
-     * at the end confirms the bound. */
+    /* An upper bound is allocated at once: heads are written without checks, and the ASSERT at the
+     * end confirms the bound. */
     size_t len = FIXED_BYTES_MAX + DATE_TEXT_LEN + exchange->pub.request_id.len +
                  exchange->pub.server->config.server_name.len;
     for (size_t i = 0; i < count; i++)
@@ -140,8 +141,8 @@ static bool values_are_good(const struct http_header *headers, size_t count)
 
 /* ---- sending ---- */
 
-/* Decides by the bytes that the client sends and the handler will not read whether the connection
- * can stay open. */
+/* Decides whether the connection can stay open, by the rest of the request's body that the handler
+ * will not read. */
 static void decide_close(struct exchange *exchange)
 {
     struct http_server *server = exchange->pub.server;
@@ -151,7 +152,7 @@ static void decide_close(struct exchange *exchange)
     if (exchange->is_body_done)
         return;
     exchange->is_body_dropped = true;
-    /* the body can no longer be accepted: reading continues, to drop it */
+    /* the handler no longer accepts the body, so it is read and dropped */
     exchange->is_body_awaited = false;
     /* To keep the connection open, the server has to read and drop the rest of the body. That is
      * worth it for a short rest of known length; a client that waits for 100 Continue may never
@@ -203,7 +204,8 @@ static void send_whole(struct exchange *exchange, unsigned status,
     exchange->out_body = is_sent ? body : SLICE_NONE;
     exchange->pub.reply_bytes = exchange->out_body.len;
     exchange->is_complete = true;
-    /* Queued first: on_finished writes the access log, and advance may start the next request. */
+    /* The reply is queued first: on_finished writes the access log, and http_conn_advance may start
+     * the next request. */
     queue_out(exchange);
     http_exchange_finish(exchange);
     http_conn_advance(exchange->conn);
@@ -293,7 +295,7 @@ void http_exchange_release(struct exchange *exchange)
         release(exchange->release_ctx);
 }
 
-/* `rest` is empty only if everything is written. */
+/* Makes `rest` the next part that is not empty, if there is one. */
 static void take_next_part(struct exchange *exchange)
 {
     while (exchange->rest.len == 0 && exchange->part_count > 0) {
@@ -351,7 +353,8 @@ void http_reply_large(struct http_exchange *pub, unsigned status, const struct h
     exchange->release = release;
     exchange->release_ctx = ctx;
     if (claim(exchange)) {
-        if (!is_reply_sendable(exchange, headers, count, 0)) /* never queued as a whole */
+        /* the size does not matter: a large body is never queued as a whole */
+        if (!is_reply_sendable(exchange, headers, count, 0))
             send_error(exchange, 500, SLICE("Internal error"));
         else if (has_body && len > 0)
             begin_large(exchange, status, headers, count, parts, part_count, len);

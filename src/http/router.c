@@ -41,7 +41,8 @@ static int compile_route(const struct http_route *route, struct compiled *out, s
     rest = slice_from(rest, 1);
     while (rest.len) {
         slice segment = slice_split(&rest, '/');
-        /* rest.ptr: there was a slash; with nothing after it the pattern ends with one. */
+        /* If rest.ptr is set there was a slash; if nothing follows it, the pattern ends with a
+         * slash. */
         if (segment.len == 0 || (rest.ptr && rest.len == 0))
             return err_set(err, ERR_INVALID, "route \"%s\" has an empty segment", route->pattern);
         if (out->segment_count == HTTP_SEGMENTS_MAX)

@@ -70,7 +70,7 @@ static void on_turn_end(struct loop_hook *hook)
 
 slice http_server_date(struct http_server *server)
 {
-    /* Formatted once a second: every reply has a Date (RFC 9110 6.6.1). */
+    /* The date is formatted once a second, since every reply has it (RFC 9110 6.6.1). */
     int64_t now_us = clock_wall_us();
     if (now_us / 1000000 != server->date_second || !server->date[0]) {
         server->date_second = now_us / 1000000;
@@ -81,7 +81,7 @@ slice http_server_date(struct http_server *server)
 
 /* ---- connections begin and end ---- */
 
-/* For all servers of this process together: there may be one for the metrics alone. */
+/* The metric covers all servers of this process, since there may be one for the metrics alone. */
 static void report_connections(struct http_server *server)
 {
     struct metric_series *series = metric_series(&connections_metric, SLICE_NONE);
@@ -120,7 +120,7 @@ void http_server_release(struct http_server *server)
     loop_garbage_add(server->loop, &server->garbage);
 }
 
-/* A bounded number per turn, since each costs a system call. */
+/* Closes a bounded number of connections per turn, since each costs a system call. */
 static void see_off_some(struct http_server *server)
 {
     for (size_t i = 0; i < DRAIN_A_TURN_MAX && server->drain_left; i++) {
@@ -298,7 +298,7 @@ void http_server_free(struct http_server *server)
     if (!server)
         return;
     ASSERT(!server->is_freed);
-    /* Set first: on_finished is not called after this (http_exchange_finish). */
+    /* This is set first, so that on_finished is no longer called (http_exchange_finish). */
     server->is_freed = true;
     stop_listening(server);
     timer_stop(&server->drain_timer);

@@ -2,9 +2,9 @@
  * HTTP/1.1 server: listeners, connections, exchanges. Strict about its input (http/head.h), with a
  * limit on every size, count and time. An idle connection has no buffer and no arena.
  *
- * One request at a time runs per connection; pipelined requests are answered strictly in order,
- * their bytes are kept up to HTTP_PIPELINE_BYTES_MAX while reading pauses. Replies of one turn are
- * sent together at LOOP_PHASE_REPLY: one writev per connection.
+ * One request at a time runs per connection. Pipelined requests are answered strictly in order; up
+ * to HTTP_PIPELINE_BYTES_MAX of them are kept before reading pauses. Replies of one turn are sent
+ * together at LOOP_PHASE_REPLY: one writev per connection.
  *
  * Life of an exchange: made when a head is complete -> on_head -> body -> on_request -> reply. It
  * lives until its reply is complete and its client side is done, or until the last
@@ -44,25 +44,29 @@ struct http_server_config {
     const struct tcp_listen_config *listeners; /* borrowed for http_server_new */
     size_t listener_count;
     /* 0 in a member means its default, in brackets. */
-    struct http_head_limits head;           /* {16 KiB, 8 KiB, 100}: 431, 414, 431 */
-    uint64_t body_bytes_max;                /* (8 MiB): 413 */
-    size_t connections_max;                 /* (10000); over: 503 and close */
-    size_t address_connections_max;         /* (seven eighths of connections_max) from one client
-                                             * address; over: 503 and close */
+    struct http_head_limits head; /* {16 KiB, 8 KiB, 100}: 431, 414, 431 */
+    uint64_t body_bytes_max;      /* (8 MiB): 413 */
+    size_t connections_max;       /* (10000); over: 503 and close */
+    /* (seven eighths of connections_max) from one client address; further ones get 503 and are
+     * closed */
+    size_t address_connections_max;
     const struct address_policy *uncounted; /* proxies, whose connections are not limited;
                                              * borrowed, must outlive the server; NULL: none */
     uint32_t requests_per_turn_max; /* (32) of one connection, so that a pipeline does not stall
                                        others */
     uint64_t arena_bytes_max;       /* (32 MiB) of one exchange */
     uint64_t write_bytes_max;       /* (64 MiB) of a reply: a larger one becomes a 500 */
-    uint32_t head_timeout_ms;       /* (10 s) from its first byte: 408; from accept: closed */
-    uint32_t body_timeout_ms;       /* (60 s) whole body: 408 */
-    uint32_t idle_timeout_ms;       /* (75 s) between requests: closed without a reply */
-    uint32_t request_timeout_ms;    /* (120 s) head complete to reply begun: 503, on_gone */
-    uint32_t reply_timeout_ms;      /* (30 s) in which a client reads none of its reply: reset */
+    /* (10 s) from the head's first byte, then 408; from accept, then closed */
+    uint32_t head_timeout_ms;
+    uint32_t body_timeout_ms; /* (60 s) whole body: 408 */
+    uint32_t idle_timeout_ms; /* (75 s) between requests, then closed without a reply */
+    /* (120 s) from the complete head to the begin of the reply, then 503 and on_gone */
+    uint32_t request_timeout_ms;
+    /* (30 s) in which a client reads nothing of its reply, then reset */
+    uint32_t reply_timeout_ms;
     uint32_t linger_timeout_ms; /* (2 s) after this server's FIN, input is read and dropped; ends
                                  * when no input came for this long, or after ten times as long */
-    uint32_t drain_timeout_ms;  /* (30 s) after this the remaining connections are cut */
+    uint32_t drain_timeout_ms;  /* (30 s) until the remaining connections are cut */
     /* In a drain, a connection between two requests is closed after this long (0: at once).
      * Requests that the client has sent already, or sends in this time, are answered with
      * Connection: close. */
@@ -89,21 +93,21 @@ struct http_handler {
     /* Called when the head is complete and no byte of the body was read. It may answer at once
      * (then the body is dropped, within limits, and on_request is never called), may set
      * exchange->body_bytes_max, and may start work (which holds the exchange with
-     * http_exchange_ref) and answer later. NULL: all bodies are read. */
+     * http_exchange_ref) and answer later. If it is NULL, all bodies are read. */
     enum http_body_wanted (*on_head)(struct http_exchange *exchange, void *ctx);
     /* Called when body_pause_at bytes of the body have been read, and more follow: reading stops
-     * until http_body_accept. NULL where body_pause_at is never set. */
+     * until http_body_accept. May be NULL if body_pause_at is never set. */
     void (*on_body_paused)(struct http_exchange *exchange, void *ctx);
     /* The request is complete. Unless it was answered already, http_reply or http_reply_begin must
      * follow exactly once, now or later. */
     void (*on_request)(struct http_exchange *exchange, void *ctx);
-    /* For metrics and the access log; may be NULL. Called once per exchange, after its last
-     * reply byte was queued or its client has closed; status 0 if there was no answer. Also
+    /* For metrics and the access log; may be NULL. Called once per exchange, after the last byte of
+     * its reply was queued or its client has closed; the status is 0 if there was no answer. Also
      * called if the head was refused before on_head. */
     void (*on_finished)(struct http_exchange *exchange, void *ctx);
 };
 
-/* The public part of an exchange. Slices live as long as it does. */
+/* The public part of an exchange. Slices live as long as the exchange. */
 struct http_exchange {
     struct arena arena; /* the handler may allocate here; bounded by arena_bytes_max */
     struct http_server *server;
@@ -116,12 +120,12 @@ struct http_exchange {
     slice request_id; /* X-Request-Id if it has 1 to 128 visible ASCII characters, else a new id;
                        * empty with is_without_ids */
     struct sockaddr_storage peer; /* ss_family AF_UNIX for a Unix socket */
-    uint64_t started_ns;          /* first byte of the head */
+    uint64_t started_ns;          /* when the first byte of the head arrived */
     /* ---- reply, for on_finished ---- */
     unsigned status;      /* 0: none yet */
     uint64_t reply_bytes; /* the body's bytes, as sent */
     bool is_gone;         /* the client closed, or the server abandoned the request */
-    bool is_delivered;    /* the handler was called; false: the request was refused before */
+    bool is_delivered;    /* the handler was called; false if the request was refused before */
     /* ---- the handler's ---- */
     void *user;
     const char *route; /* for metrics: the matched pattern; "(none)" until a route has matched */
@@ -138,7 +142,7 @@ struct http_exchange {
      * read a reply, so the handler may try to reply but does not have to: a handler that drops
      * the request calls http_reply_drop. */
     void (*on_gone)(struct http_exchange *exchange);
-    /* During a streamed reply: the kernel has taken all queued bytes. */
+    /* Called during a streamed reply when the kernel has taken all queued bytes. */
     void (*on_drained)(struct http_exchange *exchange);
 };
 
@@ -153,13 +157,13 @@ slice http_query_get(struct http_exchange *exchange, slice name);
 /* Returns all decoded parameters in order, with name and value. */
 const struct http_header *http_query_all(struct http_exchange *exchange, size_t *count);
 /* Returns the client's address without its port, as the nearest of these proxies reports it in
- * X-Forwarded-For; "unix" for a client on a Unix socket. proxies NULL: no proxy is trusted. In the
- * arena. */
+ * X-Forwarded-For; "unix" for a client on a Unix socket. If proxies is NULL, no proxy is trusted.
+ * The text is in the arena. */
 slice http_client_address(struct http_exchange *exchange, const struct address_policy *proxies);
-/* Sets the account of the request: from now on its connection is read in that account's turn.
- * Until then, and with nil, it has no account. */
+/* Sets the account of the request: from now on the connection is read in that account's turn.
+ * Before this call, or with nil, the request has no account. */
 void http_request_account_set(struct http_exchange *exchange, struct uuid account);
-/* Ends HTTP_BODY_WAIT, or a pause; does nothing if there is neither. */
+/* Ends HTTP_BODY_WAIT or a pause; does nothing in any other state. */
 void http_body_accept(struct http_exchange *exchange);
 /* Releases the body; exchange->body is then empty, and no bytes are charged to `use`. */
 void http_body_release(struct http_exchange *exchange);
@@ -174,7 +178,7 @@ void http_body_release(struct http_exchange *exchange);
  * body. */
 void http_reply(struct http_exchange *exchange, unsigned status, const struct http_header *headers,
                 size_t header_count, slice body);
-/* As http_reply, for a large body in one or more parts, of any size. The parts and their array
+/* Like http_reply, for a large body in one or more parts of any size. The parts and their array
  * stay in place, and their bytes are sent as the client takes them, without being copied to a
  * queue. release(ctx) is called exactly once, from the loop, when the body is no longer needed,
  * possibly before this returns. */
@@ -187,17 +191,18 @@ void http_reply_error(struct http_exchange *exchange, unsigned status, slice tex
  * end here; reply_timeout_ms still applies. */
 void http_reply_begin(struct http_exchange *exchange, unsigned status,
                       const struct http_header *headers, size_t header_count);
-/* As http_reply_begin, for a peer in tests that has to break the rules: no head is made and nothing
- * is framed; http_reply_chunk sends its bytes unchanged. closes: the connection ends with it. */
+/* Like http_reply_begin, for a peer in tests that has to break the rules: no head is made and
+ * nothing is framed; http_reply_chunk sends its bytes unchanged. If closes is set, the connection
+ * ends with the reply. */
 void http_reply_begin_raw(struct http_exchange *exchange, bool closes);
-/* bytes are copied where needed. Returns ERR_LIMIT if over write_bytes_max (on_drained follows);
- * ERR_CLOSED if the client has closed: only http_reply_end may still be called. Empty bytes only
- * flush the head. */
+/* bytes are copied if necessary. Returns ERR_LIMIT if write_bytes_max would be exceeded (on_drained
+ * follows), or ERR_CLOSED if the client has closed; then only http_reply_end may be called. Empty
+ * bytes only flush the head. */
 int http_reply_chunk(struct http_exchange *exchange, slice bytes) MUST_CHECK;
 /* Returns the number of bytes of this connection that the kernel has not taken yet. */
 size_t http_reply_pending(const struct http_exchange *exchange);
 void http_reply_end(struct http_exchange *exchange);
-/* To be called instead of a reply, after on_gone, or to abandon a streamed reply: resets the
+/* Call it instead of a reply, after on_gone, or to abandon a streamed reply: it resets the
  * connection, so that the client cannot mistake the partial reply for a complete one. */
 void http_reply_drop(struct http_exchange *exchange);
 

@@ -16,12 +16,15 @@
 #include "http/server.h"
 
 enum {
-    CONN_INPUT_BYTES_MAX = 512 * 1024,  /* one read in addition to the input that may be kept */
-    CONN_PENDING_HIGH = 64 * 1024,      /* no next request while a client reads this slowly */
-    CONN_PIECE_BYTES = 128 * 1024,      /* bytes of a large body that are written at a time */
-    CONN_DISCARD_BYTES_MAX = 64 * 1024, /* unwanted body: read, to keep the connection */
-    CONN_REFUSED_MAX = 256,             /* over connections_max: answered with 503, then closed */
-    CONN_ADDRESS_REFUSED_MAX = 16,      /* the same, for one address */
+    CONN_INPUT_BYTES_MAX = 512 * 1024, /* the input that may be kept, and one read in addition */
+    /* no next request while this many bytes wait for the client */
+    CONN_PENDING_HIGH = 64 * 1024,
+    CONN_PIECE_BYTES = 128 * 1024, /* bytes of a large body that are written at a time */
+    /* an unwanted body up to this size is read, to keep the connection */
+    CONN_DISCARD_BYTES_MAX = 64 * 1024,
+    /* connections over connections_max that are answered with 503 before they are closed */
+    CONN_REFUSED_MAX = 256,
+    CONN_ADDRESS_REFUSED_MAX = 16, /* the same for the limit of one address */
     CONN_PARTS_MAX = 64,
     CONN_FLUSH_NS_ABOUT = 10 * 1000, /* time to write a reply, nearly all in the kernel */
     DATE_TEXT_LEN = 29,
@@ -30,7 +33,7 @@ enum {
 enum conn_state {
     CONN_HEAD,   /* idle, or reading a head: http_head_scan_has_begun distinguishes */
     CONN_BODY,   /* reading the body of its exchange */
-    CONN_BUSY,   /* the request is complete: waits for the end of the reply */
+    CONN_BUSY,   /* the request is complete; the connection waits for the end of the reply */
     CONN_LINGER, /* no more requests: FIN after queued bytes, input is dropped */
     CONN_CLOSED, /* only on_closed follows */
 };
@@ -46,7 +49,7 @@ struct http_conn {
     struct buf input; /* a partial head, or pipelined requests; empty while idle */
     struct http_head_scan scan;
     struct timer timer;
-    struct loop_task task; /* continues with input after a reply */
+    struct loop_task task; /* continues with the input after a reply */
     struct loop_garbage garbage;
     uint64_t state_ns;    /* when its state began */
     uint64_t progress_ns; /* when pending bytes last decreased, or lingering input arrived */
@@ -57,7 +60,8 @@ struct http_conn {
     uint32_t turn_requests;            /* requests begun in this turn */
     struct sockaddr_in6 peer;          /* an IPv6 or IPv4 address, or only AF_UNIX */
     struct http_conn_address *address; /* NULL: not counted */
-    struct uuid account;               /* from its last request with a known key; nil: none */
+    /* the account of its last request with a known key; nil: none */
+    struct uuid account;
     uint8_t state;
     bool is_first, is_eof, is_eof_due, is_processing, is_shut;
 };
@@ -69,10 +73,10 @@ struct exchange {
     struct list out_link; /* conn->outbox */
     slice out_head, out_body;
     slice rest;         /* the part of a large body that is not queued yet */
-    const slice *parts; /* the parts that follow it */
+    const slice *parts; /* the parts after `rest` */
     size_t part_count;
     void (*release)(
-        /* returns the large body to its owner; NULL: there is none, or it was called already */
+        /* returns the large body to its owner; NULL if there is no such body, or after the call */
         void *ctx);
     void *release_ctx;
     struct http_parser parser;
@@ -123,7 +127,7 @@ struct http_server {
 void http_conn_accept(struct http_server *server, struct stream *stream);
 /* Called when the exchange has progressed: the reply is complete, or its body is wanted. */
 void http_conn_advance(struct http_conn *conn);
-/* Writes the outbox, then parts, at once. Returns false if the connection is lost. */
+/* Writes the outbox and then parts, at once. Returns false if the connection is lost. */
 bool http_conn_flush(struct http_conn *conn, const slice *parts, size_t count);
 void http_conn_queue_flush(struct http_conn *conn);
 void http_conn_close_idle(struct http_conn *conn);
@@ -144,8 +148,8 @@ uint64_t http_conn_state_due(const struct http_conn *conn);
 void http_conn_note_progress(struct http_conn *conn);
 
 /* exchange.c */
-/* head is the raw head; it is copied, checked and parsed. If it is refused, *problem is set, but
- * the exchange is still created. Returns NULL if out of memory. */
+/* Copies, checks and parses the raw head. If it is refused, *problem is set, but the exchange is
+ * still created. Returns NULL if out of memory. */
 struct exchange *http_exchange_new(struct http_conn *conn, slice head,
                                    struct http_problem *problem) MUST_CHECK;
 /* Takes the bytes that belong to the body and sets *used to their number; sets is_body_done at the

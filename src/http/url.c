@@ -119,7 +119,7 @@ static int parse_port(slice rest, struct url *url, struct err *err)
         return OK;
     if (rest.ptr[0] != ':')
         return err_set(err, ERR_SYNTAX, "the URL has text between host and port");
-    /* Five digits at most. Port 0 cannot be connected to. */
+    /* A port has at most five digits; no connection to port 0 is possible. */
     if (rest.len > 6 || !slice_to_u64(slice_from(rest, 1), 65535, &port) || port == 0)
         return err_set(err, ERR_SYNTAX, "the URL's port is not a number from 1 to 65535");
     url->port = (uint16_t)port;

@@ -1,7 +1,7 @@
 /*
  * A token bucket for each account; see account_rate.h. A request costs O(1) whatever the number of
- * accounts: a map finds the bucket by id, and a list in the order of last requests has the one to
- * drop.
+ * accounts: a map finds the bucket by id, and a list in the order of last requests gives the bucket
+ * to drop.
  */
 #include "limit/account_rate.h"
 
@@ -81,7 +81,7 @@ static struct account *rate_account_new(struct account_rate *rate, struct uuid i
     return NULL;
 }
 
-/* Returns NULL if there is no memory to count with, and probably none for the request either. */
+/* Returns NULL if out of memory; there is then probably no memory for the request either. */
 static struct account *account_get(struct account_rate *rate, struct uuid id, uint64_t now_ns)
 {
     struct account *account = map_get(&rate->accounts, uuid_slice(&id));

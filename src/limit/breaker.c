@@ -15,7 +15,7 @@ enum {
     PROBES_MAX_DEFAULT = 3,
     ORIGINS_MAX_DEFAULT = 4096,
     MEMBERS_MAX_DEFAULT = 16384,
-    PROBE_RETRY_MS = 1000, /* sent to executions that arrive while probes are under way */
+    PROBE_RETRY_MS = 1000, /* retry time for executions that arrive while probes are under way */
     FRESH_PROBES = 4,      /* probes of accounts without a failure, in the first open period */
 };
 
@@ -28,7 +28,7 @@ static struct metric heard_total =
 static struct metric refused_total = METRIC_INIT(
     "sluice_circuit_refused_total", "Executions refused by an open circuit.", METRIC_COUNTER);
 
-/* The origin is scheme, host and port: what has the same origin fails together. */
+/* The origin is scheme, host and port: URLs with the same origin fail together. */
 slice breaker_origin_of(slice url)
 {
     ptrdiff_t colon = slice_find_char(url, ':');
@@ -41,7 +41,8 @@ slice breaker_origin_of(slice url)
 
 /* ---- opening and closing ---- */
 
-/* Returns the open period, with its jitter: many processes must not probe at the same moment. */
+/* Opens the circuit and returns the open period. It has jitter, so that processes do not probe at
+ * the same moment. */
 static uint64_t circuit_open(struct circuit *circuit, const struct breaker_config *config,
                              uint64_t now)
 {
@@ -125,8 +126,8 @@ static void member_close(struct breaker_member *member)
 
 /* ---- votes ---- */
 
-/* Whether the member may send a probe: its circuit's time is over, or the origin's circuit has
- * closed since its own opened. */
+/* Whether the member may send a probe: its circuit's open period is over, or the origin's circuit
+ * has closed since the member's circuit opened. */
 static bool member_is_due(const struct breaker_member *member, uint64_t now)
 {
     const struct circuit *circuit = &member->circuit;
@@ -171,7 +172,7 @@ static void report_open(struct breaker_origin *origin, const struct breaker_pass
     }
 }
 
-/* Leaves first, which clears the pass: so it votes only once, whatever opens or closes below. */
+/* Leaving first clears the pass, so that it votes only once, whatever opens or closes below. */
 void breaker_report(struct breaker_pass *given, bool is_failure, uint64_t now)
 {
     struct breaker_pass pass = *given;
@@ -211,7 +212,7 @@ const struct breaker_votes_news *breaker_news(const struct breaker *breaker)
     return &breaker->news;
 }
 
-/* Opens the circuit for that time. Returns false if it is already open for that long. */
+/* Opens the circuit for for_ms. Returns false if it is already open for at least as long. */
 static bool circuit_hear(struct circuit *circuit, const struct breaker_config *config,
                          uint64_t for_ms, uint64_t now)
 {

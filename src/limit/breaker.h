@@ -7,8 +7,8 @@
  *
  * The origin's own circuit, which applies to all accounts, opens if enough accounts failed, and
  * they are a large enough fraction of those that tried. Each account counts once, however many
- * calls it makes. Even then it lets pass
- *   - an account whose last execution there, within the window, succeeded;
+ * calls it makes. Even then these executions pass: - an account whose last execution there, within
+ * the window, succeeded;
  *   - probes: one at a time for each account, and a few in total. During the open period, one
  *     probe now and then is from an account that did not fail there lately, so that failing
  *     accounts do not block the others.
@@ -23,8 +23,7 @@
  *
  * Limits: origins_max origins and members_max pairs of account and origin are remembered; the least
  * recently used one without executions is dropped first; an account displaces only itself and the
- * few in its shard of the table. The time comes from the caller (loop clock). Not for several
- * threads.
+ * few in its shard of the table. The caller passes the time (loop clock). Not thread-safe.
  */
 #ifndef LIMIT_BREAKER_H
 #define LIMIT_BREAKER_H
@@ -65,8 +64,8 @@ struct breaker_key {
     bool is_host_given;
 };
 
-/* An execution's pass through the circuits. Zero it before its first use, so that breaker_leave
- * is always harmless. */
+/* An execution's pass through the circuits. Zero it before its first use, so that breaker_leave may
+ * always be called. */
 struct breaker_pass {
     struct breaker_member *member; /* NULL: the execution has not entered, or is not counted */
     bool is_probe;                 /* probe of either circuit */
@@ -89,13 +88,13 @@ void breaker_free(struct breaker *breaker);
 bool breaker_enter(struct breaker *breaker, struct breaker_pass *pass,
                    const struct breaker_key *key, uint64_t now_ns,
                    struct breaker_refusal *refusal) MUST_CHECK;
-/* Whether breaker_enter would refuse, for a caller that would have to wait before it. */
+/* Whether breaker_enter would refuse, for a caller that has to wait before it can enter. */
 bool breaker_would_refuse(struct breaker *breaker, const struct breaker_key *key, uint64_t now_ns);
 /* Whether a circuit has opened since this pass entered: another attempt would not help. */
 bool breaker_is_open(const struct breaker_pass *pass, uint64_t now_ns);
 /* Votes, then leaves. */
 void breaker_report(struct breaker_pass *pass, bool is_failure, uint64_t now_ns);
-/* The state changes that the last vote caused in the account's circuit and the origin's, for
+/* The state changes that the last vote caused in the circuits of the account and the origin, for
  * other processes. */
 enum breaker_turn { BREAKER_STAYS, BREAKER_OPENS, BREAKER_CLOSES };
 struct breaker_news {
@@ -106,8 +105,8 @@ struct breaker_votes_news {
     struct breaker_news own, all;
 };
 const struct breaker_votes_news *breaker_news(const struct breaker *breaker);
-/* Another process has changed the account's circuit, or (is_of_all) the origin's: applies it here,
- * for at most this process's own open period. */
+/* Call it when another process has changed the circuit of the account, or of the origin if
+ * is_of_all: it applies the change here, for at most this process's own open period. */
 void breaker_hear(struct breaker *breaker, const struct breaker_key *key, bool is_of_all,
                   const struct breaker_news *news, uint64_t now_ns);
 /* Leaves without a vote. May be called any number of times. */

@@ -17,7 +17,7 @@ struct votes {
     uint32_t succeeded, failed;
 };
 
-/* The counts in one half of the window. accounts and failing: origins only. */
+/* The counts in one half of the window. accounts and failing are used only for origins. */
 struct tally {
     struct votes votes;
     uint32_t accounts, failing;
@@ -42,7 +42,7 @@ struct breaker_origin {
     struct circuit circuit;
     struct list members; /* struct breaker_member, linked by origin_link */
     size_t passes;       /* number of all passes */
-    unsigned openings;   /* counts openings and closings; each makes earlier counts void */
+    unsigned openings;   /* number of openings and closings; each makes earlier counts void */
     uint64_t closed_ns, fresh_probe_ns;
     struct window window;
     struct metric_series *gauge; /* NULL until it is first set */
@@ -89,7 +89,7 @@ struct breaker_member *breaker_member_get(struct breaker *breaker, const struct 
 struct breaker_member *breaker_member_find(struct breaker *breaker, const struct breaker_key *key);
 /* Counts a vote for the member and for its origin. */
 void breaker_member_vote(struct breaker_member *member, bool is_failure, uint64_t now);
-/* The counts of the window that ends with the newest vote. */
+/* Returns the counts of the window that ends with the newest vote. */
 struct tally breaker_window_sum(const struct window *window);
 bool breaker_is_share(const struct breaker *breaker, uint64_t part, uint64_t all);
 bool breaker_member_is_failing(const struct breaker_member *member);

@@ -1,6 +1,6 @@
 /*
  * The breaker's memory; see breaker.h for its limits. Time is divided into halves of the window;
- * votes of the current half and of the previous one count.
+ * votes of the current and the previous half count.
  *
  * An origin counts accounts, not votes: a member's verdict is in the half of its newest vote, and
  * is moved when the member votes again, so that no account counts twice.
@@ -19,7 +19,7 @@ static uint64_t half_of(const struct breaker *breaker, uint64_t now)
     return now / (breaker->config.window_ms * 1000000ull / 2);
 }
 
-/* The previous half is kept, so that a sum always covers between a half and a whole window. */
+/* The previous half is kept, so a sum covers at least a half and at most a whole window. */
 static void window_turn(struct window *window, uint64_t half)
 {
     if (window->half == half)
@@ -129,7 +129,8 @@ static void member_free(struct breaker_member *member)
     keyed_drop(&breaker->members, &member->keyed);
 }
 
-/* An entry with executions under way stays. Returns false if all have some. */
+/* Drops the least recently used entry without executions under way. Returns false if there is
+ * none. */
 static bool shard_make_room(struct shard *shard, size_t members_max)
 {
     if (shard->count < members_max)
@@ -143,7 +144,7 @@ static bool shard_make_room(struct shard *shard, size_t members_max)
     return false;
 }
 
-/* The integration is part of the name of a host that a connection gave. */
+/* If a connection names the host, the integration is part of the key. */
 static struct member_key make_member_key(const struct breaker_key *key)
 {
     char text[CATALOG_TOOL_NAME_MAX + 1 + BREAKER_ORIGIN_MAX];
@@ -215,7 +216,8 @@ static void origin_free(struct breaker_origin *origin)
     mem_free(origin);
 }
 
-/* An entry with executions under way stays. Returns false if all have some. */
+/* Drops the least recently used entry without executions under way. Returns false if there is
+ * none. */
 static bool origins_make_room(struct breaker *breaker)
 {
     if (breaker->origins.count < breaker->config.origins_max)

@@ -11,7 +11,7 @@
 enum { CIRCUIT_NEWS_BYTES_MAX = 600 };
 
 struct circuit_news {
-    struct uuid sender; /* receives its own notifications, too */
+    struct uuid sender; /* a process receives its own notifications, too */
     struct breaker_key key;
     bool is_of_all;
     struct breaker_news news;

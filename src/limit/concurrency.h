@@ -1,6 +1,7 @@
 /*
  * concurrency: counts the executions that each account has in flight, and decides whether it may
- * start another. They take slots as in base/share.h: a slow app holds slots for a long time.
+ * start another. Executions take slots as in base/share.h, since a slow app holds slots for a long
+ * time.
  *
  * Limits: an account has an entry while it has executions in flight, so there are never more
  * entries than executions. Not thread-safe.
@@ -20,7 +21,7 @@ struct concurrency {
 
 struct concurrency_account;
 
-/* share 0: the default of base/share.h. */
+/* If share is 0, the default of base/share.h applies. */
 void concurrency_init(struct concurrency *inflight, size_t size, size_t share);
 /* No execution may be in flight (asserted). */
 void concurrency_deinit(struct concurrency *inflight);

@@ -10,7 +10,7 @@
 
 enum {
     ASK_TIMEOUT_MS = 1000,
-    USUAL_PROCESSES = 8, /* a part that is smaller than a share among this many will soon grow */
+    USUAL_PROCESSES = 8, /* a part smaller than the limit divided by this number will soon grow */
 };
 #define MS_NS 1000000ULL
 
@@ -70,7 +70,7 @@ static void leases_await(struct leases *leases, uint64_t due)
 
 static void lease_activate(struct lease *lease)
 {
-    /* the answer under way checks again */
+    /* A request is under way; on_answer checks again. */
     if (!lease->leases || lease->leases->is_closed || lease->ask)
         return;
     if (list_is_empty(&lease->link))
@@ -87,7 +87,7 @@ static bool lease_is_in_use(const struct lease *lease)
 
 /* ---- requests ---- */
 
-/* Concurrent calls have no burst; a rate always has one. */
+/* A limit by number of calls has no burst; a rate always has one. */
 static bool is_of_calls(const struct lease *lease)
 {
     return lease->burst == 0;
@@ -103,7 +103,7 @@ static int64_t rate_needed(const struct lease *lease)
     return most * LEASE_MILLION * (1000 / LEASE_TICK_MS);
 }
 
-/* Half of the unused rest is returned for other processes. */
+/* Half of the unused tokens is returned for other processes. */
 static void fill_row(struct lease *lease, struct lease_ask *ask)
 {
     struct rate_lease_ask *row = &ask->row;
@@ -150,7 +150,7 @@ static void send_ask(struct store_later *later)
     store_rate_lease_take(later->laters->pool, &later->query, &later->op, &ask->row);
 }
 
-/* The amount used while the request was under way had been kept for it. */
+/* The tokens used while the request was under way are subtracted: the request had kept them. */
 static void lease_take_answer(struct lease *lease, const struct lease_ask *ask,
                               const struct rate_lease *got)
 {
@@ -172,7 +172,7 @@ static bool on_answer(struct store_later *later)
     struct lease *lease = ask->lease;
     struct rate_lease got = {0};
     int status = store_rate_lease_take_result(&later->query, &got);
-    /* The schema refuses an account that no longer exists: it has no part. */
+    /* ERR_INVALID: the account no longer exists and has no part; the database is reachable. */
     leases->is_down = (status != OK && status != ERR_INVALID) || leases->is_closed;
     if (status != OK)
         metric_inc(&unanswered_total);
@@ -228,7 +228,7 @@ static bool has_it_all(const struct lease *lease)
 void lease_fill(struct lease *lease, uint64_t now_ns)
 {
     if (!lease->leases || lease->leases->is_down) {
-        /* as in the last answer */
+        /* the part remains that of the last answer */
     } else if (lease->is_had && now_ns >= lease->ends_ns) {
         lease->is_had = false;
         lease->part = 0;

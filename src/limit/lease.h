@@ -5,8 +5,8 @@
  * An unused limit costs nothing. A limit in use requests its part from the database and reports its
  * usage, once in LEASE_TICK_MS, in one statement for all limits. If its part is not enough and more
  * may be available, it requests more without waiting for the tick, at most every LEASE_GAP_MS. A
- * part is valid for RATE_LEASE_MS from before it was requested. While the database is unreachable,
- * each process continues with its last part; a process that had none has the whole limit, as if
+ * part is valid for RATE_LEASE_MS, counted from its request. While the database is unreachable,
+ * each process continues with its last part; a process that had no part uses the whole limit, as if
  * `leases` were NULL.
  *
  * The owner embeds a lease and zeroes it first. Time is the loop's. Not thread-safe.
@@ -25,8 +25,9 @@ struct lease;
 enum { LEASE_TICK_MS = 500, LEASE_GAP_MS = 20, LEASE_FLUSH_MAX = 1000 };
 #define LEASE_MILLION 1000000
 
-/* Before a request, the owner fills in its current need (lease.backlog, lease.floor); after any
- * answer it checks again. Neither callback may free a lease. */
+/* on_ask is called before a request: the owner fills in its current need (lease.backlog,
+ * lease.floor). on_answer is called after any answer: the owner checks its calls again. Neither
+ * callback may free a lease. */
 struct lease_owner {
     void (*on_ask)(struct lease *lease);
     void (*on_answer)(struct lease *lease);
@@ -61,27 +62,28 @@ void leases_close(struct leases *leases);
 /* All leases must have ended (asserted). Accepts NULL. */
 void leases_free(struct leases *leases);
 
-/* leases: NULL: this process is the only one. name: copied, 1 to RATE_LEASE_NAME_MAX bytes. */
+/* leases is NULL if this process is the only one. name is copied and has 1 to RATE_LEASE_NAME_MAX
+ * bytes. */
 void lease_init(struct lease *lease, struct leases *leases, const struct lease_owner *owner,
                 struct uuid account_id, slice name);
 /* Ends a lease; unreported usage is lost. May be called any number of times. */
 void lease_deinit(struct lease *lease);
-/* Sets the limit, in millionths: rate per second and burst; for concurrent calls their number
- * and 0. */
+/* Sets the limit in millionths: the rate per second and the burst, or the number of concurrent
+ * calls and 0. */
 void lease_set(struct lease *lease, int64_t total, int64_t burst, uint64_t now_ns);
 /* Updates part and tokens to this time. */
 void lease_fill(struct lease *lease, uint64_t now_ns);
-/* Counts a call that wants its turn, served or not: the database divides the limit in proportion
- * to this need. */
+/* Counts a call that wants to be made, whether or not it may be: the database divides the limit in
+ * proportion to this need. */
 void lease_arrive(struct lease *lease, uint64_t now_ns);
-/* Counts calls that were sent, or (below 0) were not: takes tokens, even below zero. */
+/* Counts calls as sent, or as not sent if `calls` is negative. The tokens may become negative. */
 void lease_spend(struct lease *lease, int64_t calls);
-/* To be called if the part is not enough: requests more if the database may have some. Returns
- * whether an answer follows. */
+/* Call it if the part is not enough: it requests more if more may be available. Returns whether an
+ * answer follows. */
 bool lease_wants_more(struct lease *lease, uint64_t now_ns);
-/* Returns the time from the last filling until there are that many tokens, at this process's rate
- * or at an eighth of the whole rate, which it gets with its next request (the wait may then be
- * longer). 0: there are enough. */
+/* Returns the time from the last lease_fill until there are this many tokens; 0 if there are
+ * enough. It assumes this process's rate, or an eighth of the whole rate, which the process gets
+ * with its next request (so the wait may be longer). */
 uint64_t lease_wait_ns(const struct lease *lease, double tokens);
 
 #endif

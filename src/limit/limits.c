@@ -1,6 +1,6 @@
 /*
  * Buckets per connection; see limits.h. A bucket has one timer for its whole queue, armed for the
- * earlier of two times: when the first call may go, or when a wait times out.
+ * earlier of two times: when the first call may be made, or when a wait times out.
  *
  * A bucket is in the idle list if and only if it has neither calls nor waiters, so that making room
  * for another is O(1) and never frees a bucket that a slot points to.
@@ -15,7 +15,7 @@
 
 enum {
     IN_FLIGHT_RETRY_MS = 1000,
-    ANSWER_MS = 50, /* the wait for the database's answer, which wakes the queue */
+    ANSWER_MS = 50, /* time to wait for the database's answer, which wakes the queue */
 };
 
 struct limits_bucket {
@@ -26,11 +26,11 @@ struct limits_bucket {
     struct timer timer; /* due when the first in the queue may call */
     /* The manifest's limits. A lease is this process's part of one. */
     bool has_rate, has_cap;
-    bool is_asking; /* requested more of the rate: an answer follows */
+    bool is_asking; /* more of the rate was requested, and an answer follows */
     struct lease rate, cap;
     /* the present state */
     uint64_t closed_until_ns;
-    int64_t quota_left; /* counts until quota_until_ns */
+    int64_t quota_left; /* valid until quota_until_ns */
     uint64_t quota_until_ns;
 };
 
@@ -55,7 +55,7 @@ static const struct lease_owner rate_owner, cap_owner;
 
 /* ---- buckets ---- */
 
-/* The key: account, connection, and the scope of the limit, which is an app or one of its
+/* Makes the key from account, connection, and the scope of the limit: an app or one of its
  * actions. */
 static slice make_bucket_key(const struct limits_key *key, char out[LIMITS_KEY_MAX])
 {
@@ -159,8 +159,8 @@ static void bucket_fill(struct limits_bucket *bucket, uint64_t now)
         lease_fill(&bucket->cap, now);
 }
 
-/* The earliest time for the call at `position` in the queue (1: the first) if only time delays
- * it. The bucket's tokens are up to date. */
+/* Returns the earliest time for the call at `position` in the queue (1: the first), if concurrent
+ * calls do not delay it. The bucket's tokens must be up to date. */
 static uint64_t bucket_open_ns(const struct limits_bucket *bucket, size_t position, uint64_t now)
 {
     uint64_t at = now;
@@ -352,7 +352,7 @@ enum limits_verdict limits_enter(struct limits *limits, struct limits_slot *slot
     struct limits_bucket *bucket = keyed_find(&limits->buckets, name);
     if (!bucket && is_wanted)
         bucket = bucket_new(limits, name);
-    if (!bucket) /* no limit, or no memory to count with; the provider counts, too */
+    if (!bucket) /* there is no limit, or no memory to count; the provider counts, too */
         return LIMITS_FREE;
     uint64_t now = loop_now_ns(limits->config.loop);
     bucket_configure(bucket, wanted, now);
@@ -367,8 +367,8 @@ enum limits_verdict limits_enter(struct limits *limits, struct limits_slot *slot
     return LIMITS_FREE;
 }
 
-/* The in-flight count does not change. bucket_take takes the token, possibly below zero: later
- * calls wait for it. */
+/* The number of calls in flight does not change. bucket_take may make the tokens negative; later
+ * calls then wait longer. */
 uint64_t limits_repeat(struct limits_slot *slot)
 {
     struct limits_bucket *bucket = slot->bucket;
@@ -384,7 +384,7 @@ uint64_t limits_repeat(struct limits_slot *slot)
     return ms_until(open, now);
 }
 
-/* A freed slot lets the next call go in the same turn. */
+/* A freed slot goes to the next call in the same turn. */
 void limits_leave(struct limits_slot *slot, bool is_used)
 {
     struct limits_bucket *bucket = slot->bucket;

@@ -1,11 +1,11 @@
 /*
  * limits: the rate of one connection's calls, and how many run concurrently (src/api/README.md
  * "Executions"). The limits come from the manifest's `limits` and from the provider's replies: a
- * 429 with a time, and the remaining quota in headers.
+ * 429 with a time to wait, and the remaining quota in headers.
  *
- * A call that is too early waits in the connection's queue, first in, first out, if its turn can
- * come within the time that it may wait. Otherwise it is refused without waiting, with the time
- * after which to retry. A connection without any limit costs one lookup in an empty map.
+ * A call that is too early waits in the connection's queue (first in, first out) if its turn can
+ * come before its deadline. Otherwise it is refused at once, with the time after which to retry. A
+ * connection without any limit costs one lookup in an empty map.
  *
  * Limits: buckets_max connections are remembered (of those without a call, the least recently used
  * is dropped first), and LIMITS_WAITING_MAX calls wait for one connection. Several processes share
@@ -21,8 +21,8 @@
 
 enum {
     LIMITS_WAITING_MAX = 1000,
-    LIMITS_CLOSED_MS_MAX = 3600 * 1000, /* after this, one call is sent to check whether it still
-                                         * applies */
+    /* then one call is sent to check whether the limit still applies */
+    LIMITS_CLOSED_MS_MAX = 3600 * 1000,
     LIMITS_KEY_MAX = 16 + 8 + 1 + CATALOG_TOOL_NAME_MAX,
 };
 
@@ -31,14 +31,14 @@ struct limits;
 struct limits_config {
     struct loop *loop;
     size_t buckets_max;    /* at least the number of slots taken at the same time */
-    struct leases *leases; /* NULL: this process is the only one. Must outlive it */
+    struct leases *leases; /* NULL if this process is the only one. Must outlive the limits */
     bool is_off;           /* no limits apply */
 };
 
 /* Calls with the same key are counted together. */
 struct limits_key {
     struct uuid account_id;
-    int64_t connection_id; /* 0: the app needs none */
+    int64_t connection_id; /* 0: the app needs no connection */
     const struct catalog_action *action;
 };
 
@@ -66,19 +66,19 @@ struct limits *limits_new(const struct limits_config *config) MUST_CHECK;
 /* No slot may be taken (asserted). */
 void limits_free(struct limits *limits);
 
-/* Takes a slot, or queues the op for one. A wait never completes before this returns; until_ns
- * (loop clock) bounds it. */
+/* Takes a slot, or queues the op for one. A wait never ends before this returns, and not after
+ * until_ns (loop clock). */
 enum limits_verdict limits_enter(struct limits *limits, struct limits_slot *slot,
                                  const struct limits_key *key, uint64_t until_ns,
                                  struct op *op) MUST_CHECK;
-/* Counts another call that the same execution makes in its slot. Returns the milliseconds until
- * its turn; the caller has to wait for them itself. */
+/* Counts another call that the same execution makes in its slot. Returns the milliseconds until its
+ * turn; the caller has to wait this time itself. */
 uint64_t limits_repeat(struct limits_slot *slot);
-/* Gives the slot back, and also the rate token if no call was sent. While queued: leaves the
- * queue and releases the op. May be called any number of times. */
+/* Returns the slot, and the rate token if no call was sent. If queued, leaves the queue and
+ * releases the op. May be called any number of times. */
 void limits_leave(struct limits_slot *slot, bool is_used);
 
-/* What a reply says about later calls; -1: nothing. */
+/* What a reply says about later calls; -1 if a value is not given. */
 struct limits_feedback {
     bool is_too_fast;       /* the call was refused because of its rate */
     int64_t retry_after_ms; /* with is_too_fast */
@@ -89,8 +89,8 @@ struct limits_feedback {
 void limits_learn(struct limits *limits, struct limits_slot *slot, const struct limits_key *key,
                   const struct limits_feedback *feedback);
 
-/* Milliseconds until calls may be sent again according to previous replies; 0: now. Ignores the
- * rate rate_per_s. */
+/* Returns the milliseconds until calls may be sent again according to previous replies; 0 if now.
+ * Ignores the manifest's rate. */
 uint64_t limits_closed_ms(const struct limits *limits, const struct limits_key *key);
 
 #endif

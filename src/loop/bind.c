@@ -107,7 +107,7 @@ static int bind_unix(struct tcp_bound *bound, slice text, unsigned mode, struct 
     bound->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (bound->fd < 0)
         return io_error(text, "socket", err);
-    mode_t before = umask(0777); /* no client may connect before the mode is set */
+    mode_t before = umask(0777); /* so that no client can connect before the mode is set */
     rc = bind(bound->fd, (struct sockaddr *)&un, sizeof(un));
     int cause = errno;
     umask(before);

@@ -1,7 +1,7 @@
 /*
  * Waits for memory of a budget (base/budget.h): requests that do not fit now are queued by account,
- * and the accounts are served in turn as memory is returned. A wait ends when it has got its bytes,
- * or when its time is over.
+ * and the accounts are served in turn as memory is returned. A wait ends when its bytes have been
+ * taken, or after its time limit.
  */
 #ifndef LOOP_BUDGET_WAIT_H
 #define LOOP_BUDGET_WAIT_H
@@ -16,16 +16,16 @@ enum { BUDGET_WAIT_MS = 2000 };
 struct budget_queue {
     struct budget budget;
     struct loop *loop;
-    struct list turns; /* accounts with waits; the next to be served comes first */
+    struct list turns; /* accounts with waits, in the order of their turns */
     struct loop_task task;
     size_t waiting;
 };
 
 enum budget_kind {
-    BUDGET_NEW,     /* work that begins */
-    BUDGET_IN_HAND, /* Work that holds memory already: one such wait at a time is served even
-                     * beyond the budget's size, so that waits that all hold some memory do not
-                     * deadlock. */
+    BUDGET_NEW, /* work that begins */
+    /* Work that already holds memory. One such wait at a time is served even beyond the budget's
+     * size, so that waits do not deadlock while all of them hold memory. */
+    BUDGET_IN_HAND,
 };
 
 /* Embedded in the struct that waits. Zero it before its first use. */
@@ -42,7 +42,7 @@ struct budget_wait {
     struct timer timer;
 };
 
-/* size, share: as in budget_init. */
+/* size and share are as for budget_init. */
 void budget_queue_init(struct budget_queue *queue, struct loop *loop, size_t size, size_t share);
 /* Asserts that nothing waits and no use is left. */
 void budget_queue_deinit(struct budget_queue *queue);
@@ -58,8 +58,8 @@ bool budget_wait_begin(struct budget_wait *wait, struct budget_use *use, size_t 
  * OP_WAIT. */
 bool budget_wait_op(struct budget_wait *wait, struct op *op, struct budget_use *use, size_t bytes,
                     enum budget_kind kind, uint64_t wait_ms) MUST_CHECK;
-/* Ends a wait without calling its on_end; the hold on an op is released. Does nothing if it does
- * not wait. */
+/* Ends a wait without calling its on_end, and releases its hold on an op. Does nothing if no wait
+ * is under way. */
 void budget_wait_stop(struct budget_wait *wait);
 
 #endif

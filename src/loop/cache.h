@@ -4,9 +4,9 @@
  *
  * An entry is one load and its result. It stays in the table until it expires, until it is dropped
  * because its source has changed, or until another entry needs room and this is the least recently
- * used one. A load that is still under way after that answers the waits that began before the
- * change; a later wait starts another load. So a value loaded before a change is never used as one
- * loaded after it.
+ * used one. If its load is still under way then, the load answers only the waits that began before;
+ * a later wait starts another load. So a value that was loaded before a change is never used for a
+ * wait that began after it.
  *
  * Entries and loads are structs of the owner that begin with the structs declared here. The owner
  * embeds the cache in its own struct. The table has at most count_max entries.
@@ -59,15 +59,15 @@ struct cache_class {
     struct op_class op; /* CACHE_LOAD */
     size_t entry_bytes, load_bytes;
     size_t arena_bytes_max; /* limit of a load's op */
-    size_t tail_bytes;      /* bytes at the end of a key; the part before them is its group */
+    size_t tail_bytes;      /* bytes at the end of a key that are not part of its group */
     /* Sends the request that loads the entry. The request holds load->op. */
     void (*load)(struct cache_load *load);
-    /* Called when the load has ended: fills the entry. Returns its validity in ms; 0: valid only
-     * for the present waits, as after a failed load. */
+    /* Called when the load has ended: fills the entry. Returns how many ms it is valid; 0: only for
+     * the present waits, as after a failed load. */
     uint64_t (*loaded)(struct cache_load *load);
     void (*answer)(struct cache_wait *wait, const struct cache_entry *entry);
-    /* Frees the contents of the entry, but not the entry. The owner of the cache may be freed
-     * already. */
+    /* Frees the contents of the entry, but not the entry. The cache's owner may already have been
+     * freed. */
     void (*drop)(struct cache_entry *entry);
 };
 
@@ -89,9 +89,9 @@ struct cache_entry *cache_peek(struct cache *cache, slice key);
 /* Returns a valid entry, which becomes the most recently used; NULL if there is none. Borrowed
  * until the caller returns. */
 struct cache_entry *cache_find(struct cache *cache, slice key);
-/* To be called after cache_find returned NULL: op is held until class->answer is called with
- * `wait`, or until it is cancelled. wait NULL: nothing waits, the entry is only loaded. Returns
- * false if out of memory. */
+/* Call it after cache_find has returned NULL: op is held until class->answer is called with `wait`,
+ * or until op is cancelled. If wait is NULL, the entry is only loaded. Returns false if out of
+ * memory. */
 bool cache_await(struct cache *cache, slice key, struct cache_wait *wait, struct op *op) MUST_CHECK;
 /* Ends a wait without an answer. Does nothing if it has ended, or was zeroed and did not begin. */
 void cache_wait_stop(struct cache_wait *wait);
@@ -100,7 +100,7 @@ void cache_wait_stop(struct cache_wait *wait);
 void cache_forget(struct cache *cache, struct cache_entry *entry);
 /* Removes all entries of the group. */
 void cache_forget_group(struct cache *cache, slice group);
-/* Removes the entries for which is_meant returns true; NULL: all. */
+/* Removes the entries for which is_meant returns true, or all entries if is_meant is NULL. */
 void cache_forget_if(struct cache *cache,
                      bool (*is_meant)(const struct cache_entry *entry, const void *data),
                      const void *data);

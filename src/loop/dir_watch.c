@@ -1,5 +1,5 @@
 /*
- * A folder's changes; see dir_watch.h.
+ * Watches a folder for changes; see dir_watch.h.
  */
 #include "loop/dir_watch.h"
 
@@ -35,7 +35,7 @@ static void note_change(struct dir_watch *watch)
 static void on_event(uv_fs_event_t *uv, const char *name, int events, int status)
 {
     struct dir_watch *watch = uv->data;
-    (void)name; /* not used: it is the folder's own name if the folder was removed */
+    (void)name; /* not used: after a removal of the folder it is the folder's own name */
     (void)events;
     (void)status;
     loop_enter(loop_of(uv->loop));
@@ -68,7 +68,7 @@ static void open_handle(struct dir_watch *watch)
         warn(watch, "out of memory");
         return;
     }
-    /* this only fills in the struct, and cannot fail */
+    /* uv_fs_event_init only fills in the struct, and cannot fail. */
     (void)uv_fs_event_init(&watch->loop->uv, uv);
     uv->data = watch;
     int rc = uv_fs_event_start(uv, on_event, watch->path, 0);
@@ -129,7 +129,7 @@ static void on_polled(struct work *work)
             note_change(watch);
         } else if (watch->is_there && !watch->handle) {
             open_handle(watch);
-            if (watch->handle) /* files may have been rewritten while nothing watched */
+            if (watch->handle) /* files may have been rewritten while there was no watch */
                 note_change(watch);
         }
         timer_start_in_ms(&watch->poll, watch->poll_ms);

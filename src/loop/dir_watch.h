@@ -29,7 +29,7 @@ struct dir_watch {
     struct loop *loop;
     const char *path;
     void *handle;             /* NULL: not watched now */
-    struct dir_poll *polling; /* on a pool thread */
+    struct dir_poll *polling; /* set while a pool thread polls */
     struct timer settle, poll;
     uint64_t changed_ns; /* time of the first change that was not reported; 0: none */
     dev_t device;

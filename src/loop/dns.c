@@ -21,7 +21,7 @@ enum {
     SLOW_MS_DEFAULT = 1000,
 };
 
-/* The speed of a name's last lookup, which decides how many slots its kind may fill. */
+/* Kinds of names, by the speed of the last lookup; each kind may fill a number of slots. */
 enum dns_kind { DNS_GOOD, DNS_NEW, DNS_SLOW, DNS_KINDS };
 
 struct dns_name;
@@ -321,7 +321,8 @@ static void start_flights(struct dns_resolver *resolver)
             struct list *link = list_pop_front(&resolver->starts[kind]);
             struct dns_name *name = LIST_ITEM(link, struct dns_name, start_link);
             if (list_is_empty(
-                    &name->queries)) /* all queries were cancelled or timed out before it began */
+                    /* all queries were cancelled or timed out before the lookup began */
+                    &name->queries))
                 continue;
             int rc = start_flight(name);
             if (rc == OK)

@@ -18,10 +18,11 @@ enum { DNS_ADDRESSES_MAX = 8, DNS_NAME_MAX = 253 };
 
 struct dns_resolver;
 
-/* Zero it before its first use: then dns_cancel is harmless from the start. */
+/* Zero it before its first use, so that dns_cancel may always be called. */
 struct dns_query {
     /* in */
-    slice host; /* a name, an IPv4 or an IPv6 literal without brackets; borrowed for dns_resolve */
+    /* a name, or an IPv4 or IPv6 literal without brackets; borrowed during dns_resolve */
+    slice host;
     uint64_t deadline_ns;
     /* out */
     int status; /* OK, ERR_NOTFOUND, ERR_TIMEOUT, ERR_BUSY, ERR_IO, ERR_NOMEM, ERR_CLOSED */
@@ -33,11 +34,11 @@ struct dns_query {
     struct dns_resolver *resolver;
     struct list link;
     struct timer timer;
-    /* the lookup is not done; false: the query has its answer, and the op is notified */
+    /* the lookup is not done; false once the query has its answer, and its op is being notified */
     bool is_waiting;
 };
 
-/* The addresses of a name, in the order of preference. */
+/* The addresses of a name, in order of preference. */
 struct dns_addresses {
     size_t count;
     struct sockaddr_storage list[DNS_ADDRESSES_MAX];

@@ -22,7 +22,7 @@ static void add_address(struct dns_addresses *out, const struct addrinfo *info)
     memcpy(&out->list[out->count++], info->ai_addr, info->ai_addrlen);
 }
 
-/* Alternates the families: a client whose IPv6 is broken must not try eight IPv6 addresses
+/* Alternates the families, so that a client whose IPv6 is broken does not try eight IPv6 addresses
  * first. */
 static void interleave(const struct addrinfo *found, struct dns_addresses *out)
 {

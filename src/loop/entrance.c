@@ -1,15 +1,15 @@
 /*
  * The entrance: fairness between accounts before a request begins. While several accounts send
- * requests, the one that sends more than the others waits here, in its account's queue, not in the
- * queues of later stages, where it would delay the others. In a turn of the loop an account begins
- * at most ENTRIES_A_TURN requests, a greedy one ENTRIES_A_TURN_GREEDY, so that turns stay short. It
- * has at most as many young requests as the other accounts have on average, including requests that
- * wait. A long reply counts as several requests in the turns after it. A request is young until it
- * ends, or for YOUNG_NS: a request that takes longer waits for something other than this process or
- * its database. A single account passes at no cost. Requests without an account share one queue, as
- * if they were an account. The probes of load balancers have another queue, which is never greedy:
- * they are cheap, and other clients that send such requests must not delay the probes that decide
- * about this node.
+ * requests, an account that sends more than the others waits here, in its account's queue, not in
+ * the queues of later stages, where it would delay the others. In a turn of the loop an account
+ * begins at most ENTRIES_A_TURN requests, a greedy account ENTRIES_A_TURN_GREEDY, so that turns
+ * stay short. An account may have at most as many young requests as the other accounts have young
+ * and waiting requests on average. A long reply counts as several requests in the turns after it. A
+ * request is young until it ends, or for YOUNG_NS: a request that takes longer waits for something
+ * other than this process or its database. If only one account sends requests, they pass without a
+ * check. Requests without an account share one queue, as if they were an account. The probes of
+ * load balancers have another queue, which is never greedy: they are cheap, and other clients that
+ * send such requests must not delay the probes that decide about this node.
  */
 #include <string.h>
 
@@ -44,10 +44,10 @@ static const char *const entered_labels[ENTERED] = {"entered=\"alone\"", "entere
 /* Exists while requests of the account wait or are young, and in the turn in which one of them
  * began. */
 struct entry_queue {
-    struct keyed keyed; /* in the ring while some wait (struct op_entry.link); else in `quiet` */
+    struct keyed keyed; /* in `ring` while requests wait (struct op_entry.link), else in `quiet` */
     uint64_t turn_ns;   /* the turn in which `begun` requests began */
     size_t begun;       /* requests that began in that turn */
-    size_t carried;     /* equivalent of its long replies in requests, for later turns */
+    size_t carried;     /* its long replies, converted to requests that count in later turns */
     size_t waiting_count, young_count;
 };
 

@@ -14,12 +14,11 @@
 
 enum {
     LOOP_READ_BYTES = 64 * 1024,
-    LOOP_DISCARD_BYTES = 4 * 1024, /* read at a time from a stream whose input is discarded */
+    LOOP_DISCARD_BYTES = 4 * 1024, /* bytes read at a time from a stream whose input is discarded */
     /* Maximum time for reading and accepting in one turn, however many sockets are ready. */
     LOOP_READ_NS_MAX = 500 * 1000,
-    /* Maximum time for tasks in one turn, however many they are, including the time that hooks
-     * will need for them (loop_reserve); then it is the turn of I/O. A step that has begun may
-     * exceed it. */
+    /* Maximum time for tasks in one turn, however many they are, including the time that hooks will
+     * need for them (loop_reserve). I/O follows. A step that has begun may exceed the time. */
     LOOP_DRAIN_NS_MAX = 1000 * 1000,
 };
 
@@ -41,8 +40,8 @@ struct loop_jobs {
 };
 
 /* entrance.c */
-/* How a request entered: while no other account sent requests; at once; or after a wait for its
- * account's turn. */
+/* How a request entered: while no other account sent requests, at once although others did, or
+ * after a wait for its account's turn. */
 enum entered { ENTERED_ALONE, ENTERED_SHARED, ENTERED_HELD, ENTERED };
 
 struct loop_entrance {
@@ -73,8 +72,8 @@ enum read_kind {
 };
 
 struct read_queue {
-    /* struct keyed, by id, while streams of it are ready: struct loop_reader.link, in the order in
-     * which poll reported them */
+    /* Accounts with ready streams: struct keyed, by id. Each lists struct loop_reader.link in the
+     * order in which poll reported the streams. */
     struct keyed_table accounts;
     struct keyed strangers;
     struct list ring; /* the accounts with ready streams */
@@ -125,11 +124,11 @@ struct loop {
 
     uint64_t now_ns, turn_began_ns, cpu_mark_ns;
     bool is_in_turn, is_dirty, is_stopped;
-    bool is_one_turn; /* loop_turn runs it */
+    bool is_one_turn; /* loop_turn runs the loop */
 
     struct loop_stats stats;
     uint64_t turn_cpu_ns_limit;        /* 0: none */
-    const char *worst_op, *worst_step; /* costliest step of this turn */
+    const char *worst_op, *worst_step; /* the most expensive step of this turn */
     uint64_t worst_ns, step_began_ns;
     unsigned uncharged;      /* steps since time was last charged */
     uint64_t drain_until_ns; /* end of the time for tasks in this turn; 0: it has not drained yet */
@@ -176,11 +175,11 @@ void loop_jobs_deinit(struct loop_jobs *jobs);
 
 void loop_reads_init(struct loop *loop);
 void loop_reads_deinit(struct loop_reads *reads);
-/* read(reader) is called when it is its turn, once for each loop_reader_ready. */
+/* read(reader) is called when it is the reader's turn, once for each loop_reader_ready. */
 void loop_reader_init(struct loop_reader *reader, enum read_class class,
                       void (*read)(struct loop_reader *reader));
-/* To be called when poll has reported the reader, or when it has read a part and continues; may be
- * called any number of times. */
+/* Call it when poll has reported the reader, or when the reader has read a part and continues. May
+ * be called any number of times. */
 void loop_reader_ready(struct loop *loop, struct loop_reader *reader);
 /* Stops reading the reader; does nothing if it is not ready. */
 void loop_reader_leave(struct loop *loop, struct loop_reader *reader);
@@ -192,7 +191,8 @@ void loop_reader_move(struct loop *loop, struct loop_reader *reader, struct uuid
 void loop_read_ready(struct loop *loop);
 /* Whether some ready streams were not read; streams with discarded input do not count. */
 bool loop_has_ready(const struct loop *loop);
-/* For read(): whether the time of this class is used up; another visit follows in the next turn. */
+/* For read(): whether the time of the reader's class is used up; it is then read again in the next
+ * turn. */
 bool loop_is_reading_over(const struct loop *loop);
 
 void loop_entrance_init(struct loop *loop);

@@ -1,8 +1,8 @@
 /*
  * Jobs: the CPU-heavy parts of ops, on the threads of the pool. An account and the whole process
  * may each have only a few jobs under way, so that processors are left for the loop and the
- * database, memory is needed for a few jobs only, and an account with many jobs does not delay
- * those of others. Waiting jobs are started round robin by account.
+ * database, memory is needed for a few jobs only, and an account with many jobs does not delay the
+ * jobs of others. Waiting jobs are started round robin by account.
  */
 #include <string.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ enum {
 
 /* The jobs of one account; exists while the account has any. */
 struct job_account {
-    /* in the ring of accounts whose turn it may be: jobs wait, and one more may run */
+    /* in the ring while some of its jobs wait and one more may run */
     struct keyed keyed;
     size_t running;
 };
@@ -37,7 +37,8 @@ void loop_jobs_deinit(struct loop_jobs *jobs)
     keyed_deinit(&jobs->accounts);
 }
 
-/* Called after each change of an account's jobs: adds it to the ring, removes it, or frees it. */
+/* Called after each change of an account's jobs: adds the account to the ring, removes it, or frees
+ * it. */
 static void account_settle(struct loop_jobs *jobs, struct job_account *account)
 {
     bool is_due = !list_is_empty(&account->keyed.waiting) && account->running < jobs->account_max;
@@ -57,7 +58,7 @@ static void job_run(struct work *work)
     job->run(job->op);
 }
 
-/* Releases the op, whose arena the thread no longer accesses. */
+/* Releases the op, once the thread no longer accesses its arena. */
 static void job_let_go(struct op *op)
 {
     op->job = NULL;

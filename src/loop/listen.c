@@ -13,7 +13,7 @@
 
 enum {
     ACCEPTS_A_TURN_MAX = 128, /* later turns accept the rest */
-    ACCEPTS_A_VISIT = 8,      /* accepts before other readers have their turn */
+    ACCEPTS_A_VISIT = 8,      /* accepts in a row before other readers have their turn */
     ACCEPT_REST_MS = 100,
     LEAVE_MS = 1,
     LEFT_ACCEPTS_MAX = 4, /* connections left by other processes, accepted after LEAVE_MS */
@@ -22,8 +22,8 @@ enum {
 struct tcp_listener {
     struct loop *loop;
     struct poll_watch *watch;
-    struct loop_reader reader; /* takes turns as an account of its own */
-    uint64_t turn;             /* the loop's turn in which it accepted turn_accepts connections */
+    struct loop_reader reader; /* takes turns with the accounts, as if it were one */
+    uint64_t turn;             /* the loop's turn in which turn_accepts connections were accepted */
     size_t turn_accepts;
     struct timer rest;
     void (*on_accept)(struct stream *stream, void *owner);
@@ -55,8 +55,7 @@ static void accept_one(struct tcp_listener *listener, int fd)
     /* The count is shared between processes. It is decremented when the stream is closed. */
     if (listener->share) {
         tcp->counted = &listener->share->connections[listener->share->self];
-        /* Relaxed order is enough: the counts are compared as estimates and guard no other
-         * memory. */
+        /* Relaxed order is enough: the counts are only estimates and guard no other memory. */
         atomic_fetch_add_explicit(tcp->counted, 1, memory_order_relaxed);
     }
     listener->on_accept(&tcp->base, listener->owner);
@@ -88,7 +87,7 @@ static void accept_rest(struct tcp_listener *listener, int cause)
 /* Returns false if nothing is left to accept, or accepting is paused. */
 static bool accept_next(struct tcp_listener *listener)
 {
-    if (listener->bound.fd < 0) /* on_accept has freed it */
+    if (listener->bound.fd < 0) /* on_accept has freed the listener */
         return false;
     /* With both flags no fcntl calls are needed, and no other thread can exec with the descriptor
      * open. */
@@ -105,7 +104,7 @@ static bool accept_next(struct tcp_listener *listener)
         accept_rest(listener, errno);
         return false;
     case EINTR:
-    case ECONNABORTED: /* including the network errors of a dead peer that accept(2) passes on */
+    case ECONNABORTED: /* these include network errors of a dead peer, which accept(2) passes on */
     case EPROTO:
     case ENETDOWN:
     case EHOSTDOWN:
@@ -243,7 +242,7 @@ struct tcp_listener *tcp_listen(struct loop *loop, const struct tcp_listen_confi
     listener->bound.fd = -1;
     listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     loop_reader_init(&listener->reader, READ_CLIENTS, on_turn_to_accept);
-    listener->reader.account = (struct uuid){{[15] = 1}}; /* no account has this id */
+    listener->reader.account = (struct uuid){{[15] = 1}}; /* an id that no account has */
     timer_init(&listener->rest, loop, on_rested);
     if (listener_open(listener, config, err) != OK) {
         tcp_listener_free(listener);

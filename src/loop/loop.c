@@ -18,11 +18,11 @@ enum { LOOP_REUSE_BYTES = 0 };
 #else
 enum {
     LOOP_REUSE_BYTES = 1024 * 1024
-}; /* blocks freed by the requests of a turn, kept for those of the next */
+}; /* blocks freed by the requests of one turn are kept for the requests of the next */
 #endif
 
 static unsigned threads_wanted = 4; /* libuv's own default */
-static bool has_abandoned;          /* a loop was left to pool threads that did not end */
+static bool has_abandoned;          /* a loop was abandoned because pool threads did not end */
 
 /* ---- tasks, hooks, garbage ---- */
 
@@ -77,8 +77,8 @@ void loop_garbage_add(struct loop *loop, struct loop_garbage *garbage)
 
 /* ---- one turn ---- */
 
-/* A turn may drain several times (after poll, before it, after close callbacks). All of these
- * share the time. */
+/* A turn may drain several times (after poll, before it, after close callbacks). All drains of a
+ * turn share its time. */
 static void loop_drain(struct loop *loop)
 {
     if (list_is_empty(&loop->tasks))
@@ -97,7 +97,7 @@ static void loop_drain(struct loop *loop)
         struct loop_task *task = LIST_ITEM(link, struct loop_task, link);
         task->run(task);
         loop->tasks_run++;
-        /* also for tasks that are not ops: keeps the time of the drain current */
+        /* Called for tasks that are not ops, too, to update the time of the drain. */
         loop_charge_step(loop, NULL, NULL);
     }
 }
@@ -129,7 +129,7 @@ static void loop_settle(struct loop *loop)
 {
     if (!loop->is_dirty)
         return;
-    /* Cleared first: anything that the steps below add makes the loop dirty again. */
+    /* is_dirty is cleared first: if the steps below queue anything, the loop is dirty again. */
     loop->is_dirty = false;
     loop_lap(loop, PART_EVENTS);
     loop_drain(loop);
@@ -166,11 +166,11 @@ static void on_check(uv_check_t *check)
 static void on_prepare(uv_prepare_t *prepare)
 {
     struct loop *loop = loop_of(prepare->loop);
-    bool has_fired = loop->is_in_turn; /* a timer, before poll */
+    bool has_fired = loop->is_in_turn; /* a timer has begun the turn, before poll */
     loop_settle(loop);
     loop_turn_end(loop);
     if (has_fired && loop->is_one_turn)
-        /* poll must not block this time, so that the waiting caller can check */
+        /* poll must not block this time, so that the caller can check its time-out */
         uv_stop(&loop->uv);
 }
 
@@ -210,7 +210,7 @@ bool loop_turn(struct loop *loop, bool may_block)
 {
     loop_begin_running(loop);
     bool has_work =
-        loop_has_tasks(loop); /* this is enough progress: poll must not block after it */
+        loop_has_tasks(loop); /* the turn has made progress, so poll must not block after it */
     loop_settle(loop);
     loop->is_one_turn = true;
     bool goes_on = loop_uv_turn(loop, may_block && !has_work ? UV_RUN_ONCE : UV_RUN_NOWAIT);
@@ -360,7 +360,7 @@ bool loop_wait_for_work(struct loop *loop, uint64_t timeout_ms)
 
 void loop_abandon(struct loop *loop)
 {
-    ASSERT(loop->work_count > 0); /* otherwise call loop_free */
+    ASSERT(loop->work_count > 0); /* without such work, call loop_free */
     has_abandoned = true;
 }
 
@@ -373,7 +373,7 @@ void loop_free(struct loop *loop)
 {
     if (!loop)
         return;
-    /* handles that were just closed end here; work on threads is awaited */
+    /* Closed handles end here, and work on threads is awaited. */
     while (loop_turn(loop, loop->work_count > 0) && loop_is_ending(loop))
         continue;
     loop_check_nothing_left(loop);

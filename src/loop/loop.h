@@ -1,5 +1,5 @@
 /*
- * The one event loop of a process: a run queue of ops, hooks at the end of each turn, and the
+ * The event loop of a process: a run queue of ops, hooks at the end of each turn, and the
  * accounting of turns. uv.h stays inside this room; other rooms see opaque structs.
  *
  * A turn: poll (I/O and timer callbacks, which only store results and wake ops) -> readable streams
@@ -41,8 +41,9 @@ void loop_free(struct loop *loop);
  * timeout_ms (a lookup whose server does not answer cannot be interrupted). For use at the end,
  * before loop_free. */
 bool loop_wait_for_work(struct loop *loop, uint64_t timeout_ms) MUST_CHECK;
-/* Instead of loop_free, if that wait failed: the loop, and memory that the work may access, are
- * not freed. The process must end with _exit, since any other way joins libuv's threads. */
+/* Call it instead of loop_free if loop_wait_for_work failed: the loop, and memory that the work may
+ * access, are not freed. The process must end with _exit, since any other way joins libuv's
+ * threads. */
 void loop_abandon(struct loop *loop);
 bool loop_has_abandoned(void);
 /* Returns monotonic nanoseconds, read once a turn; for deadlines. */
@@ -59,8 +60,8 @@ struct loop_hook {
 void loop_hook_add(struct loop *loop, struct loop_hook *hook, enum loop_phase phase);
 void loop_hook_remove(struct loop_hook *hook);
 
-/* Reports that work was queued for a hook, which will take about this long: the drain ends earlier
- * by that time. */
+/* Reports that work was queued for a hook and will take about this long, so that the drain ends
+ * earlier by this time. */
 void loop_reserve(struct loop *loop, uint64_t about_ns);
 
 /* An object whose memory is freed at the bottom of the turn, never where the object ends. */
@@ -90,16 +91,15 @@ static inline bool loop_task_is_queued(const struct loop_task *task)
 struct loop_stats {
     uint64_t turns;
     uint64_t turn_cpu_ns_max;  /* thread CPU time of the longest turn, poll excluded */
-    uint64_t turn_wall_ns_max; /* the same in wall-clock time, which is what a waiting request
-                                * experiences */
+    uint64_t turn_wall_ns_max; /* the same in wall-clock time, as a waiting request sees it */
 };
 const struct loop_stats *loop_stats(const struct loop *loop);
 /* Whether too many turns took more thread CPU time than SLUICE_TURN_CPU_MS_MAX allows: more than
- * SLUICE_TURNS_OVER_MAX (0) of each thousand begun, or a single turn that took ten times that.
- * Both are environment variables, read by loop_new; the count is for all loops of this process.
- * The log names each such turn, and where its time was spent; test runs assert 50 ms this way. A
- * few are allowed, since a virtual machine's host may pause it, and the pause is charged to the
- * running thread. */
+ * SLUICE_TURNS_OVER_MAX (0) of each thousand begun, or a single turn that took ten times that long.
+ * Both are environment variables, read by loop_new; the count is for all loops of this process. The
+ * log names each such turn, and where its time was spent. Test runs use this to assert a limit of
+ * 50 ms. A few such turns may be allowed, since a virtual machine's host may pause it, and the
+ * pause is charged to the running thread. */
 bool loop_turn_limit_passed(void);
 
 /* ---- timers: an intrusive heap driven by one uv_timer ---- */
@@ -110,7 +110,8 @@ struct timer {
     uint64_t armed_ns; /* position in the heap; changing due_ns to a later time costs nothing
                         * until then */
     size_t heap_index; /* SIZE_MAX: not armed; SIZE_MAX - 1: spilled */
-    struct timer *spilled_next; /* there was no memory for the heap: fires in the next turn */
+    /* list of timers for which the heap had no memory; they fire in the next turn */
+    struct timer *spilled_next;
     void (*on_due)(struct timer *timer);
 };
 
@@ -128,8 +129,8 @@ static inline bool timer_is_armed(const struct timer *timer)
 
 /* ---- work on the thread pool ---- */
 
-/* run is called on a pool thread and may touch only what the work owns; done follows in a drain of
- * the loop. Embedded in its owner, which stays alive until done. */
+/* run is called on a pool thread and may access only what the work owns; done is called later, in a
+ * drain of the loop. The struct is embedded in its owner, which must live until done is called. */
 struct work {
     void (*run)(struct work *work);
     void (*done)(struct work *work);
@@ -152,9 +153,9 @@ void signal_watch_stop(struct signal_watch *watch);
 
 enum { POLL_READ = 1, POLL_WRITE = 2 };
 struct poll_watch;
-/* on_ready: events is a set of POLL_*; an error counts as both. A uv_poll error without events
- * is passed on as both, too. The caller owns the fd; stop the watch before it is closed or
- * changes. NULL if it cannot be watched. */
+/* on_ready gets a set of POLL_*; an error is reported as both. A uv_poll error without events is
+ * passed on as both, too. The caller owns the fd; free the watch before the fd is closed or
+ * changes. Returns NULL if the fd cannot be watched. */
 struct poll_watch *poll_watch_new(struct loop *loop, int fd,
                                   void (*on_ready)(void *owner, int events),
                                   void *owner) MUST_CHECK;

@@ -1,7 +1,6 @@
 /*
  * The driver of ops (loop/op.h). An op is queued as a task of the loop; the driver runs steps until
- * one waits or the op ends. Every path to the end goes through op_finish, every path to memory
- * through op_collect.
+ * one waits or the op ends. Every op ends in op_finish, and its memory is freed in op_collect.
  */
 #include "loop/op.h"
 
@@ -15,9 +14,10 @@
 #include "loop/internal.h"
 
 enum {
-    OP_STEPS_A_RUN_MAX = 256, /* after these other ops have their turn, so that a loop of jumps does
-                                 not stall the event loop */
-    FOLLOWING = UINT16_MAX,   /* op.step_next: no step was named */
+    /* after this number of steps, other ops have their turn, so that a loop of jumps does not stall
+     * the event loop */
+    OP_STEPS_A_RUN_MAX = 256,
+    FOLLOWING = UINT16_MAX, /* value of op.step_next if no step was named */
 };
 
 static void op_queue(struct op *op)
@@ -45,9 +45,9 @@ static void op_free(struct loop_garbage *garbage)
     op_collect(parent);
 }
 
-/* Memory is freed once the op has ended, no reference is held, its parent has read its results,
- * and the ops below it are freed. These may be embedded in its struct and held by a call that is
- * still being drained. */
+/* Memory is freed once the op has ended, no reference is held, its parent has read its results, and
+ * the ops below it are freed. The ops below it may be embedded in its struct, and be held by a call
+ * that is still being drained. */
 static void op_collect(struct op *op)
 {
     if (!op->is_ended || op->holds || op->children || op->is_kept)
@@ -67,7 +67,7 @@ static void op_keep_for_parent(struct op *op)
     list_push_back(&op->parent->kept, &op->kept_link);
 }
 
-/* Frees the ended children: op has run since, and has read their results. */
+/* Frees the ended children, since op has run after their end and has read their results. */
 static void op_let_children_go(struct op *op)
 {
     if (op->is_keeping && !op->is_ended) {

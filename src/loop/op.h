@@ -1,7 +1,7 @@
 /*
- * op: the one way to write a long sequence (src/README.md "Ops"). A struct with an arena, a static
- * table of steps in reading order, and a count of holds. One driver, one run queue; completion
- * callbacks store a result and wake the op, they never run a step.
+ * op: the only way to write a long sequence of steps (src/README.md "Ops"). A struct with an arena,
+ * a static table of steps in reading order, and a count of holds. One driver, one run queue;
+ * completion callbacks store a result and wake the op, they never run a step.
  *
  *   struct exec { struct op op; ... };
  *   static enum op_result step_find_action(struct op *op) { ... return OP_NEXT; }
@@ -34,8 +34,8 @@
 struct op;
 struct op_timer;
 
-/* An op's wait for something outside the loop, inside a query's struct: begun by op_wait_begin,
- * cut by op_cancel. */
+/* An op's wait for something outside the loop, such as a query, in whose struct it is embedded.
+ * op_wait_begin begins it, op_cancel cuts it. */
 struct op_wait {
     struct op *op;
     struct list link;                  /* in op->waits */
@@ -71,10 +71,11 @@ struct op_step {
 struct op_class {
     const char *name;
     const struct op_step *steps;
-    size_t step_count;  /* after the last step OP_NEXT means OP_DONE */
-    size_t stop;        /* step that OP_STOP jumps to; 0: no step of this class returns it */
-    bool is_background; /* recurs without a request: its steps are logged at level trace */
-    bool is_attended;   /* a client waits for its end, and prefers an immediate refusal */
+    size_t step_count; /* after the last step OP_NEXT means OP_DONE */
+    size_t stop;       /* step that OP_STOP jumps to; 0: no step of this class returns it */
+    /* runs repeatedly without a request, so its steps are logged at level trace */
+    bool is_background;
+    bool is_attended; /* a client waits for its end and prefers an immediate refusal to a wait */
     /* Aborts what is in flight (http_call_cancel ...), except queries and sleeps, which
      * op_cancel has aborted; may be NULL. Called at most once. */
     void (*on_cancel)(struct op *op);
@@ -105,19 +106,20 @@ struct op {
     uint32_t children; /* number of child ops whose memory is not freed */
     bool is_cancelled, is_ended;
     bool is_background, is_attended; /* set by its class or its parent */
-    bool is_kept;                    /* this op has ended, and its parent has not run since */
+    bool is_kept;                    /* this op has ended, and its parent has not run since then */
     /* the results of ended children stay until this op has run once more */
     bool is_keeping;
     struct list kept, kept_link; /* ended children; this op's link in that list of its parent */
     const char *waits_for;       /* the name of the last hold */
     uint64_t started_ns;
     struct loop_task task; /* its link in the run queue */
-    struct list all_link;  /* all live ops of the loop: a stuck op can be printed */
+    /* in the list of all live ops of the loop, so that a stuck op can be printed */
+    struct list all_link;
     struct loop_garbage garbage;
     struct list waits;      /* struct op_wait.link, aborted by op_cancel */
     struct op_timer *sleep; /* the current sleep, aborted by op_cancel */
     struct op_job *job;     /* a job that waits for a pool thread, or runs on one */
-    struct op_entry *entry; /* set while it waits at the entrance, or counts there */
+    struct op_entry *entry; /* set while the op waits at the entrance or is counted there */
     /* added to each line of op_log; borrowed, live as long as the op */
     slice request_id, account_id;
 };
@@ -136,19 +138,20 @@ void op_keep_children(struct op *op);
 void op_hold(struct op *op, const char *what);
 /* Releases a hold; the op is queued when none is left. Allowed after the end, too. */
 void op_release(struct op *op);
-/* Adds a hold that op_cancel cuts. cut is called at most once, from op_cancel; op_wait_end
- * follows then or later, as without it. */
+/* Adds a hold that op_cancel cuts. cut is called at most once, from op_cancel; op_wait_end must
+ * follow in any case, then or later. */
 void op_wait_begin(struct op *op, struct op_wait *wait, const char *what,
                    void (*cut)(struct op_wait *wait));
 void op_wait_end(struct op_wait *wait);
-/* For a step's return statement. step: an index in the table, which the step's line must name. */
+/* For a step's return statement. step is an index in the table; the line of the current step must
+ * name it. */
 enum op_result op_jump(struct op *op, size_t step) MUST_CHECK;
 /* Waits like OP_WAIT, and continues with that step. */
 enum op_result op_wait_then(struct op *op, size_t step) MUST_CHECK;
 /* May be called at any time, any number of times; frees nothing. on_cancel runs at once, on_end
  * at the next drain. Before the start (of a zeroed op) and after the end it does nothing. */
 void op_cancel(struct op *op);
-/* op_class.free for a struct that begins with its op and was allocated with mem. */
+/* For op_class.free, if the struct begins with its op and was allocated by base/mem.h. */
 void op_free_struct(struct op *op);
 /* Whether the op was started and has not ended. */
 bool op_is_active(const struct op *op);
@@ -162,14 +165,13 @@ void op_sleep(struct op *op, struct op_timer *timer, uint64_t delay_ms, const ch
 /* Ends a sleep early and releases the hold. Does nothing if the op does not sleep. */
 void op_sleep_stop(struct op_timer *timer);
 
-/* The names of two queues: that of requests without an account, and that of load balancers'
- * probes. */
+/* The names of two queues: for requests without an account, and for load balancers' probes. */
 #define OP_STRANGERS SLICE("strangers")
 #define OP_PROBES    SLICE("probes")
 
-/* Called where a request begins. Returns OP_NEXT if it may start; OP_WAIT if it waits, because
- * others send requests, too (loop/entrance.c): in the queue of op->account_id, or in the given
- * queue if that id is empty. entry: inside the op's struct. */
+/* Called when a request begins. Returns OP_NEXT if it may start, or OP_WAIT if it has to wait
+ * because others send requests, too (loop/entrance.c). It waits in the queue of op->account_id, or
+ * in the given queue if that id is empty. entry is inside the op's struct. */
 struct op_entry {
     struct op *op;
     struct entry_queue *queue;
@@ -177,13 +179,15 @@ struct op_entry {
     struct list link;
 };
 enum op_result op_enter(struct op *op, struct op_entry *entry, slice queue) MUST_CHECK;
-/* Reports that the reply to the op's request has that many bytes: its account begins fewer requests
- * in the following turns, while other accounts send requests. */
+/* Reports the size of the reply to the op's request. After a large reply its account begins fewer
+ * requests in the following turns, while other accounts send requests. */
 void op_weigh(const struct op *op, size_t reply_bytes);
-/* For op_cancel and the op's end: the op no longer waits or counts. */
+/* For op_cancel and the op's end: the op no longer waits at the entrance, and is no longer
+ * counted. */
 void op_leave_entrance(struct op *op);
 
-/* A step's heavy part, run on a pool thread so that no turn takes long. Inside the op's struct. */
+/* A step's heavy part, run on a pool thread so that no turn takes long. It is inside the op's
+ * struct. */
 struct op_job {
     struct work work;
     struct op *op;
@@ -199,24 +203,24 @@ struct op_job {
  * caller may call run itself. */
 int op_offload(struct op *op, struct op_job *job, void (*run)(struct op *op),
                const char *what) MUST_CHECK;
-/* Runs a part that is slow only if is_large. In that case it returns OP_WAIT; otherwise, or if
- * there is no thread for it, the part runs at once and the result is OP_NEXT. */
+/* Calls run, on a pool thread if is_large; then the result is OP_WAIT. Otherwise, or if no thread
+ * is available, run is called at once and the result is OP_NEXT. */
 enum op_result op_run_job(struct op *op, struct op_job *job, bool is_large,
                           void (*run)(struct op *op), const char *what);
 
 /* For op_cancel: a job that still waits never runs. */
 void op_job_drop(struct op *op);
 
-/* Prints all live ops: class, step, age, waits_for. For SIGQUIT-like debugging and failed drains.
- */
+/* Prints all live ops: class, step, age, waits_for. For debugging by signal, and for failed drains.
+ * */
 void op_print_all(struct loop *loop);
 size_t op_count(const struct loop *loop);
 /* Returns the current step's name; "(end)" after the last. */
 const char *op_step_name(const struct op *op);
 
 #ifdef SLUICE_TEST_BUILD
-/* For tests that count steps: called for each step before it runs, and for each jump as it is
- * returned; NULL: off. */
+/* For tests that count steps: if it is not NULL, it is called for each step before the step runs,
+ * and for each jump when it is returned. */
 extern void (*op_on_step)(const struct op *op);
 extern void (*op_on_jump)(const struct op *op, size_t to);
 #endif

@@ -5,18 +5,19 @@
  *
  * Each class has a ring of accounts with ready streams; streams without an account count as one
  * more. A visit reads one stream once; then it is the next account's turn. So a stream waits for
- * those of its account before it, and never for streams that came later, however many they are.
- * Apps cannot use the time of clients, nor clients that of apps.
+ * the earlier streams of its account, and never for streams that came later, however many they are.
+ * Apps cannot use up the time of clients, nor clients the time of apps.
  *
- * Discarded input is read at some KB per millisecond. It is not polled in between: the faster it is
- * discarded, the faster its peers send more, and they would keep the loop busy.
+ * Discarded input is read at some KB per millisecond. Such streams are not polled in between: the
+ * faster their input is discarded, the faster their peers send more, which would keep the loop
+ * busy.
  */
 #include <string.h>
 
 #include "loop/internal.h"
 
 enum {
-    DISCARDS_A_TURN = 4, /* of LOOP_DISCARD_BYTES each */
+    DISCARDS_A_TURN = 4, /* reads of LOOP_DISCARD_BYTES each */
     DISCARD_REST_MS = 1,
 };
 
@@ -122,8 +123,7 @@ static enum read_kind read_kind_of(const struct loop_reader *reader)
     case READ_DISCARDED:
         return READ_KIND_DISCARDED;
     default:
-        /* The ids of accounts contain a time; streams without an account and listeners have
-         * none. */
+        /* Only the ids of accounts contain a time. */
         return uuid_v7_wall_ms(reader->account) ? READ_KIND_ACCOUNT : READ_KIND_STRANGER;
     }
 }
@@ -144,7 +144,8 @@ static void read_next(struct loop *loop, struct read_queue *queue)
 {
     struct keyed *streams = LIST_ITEM(queue->ring.next, struct keyed, ring);
     struct loop_reader *reader = LIST_ITEM(streams->waiting.next, struct loop_reader, link);
-    /* Moved before the read, which may end the stream, and with it the account's entry. */
+    /* The entry is moved before the read, which may end the stream and thereby free the account's
+     * entry. */
     list_move_back(&queue->ring, &streams->ring);
     reader_part(&loop->reads, reader);
     note_wait(loop, reader);
@@ -191,7 +192,7 @@ static void on_discard(struct loop_task *task)
         timer_start_in_ms(&loop->reads.discard_timer, DISCARD_REST_MS);
 }
 
-/* Queues the task for after poll and the reads that follow it, because timers come before both. */
+/* Queues a task that runs after poll and the reads, because timers run before both. */
 static void on_discard_due(struct timer *timer)
 {
     struct loop_reads *reads = CONTAINER_OF(timer, struct loop_reads, discard_timer);

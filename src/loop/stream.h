@@ -22,14 +22,14 @@ struct stream;
 struct sockaddr;
 
 struct stream_events {
-    /* connect or handshake done; not called for accepted plain sockets */
+    /* called after connect or the handshake; not called for accepted plain sockets */
     void (*on_open)(struct stream *stream, void *owner);
     /* bytes is borrowed for the call */
     void (*on_read)(struct stream *stream, void *owner, slice bytes);
-    /* the peer will send no more (FIN, close_notify); writing still works. is_clean is false if
-     * a TLS peer closed without close_notify: then a body without length is incomplete */
+    /* called when the peer will send no more (FIN, close_notify); writing still works. is_clean is
+     * false if a TLS peer closed without close_notify: a body without length is then incomplete */
     void (*on_eof)(struct stream *stream, void *owner, bool is_clean);
-    /* the kernel has all queued bytes; called only after stream_write left some pending */
+    /* called when the kernel has all queued bytes, but only if stream_write left some pending */
     void (*on_drained)(struct stream *stream, void *owner);
     /* called exactly once, as the last event. why->code is OK if stream_close was called */
     void (*on_closed)(struct stream *stream, void *owner, const struct err *why);
@@ -55,7 +55,7 @@ struct stream {
     struct loop *loop;
 };
 
-/* Gives the stream to another owner (an accepted connection, a pooled one). */
+/* Gives the stream to another owner, for example when it is accepted or returned to a pool. */
 static inline void stream_own(struct stream *stream, const struct stream_events *events,
                               void *owner)
 {
@@ -114,8 +114,8 @@ static inline int stream_peer(const struct stream *stream, struct sockaddr *out,
     return stream->class->peer(stream, out, cap);
 }
 
-/* Sets the account in whose turn the stream is read (loop/reads.c); nil: none. is_discarded: its
- * input is discarded, so it is read last, a little at a time. */
+/* Sets the account in whose turn the stream is read (loop/reads.c); nil: no account. If
+ * is_discarded, the input is discarded, so the stream is read last, a little at a time. */
 static inline void stream_read_for(struct stream *stream, struct uuid account, bool is_discarded)
 {
     stream->class->read_for(stream, account, is_discarded);

@@ -17,9 +17,10 @@
 
 enum {
     TCP_PARTS_MAX = 64,
-    TCP_TURN_BYTES_MAX = 256 * 1024, /* read from one stream before it waits for the next turn */
-    /* after this many reports of a stream that waits, poll need not report it again. A stream whose
-     * input is discarded waits for a while in any case */
+    /* maximum read from one stream before it waits for the next turn */
+    TCP_TURN_BYTES_MAX = 256 * 1024,
+    /* after this many reports, poll no longer reports a stream that waits to be read. A stream
+     * whose input is discarded always waits for a while */
     TCP_REPORTS_MAX = 4,
 };
 
@@ -60,7 +61,7 @@ static void on_uv_closed(uv_handle_t *handle)
 {
     struct tcp_stream *tcp = handle->data;
     loop_enter(tcp->base.loop);
-    tcp_drop_out(tcp); /* libuv has called back for the write in flight */
+    tcp_drop_out(tcp); /* no write is in flight: libuv has called back */
     struct err why = {.code = OK};
     if (tcp->fail_status)
         err_set(&why, (enum err_code)loop_err_from_uv(tcp->fail_status), "%s: %s", tcp->fail_what,
@@ -117,7 +118,7 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *out)
     *out = uv_buf_init(NULL, 0);
 }
 
-/* Each report costs time, even for a stream that will not be read soon. */
+/* Each report costs time, even if the stream will not be read soon. */
 static void on_reported(uv_stream_t *handle, ssize_t count, const uv_buf_t *bytes)
 {
     struct tcp_stream *tcp = handle->data;
@@ -135,8 +136,8 @@ static void tcp_watch(struct tcp_stream *tcp)
         tcp_fail(tcp, rc, "read");
 }
 
-/* The kernel reports a hang-up after the last bytes as an end, even if it was a reset: then the
- * socket has an error pending, and the data is incomplete. */
+/* After the last bytes the kernel reports an end even if the peer has reset the connection. In that
+ * case an error is pending on the socket, and the data is incomplete. */
 static void tcp_take_eof(struct tcp_stream *tcp, int fd)
 {
     int error = 0;
@@ -151,7 +152,8 @@ static void tcp_take_eof(struct tcp_stream *tcp, int fd)
     tcp->base.events->on_eof(&tcp->base, tcp->base.owner, true);
 }
 
-/* A full buffer: there is more, which is read after the other streams have had their turn. */
+/* Queues the stream for another read if the buffer was full: the rest is read after the other
+ * streams have had their turn. */
 static void tcp_queue_read(struct tcp_stream *tcp, size_t count)
 {
     uint64_t turn = loop_stats(tcp->base.loop)->turns;
@@ -415,7 +417,7 @@ struct tcp_stream *tcp_stream_new(struct loop *loop, bool is_unix, enum read_cla
     tcp->write_bytes_max = TCP_WRITE_BYTES_DEFAULT;
     int rc = is_unix ? uv_pipe_init(&loop->uv, &tcp->uv.pipe, 0)
                      : uv_tcp_init(&loop->uv, &tcp->uv.tcp);
-    ASSERT(rc == 0); /* this makes no socket yet, so it cannot fail */
+    ASSERT(rc == 0); /* no socket is made yet, so this cannot fail */
     tcp->class = class;
     loop_reader_init(&tcp->reader, class, on_turn_to_read);
     tcp->uv.handle.data = tcp;

@@ -19,7 +19,7 @@ struct tcp_listener;
  * connections to it for 1 ms. */
 struct tcp_share {
     _Atomic uint32_t *connections;
-    size_t count, self; /* self: the index of this process */
+    size_t count, self; /* self is the index of this process */
 };
 
 struct tcp_listen_config {
@@ -30,8 +30,8 @@ struct tcp_listen_config {
     const struct tcp_share *share; /* NULL: no other process accepts here; outlives the listener */
 };
 
-/* A listening socket that no loop watches: for a parent that passes it to the processes that serve
- * it, as inherited_fd. */
+/* A listening socket that no loop watches, for a parent that passes it as inherited_fd to the
+ * processes that serve it. */
 struct tcp_bound {
     int fd;                /* -1: none */
     struct sockaddr_un un; /* sun_path is empty unless this process has to remove the file */
@@ -39,7 +39,8 @@ struct tcp_bound {
     ino_t inode;
 };
 
-/* inherited_fd is ignored. err names the address and the reason; after an error nothing is left. */
+/* Ignores inherited_fd. On failure, err names the address and the reason, and nothing has to be
+ * undone. */
 int tcp_bind(const struct tcp_listen_config *config, struct tcp_bound *bound,
              struct err *err) MUST_CHECK;
 /* Closes the socket and removes the file of a Unix socket. Does nothing if there is no socket. */

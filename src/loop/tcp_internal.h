@@ -1,5 +1,5 @@
 /*
- * struct tcp_stream, shared by tcp.c (streams) and listen.c (which fills accepted ones).
+ * struct tcp_stream, for tcp.c (streams) and listen.c (which fills in accepted streams).
  */
 #ifndef LOOP_TCP_INTERNAL_H
 #define LOOP_TCP_INTERNAL_H

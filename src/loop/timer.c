@@ -67,7 +67,8 @@ static void heap_remove(struct loop *loop, size_t index)
     struct timer_slot last = loop->slots[--loop->slot_count];
     if (index == loop->slot_count)
         return;
-    /* The last slot comes from another branch of the heap, so it may have to move up or down. */
+    /* The slot moved here comes from another branch of the heap, so it may have to move up or
+     * down. */
     heap_put(loop, index, last);
     heap_sift_up(loop, index);
     heap_sift_down(loop, last.timer->heap_index);
@@ -92,20 +93,21 @@ static bool heap_grow(struct loop *loop)
 static void loop_arm(struct loop *loop)
 {
     uint64_t wanted_ns = loop->slot_count ? loop->slots[0].armed_ns : UINT64_MAX;
-    /* Timers for which there was no memory have no order. All of them run in the next turn. */
+    /* Timers for which there was no memory are not ordered; all of them run in the next turn. */
     if (loop->spilled)
         wanted_ns = 0;
     if (loop->firing_ns || wanted_ns == loop->timer_armed_ns)
-        return; /* on_uv_timer arms at its end */
+        return; /* on_uv_timer calls this function at its end */
     loop->timer_armed_ns = wanted_ns;
     if (wanted_ns == UINT64_MAX) {
         uv_timer_stop(&loop->uv_timer);
         return;
     }
-    /* Rounded up: libuv counts in milliseconds, and a timer must not run early. */
+    /* The time is rounded up, because libuv counts in milliseconds and a timer must not run
+     * early. */
     uint64_t due_ms = wanted_ns / 1000000 + (wanted_ns % 1000000 ? 1 : 0);
     uint64_t now_ms = uv_now(&loop->uv);
-    /* at least 1: if a callback starts a timer of 0, libuv 1.44 runs it in the same pass */
+    /* At least 1 ms: if a callback starts a timer with 0, libuv 1.44 runs it in the same pass. */
     uv_timer_start(&loop->uv_timer, on_uv_timer, due_ms > now_ms ? due_ms - now_ms : 1, 0);
 }
 
@@ -179,7 +181,7 @@ void timer_stop(struct timer *timer)
 
 static void fire_spilled(struct loop *loop)
 {
-    size_t count = 0; /* timers that spill during this are appended after these */
+    size_t count = 0; /* timers that are spilled meanwhile are appended after these */
     for (struct timer *timer = loop->spilled; timer; timer = timer->spilled_next)
         count++;
     for (; count && loop->spilled; count--) {
@@ -200,17 +202,18 @@ static void on_uv_timer(uv_timer_t *handle)
     fire_spilled(loop);
     while (loop->slot_count && loop->slots[0].armed_ns <= now_ns) {
         struct timer *timer = loop->slots[0].timer;
-        if (timer->due_ns > timer->armed_ns) { /* it was moved to a later time after it was armed */
+        /* the timer was moved to a later time after it was armed */
+        if (timer->due_ns > timer->armed_ns) {
             timer->armed_ns = loop->slots[0].armed_ns = timer->due_ns;
             heap_sift_down(loop, 0);
             continue;
         }
-        /* Removed before the call: on_due may start the timer again or free it. */
+        /* The timer is removed before the call, because on_due may start it again or free it. */
         heap_remove(loop, 0);
         timer->on_due(timer);
     }
     loop->firing_ns = 0;
-    loop->timer_armed_ns = UINT64_MAX; /* libuv has stopped it */
+    loop->timer_armed_ns = UINT64_MAX; /* libuv has stopped uv_timer */
     loop_arm(loop);
 }
 

@@ -18,8 +18,8 @@ static struct metric turn_metric = METRIC_INIT("sluice_loop_turn_cpu_seconds",
                                                "Thread CPU time of one turn of the event loop.",
                                                METRIC_HISTOGRAM);
 
-/* A turn that takes this many times the limit is always a failure. Pauses caused by a virtual
- * machine's host were measured to be shorter. */
+/* A turn that takes this many times the limit always counts as a failure. Pauses caused by a
+ * virtual machine's host were measured to be shorter. */
 #define FAR_OVER 10
 
 /* Totals for all loops of this process; _max: per thousand turns. */
@@ -67,8 +67,8 @@ uint64_t loop_now_ns(const struct loop *loop)
 
 /* ---- the time of each op ---- */
 
-/* The slowest step is reported only if there is a limit; without a limit it is enough to read
- * the clock at every fourth step. */
+/* Without a limit the slowest step is not reported, so it is enough to read the clock at every
+ * fourth step. */
 void loop_charge_step(struct loop *loop, const char *op_name, const char *step_name)
 {
     if (loop->turn_cpu_ns_limit == 0 && ++loop->uncharged < 4)

@@ -40,15 +40,16 @@ static void run_done(struct loop_task *task)
 {
     struct work *work = CONTAINER_OF(task, struct work, task);
     struct work_request *request = work->handle;
-    /* Decremented before done(), which may start the next work with the same struct. */
+    /* The count is decremented before done(), which may start the next work with the same
+     * struct. */
     loop_of(request->uv.loop)->work_count--;
     work->handle = NULL;
     mem_free(request);
     work->done(work);
 }
 
-/* libuv reports all finished work since the last poll at once: each gets its position in the
- * drain, whose time is limited. */
+/* libuv reports all work finished since the last poll at once. Each work gets its own task, so that
+ * the time limit of the drain applies. */
 static void on_work_done(uv_work_t *uv, int status)
 {
     struct loop *loop = loop_of(uv->loop);
@@ -81,7 +82,7 @@ int work_start(struct loop *loop, struct work *work)
 
 static void on_first_run(uv_work_t *uv)
 {
-    (void)uv; /* libuv makes the threads for the first work; there is nothing to do */
+    (void)uv; /* nothing to do: libuv creates its threads for the first work */
 }
 
 static void on_first_done(uv_work_t *uv, int status)
@@ -89,14 +90,14 @@ static void on_first_done(uv_work_t *uv, int status)
     (void)uv, (void)status;
 }
 
-/* A separate loop: libuv makes the threads with the first work of any loop. */
+/* Uses a separate loop, since libuv creates its threads for the first work of any loop. */
 static void run_pool_starter(void *unused)
 {
     (void)unused;
     uv_loop_t uv;
     uv_work_t first;
     if (uv_loop_init(&uv) != 0)
-        return; /* without the starter the threads are made when needed */
+        return; /* without the starter, the threads are created when they are needed */
     if (uv_queue_work(&uv, &first, on_first_run, on_first_done) == 0)
         uv_run(&uv, UV_RUN_DEFAULT);
     int rc = uv_loop_close(&uv);

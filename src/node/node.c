@@ -1,10 +1,10 @@
 /*
  * The life of a node: it registers, then alternates between heartbeat and recovery until it leaves.
  *
- * One rule decides whether this process may write: a lease is measured from before its heartbeat
- * was sent, on the clock that also runs while the machine sleeps, and ends LEASE_MARGIN_MS before
- * the database lets others take over. So this process has stopped writing before another one takes
- * over, however long a packet was delayed or the process was suspended.
+ * One rule decides whether this process may write: a lease is measured from the time before its
+ * heartbeat was sent, on a clock that also runs while the machine sleeps, and ends LEASE_MARGIN_MS
+ * before the database lets others take over. So this process has stopped writing before another one
+ * takes over, however long a packet was delayed or the process was suspended.
  */
 #include "node/node.h"
 
@@ -35,7 +35,7 @@ static struct metric clock_off = METRIC_INIT(
 struct node {
     struct op op;
     struct pg_pool *pool;
-    struct node_claims claims; /* owner NULL: no runs */
+    struct node_claims claims; /* owner is NULL before node_serve */
     struct uuid id;
     char name[128];
     uint64_t lease_until_boot_ns, sent_boot_ns;
@@ -95,8 +95,8 @@ static enum op_result step_register(struct op *op)
     struct node *node = node_of(op);
     if (node->is_leaving)
         return op_jump(op, NODE_LEAVE);
-    /* The claims that the last recovery has read are in the arena; its children have copied them
-     * and have ended. The id is new each time: claims of the former incarnation are recovered by
+    /* The arena holds the claims that the last recovery read; its child ops have copied them and
+     * have ended. Each registration has a new id: claims of the former incarnation are recovered by
      * whichever node finds them, including this node. */
     arena_reset(&op->arena);
     node->id = uuid_v7();
@@ -106,7 +106,7 @@ static enum op_result step_register(struct op *op)
     return OP_WAIT;
 }
 
-/* Recovery follows without the first pause, since there is most to recover after a restart. */
+/* The first recovery begins without a pause, since most claims are left by a restart. */
 static enum op_result step_registered(struct op *op)
 {
     struct node *node = node_of(op);
@@ -138,8 +138,8 @@ static enum op_result step_heartbeat(struct op *op)
     return OP_WAIT;
 }
 
-/* Shared times use the database's clock, so a wrong wall clock does not affect them. But it
- * makes logs and traces hard to read, and calls that are signed with a time fail. */
+/* Shared times use the database's clock, so a wrong wall clock does not affect them. But a wrong
+ * clock makes logs and traces hard to read, and makes signed calls that contain a time fail. */
 static void compare_clocks(struct node *node, int64_t database_us)
 {
     clock_share(database_us, node->sent_boot_ns, clock_boot_ns());
@@ -167,7 +167,7 @@ static enum op_result step_renewed(struct op *op)
         compare_clocks(node, database_us);
         return OP_NEXT;
     case ERR_NOTFOUND:
-        /* Runs under way notice by the incarnation, which is_ours of attempt.c compares. */
+        /* Runs under way notice this, because is_ours in attempt.c compares the incarnation. */
         log_event(LOG_ERROR, "this server's lease had expired; it continues as a new node",
                   LOG_CSTR("node", node->name));
         node->lease_until_boot_ns = 0;
@@ -201,8 +201,8 @@ static enum op_result step_recover(struct op *op)
     return OP_WAIT;
 }
 
-/* For runs that this process abandoned, its own list is more accurate than the row, even under
- * an earlier lease. */
+/* This process knows which of its runs were abandoned unsent, even under an earlier lease; the row
+ * does not. */
 static void recover(struct node *node, const struct claim *claim, enum recover_as as)
 {
     const struct node_claims *claims = &node->claims;
@@ -234,10 +234,10 @@ static enum op_result step_recovered(struct op *op)
     return wait_if_held(op, NODE_FIND_ORPHANS);
 }
 
-/* Claims of this incarnation. A run knows its claim from before it is sent until it is deleted or
- * bound, so a claim that no run here knows is an orphan, whatever its age. Only every
- * ORPHANS_EVERY_MS, by the index of claims in flight: orphans are rare, and only a client that
- * sends its key again waits for one. */
+/* Reads the claims of this incarnation. A run knows its claim before the claim is sent and until it
+ * is deleted or bound, so a claim that no run here knows is an orphan, whatever its age. This
+ * happens only every ORPHANS_EVERY_MS, by the index of claims in flight: orphans are rare, and only
+ * a client that sends its key again waits for one. */
 static enum op_result step_find_orphans(struct op *op)
 {
     struct node *node = node_of(op);

@@ -1,6 +1,6 @@
 /*
- * This process among others: its incarnation, its lease, and the recovery of claims that dead
- * processes left (src/api/README.md "Executions").
+ * node: one process of several on the same database: its incarnation, its lease, and the recovery
+ * of claims that dead processes left (src/api/README.md "Executions").
  */
 #ifndef NODE_NODE_H
 #define NODE_NODE_H
@@ -21,16 +21,16 @@ struct node_claims {
     const void *owner;
 };
 
-/* Registers, renews the lease and recovers claims, until it is freed. Returns NULL if out of
- * memory. */
+/* The node registers, renews its lease and recovers claims until it is freed. Returns NULL if out
+ * of memory. */
 struct node *node_new(struct loop *loop, struct pg_pool *pool) MUST_CHECK;
 /* After this call, claims of this incarnation that no run carries are ended. The owner must
  * outlive the node. */
 void node_serve(struct node *node, struct node_claims claims);
 /* Returns the incarnation that owns new claims. */
 struct uuid node_id(const struct node *node);
-/* Whether the lease, counted from before the last heartbeat was sent, is still valid. Call it
- * immediately before the first byte of every call that a provider may act on. */
+/* Whether the lease, counted from the time before the last heartbeat was sent, is still valid. Call
+ * it immediately before the first byte of every call that a provider may act on. */
 bool node_may_write(const struct node *node);
 /* Ends the lease, so that others need not wait for it to expire. parent (may be NULL) is held
  * until the end is durable or has failed. No recovery follows. */

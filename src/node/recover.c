@@ -52,7 +52,7 @@ static bool can_not_be_recorded(const struct recovery *recovery)
            (strcmp(state, "23505") == 0 || strcmp(state, "23514") == 0);
 }
 
-/* The request is repeated at most once, because is_release excludes a second time. */
+/* The request is repeated at most once: is_release is false only the first time. */
 static bool count_recovery(struct store_later *later)
 {
     struct recovery *recovery = recovery_of(later);
@@ -85,8 +85,9 @@ static const struct store_later_class recovery_class = {
     .on_sent = count_recovery,
 };
 
-/* The attempts' number, status and output are lost with the process. `attempts` is 1 because a
- * claim is recorded right before the call, so it must be assumed that the provider received it. */
+/* The number of attempts, the status and the output are lost with the process. `attempts` is 1
+ * because a claim is recorded right before the call, so it must be assumed that the provider
+ * received it. */
 static void fill_record(struct recovery *recovery)
 {
     const struct claim *claim = &recovery->claim;

@@ -17,15 +17,15 @@
 enum recover_as {
     RECOVER_DEAD,   /* its process ended or lost its lease during the run */
     RECOVER_ORPHAN, /* its process is alive but has no run with the claim */
-    RECOVER_UNSENT, /* an orphan of which it is certain that nothing was sent */
+    RECOVER_UNSENT, /* an orphan for which certainly nothing was sent */
 };
 
-/* Ends the claim on an op of its own below parent, which outlives it; claim is copied. A read
- * changed nothing: its key is free again, and a repeated request runs it; so is the key of a
- * request that was not sent. A write may have happened: it ends as failed, outcome unknown, and its
- * key stays bound to that answer. If its execution is recorded, or its day is removed already, only
- * the claim is deleted. The claim's owner is the fence. The next scan finds claims that failed, or
- * had no room. */
+/* Ends the claim in a child op of parent; claim is copied. A read changed nothing: its key is free
+ * again, and a repeated request runs it; so is the key of a request that was not sent. A write may
+ * have happened: it ends as failed, outcome unknown, and its key stays bound to that answer. If its
+ * execution is recorded, or its day is removed already, only the claim is deleted. The claim's
+ * owner is the fence. A claim that could not be ended, or for which there was no room, is found by
+ * the next scan. */
 void recover_start(struct store_laters *laters, const struct claim *claim, enum recover_as as,
                    struct op *parent);
 

@@ -1,6 +1,6 @@
 /*
- * A ring of ids. It is written when a database connection is lost, and searched for orphans. Since
- * there are few orphans, it has no index.
+ * A ring of ids. Ids are added when a database connection is lost, and looked up only for orphans.
+ * Orphans are few, so the ring has no index.
  */
 #include "node/unsent.h"
 

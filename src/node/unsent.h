@@ -13,15 +13,16 @@
 
 enum {
     UNSENT_IDS_MAX = 4096
-}; /* 64 kB; several times the number that a lost connection can have had in flight */
+}; /* 64 KB; several times the number of claims that a lost connection can have had in flight */
 
-/* Zeroed before its first use. */
+/* Zero it before its first use. */
 struct unsent {
-    struct uuid *ids; /* a ring, allocated for the first one */
-    size_t count;     /* all that were ever noted */
+    struct uuid *ids; /* a ring, allocated for the first id */
+    size_t count;     /* number of ids ever added */
 };
 
-/* Adds an id in place of the oldest. If out of memory, the id is not remembered. */
+/* Adds an id; if the ring is full, it replaces the oldest. If out of memory, the id is not
+ * remembered. */
 void unsent_note(struct unsent *unsent, struct uuid execution_id);
 bool unsent_has(const struct unsent *unsent, struct uuid execution_id);
 void unsent_deinit(struct unsent *unsent);

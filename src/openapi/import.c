@@ -36,8 +36,8 @@ void import_line_add(struct import *im, enum import_kind kind, slice operation, 
 {
     struct import_result *result = im->result;
     if (result->line_count == im->lines_cap) {
-        /* The size is doubled, so the old copies in the arena are together at most as large as
-         * the last. */
+        /* The size is doubled, so all old copies in the arena together are at most as large as the
+         * last one. */
         size_t cap = im->lines_cap ? im->lines_cap * 2 : 64;
         struct import_line *lines = arena_realloc(
             im->arena, result->lines, result->line_count * sizeof(*lines), cap * sizeof(*lines));
@@ -327,7 +327,7 @@ static int walk(struct import *im, struct json *actions, struct err *err)
     ASSERT(json_is(paths, JSON_OBJECT)); /* check_version refuses others */
     for (uint32_t i = 0; i < paths->count && result == OK; i++) {
         slice path = json_str(&paths->as.members[i].key);
-        /* Extensions are among the paths. */
+        /* "paths" may contain extensions, too (x-...). */
         if (!slice_starts_with(path, SLICE("x-")))
             result = walk_path(im, path, &paths->as.members[i].value, actions, err);
     }
@@ -430,7 +430,8 @@ int openapi_import(const struct import_options *options, struct import_result *r
     *result = (struct import_result){.total = 0};
     arena_init(&result->arena, IMPORT_ARENA_BYTES_MAX);
     map_init(&im.files, REFS_MAX);
-    /* Limits against documents that are made to exhaust memory; map_put fails beyond them. */
+    /* The maps are limited, since a document may be made to exhaust memory; map_put fails beyond
+     * the limit. */
     map_init(&im.refs, REFS_MAX);
     map_init(&im.def_names, REFS_MAX);
     map_init(&im.ids, IMPORT_OPERATIONS_MAX);

@@ -64,8 +64,8 @@ static int migrator_list(struct migrator *m, const struct embed_file *files, siz
         unsigned version = file_version(&files[i]);
         if (version == 0)
             continue;
-        /* Numbers without gaps: the database records only the highest number, so a file inserted
-         * later would never be applied if a higher one is recorded. */
+        /* The numbers have no gaps: files are applied after the highest recorded number, so a file
+         * inserted below it later would never be applied. */
         if (version != m->known_count + 1)
             return err_set(m->err, ERR_INVALID, "migration %s is out of order: number %04u is due",
                            files[i].name, m->known_count + 1);
@@ -139,8 +139,8 @@ static int migrator_compare(struct migrator *m, const struct pg_rows *rows, size
                    version, SLICE_ARG(name), file->name);
 }
 
-/* Sets `found`. A database without the table is at 0: to_regclass is null if the schema is
- * missing, too, and needs no permission to read it. */
+/* Sets `found`. A database without the table is at version 0. to_regclass is also null if the
+ * schema is missing, and needs no permission to read it. */
 static int migrator_read(struct migrator *m)
 {
     struct pg_rows rows;
@@ -170,11 +170,11 @@ static int migrator_prepare(struct migrator *m)
         return err_set(m->err, ERR_REFUSED,
                        "the database's encoding is %.*s; create it with encoding 'UTF8'",
                        SLICE_ARG(pg_get_bytes(&rows, 0, 0)));
-    /* An arbitrary number of this program. A second `migrate` waits here, without a limit, since
-     * the first may take long; then it reads the record and finds nothing to do. The time limit
-     * is set again for DDL, which must not wait long for a running transaction while others wait
-     * for it. Citus refuses a file that changes distributed and copied tables unless it runs
-     * shard by shard; elsewhere that setting has no effect. */
+    /* The lock's number is arbitrary. A second `migrate` waits here, without a limit, since the
+     * first may take long; then it reads the record and finds nothing to do. The time limit is then
+     * set for DDL, which must not wait long for a running transaction while others wait for it.
+     * Citus refuses a file that changes distributed and copied tables unless it runs shard by
+     * shard; elsewhere that setting has no effect. */
     rc = pg_sync_run(m->sync,
                      "set lock_timeout = 0; select pg_advisory_lock(7453010373645639521);"
                      "set lock_timeout = '10s';"
@@ -238,7 +238,7 @@ static int migrator_run(struct migrator *m, const struct pg_migrate_events *even
                      "the database is at schema version %u, but this binary knows only %u: migrate "
                      "with the newer sluice",
                      m->found, m->known_count);
-    /* versions are 1-based, so known[found] is the first missing migration. */
+    /* Versions begin with 1, so known[found] is the first missing migration. */
     for (unsigned i = m->found; rc == OK && i < m->known_count; i++) {
         if (events && events->on_apply)
             events->on_apply(events->owner, m->known[i].version, m->known[i].file->name);
@@ -255,8 +255,7 @@ static int migrator_open(struct migrator *m, const char *conninfo, const struct 
                          size_t file_count, struct err *err)
 {
     *m = (struct migrator){.err = err};
-    /* The copies of all files are kept until the end, with the recorded rows; sql/ has tens of
-     * KB. */
+    /* The copies of all files and the recorded rows are kept until the end; sql/ has tens of KB. */
     arena_init(&m->arena, 4 * (size_t)FILE_BYTES_MAX);
     int rc = migrator_list(m, files, file_count);
     if (rc != OK)

@@ -1,10 +1,11 @@
 /*
  * LISTEN and NOTIFY. Waiting payloads are sent as one statement at the end of a turn.
  *
- * Not in pipeline mode: a notification comes between results, and one statement at a time is enough
- * for hints. Payloads queued while the connection is down stay queued, up to PG_NOTIFY_QUEUE_MAX,
- * and are sent once LISTEN is done. Payloads sent on a connection that is then lost may also be
- * lost, so listeners load the changes that they missed when they are called with SLICE_NONE.
+ * The connection is not in pipeline mode, because notifications arrive between results, and one
+ * statement at a time is enough for hints. Payloads queued while the connection is down stay
+ * queued, up to PG_NOTIFY_QUEUE_MAX, and are sent once LISTEN is done. Payloads sent on a
+ * connection that is then lost may also be lost, so listeners load the changes that they missed
+ * when they are called with SLICE_NONE.
  */
 #include "pg/notify.h"
 
@@ -19,7 +20,7 @@ enum { CHANNEL_MAX = 63 };
 
 struct payload {
     struct list link;
-    slice text; /* stored after the struct; also its key in the map */
+    slice text; /* stored after the struct; also the payload's key in the map */
 };
 
 struct pg_notify {
@@ -66,7 +67,7 @@ void pg_notify_send(struct pg_notify *notify, slice text)
     if (text.len)
         memcpy(payload + 1, text.ptr, text.len);
     if (map_put(&notify->queued, payload->text, payload, NULL) != OK) {
-        mem_free(payload); /* full: dropped, as it is only a hint */
+        mem_free(payload); /* the queue is full; a hint may be dropped */
         return;
     }
     list_push_back(&notify->payloads, &payload->link);
@@ -80,8 +81,8 @@ static void append_be32(struct buf *out, uint32_t value)
     buf_append(out, slice_of(&value, sizeof(value)));
 }
 
-/* A text[] of all payloads, which leave the queue: dimensions, no nulls, the Oid of text, size,
- * lower bound, then the elements (as pg_array_encode does for queries). */
+/* Encodes all queued payloads as a text[] and empties the queue. The array is encoded as by
+ * pg_array_encode: number of dimensions, no nulls, the Oid of text, size, lower bound, elements. */
 static void take_payloads(struct pg_notify *notify, struct buf *out)
 {
     append_be32(out, 1);

@@ -11,7 +11,7 @@
 
 #include "base/ascii.h"
 
-/* ECMA-262 WhiteSpace and LineTerminator, then the rest of Unicode. */
+/* WhiteSpace and LineTerminator of ECMA-262: ASCII first, then the other characters. */
 #define SPACE_SET                                                                                 \
     "\\x{9}-\\x{d}\\x{20}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}" \
     "\\x{3000}\\x{feff}"
@@ -48,7 +48,7 @@ enum atom_kind {
     ATOM_CODE_POINT,
     ATOM_LONE_SURROGATE, /* never matches: strings are UTF-8 */
     ATOM_SHORTHAND,      /* d D w W */
-    ATOM_SPACE,          /* s S: these match more than in PCRE2 */
+    ATOM_SPACE,          /* s S: they match more characters than in PCRE2 */
     ATOM_PROPERTY,       /* \p{...} */
 };
 
@@ -65,7 +65,7 @@ static int refuse_regex(const struct translation *t, size_t at, const char *why)
     return err_set(t->err, ERR_SYNTAX, "pattern at byte %zu: %s", at, why);
 }
 
-/* The byte at that index, NUL past the end. */
+/* Returns the byte at this index, or NUL past the end. */
 static char byte_at(const struct translation *t, size_t at)
 {
     return at < t->text.len ? t->text.ptr[at] : '\0';
@@ -82,7 +82,7 @@ static void emit_text(const struct translation *t, slice text)
         buf_append(t->out, text);
 }
 
-/* Copies the pattern's own text, from that index to t->at, to the output. */
+/* Copies the pattern's own text, from `start` to t->at, to the output. */
 static void emit_from(const struct translation *t, size_t start)
 {
     emit_text(t, (slice){t->text.ptr + start, t->at - start});
@@ -90,8 +90,8 @@ static void emit_from(const struct translation *t, size_t start)
 
 /* ---- atoms ---- */
 
-/* Reads at most max hexadecimal digits from `at`; returns their number. Larger values stay
- * larger than CODE_POINT_MAX. */
+/* Reads at most max hexadecimal digits from `at`; returns their number. A value beyond
+ * CODE_POINT_MAX is returned as some value beyond it. */
 static size_t read_hex(slice text, size_t at, size_t max, uint32_t *value)
 {
     size_t count = 0;
@@ -107,7 +107,7 @@ static size_t read_hex(slice text, size_t at, size_t max, uint32_t *value)
     return count;
 }
 
-/* \uXXXX, \uXXXX\uXXXX (a surrogate pair), \u{X...}; t->at is at the backslash. */
+/* Reads \uXXXX, \uXXXX\uXXXX (a surrogate pair) or \u{X...}; t->at is at the backslash. */
 static int read_unicode(struct translation *t, struct atom *atom)
 {
     size_t at = t->at + 2;
@@ -134,7 +134,7 @@ static int read_unicode(struct translation *t, struct atom *atom)
     return OK;
 }
 
-/* Long names that PCRE2 does not know; both columns are names of Unicode. */
+/* Long names of Unicode properties that PCRE2 does not know, with the short names that it knows. */
 static slice property_alias(slice name)
 {
     static const char aliases[] =
@@ -177,7 +177,7 @@ static int read_property(struct translation *t, struct atom *atom)
     return OK;
 }
 
-/* The control character of \t, \n, \v, \f or \r; 0: another letter. */
+/* Returns the control character of \t, \n, \v, \f or \r, and 0 for any other letter. */
 static uint32_t control_of(char letter)
 {
     static const char controls[] = "\t\n\v\f\r";
@@ -292,7 +292,7 @@ static int finish_range(struct translation *t, const struct atom *low, size_t st
         return code;
     emit_in_class(t, low);
     bool is_range = low->kind <= ATOM_LONE_SURROGATE && high.kind <= ATOM_LONE_SURROGATE;
-    /* Surrogates are compared by their numbers, too. */
+    /* Surrogates are compared by number, too. */
     if (is_range && high.code_point < low->code_point)
         return refuse_regex(t, start, "this range is out of order");
     /* Surrogates at the ends of a range are omitted: PCRE2 refuses them, and no text contains
@@ -429,8 +429,8 @@ static int close_group(struct translation *t)
 
 /* ---- quantifiers ---- */
 
-/* Reads decimal digits at *at; very large values stay above REPEAT_MAX. false if there is no
- * digit. */
+/* Reads decimal digits at *at. A value beyond REPEAT_MAX is returned as some value beyond it.
+ * Returns false if there is no digit. */
 static bool read_count(const struct translation *t, size_t *at, unsigned *value)
 {
     size_t start = *at;
@@ -448,8 +448,8 @@ static int add_quantifier(struct translation *t, size_t end)
     size_t start = t->at;
     if (t->last != TERM_ATOM)
         return refuse_regex(t, start, "nothing to repeat");
-    /* A "?" makes it lazy. A "+" there would be PCRE2's possessive form; the next call refuses it,
-     * since the last term now has a quantifier. */
+    /* A "?" after a quantifier makes it lazy. A "+" there would make it possessive in PCRE2; the
+     * next call refuses it, since the last term now has a quantifier. */
     t->at = end + (byte_at(t, end) == '?');
     emit_from(t, start);
     t->last = TERM_QUANTIFIED;
@@ -476,7 +476,7 @@ static int open_brace(struct translation *t)
         if (!read_count(t, &at, &high))
             high = REPEAT_MAX;
     }
-    /* {3,2} is not read as a quantifier. */
+    /* Braces such as {3,2} are literal, not a quantifier. */
     if (!is_quantifier || byte_at(t, at) != '}' || (high < low && low <= REPEAT_MAX))
         return emit_as(t, SLICE("\\{"), TERM_ATOM);
     if (low > REPEAT_MAX || high > REPEAT_MAX)
@@ -587,8 +587,8 @@ int schema_regex_translate(slice pattern, struct buf *out, struct schema_regex_i
     *info = (struct schema_regex_info){0};
     if (!slice_is_utf8(pattern, &bad_at))
         return err_set(err, ERR_SYNTAX, "pattern at byte %zu: not UTF-8", bad_at);
-    /* Not cleared as a whole: the stack of groups is large, and only its first `depth` entries
-     * are read. */
+    /* The struct is not cleared as a whole: the stack of groups is large, and only its first
+     * `depth` entries are read. */
     t.text = pattern;
     t.out = out;
     t.err = err;

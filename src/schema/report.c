@@ -109,7 +109,7 @@ static bool enter(struct schema_run *run, const struct schema_at *at, slice keyw
     if (report->arena->is_exhausted || report->count == run->violations_max) {
         report->is_cut = true;
     } else if (!is_reported(report, &made)) {
-        /* Last, since the search for the location is the most expensive part. */
+        /* This comes last, since the search for the location is the most expensive part. */
         made.location = location_of(run, at->node, keyword);
         report->violations[report->count++] = made;
     }
@@ -156,8 +156,8 @@ static slice value_text(const struct schema_run *run, const struct json *value)
     return arena_dup(arena, buf_slice(&text));
 }
 
-/* Returns a value of the schema as text: as JSON if that is short, otherwise as value_text has
- * it. */
+/* Returns a value of the schema as text: as JSON if that is short, otherwise as value_text
+ * describes it. */
 static slice wanted_text(const struct schema_run *run, const struct json *value)
 {
     /* A buffer over this fixed block: if the value does not fit, the buffer fails instead of
@@ -227,7 +227,7 @@ static slice hint_enum(const struct schema_run *run, const struct json *list,
         if (item->type != JSON_STRING)
             continue;
         unsigned distance = suggest_distance(json_str(item), json_str(value), 2);
-        /* Short words are close to many others. */
+        /* A short word differs by one edit from many others. */
         if (distance < best && (distance == 0 || value->count > 3)) {
             best = distance;
             nearest = item;
@@ -240,7 +240,7 @@ static slice hint_enum(const struct schema_run *run, const struct json *list,
                         SLICE_ARG(quote_text(run, json_str(value))));
 }
 
-/* Returns the requirement of the op as a text that follows "must ". */
+/* Returns the op's requirement as a text to put after "must ". */
 static slice wish_text(const struct schema_run *run, const struct schema_op *op,
                        const struct schema_at *at)
 {
@@ -451,7 +451,7 @@ bool schema_report_extra_item(struct schema_run *run, const struct schema_at *at
 {
     if (schema_is_over(run))
         return false;
-    /* unevaluatedItems does not have a maximum to name. */
+    /* For unevaluatedItems there is no maximum to name. */
     if (keyword != KW_ITEMS)
         return enter(run, at, keyword_name(keyword), SLICE_NONE, "item %u is not allowed here",
                      index + 1);
@@ -627,8 +627,8 @@ bool schema_report_none_match(struct schema_run *run, const struct schema_op *op
         return false;
     const struct schema_node *candidate = only_candidate(op, at->value);
     if (candidate) {
-        /* Its own violations are more specific than "matches none", so they go directly into the
-         * report. */
+        /* The violations of that alternative are more specific than "matches none", so they go
+         * directly into the report. */
         size_t before = run->report->count;
         (void)schema_run_node(run, candidate, at);
         if (run->report->count > before || run->stop_reason)

@@ -2,7 +2,7 @@
  * schema_rules: compiles each keyword: assertions (JSON Schema Validation 6), which check the
  * instance itself, and applicators (Core 10, 11), which apply subschemas to it or to its parts.
  * Wrong values of keywords are refused here, when a manifest loads, and not ignored as in some
- * validators: a typing error in a schema would let everything through.
+ * validators: with a typing error in it, a schema would accept everything.
  */
 #include "schema/compile.h"
 
@@ -55,7 +55,7 @@ static int compile_type(struct schema_compiler *compiler, struct schema_node *no
     for (uint32_t i = 0; i < count; i++) {
         slice name = json_str(is_list ? &type->as.items[i] : type);
         unsigned bit = name.ptr ? type_bit(name) : 0;
-        /* Not the bit of a known type: the name is unknown, or the value is not a string. */
+        /* No bit: the name is not a known type, or the value is not a string. */
         if (bit == 0)
             return schema_fail(compiler, ERR_INVALID, KW_TYPE,
                                "must be null, boolean, integer, number, string, array or object, "
@@ -115,14 +115,14 @@ static int compile_multiple_of(struct schema_compiler *compiler, const struct sc
     return OK;
 }
 
-/* Reads a keyword's count, clamped to 64 bits. Returns OK or an error. */
+/* Reads a keyword's count, clamped to 64 bits. */
 static int read_limit(struct schema_compiler *compiler, enum keyword keyword,
                       const struct json *value, uint64_t *count)
 {
     int64_t number = 0;
     if (!json_is_number(value) || !json_number_is_integer(value) || json_to_double(value) < 0)
         return schema_fail(compiler, ERR_INVALID, keyword, "must be a non-negative integer");
-    /* No length exceeds int64: larger limits become the largest count. */
+    /* No length exceeds int64, so any larger limit becomes UINT64_MAX. */
     *count = json_to_i64(value, &number) ? (uint64_t)number : UINT64_MAX;
     return OK;
 }
@@ -396,7 +396,7 @@ static int compile_dependencies(struct schema_compiler *compiler, const struct s
     uint32_t count = 0;
     for (uint32_t i = 0; i < source->count && code == OK; i++) {
         const struct json *value = &source->as.members[i].value;
-        /* For `dependencies` one rule handles the lists, the other the schemas. */
+        /* For `dependencies`, one rule handles the lists and the other handles the schemas. */
         if (rule->keyword == KW_DEPENDENCIES && (value->type == JSON_ARRAY) != wants_names)
             continue;
         if (wants_names && !is_name_list(value))
@@ -470,7 +470,7 @@ static int compile_contains(struct schema_compiler *compiler, const struct schem
 
 /* ---- in place ---- */
 
-/* $ref and $dynamicRef: the target of the reference. */
+/* Returns the target of a $ref or $dynamicRef. */
 static const struct schema_node *referred(struct schema_compiler *compiler, enum keyword keyword,
                                           const struct json *reference, slice *anchor)
 {

@@ -1,8 +1,8 @@
 /*
  * Validation: the assertions of each keyword (JSON Schema Validation 6), the applicators (Core 10),
- * the walk over nodes and references. A first run without a report decides whether the instance is
- * valid. Only an invalid instance is validated again to collect its violations, so valid instances,
- * which are nearly all, pay nothing for messages.
+ * and the walk over nodes and references. A first run without a report decides whether the instance
+ * is valid. Only an invalid instance is validated again to collect its violations, so valid
+ * instances, which are nearly all, pay nothing for messages.
  *
  * Fuel and depth limit every run: a schema may refer to itself, and allOf of allOf doubles work
  * with each level. Once a run is stopped, every function answers "no" quickly, and the caller
@@ -133,7 +133,8 @@ static bool run_quietly(struct schema_run *run, const struct schema_node *node,
     } else {
         struct evaluated_set branch;
         struct schema_at inner = *at;
-        /* A set of its own: what a failed branch evaluates does not count (Core 7.7.1). */
+        /* The branch gets its own set: what a failed branch evaluates does not count (Core
+         * 7.7.1). */
         inner.evaluated = &branch;
         if (evaluated_init(run, &branch, container_count(at->value))) {
             is_valid = schema_run_node(run, node, &inner);
@@ -198,7 +199,7 @@ static bool is_in_enum(struct schema_run *run, const struct json *value, const s
 static bool is_in_bound(struct schema_run *run, const struct schema_op *op,
                         const struct json *value)
 {
-    /* Numbers that are kept as text may have megabytes of digits; others compare in constant
+    /* Numbers that are stored as text may have megabytes of digits; others are compared in constant
      * time. */
     uint64_t digits = value->type == JSON_BIGNUM ? value->count : 0;
     if (op->as.value->type == JSON_BIGNUM)
@@ -341,7 +342,7 @@ static bool find_twins(struct schema_run *run, const struct json *array, struct 
         if (!schema_spend(run, FUEL_UNIQUE + fuel_unique_weight * schema_weight(item)))
             return false;
         uint64_t full = json_hash(item);
-        /* Two parts of one hash: the low bits choose the slot, the high ones save most
+        /* One hash is used in two parts: the low bits choose the slot, the high bits avoid most
          * comparisons. */
         uint32_t hash = (uint32_t)(full >> 32);
         size_t at = (size_t)full & mask;
@@ -368,7 +369,8 @@ static bool find_twins_pairwise(const struct json *array, uint32_t *first, uint3
     return false;
 }
 
-/* Not inlined: its slots would otherwise be part of each frame of the recursion. */
+/* This function is not inlined: its slots would otherwise be part of each frame of the
+ * recursion. */
 __attribute__((noinline)) static bool find_twins_hashed(struct schema_run *run,
                                                         const struct json *array, uint32_t *first,
                                                         uint32_t *second)
@@ -377,8 +379,8 @@ __attribute__((noinline)) static bool find_twins_hashed(struct schema_run *run,
     size_t slot_count = 4;
     while (slot_count < (size_t)array->count * 2)
         slot_count *= 2;
-    /* Not started if there is not enough fuel for all items: filling a large table has a cost,
-     * too. */
+    /* The search does not begin without enough fuel for all items: filling a large table has a
+     * cost, too. */
     if (run->fuel < (FUEL_UNIQUE + fuel_unique_weight) * array->count)
         schema_stop(run, "it takes too many steps");
     if (!schema_spend(run, slot_count / 4))
@@ -420,8 +422,8 @@ static bool run_unevaluated(struct schema_run *run, const struct schema_op *op,
     for (uint32_t i = 0; i < at->value->count && schema_spend(run, FUEL_ITEM); i++) {
         if (evaluated_has(at->evaluated, i))
             continue;
-        /* Added although no later op of this node reads it: an outer unevaluated* gets it
-         * through the merge. */
+        /* The item is added although no later op of this node reads the set: an outer unevaluated*
+         * gets it when the sets are merged. */
         evaluated_add(at->evaluated, i);
         bool is_refused = op->as.node->verdict == VERDICT_FALSE;
         if (is_refused && !members)
@@ -447,7 +449,7 @@ static bool run_items(struct schema_run *run, const struct schema_op *op,
         if (!node)
             break;
         if (at->evaluated)
-            /* Counts as evaluated even if it is invalid: a failing item fails the node anyway. */
+            /* An invalid item counts as evaluated, too: it fails the node anyway. */
             evaluated_add(at->evaluated, i);
         /* "items": false with a prefix: one message about the length is clearer than one for
          * each item. */
@@ -575,7 +577,8 @@ static bool run_properties(struct schema_run *run, const struct schema_op *op,
         if (schema_is_over(run))
             return false;
     }
-    /* Counted while walking, so a complete object needs no search for its required names. */
+    /* Required members are counted during the walk, so a complete object needs no search for their
+     * names. */
     if (walk.required_found < object->required_count)
         return schema_report_missing(run, at, object);
     return is_valid;
@@ -600,8 +603,8 @@ static bool run_property_names(struct schema_run *run, const struct schema_op *o
     return is_valid;
 }
 
-/* json_get with a charge: its cost is linear in the members, and lists of dependencies multiply
- * it. */
+/* Calls json_get and charges for it: its cost is linear in the members, and lists of dependencies
+ * multiply the cost. */
 static const struct json *get(struct schema_run *run, const struct json *object, slice name)
 {
     return schema_spend(run, object->count) ? json_get(object, name) : NULL;

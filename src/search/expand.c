@@ -79,7 +79,7 @@ void search_expand_term(const struct search_index *index, const struct search_te
             add_term(out, &index->terms[links[i].term], weight * links[i].weight);
 }
 
-/* Binary search: the position of the first word that does not sort before this word. */
+/* Returns the position of the first word that does not sort before this word, by binary search. */
 static size_t lower_bound(const struct search_index *index, slice word)
 {
     size_t low = 0, high = index->word_count;
@@ -118,9 +118,9 @@ static bool is_substitution(slice a, slice b)
     return differ == 1;
 }
 
-/* The weight of `other` for a mistyped `word`; 0: they are two different words. People seldom
- * mistype the first letter, and in a short word another letter makes another word: "mount" is not a
- * mistyped "count", nor "tall" a mistyped "tell". */
+/* Returns the weight of `other` for a mistyped `word`; 0 if they are two different words. People
+ * seldom mistype the first letter, and in a short word a different letter makes a different word:
+ * "mount" is not a mistyped "count", nor "tall" a mistyped "tell". */
 static float typo_weight_of(slice word, slice other)
 {
     bool is_at_start = word.ptr[0] != other.ptr[0];
@@ -153,8 +153,8 @@ void search_expand_typo(const struct search_index *index, slice word, struct sea
 {
     if (word.len < SEARCH_TYPO_BYTES_MIN || word.len > SEARCH_TYPO_BYTES_MAX)
         return;
-    /* With nothing deleted: finds words that are longer by one letter, whose remainder is this
-     * word. */
+    /* With nothing deleted, this finds words that are longer by one letter, of which this word is a
+     * remainder. */
     try_remainder(index, word, SIZE_MAX, out);
     for (size_t i = 0; i < word.len; i++)
         try_remainder(index, word, i, out);

@@ -3,9 +3,10 @@
  * into tables.
  *
  * It runs when a pack is made, so it may use pointers, maps and the heap; the tables that it
- * produces only contain numbers. The order of build_index(): first classes, since stop words are
- * not entered; then documents; postings when all counts are known; links, which need the terms;
- * then words and terms are sorted and numbered, and the remainders are made from the sorted words.
+ * produces contain only numbers. Order of build_index(): classes come first, since stop words are
+ * not entered; then documents; then postings, once all counts are known; then links, which need the
+ * terms. At the end words and terms are sorted and numbered, and the remainders are made from the
+ * sorted words.
  */
 #include "search/reading.h"
 
@@ -43,8 +44,9 @@ static const float name_share = 0.8f;
 
 enum { ENTRIES_MIN = 1024, ENTRIES_MAX = 64 * 1024 * 1024, PHRASES_MAX = 1000 };
 
-/* The same as in index.h, with pointers while the index grows. last_doc and last_entry are the
- * last entry made for the term: entry_of finds a document's entry without a search. */
+/* These structs correspond to those in index.h, with pointers, while the index grows. last_doc and
+ * last_entry give the last entry made for the term, so that entry_of finds a document's entry
+ * without a search. */
 struct term {
     slice stem;
     struct search_posting *postings;
@@ -54,8 +56,9 @@ struct term {
     const struct term *implied;
     bool is_app_name, is_generic, is_verb;
     uint32_t phrase_first, phrase_count;
-    uint32_t last_doc, last_entry; /* the last document for which it was entered */
-    uint32_t number;               /* position in the order of stems */
+    /* the last document in which the term was entered, and its entry */
+    uint32_t last_doc, last_entry;
+    uint32_t number; /* position in the order of stems */
     struct term *next;
 };
 
@@ -114,12 +117,13 @@ static struct term *term_new(struct builder *b, slice stem)
     return term;
 }
 
-/* Returns the word, with the term of its stem; creates it if it is new. NULL: out of memory,
- * which is recorded in is_out_of_memory, so callers may continue and build_index() fails at the
- * end. */
+/* Returns the word, with the term of its stem; creates the word if it is new. Returns NULL if out
+ * of memory; this is recorded in is_out_of_memory, so callers may continue and build_index() fails
+ * at the end. */
 static struct word *word_of(struct builder *b, slice text)
 {
-    ASSERT(text.len > 0 && text.len <= SEARCH_WORD_BYTES_MAX); /* longer ones are dropped earlier */
+    /* longer words were dropped earlier */
+    ASSERT(text.len > 0 && text.len <= SEARCH_WORD_BYTES_MAX);
     struct word *word = map_get(&b->words_by_text, text);
     if (word)
         return word;
@@ -174,7 +178,8 @@ static int compare_phrases(const void *a, const void *b)
     return order != 0 ? order : slice_cmp(left->text, right->text);
 }
 
-/* Sorts the phrases, so that those with the same first word form a range. ERR_NOMEM. */
+/* Sorts the phrases, so that those with the same first word form a range. Returns OK or
+ * ERR_NOMEM. */
 static int make_phrases(struct builder *b, struct buf *texts, struct search_index *index)
 {
     struct phrase *all = ARENA_ARRAY(b->arena, struct phrase, PHRASES_MAX);
@@ -249,7 +254,7 @@ static void count_word(struct builder *b, struct entry *entry, enum search_field
     }
     if (field == FIELD_INTEGRATION && !entry->term->is_generic)
         entry->term->is_app_name = true;
-    /* The count saturates: with BM25's k1 more repetitions add nothing. */
+    /* The count saturates: because of BM25's k1, more repetitions add nothing. */
     if (entry->counts[field] < UINT8_MAX)
         entry->counts[field]++;
 }
@@ -316,7 +321,7 @@ static const struct search_action *action_named(const struct search_integration 
     return bsearch(&id, of->actions, of->action_count, sizeof(*of->actions), by_id);
 }
 
-/* "Call get_message first": a sentence that names another action is about that action. */
+/* A sentence that names another action, such as "Call get_message first", is about that action. */
 static bool names_another(const struct search_integration *of, const struct search_action *action,
                           slice sentence)
 {
@@ -341,8 +346,7 @@ static void index_description(struct builder *b, size_t doc, const struct search
     slice text = action->description;
     while (text.len > 0) {
         size_t len = 0;
-        /* The text up to the end of a sentence: a period or semicolon followed by a blank or
-         * nothing. */
+        /* Ends the sentence at a period or semicolon before a blank or at the end of the text. */
         while (len < text.len && !((text.ptr[len] == '.' || text.ptr[len] == ';') &&
                                    (len + 1 == text.len || text.ptr[len + 1] == ' ')))
             len++;
@@ -404,19 +408,19 @@ static float impact_of(const struct builder *b, const struct entry *entry)
         if (entry->counts[field] == 0)
             continue;
         float penalty = search_fields[field].length_penalty;
-        /* The average is above 0: this document has a word in the field. */
+        /* The average is above 0, since this document has a word in the field. */
         float average = (float)b->totals[field] / docs;
         float length = (float)b->lengths[entry->doc][field] / average;
         sum += search_fields[field].weight * (float)entry->counts[field] /
                (1 - penalty + penalty * length);
     }
-    ASSERT(sum > 0); /* a term is in some field, so 0 can mean a document without it */
+    ASSERT(sum > 0); /* each entry has a field, so the sum is above 0 */
     return sum / (saturation + sum);
 }
 
-/* The weight of this document when idf counts documents, chosen so that all integrations have the
- * same size: otherwise the words of an app with 500 actions would be common, and those of an app
- * with five rare. */
+/* Returns the weight of a document in the counts for idf. All integrations get the same size:
+ * otherwise the words of an app with 500 actions would be common, and those of an app with five
+ * actions rare. */
 static float weight_of(const struct builder *b, uint32_t doc)
 {
     size_t size = 1 + b->integrations[b->docs[doc].integration].action_count;
@@ -431,8 +435,8 @@ static bool names_app(const struct builder *b, const struct entry *entry)
             (is_integration && entry->counts[FIELD_ID] + entry->counts[FIELD_TITLE] > 0));
 }
 
-/* "mail" is part of one app's name, and the subject of other apps: a query with it does not name an
- * app. */
+/* A word such as "mail" is part of one app's name and the subject of other apps, so it does not
+ * name an app in a query. */
 static void forget_common_name(struct term *term)
 {
     uint32_t named = 0;
@@ -443,8 +447,9 @@ static void forget_common_name(struct term *term)
         term->postings[i].is_in_app = 0;
 }
 
-/* Puts all postings into one array, term by term: a counting sort that uses posting_count.
- * Entries are in the order of documents, so each term's postings are too. NULL: out of memory. */
+/* Puts all postings into one array, term by term: a counting sort that uses posting_count. Entries
+ * are in the order of documents, so each term's postings are, too. Returns NULL if out of
+ * memory. */
 static struct search_posting *make_postings(struct builder *b)
 {
     struct search_posting *all = ARENA_ARRAY(b->arena, struct search_posting, b->entry_count + 1);
@@ -500,7 +505,7 @@ static void link_to(struct builder *b, struct term *from, struct term *const *to
                     unsigned how)
 {
     size_t had = from->link_count;
-    ASSERT(!(how & AS_VERB) || !(how & AS_NOUN)); /* with both it would match neither */
+    ASSERT(!(how & AS_VERB) || !(how & AS_NOUN)); /* a link with both uses would match neither */
     struct link *links =
         arena_realloc(b->arena, from->links, had * sizeof(*links), (had + count) * sizeof(*links));
     if (!links) {
@@ -575,8 +580,8 @@ static int make_words(struct builder *b, struct buf *texts, struct search_index 
     return OK;
 }
 
-/* Sorts and numbers the terms, with the ranges of their postings and links. Two passes: links
- * refer to terms by number, so all numbers have to be known first. Postings stay where
+/* Sorts and numbers the terms, with the ranges of their postings and links. There are two passes:
+ * links refer to terms by number, so all numbers have to be known first. Postings stay where
  * make_postings put them. */
 static int make_terms(struct builder *b, struct buf *texts, struct search_index *index)
 {
@@ -637,7 +642,8 @@ static int make_remainders(struct builder *b, const struct buf *texts, struct se
     size_t total = 0, buckets = 16;
     for (size_t i = 0; i < index->word_count; i++)
         total += may_be_mistyped(&index->words[i]) ? index->words[i].text.len + 1 : 0;
-    /* A power of two, with at most one remainder per bucket on average; a search masks the hash. */
+    /* The number is a power of two, since a search masks the hash, with at most one remainder per
+     * bucket on average. */
     while (buckets < total)
         buckets *= 2;
     uint32_t *starts = ARENA_ARRAY(b->arena, uint32_t, buckets + 1);
@@ -706,7 +712,7 @@ int search_index_build(const struct search_integration *integrations, size_t cou
                         .doc_count = count};
     for (size_t i = 0; i < count; i++)
         b.doc_count += integrations[i].action_count;
-    ASSERT(b.doc_count <= SEARCH_DOC_MAX); /* a posting's doc field has this maximum */
+    ASSERT(b.doc_count <= SEARCH_DOC_MAX); /* the maximum of a posting's member `doc` */
     map_init(&b.words_by_text, SIZE_MAX);
     map_init(&b.terms_by_stem, SIZE_MAX);
     int result = build_index(&b, texts, index);

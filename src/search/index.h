@@ -35,19 +35,22 @@ struct search_integration {
 
 /* ---- the tables ---- */
 
-/* impact: the part of BM25F that does not depend on the query, above 0 and below 1. */
+/* impact is the part of BM25F that does not depend on the query; it is above 0 and below 1. */
 struct search_posting {
     uint32_t doc : 26;
-    uint32_t is_in_id : 1, is_in_title : 1, is_about : 1, /* its app or a tag */
-        is_in_app : 1;                /* names the document's integration, and hardly any other */
-    uint32_t is_one : 1, is_many : 1; /* the form in id or title: "message", "messages" */
+    /* is_about: the term is in the app or a tag */
+    uint32_t is_in_id : 1, is_in_title : 1, is_about : 1,
+        /* is_in_app: the term names the document's integration and hardly any other */
+        is_in_app : 1;
+    /* singular, plural in the id or title: "message", "messages" */
+    uint32_t is_one : 1, is_many : 1;
     float impact;
 };
 
 struct search_link {
     uint32_t term;
     float weight;
-    uint32_t use; /* AS_VERB, AS_NOUN: only for a word used that way; 0: for any */
+    uint32_t use; /* AS_VERB or AS_NOUN: only for a word that is used so; 0: for any word */
 };
 
 enum { SEARCH_NO_TERM = UINT32_MAX };
@@ -56,13 +59,14 @@ struct search_term {
     struct buf_span stem;
     uint32_t posting_first, posting_count;
     uint32_t link_first, link_count;
-    float docs;           /* number of documents that have it, as if all integrations had the same
-                           * size: a large integration must not make the words of others common, nor
-                           * its own name */
-    uint32_t implied;     /* the term that it implies as a query's first word; or SEARCH_NO_TERM */
-    uint32_t is_app_name; /* an integration's name */
-    uint32_t is_verb;     /* an action's id begins with it */
-    uint32_t phrase_first, phrase_count; /* phrases that begin with it */
+    /* number of documents with the term, as if all integrations had the same size: a large
+     * integration must make neither the words of others nor its own name common */
+    float docs;
+    /* the term that this term implies as a query's first word; or SEARCH_NO_TERM */
+    uint32_t implied;
+    uint32_t is_app_name;                /* an integration's name */
+    uint32_t is_verb;                    /* an action's id begins with the term */
+    uint32_t phrase_first, phrase_count; /* phrases that begin with the term */
 };
 
 struct search_word {
@@ -77,18 +81,20 @@ struct search_phrase {
     uint32_t idiom;
 };
 
-/* A word with one byte left out, as a hash of the remaining bytes: two words that are one typing
- * mistake apart share such a remainder (the symmetric deletes of W. Garbe's SymSpell). */
+/* The hash of a word without one of its bytes. Two words that are one typing mistake apart have
+ * such a remainder in common (symmetric deletes, as in W. Garbe's SymSpell). */
 struct search_remainder {
     uint32_t hash, word; /* index into words */
 };
 
 struct search_doc {
     uint32_t integration;
-    uint32_t action; /* its index in the integration; SEARCH_NO_ACTION: the integration itself */
-    uint32_t verb;   /* the term that the action's id begins with; or SEARCH_NO_TERM */
+    /* index of the action in the integration; SEARCH_NO_ACTION: the document is the integration
+     * itself */
+    uint32_t action;
+    uint32_t verb; /* the term that the action's id begins with; or SEARCH_NO_TERM */
     uint16_t id_word_count, title_word_count;
-    struct buf_span id, tool_name; /* both are the id if it is an integration */
+    struct buf_span id, tool_name; /* for an integration, both are its id */
     uint32_t is_read;              /* the action changes nothing */
 };
 
@@ -99,24 +105,25 @@ struct sb_stemmer;
 struct search_index {
     struct sb_stemmer *stemmer;      /* NULL until the first search */
     const char *texts;               /* the texts that spans refer to */
-    const struct search_word *words; /* sorted; each matches a term or has a class */
+    const struct search_word *words; /* sorted; each word has a term or a class */
     const struct search_term *terms; /* sorted by stem */
     const struct search_posting *postings;
     const struct search_link *links;
     const struct search_phrase *phrases; /* sorted by their first words' stems, then by text */
     const struct search_remainder *remainders;
-    const uint32_t *bucket_starts; /* bucket_count + 1, into remainders */
+    const uint32_t *bucket_starts; /* bucket_count + 1 indices into remainders */
     const struct search_doc *docs; /* an integration, then its actions, as the catalog sorts them */
     size_t word_count, term_count, posting_count, link_count, phrase_count, remainder_count,
         bucket_count, doc_count;
 };
 
-/* Appends the tables to the arena, and texts to `texts`. Documents are numbered in the given
- * order: an integration, then its actions. ERR_NOMEM. */
+/* Appends the tables to the arena, and texts to `texts`. Documents are numbered in the given order:
+ * an integration, then its actions. Returns OK or ERR_NOMEM. */
 int search_index_build(const struct search_integration *integrations, size_t count,
                        struct arena *arena, struct buf *texts,
                        struct search_index *index) MUST_CHECK;
-/* Creates the stemmer at the first search, since it cannot be part of a pack. ERR_NOMEM. */
+/* Creates the stemmer at the first search, since it cannot be part of a pack. Returns OK or
+ * ERR_NOMEM. */
 int search_index_prepare(struct search_index *index) MUST_CHECK;
 /* Frees what searches have allocated. Accepts NULL. */
 void search_index_close(struct search_index *index);

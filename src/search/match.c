@@ -1,9 +1,9 @@
 /*
- * Matches a query with a text that is not a document of the index; see search.h.
+ * Compares a query with a text that is not a document of the index; see search.h.
  */
 #include "search/reading.h"
 
-/* The weight of the best match between a query's word and the text. */
+/* Returns the weight of the best match of a query's word in the text. */
 static float best_in(const struct search_index *index, const struct search_expansion *word,
                      slice text)
 {

@@ -1,7 +1,8 @@
 /*
  * Splits a query's text into parts and finds where clauses and quotations begin and end. A part is
- * a word, with its classes, or a sign ("#general", "OPS-77", an address), which does not consist of
- * words. Bytes above 127 count as letters, so text in other scripts is split at blanks.
+ * either a word with its classes, or a sign: a text such as "#general", "OPS-77" or an address,
+ * which does not consist of words. Bytes above 127 count as letters, so text in other scripts is
+ * split at blanks.
  */
 #include "search/reading.h"
 
@@ -12,8 +13,8 @@
 static size_t copy_straightened(slice text, char *out)
 {
     size_t len = 0;
-    ASSERT(text.len <= SEARCH_QUERY_BYTES_MAX); /* the size of out is enough: no character
-                                                 * becomes longer */
+    /* `out` is large enough: no character becomes longer */
+    ASSERT(text.len <= SEARCH_QUERY_BYTES_MAX);
     for (size_t i = 0; i < text.len; i++) {
         slice rest = slice_from(text, i);
         if (!slice_starts_with(rest, SLICE("\xe2\x80")) || rest.len < 3) {
@@ -52,9 +53,9 @@ static bool is_word_end(slice text, size_t at)
     return at >= text.len || !ascii_is_alnum(text.ptr[at]);
 }
 
-/* The length of the quotation that begins here, with its marks; 0: no quotation begins, or it
- * does not end. A single quote opens only at the beginning of a word and closes only at the end
- * of a word, so an apostrophe does not begin a quotation. */
+/* Returns the length of the quotation that begins here, with its marks; 0 if no quotation begins,
+ * or if it does not end. A single quote opens only at the beginning of a word and closes only at
+ * the end of a word, so an apostrophe does not begin a quotation. */
 static size_t quotation_len(slice text, size_t at)
 {
     char mark = text.ptr[at];
@@ -80,7 +81,7 @@ static bool has_suffix_of(slice chunk, const char *suffixes)
     return false;
 }
 
-/* Whether it is a key like "OPS-77". */
+/* Whether the chunk is a key like "OPS-77". */
 static bool is_issue_key(slice chunk)
 {
     size_t letters = 0, digits = 0;
@@ -92,7 +93,8 @@ static bool is_issue_key(slice chunk)
            chunk.ptr[letters] == '-';
 }
 
-/* "B7" is a cell of a spreadsheet; "Q3" is a quarter of a year. */
+/* Whether the chunk is a cell of a spreadsheet: "B7", but not "Q3", which is a quarter of a
+ * year. */
 static bool is_cell(slice chunk)
 {
     size_t letters = 0, digits = 0;
@@ -104,9 +106,9 @@ static bool is_cell(slice chunk)
            chunk.ptr[0] != 'Q';
 }
 
-/* Recognizes a chunk that does not consist of words: an address, a URL, a path, a person's
- * handle, "#general", "#42", "OPS-77", "report.pdf". false: the chunk is words. *means: words
- * with its meaning, or empty. */
+/* Recognizes a chunk that does not consist of words: an address, a URL, a path, a person's handle,
+ * "#general", "#42", "OPS-77", "report.pdf". Returns false if the chunk consists of words. Sets
+ * *means to words with the sign's meaning, or to empty. */
 static bool is_sign(slice chunk, slice *means)
 {
     *means = SLICE_NONE;
@@ -197,7 +199,7 @@ static void read_chunk(const struct search_index *index, struct search_reading *
         if (!search_text_next(&rest, false, &token))
             return;
         if (from != chunk.ptr || token.source.ptr != from)
-            /* Inside a chunk the gap is the text between its words: "and/or" is two parts. */
+            /* Within a chunk, the gap is the text between two words: "and/or" is two parts. */
             gap = slice_of(from, (size_t)(token.source.ptr - from));
         struct search_part *part = add_part(r, gap);
         part->token = token;
@@ -207,7 +209,7 @@ static void read_chunk(const struct search_index *index, struct search_reading *
     }
 }
 
-/* The text from the word's first byte to the next blank, without trailing punctuation. */
+/* Returns the text from the word's first byte to the next blank, without trailing punctuation. */
 static slice chunk_at(slice text, size_t at)
 {
     size_t end = at;

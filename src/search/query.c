@@ -1,13 +1,13 @@
 /*
- * Parses a query, which may be a sentence: what to do, to what, where, and what is merely passed
- * on.
+ * Parses a query, which may be a sentence: what to do, to which object, where, and which text is
+ * only passed on (the payload).
  *
  * A text is split into words and clauses. Phrases are replaced by their meaning. The first clause
  * that asks or demands something is the request; the others are context. In a clause, the words
- * before the first preposition are the core. Payload is passed on and not searched for: text in
- * quotes, text after "that", "about", a colon or a verb of saying, a name, a number, a time. There
- * is no grammar, only a table of a few hundred words (words.txt) and one pass, so the cost is
- * linear in the words. A wrong parse lowers a rank; no hit depends on it alone.
+ * before the first preposition are the core. Payload is not searched for: text in quotes, text
+ * after "that", "about", a colon or a verb of saying, a name, a number, a time. There is no
+ * grammar, only a table of a few hundred words (words.txt) and one pass, so the cost is linear in
+ * the number of words. A wrong parse lowers a rank, but no hit depends on the parse alone.
  */
 #include "search/reading.h"
 
@@ -20,11 +20,11 @@ struct state {
     const struct search_index *index;
     struct search_reading *reading;
     enum { PAYLOAD_NONE, PAYLOAD_NAME, PAYLOAD_SAID } payload;
-    enum search_role role; /* role of the words in this part of the clause */
+    enum search_role role; /* role of the words at this point of the clause */
     bool is_in_phrase;     /* after a preposition */
     bool is_inside;        /* after a preposition that introduces a container */
     size_t content;        /* meaningful words of the clause so far */
-    size_t verb;           /* the first of them */
+    size_t verb;           /* index of the first of them */
     uint32_t verb_classes; /* classes of the verb */
     bool has_things;       /* a word other than an app's name came before */
 };
@@ -41,10 +41,10 @@ static bool is_part_word(const struct search_part *part, const char *word)
     return slice_eq_cstr(part_text(part), word);
 }
 
-/* Whether two words are the same, or forms of the same word. */
+/* Whether the part's word and `word` are the same, or forms of the same word. */
 static bool is_form_of(const struct search_index *index, const struct search_part *part, slice word)
 {
-    /* A copy, since the stemmer's result is valid only until its next call. */
+    /* The stem is copied, since the stemmer's result is valid only until its next call. */
     char stem[SEARCH_WORD_BYTES_MAX];
     slice text = part_text(part);
     if (slice_eq(text, word))
@@ -58,9 +58,9 @@ static bool is_form_of(const struct search_index *index, const struct search_par
     return slice_eq(slice_of(stem, len), search_text_stem(index->stemmer, word));
 }
 
-/* Matches a phrase whose first word fits at `first`. Returns the number of its words, 0 unless
- * all were found. taken: its parts; *end: the part after the last. A phrase does not extend into
- * the next clause or a quotation. */
+/* Matches a phrase whose first word fits at `first`. Returns the number of its words, or 0 if not
+ * all were found. Marks its parts in `taken` and sets *end to the part after the last. A phrase
+ * does not extend into the next clause or a quotation. */
 static size_t match(const struct search_index *index, const struct search_reading *r, size_t first,
                     slice phrase, bool taken[SEARCH_QUERY_WORDS_MAX], size_t *end)
 {
@@ -110,9 +110,9 @@ static void take_phrase(struct search_reading *r, size_t first, size_t end,
     }
 }
 
-/* If several phrases fit, the one with the most words of its own is taken, and of those the
- * shortest: "let Ann know in the morning" is "let * know", not "let * in". phrase_first and
- * phrase_count limit the candidates to phrases with this first word. */
+/* If several phrases match, the one with the most words is taken, and of equal ones the one that
+ * spans the fewest parts: "let Ann know in the morning" is "let * know", not "let * in".
+ * phrase_first and phrase_count limit the candidates to phrases with this first word. */
 static void take_phrases(const struct search_index *index, struct search_reading *r)
 {
     bool taken[SEARCH_QUERY_WORDS_MAX], best_taken[SEARCH_QUERY_WORDS_MAX];
@@ -158,8 +158,8 @@ static enum clause clause_at(const struct search_reading *r, size_t first)
     return CLAUSE_STATEMENT;
 }
 
-/* The first word of the clause that is the request; SIZE_MAX: no clause demands or asks
- * anything, so all of them count the same. */
+/* Returns the first word of the clause that is the request; SIZE_MAX if no clause demands or asks
+ * anything, so that all clauses count the same. */
 static size_t find_request(struct search_reading *r)
 {
     for (size_t i = 0; i < r->count; i++) {
@@ -175,7 +175,7 @@ static size_t find_request(struct search_reading *r)
 
 static bool is_app_name(const struct search_part *part)
 {
-    ASSERT(!part->is_known || part->term); /* a known part has a term, and so does a phrase */
+    ASSERT(!part->is_known || part->term); /* a known part has a term, and so has a phrase */
     return part->is_known && part->term->is_app_name;
 }
 
@@ -238,8 +238,8 @@ static bool opens_payload(const struct state *s, size_t at)
     return is_part_word(part, "for") && s->verb_classes & WORD_THANKS;
 }
 
-/* "that the deploy is at five on slack": inside payload, an app after a preposition says where
- * to send it, and so is part of the request. */
+/* In "that the deploy is at five on slack", the app after a preposition says where to send the
+ * payload, so it is part of the request. */
 static bool is_location(const struct state *s, size_t at)
 {
     const struct search_part *parts = s->reading->parts;
@@ -271,9 +271,9 @@ static bool has_digit(slice text)
     return false;
 }
 
-/* How a word that may be both verb and noun is used: as a noun after a determiner, a preposition
- * other than "to", or a possessive "s"; as a verb if a clause begins with it and a thing or a
- * person follows. 0: either. */
+/* Returns how a word that may be a verb or a noun is used: as a noun after a determiner, a
+ * preposition other than "to", or a possessive "s"; as a verb if a clause begins with it and a
+ * thing or a person follows. Returns 0 if it may be either. */
 static unsigned use_of(const struct state *s, size_t at)
 {
     const struct search_part *parts = s->reading->parts, *part = &parts[at];
@@ -292,7 +292,7 @@ static unsigned use_of(const struct state *s, size_t at)
     return 0;
 }
 
-/* "the mails from Jira": that app only sent them; they are in a mail app. */
+/* In "the mails from Jira", the app Jira has only sent the mails; they are in a mail app. */
 static bool is_sender(const struct state *s, size_t at)
 {
     const struct search_part *part = &s->reading->parts[at];
@@ -328,8 +328,8 @@ static void read_content(struct state *s, size_t at)
     s->has_things = s->has_things || !is_app_name(part);
 }
 
-/* "remind Ben tomorrow at nine to call": a time before the payload is the time to send it, so a
- * scheduled message is wanted. */
+/* In "remind Ben tomorrow at nine to call", the time before the payload is the time to send it, so
+ * a scheduled message is wanted. */
 static void read_sending_time(struct state *s, size_t at)
 {
     struct search_part *before = &s->reading->parts[at - 1];
@@ -340,7 +340,7 @@ static void read_sending_time(struct state *s, size_t at)
     before->role = ROLE_ASIDE;
 }
 
-/* Prepositions that precede the object's container: "a row to the sheet". */
+/* Whether the part is a preposition before the object's container: "a row to the sheet". */
 static bool is_inside(const struct search_part *part)
 {
     return is_part_word(part, "in") || is_part_word(part, "into") || is_part_word(part, "to") ||

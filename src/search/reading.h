@@ -33,12 +33,14 @@ enum search_field {
 
 /* ---- finding a word (expand.c) ---- */
 
-/* Finds a word in lower case. NULL: no document, synonym or class has exactly this word. */
+/* Finds a word, which is in lower case. Returns NULL if no document, synonym or class has exactly
+ * this word. */
 const struct search_word *search_index_word(const struct search_index *index, slice word);
-/* Finds the term of a word, also by its stem. NULL: no document or synonym has it. */
+/* Finds the term of a word by the word or its stem. Returns NULL if no document or synonym has
+ * it. */
 const struct search_term *search_index_find(const struct search_index *index, slice word);
 
-/* Whether a document or a synonym has the term. */
+/* Whether any document or synonym has the term. */
 static inline bool search_term_finds(const struct search_term *term)
 {
     return term && (term->posting_count > 0 || term->link_count > 0);
@@ -60,12 +62,12 @@ struct search_token {
 /* Reads the next word of *text, and advances *text past it. Returns false at the end. A word
  * consists of letters, digits and all bytes above 127; with splits_humps "threadId" is two. */
 bool search_text_next(slice *text, bool splits_humps, struct search_token *token);
-/* Checks by the ending: "messages". */
+/* Whether the word's ending is that of a plural: "messages". */
 bool search_text_is_plural(slice word);
 /* Stems English words in ASCII; returns others unchanged. The result is borrowed until the next
  * call. */
 slice search_text_stem(struct sb_stemmer *stemmer, slice word);
-/* Hashes a word without its byte `skip` (SIZE_MAX: the whole word). */
+/* Hashes a word without the byte at index `skip`, or the whole word if skip is SIZE_MAX. */
 uint32_t search_text_hash(slice word, size_t skip);
 /* Whether one insertion, deletion, substitution or exchange of neighbours turns one into the
  * other. */
@@ -73,7 +75,7 @@ bool search_text_is_one_typo(slice a, slice b);
 
 /* ---- English word lists (words.txt, idioms.txt) ---- */
 
-/* The part that a word plays in a sentence. */
+/* The functions that a word may have in a sentence. */
 enum search_class_flag {
     WORD_STOP = 1,        /* does not say what is wanted: "the", "my" */
     WORD_PREPOSITION = 2, /* the following words say where, or with what */
@@ -89,12 +91,13 @@ enum search_class_flag {
     WORD_TIME = 2048,    /* a time or a number */
     WORD_TELLER = 4096,  /* after a thing it begins a description: "the mail she sent" */
     WORD_GENERIC = 8192, /* does not identify an app in its name: "API" */
-    WORD_LOCATION = 16384,    /* where a thing is kept: like an app's name, never an aside */
-    WORD_FINDS = 32768,       /* a document or a synonym has it; set when the index is built */
-    WORD_LETTER = 65536,      /* a person sends it: the app that it comes from is not where it is
-                               * kept */
+    /* names a place where things are kept; like an app's name, never an aside */
+    WORD_LOCATION = 16384,
+    WORD_FINDS = 32768, /* a document or a synonym has it; set when the index is built */
+    /* something that a person sends: the app from which it comes is not where it is kept */
+    WORD_LETTER = 65536,
     WORD_INDEFINITE = 131072, /* a thing follows that may not exist yet */
-    WORD_CHANNEL = 262144,    /* a means of sending: an action without it does not fit */
+    WORD_CHANNEL = 262144,    /* a means of sending: an action without this word does not fit */
     WORD_READS = 524288,      /* as a query's first word it does not ask for a change */
 };
 
@@ -106,11 +109,11 @@ struct search_class {
 extern const struct search_class search_classes[];
 extern const size_t search_classes_count;
 
-/* finds NULL: every word of `words` matches every other. Otherwise a word of `words` in a query
- * matches those of `finds`, but not the reverse. */
+/* If finds is NULL, every word of `words` matches every other. Otherwise a word of `words` in a
+ * query matches the words of `finds`, but not the reverse. */
 struct search_synonyms {
     const char *words, *finds;
-    unsigned how; /* SAME or NEAR, and for which use of the word only */
+    unsigned how; /* SAME or NEAR; AS_VERB or AS_NOUN if only for this use of the word */
 };
 
 enum {
@@ -122,7 +125,8 @@ enum {
 
 extern const struct search_synonyms search_synonyms[];
 extern const size_t search_synonyms_count;
-/* A query that begins with one of `words` uses it as a verb, and also asks for `means`. */
+/* If a query begins with one of `words`, the word is used as a verb, and the query also asks for
+ * `means`. */
 struct search_implied {
     const char *words, *means;
 };
@@ -152,9 +156,9 @@ enum search_role {
 struct search_part {
     struct search_token token;
     uint32_t classes;
-    const struct search_term *term; /* the term of the word or of its stem; NULL: none */
-    slice means;                    /* words with the meaning of a phrase that begins here; or
-                                     * empty */
+    const struct search_term *term; /* the term of the word or of its stem; NULL if there is none */
+    /* words with the meaning of a phrase that begins with this part; or empty */
+    slice means;
     enum search_role role;
     bool is_known;      /* a document or synonym has it, or it begins a phrase */
     bool is_taken;      /* belongs to a phrase that began earlier */
@@ -162,9 +166,9 @@ struct search_part {
     bool is_content;    /* meaningful and not payload */
     bool is_sender;     /* an app that sent something: "the mails from Jira" */
     bool is_command;    /* the first meaningful word of its clause */
-    bool is_container;  /* something is done inside it: "a row to the sheet" */
-    bool is_name;       /* not a word of any catalog: a name, a recipient */
-    bool begins_clause; /* the first word, or the first after , ; . : ! ? */
+    bool is_container;  /* a container in which something is done: "a row to the sheet" */
+    bool is_name;       /* a name or a recipient, which no catalog contains */
+    bool begins_clause; /* the first word of the query, or the first after , ; . : ! ? */
     bool ends_sentence; /* . ! ? come before it */
     bool follows_colon;
     bool is_capital, is_quoted;
@@ -185,7 +189,7 @@ void search_parts_cut(const struct search_index *index, slice text, struct searc
 void search_query_read(const struct search_index *index, slice text, struct search_reading *out);
 
 /* Splits one clause that needs two apps into what is done and what is read for it (transfer.c).
- * ERR_NOMEM. */
+ * Returns OK or ERR_NOMEM. */
 int search_split_transfer(struct search_index *index, struct arena *arena,
                           const struct search_reading *r, slice things[2],
                           bool *is_split) MUST_CHECK;
@@ -203,7 +207,7 @@ struct search_expansion {
     size_t count;
 };
 
-/* Adds the term itself and its synonyms. use: that of the word (AS_VERB, AS_NOUN), or 0. */
+/* Adds the term itself and its synonyms. use is how the word is used (AS_VERB, AS_NOUN), or 0. */
 void search_expand_term(const struct search_index *index, const struct search_term *term,
                         float weight, unsigned use, struct search_expansion *out);
 /* Adds the terms of words with this prefix. */

@@ -1,5 +1,6 @@
 /*
- * Answers a query: its words, their weights, a score for each document, and the best documents.
+ * Answers a query: determines its words and their weights, scores each document, and selects the
+ * best documents.
  *
  * Ranking: query.c gives each word a role. A word is expanded to terms (itself, synonyms, prefixes,
  * one typing mistake), each with a weight up to 1. For each word a document gets the best term's
@@ -21,18 +22,19 @@
 
 /* The weight of each role, in the order of enum search_role: none, payload, aside, core. */
 static const float role_weights[] = {0, 0.05f, SEARCH_HALF, 1};
-/* The limit of rarity: no word counts more than a word that is in this share of the documents,
- * and an unknown word counts exactly that much. A rare word of a sentence is more often
- * incidental than its subject. */
+/* The limit of rarity: no word counts more than a word that is in this share of the documents, and
+ * an unknown word counts exactly as much. A rare word in a sentence is more often incidental than
+ * the subject. */
 static const float rarest_share = 0.06f;
-/* The proportional bonus of a document if all words of its id or of its title are in the query. */
+/* The bonus of a document whose id or title has only words of the query; with fewer such words it
+ * is proportional. */
 static const float name_bonus = 0.3f;
 /* Documents whose relevance differs by less than this share are a tie, which an app with a
  * connection wins. */
 static const float tie_share = 0.08f;
 
 /* A channel in the name of an action counts only if the matched words of the name weigh more than
- * this, which is more than one word and its close matches can have. */
+ * this, which exceeds what one word and its close matches can weigh. */
 static const float name_words_min = 1.6f;
 
 enum {
@@ -43,12 +45,12 @@ enum {
     CONTAINER_TITLE_WORDS = 2
 };
 
-/* How well a document matches the query, by the words' weights; best_*: for the current word. */
+/* How well a document matches the query, as sums of weights; best_* are for the current word. */
 struct score {
     float sum, best;
-    float id, best_id, title, best_title; /* matched words of its id, of its title */
-    bool is_app_named;                    /* the integration is named */
-    bool is_of_channel;                   /* is about the requested channel */
+    float id, best_id, title, best_title; /* matched words of the id, and of the title */
+    bool is_app_named;                    /* the query names the integration */
+    bool is_of_channel;                   /* the document is about the requested channel */
     bool is_channel_in_name;
 };
 
@@ -63,14 +65,14 @@ struct query {
     float asked;                          /* total weight of the requested words */
     float weight_max;                     /* the largest weight of a word */
     bool is_plural;                       /* the current word */
-    bool is_container;                    /* the current word: not the object */
-    bool is_command;                      /* the current word: says what to do */
-    bool is_sender;                       /* the current word: an app that is not requested */
+    bool is_container;                    /* the current word names a container, not the object */
+    bool is_command;                      /* the current word says what to do */
+    bool is_sender;                       /* the current word names an app that is not requested */
     bool is_app_named;                    /* names some integration */
-    bool is_reading;                      /* its command changes nothing: "list" */
-    bool names_channel;                   /* the current word: "sms" */
+    bool is_reading;                      /* the query's command changes nothing: "list" */
+    bool names_channel;                   /* the current word names a channel: "sms" */
     bool is_channel_named;                /* some word of the query names a channel */
-    const struct search_term *own_term;   /* term of the current word; NULL: none */
+    const struct search_term *own_term;   /* term of the current word; NULL if it has none */
     char id_text[SEARCH_QUERY_BYTES_MAX]; /* the query as an id: lower case, words joined by _ */
     slice id;
 };
@@ -103,9 +105,9 @@ static bool is_search_word(const struct query *q, slice text)
     return word && word->classes & WORD_FINDS && !(word->classes & WORD_STOP);
 }
 
-/* "spread sheet", "who am i": up to JOINED_WORDS_MAX parts that the catalog writes as one word.
- * Parts that are all known by themselves are not joined, since they have their own meaning.
- * Returns how many parts are joined, 1: none. */
+/* Joins up to JOINED_WORDS_MAX parts that the catalog writes as one word: "spread sheet", "who am
+ * i". If each part is a known word, they are not joined, since they have their own meaning. Returns
+ * how many parts are joined, or 1. */
 static size_t join_parts(const struct query *q, size_t first, struct search_token *joined)
 {
     const struct search_part *parts = q->reading.parts;
@@ -144,7 +146,8 @@ static void expand_token(struct query *q, const struct search_token *token, unsi
 {
     slice text = token_text(token);
     q->word.count = 0;
-    /* Determined from the word itself: its stem, which finds terms, does not show it. */
+    /* The plural is determined from the word itself; the stem, which finds terms, does not show
+     * it. */
     q->is_plural = search_text_is_plural(text);
     add_known(q, text, use);
     /* The last word may be incomplete. A known word matches itself and, at half weight, its
@@ -166,16 +169,16 @@ static float smaller_weight(float a, float b)
     return a < b ? a : b;
 }
 
-/* BM25's idf for a word in so many documents; the "1 +" keeps it from becoming negative for words
- * in over half of them. */
+/* Returns BM25's idf for a word that is in `docs` documents; because of the "1 +" it is not
+ * negative for a word in more than half of them. */
 static float rarity(const struct query *q, float docs)
 {
     float all = (float)q->index->doc_count;
     return logf(1 + (all - docs + 0.5f) / (docs + 0.5f));
 }
 
-/* A word is as rare as the most common of its equivalent terms, or of its looser terms if there
- * are no others: a rare synonym must not raise a common word. */
+/* A word is as rare as the most common of its equivalent terms, or of its related terms if there
+ * are no equivalent ones: a rare synonym must not raise the weight of a common word. */
 static float word_weight(const struct query *q)
 {
     float docs = 0, docs_near = 0;
@@ -205,7 +208,8 @@ static const struct search_posting *first_posting(const struct query *q,
     return postings + low;
 }
 
-/* "sms", which implies "text" too; not "message", which may be of any channel. */
+/* Whether the term names a channel: "sms", which also implies "text"; not "message", which may use
+ * any channel. */
 static bool is_channel(const struct query *q, const struct search_term *term, float weight)
 {
     if (!q->names_channel || weight < SEARCH_CLOSE)
@@ -225,7 +229,7 @@ static void score_term(struct query *q, const struct search_term *term, float te
         q->index->postings + term->posting_first + term->posting_count;
     const struct search_posting *posting = first_posting(q, term, q->doc_first);
     uint32_t verb = (uint32_t)(term - q->index->terms);
-    /* The query's command, and a word that some action's id begins with. */
+    /* Whether the word is the query's command and an action's id begins with it. */
     bool is_verb = q->is_command && term->is_verb && term->implied == SEARCH_NO_TERM;
     bool names = is_channel(q, term, term_weight);
     for (; posting < end && posting->doc < q->doc_end; posting++) {
@@ -235,12 +239,12 @@ static void score_term(struct query *q, const struct search_term *term, float te
         float weight = is_other_number ? term_weight * SEARCH_CLOSE : term_weight;
         if (q->is_container && posting->is_in_title &&
             q->index->docs[posting->doc].title_word_count <= CONTAINER_TITLE_WORDS)
-            weight *= SEARCH_HALF; /* "Add a sheet" does not add to a sheet */
+            weight *= SEARCH_HALF; /* the action "Add a sheet" adds nothing to a sheet */
         if (is_verb && (posting->is_in_id || posting->is_in_title) &&
             q->index->docs[posting->doc].verb != verb)
-            weight *= SEARCH_CLOSE; /* "List changes" changes nothing */
-        /* A document's first posting for this word: impact and weights are above 0, so best stays
-         * above 0. */
+            weight *= SEARCH_CLOSE; /* the action "List changes" changes nothing */
+        /* This is the document's first posting for the word: impact and weights are above 0, so
+         * `best` is above 0 afterwards. */
         if (score->best <= 0)
             q->touched[q->touched_count++] = (uint32_t)(posting->doc - q->doc_first);
         score->best = larger_weight(score->best, weight * posting->impact);
@@ -257,7 +261,7 @@ static void score_term(struct query *q, const struct search_term *term, float te
     }
 }
 
-/* Scores the expansion in q->word as one word of the query. role: the weight of its role.
+/* Scores the expansion in q->word as one word of the query. role is the weight of the word's role.
  * Payload is not requested, so its absence does not lower any document's relevance. */
 static void score_word(struct query *q, float role)
 {
@@ -280,7 +284,7 @@ static void score_word(struct query *q, float role)
 }
 
 /* Splits "createEvent" at its humps, or "freebusy" if both halves are known words. Returns the
- * number of parts, 0: it cannot be split. */
+ * number of parts, or 0 if it cannot be split. */
 static size_t read_halves(const struct query *q, const struct search_token *token,
                           struct search_token parts[WORD_PARTS_MAX])
 {
@@ -300,7 +304,8 @@ static size_t read_halves(const struct query *q, const struct search_token *toke
     return count > 1 ? count : 0;
 }
 
-/* "comment on a page": the first word is a noun used as a verb, and means to create a comment. */
+/* In "comment on a page", the first word is a noun used as a verb, and means to create a
+ * comment. */
 static void score_implied(struct query *q, const struct search_part *part)
 {
     const struct search_term *term = part->term;
@@ -332,7 +337,8 @@ static void score_means(struct query *q, const struct search_part *part)
     }
 }
 
-/* "by sms", "text Ada"; not "the text", nor a mail that the request only mentions. */
+/* Whether the part says by which channel to send: "by sms", "text Ada"; not "the text", nor a mail
+ * that the request only mentions. */
 static bool names_channel(const struct search_part *part)
 {
     bool is_text = part->use == AS_VERB && slice_eq_cstr(token_text(&part->token), "text");
@@ -354,13 +360,14 @@ static void score_part(struct query *q, const struct search_part *part,
         score_means(q, part);
         return;
     }
-    if (part->classes & WORD_CHANNEL && !part->term) { /* an app that the catalog does not know */
+    /* a channel or app that the catalog does not have */
+    if (part->classes & WORD_CHANNEL && !part->term) {
         q->word.count = 0;
         score_word(q, role_weights[part->role]);
         return;
     }
     q->is_reading = q->is_reading || (q->asked <= 0 && part->classes & WORD_READS);
-    /* Only for the first requested word, and only if it is complete. */
+    /* This applies only to the first requested word, and only if it is complete. */
     if (q->asked <= 0 && !is_last)
         score_implied(q, part);
     expand_token(q, token, part->use, is_last);
@@ -374,8 +381,8 @@ static void score_part(struct query *q, const struct search_part *part,
         score_word(q, role_weights[part->role]);
 }
 
-/* "a new branch off main": the query begins with a thing that does not exist yet, so it is to be
- * created. */
+/* If the query begins with a thing that does not exist yet ("a new branch off main"), the thing is
+ * to be created. */
 static void score_wish(struct query *q)
 {
     const struct search_part *first = q->reading.parts;
@@ -416,8 +423,8 @@ static bool may_be_found(const struct search_request *request, const struct sear
            (!request->allowed || request->allowed[doc->integration]);
 }
 
-/* The share of a name's words that the query has, at most 1: expansions may count one word
- * twice. */
+/* Returns the share of a name's words that the query has. It is limited to 1, because expansions
+ * may count one word twice. */
 static float share(float said, unsigned words)
 {
     return words == 0 ? 0 : said >= (float)words ? 1 : said / (float)words;
@@ -433,9 +440,9 @@ static bool is_of_another(const struct query *q, const struct score *got)
            (q->is_app_named || (q->is_channel_named && !got->is_of_channel && !is_named));
 }
 
-/* How much of the request the document matches; 1: all of it in the strongest fields. A question
- * does not ask for a change, so writes count half, and less if the command is to read; a query that
- * names an app or a channel does not mean another app or channel. */
+/* Returns how much of the request the document matches; 1 means all of it, in the strongest fields.
+ * A question does not ask for a change, so writes count half, and even less if the command is to
+ * read; a query that names an app or a channel does not mean another app or channel. */
 static float relevance_of(const struct query *q, size_t doc)
 {
     const struct search_doc *d = &q->index->docs[doc];
@@ -450,9 +457,9 @@ static float relevance_of(const struct query *q, size_t doc)
     return score;
 }
 
-/* Score 0: the document matches nothing in the query. An exact tool name or integration id ranks
- * above an exact action id, which ranks above everything else: 200 and 100 are far above any sum
- * of words. An integration ranks after its actions if actions are wanted. */
+/* Returns the document with its score; 0 if it matches nothing in the query. An exact tool name or
+ * integration id ranks above an exact action id, which ranks above everything else: 200 and 100 are
+ * far above any sum of words. An integration ranks after its actions if actions are wanted. */
 static struct search_found find_doc(const struct query *q, const struct search_request *request,
                                     size_t doc)
 {

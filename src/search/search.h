@@ -1,17 +1,17 @@
 /*
- * In-memory search over what apps can do: from what an agent wants, in words or in a sentence, to
- * the actions that do it.
+ * In-memory search over what apps can do: an agent describes what it wants, in words or in a
+ * sentence, and the search finds actions for it.
  *
  * An inverted index (index.h) is made once and never changes. A query is parsed first (query.c):
  * phrases are replaced by their meaning, the clause that asks for something is found, and payload
- * (quotes, text after "that" or "about", names, numbers, times) does not count. Its words are
+ * (quotes, text after "that" or "about", names, numbers, times) hardly counts. Its words are
  * stemmed and expanded by synonyms; a word that no document has is expanded by its prefix and by
  * one typing mistake. Documents are ranked by BM25F (Robertson, Zaragoza: The Probabilistic
  * Relevance Framework, 3.6) over id, title, tags, description, integration and input names. The
- * weight of a word has a limit, whether the word is known or not, so that a name or a rare word
- * does not decide the result. There is no minimum score: a document with any word of the query is
- * found. Relevance is high if a document matches half of the request, and is of the requested app
- * or channel (SMS, mail).
+ * weight of every word, known or unknown, has a limit, so that a name or a rare word does not
+ * decide the result. There is no minimum score: a document with any word of the query is found.
+ * Relevance is high if a document matches half of the request and belongs to the requested app or
+ * channel (SMS, mail).
  *
  * Not thread-safe: the stemmer has state.
  */
@@ -34,14 +34,14 @@ enum {
 struct search_request {
     slice query;
     bool with_integrations, with_actions;
-    bool without_reads, without_writes; /* leaves out these actions */
+    bool without_reads, without_writes; /* omits actions that only read, actions that write */
     size_t doc_first, doc_count;        /* the range of hits; doc_count 0: all documents */
-    /* For each integration of the index: whether it may be found. NULL: all may. */
+    /* For each integration of the index, whether it may be found; NULL if all may be found. */
     const bool *allowed;
-    /* For each integration: whether it wins ties. NULL: none does. */
+    /* For each integration, whether it wins ties; NULL if none does. */
     const bool *connected;
     size_t limit;
-    bool keeps_all; /* also documents without a match, after the rest */
+    bool keeps_all; /* returns documents without a match, too, after all others */
 };
 
 struct search_found {
@@ -52,18 +52,19 @@ struct search_found {
 
 struct search_index;
 
-/* Returns the best hits, best first, at most request->limit; none only if no word is known. An
- * exact id or tool name comes first; equal hits are in the order of the documents. Hits and
- * working memory (32 bytes per document) are in the arena. ERR_NOMEM. */
+/* Finds at most request->limit hits, best first. There are none only if no word of the query is
+ * known. An exact id or tool name comes first; equal hits are in the order of the documents. Hits
+ * and working memory (32 bytes per document) are in the arena. Returns OK or ERR_NOMEM. */
 int search_run(struct search_index *index, struct arena *arena,
                const struct search_request *request, struct search_found **hits,
                size_t *count) MUST_CHECK;
 /* Splits a sentence that asks for several things, at most `max`: "find the mail and make a page of
- * it". One thing is the query itself, others are in the arena. ERR_NOMEM. */
+ * it". If there is only one thing, it is the query itself; otherwise the things are in the arena.
+ * Returns OK or ERR_NOMEM. */
 int search_split(struct search_index *index, struct arena *arena, slice query, slice *things,
                  size_t max, size_t *count) MUST_CHECK;
-/* Sets *share to the share of the query's words that the text has, or has other words for: 0 to 1.
- * For a few texts that are not documents of the index. ERR_NOMEM. */
+/* Sets *share to the share of the query's words (0 to 1) that the text contains, as the word or as
+ * a synonym. It is for a few texts that are not documents of the index. Returns OK or ERR_NOMEM. */
 int search_match(struct search_index *index, struct arena *arena, slice query, slice text,
                  float *share) MUST_CHECK;
 

@@ -1,11 +1,11 @@
 /*
  * Splits a sentence that asks for several things: "find the mail and make a page of it" is two
- * queries. A thing ends before an "and", a "then" or a mark, if a verb and its object follow. A
- * verb is a word with which some action's id begins, or a synonym of such a word.
+ * queries. One request ends before "and", "then" or a punctuation mark if a verb and its object
+ * follow. A verb is a word with which an action's id begins, or a synonym of such a word.
  */
 #include "search/reading.h"
 
-/* Words that join two things, and come before the verb. */
+/* Whether the part is a word that joins two requests, before the verb of the second. */
 static bool is_joint(const struct search_part *part)
 {
     static const char words[] = "and then also afterwards finally please";
@@ -34,13 +34,13 @@ static bool may_be_command(const struct search_index *index, const struct search
     bool is_thing = next->classes & WORD_DETERMINER ||
                     slice_eq(slice_of(next->token.text, next->token.len), SLICE("that"));
     if (part->is_known && !(part->classes & WORD_STOP) && is_thing)
-        return true; /* "and refund the payment": no noun comes before a determiner */
+        return true; /* as in "and refund the payment": a noun does not precede a determiner */
     return part->term && !(part->classes & WORD_STOP) && !search_text_is_plural(word) &&
            (part->term->is_verb || means_verb(index, part->term) ||
             part->term->implied != SEARCH_NO_TERM);
 }
 
-/* Returns the part at which a thing begins after the joint at `at`; 0: none begins there. */
+/* Returns the part at which a request begins after the joint at `at`; 0 if none begins there. */
 static size_t begins_at(const struct search_index *index, const struct search_reading *r, size_t at)
 {
     bool is_joined = is_joint(&r->parts[at]);

@@ -1,7 +1,7 @@
 /*
- * Text to words: where they begin and end, their stems, and the definition of one typing mistake.
- * Only ASCII letters are lowercased and stemmed: a catalog's words are English, and other scripts
- * are compared byte by byte, which needs no Unicode tables.
+ * Splits text into words, stems them, and defines what one typing mistake is. Only ASCII letters
+ * are lowercased and stemmed: a catalog's words are English, and other scripts are compared byte by
+ * byte, which needs no Unicode tables.
  */
 #include <libstemmer.h>
 
@@ -35,7 +35,8 @@ bool search_text_next(slice *text, bool splits_humps, struct search_token *token
     if (len == 0)
         return false;
     token->source = slice_first(*text, len);
-    /* Too long for any word of the index; source still spans it, so positions stay correct. */
+    /* A word that is too long for the index gets an empty text; source still spans it, so positions
+     * stay correct. */
     token->len = len <= sizeof(token->text) ? len : 0;
     for (size_t i = 0; i < token->len; i++)
         token->text[i] = ascii_lower(text->ptr[i]);
@@ -65,7 +66,8 @@ slice search_text_stem(struct sb_stemmer *stemmer, slice word)
 
 uint32_t search_text_hash(slice word, size_t skip)
 {
-    uint32_t hash = 2166136261u; /* FNV-1a; expand.c compares the words themselves */
+    /* FNV-1a is enough, since expand.c compares the words themselves */
+    uint32_t hash = 2166136261u;
     for (size_t i = 0; i < word.len; i++)
         if (i != skip)
             hash = (hash ^ (uint8_t)word.ptr[i]) * 16777619u;
@@ -88,9 +90,9 @@ bool search_text_is_one_typo(slice a, slice b)
     while (tail < b.len - head && a.ptr[a.len - 1 - tail] == b.ptr[b.len - 1 - tail])
         tail++;
     if (a.len > b.len)
-        /* Longer by one letter: all of b is in the common head and tail. */
+        /* a is longer by one letter if all of b is in the common head and tail. */
         return head + tail == b.len;
-    /* Of equal length: one letter differs, or two neighbours are swapped. */
+    /* At equal length, one letter may differ, or two neighbours may be swapped. */
     size_t apart = a.len - head - tail;
     return apart == 1 ||
            (apart == 2 && a.ptr[head] == b.ptr[head + 1] && a.ptr[head + 1] == b.ptr[head]);

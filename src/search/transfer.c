@@ -1,17 +1,18 @@
 /*
  * Splits a sentence of one clause that needs two apps: "put the events of next week into a Notion
- * page" reads events, and makes a page. What is read is the one query, what is done with it the
- * other: "list events of next week", "put the events into a Notion page".
+ * page" reads events, and makes a page. One query is for what is read, the other for what is done
+ * with it: "list events of next week", "put the events into a Notion page".
  *
  * Grammar only proposes where to cut: at a preposition, a relative word or an "and". The index
- * decides: both parts have to find actions of different apps, and the app that is written to must
- * not have what is read.
+ * decides: the two parts have to find actions of different apps, and the app that is written to
+ * must not itself have what is read.
  */
 #include "search/reading.h"
 
 enum { READ_HITS_MAX = 10, CUTS_MAX = 4 };
 
-/* An app has what is read if it has an action with at least this share of the best score. */
+/* An app counts as having what is read if one of its actions has at least this share of the best
+ * score. */
 static const float own_share = 0.6f;
 
 struct sentence {
@@ -29,7 +30,7 @@ static bool is_any_word(const struct search_part *part, const char *words)
            slice_has_word(slice_cstr(words), slice_of(part->token.text, part->token.len));
 }
 
-/* A command that says by what a message is sent: "text Ada". */
+/* Whether the command says by which channel a message is sent: "text Ada". */
 static bool is_channel_verb(const struct sentence *s)
 {
     return is_any_word(&s->r->parts[s->verb], "text call phone ring dial sms mail email");
@@ -56,7 +57,7 @@ static bool has_location(const struct sentence *s, size_t first, size_t end)
     return false;
 }
 
-/* Where a part begins in the text; a sign begins where the word before it ends. */
+/* Returns where a part begins in the text; a sign begins where the word before it ends. */
 static const char *start_of(const struct search_reading *r, size_t at)
 {
     if (at >= r->count)
@@ -81,8 +82,8 @@ static slice join_words(const struct sentence *s, slice left, slice right)
                          : arena_printf(s->arena, "%.*s %.*s", SLICE_ARG(left), SLICE_ARG(right));
 }
 
-/* The object without the app that it is in, nor what describes it: "the Telegram message of Ben" is
- * "the message". */
+/* Returns the object without its app and its description: "the message" for "the Telegram message
+ * of Ben". */
 static slice head_of(const struct sentence *s, size_t first, size_t end)
 {
     slice head = SLICE("");
@@ -93,7 +94,7 @@ static slice head_of(const struct sentence *s, size_t first, size_t end)
     return head;
 }
 
-/* The query for what is read. SLICE_NONE: nothing is, since no word of it is a thing. */
+/* Returns the query for what is read; SLICE_NONE if none of its words is a thing. */
 static slice read_of(const struct sentence *s, size_t first, size_t end)
 {
     bool is_many = false, has_thing = false;
@@ -118,7 +119,7 @@ static int best_of(const struct sentence *s, slice query, size_t limit, struct s
     return search_run(s->index, s->arena, &request, hits, count);
 }
 
-/* Takes both queries if they are of two apps. ERR_NOMEM. */
+/* Splits the sentence into both queries if they belong to two apps. Returns OK or ERR_NOMEM. */
 static int try_things(struct sentence *s, slice done, slice read, bool has_command, bool *is_split)
 {
     struct search_found *wrote, *hits;
@@ -139,7 +140,7 @@ static int try_things(struct sentence *s, slice done, slice read, bool has_comma
     return OK;
 }
 
-/* "in HubSpot and in Salesforce", "in Slack and Discord": the command is for both. */
+/* Splits "in HubSpot and in Salesforce" or "in Slack and Discord": the command applies to both. */
 static int try_both(struct sentence *s, size_t joint, bool *is_split)
 {
     const struct search_part *next = &s->r->parts[joint + 1];
@@ -156,7 +157,7 @@ static int try_both(struct sentence *s, size_t joint, bool *is_split)
                       is_split);
 }
 
-/* "by mail", "in an email"; `at` is the preposition. */
+/* Whether the preposition at `at` introduces a channel: "by mail", "in an email". */
 static bool is_channel_at(const struct sentence *s, size_t at)
 {
     const struct search_part *part = &s->r->parts[at + 1]; /* a cut is before the last part */
@@ -165,7 +166,7 @@ static bool is_channel_at(const struct sentence *s, size_t at)
     return (s->r->parts[at].classes | part->classes) & WORD_CHANNEL;
 }
 
-/* A command that takes something, and says nothing of where it is put. */
+/* Whether the command only reads something, and does not say where to put it. */
 static bool is_reading(const struct sentence *s)
 {
     const struct search_part *verb = &s->r->parts[s->verb];
@@ -173,13 +174,13 @@ static bool is_reading(const struct sentence *s)
            is_any_word(verb, "pull export download extract summarize");
 }
 
-/* "put the events of next week | into a Notion page" */
+/* Tries a cut before the target: "put the events of next week | into a Notion page". */
 static int try_target(struct sentence *s, size_t cut, bool *is_split)
 {
     const struct search_reading *r = s->r;
     const struct search_part *verb = &r->parts[s->verb];
     size_t object = s->verb + 1;
-    size_t first = object;                          /* of what is read */
+    size_t first = object;                          /* the first part of what is read */
     if (r->parts[object].classes & WORD_INDEFINITE) /* "add a comment with the mail to the card" */
         do
             first++;
@@ -200,7 +201,8 @@ static int try_target(struct sentence *s, size_t cut, bool *is_split)
     return try_things(s, join_words(s, start, target), read, false, is_split);
 }
 
-/* "make a Trello card | of the message in Discord"; who is written to is only read. */
+/* Tries a cut before the origin: "make a Trello card | of the message in Discord". Recipients in an
+ * app are only read. */
 static int try_origin(struct sentence *s, size_t cut, size_t first, bool *is_split)
 {
     slice read = read_of(s, first, s->r->count);

@@ -354,9 +354,10 @@ static void shares_a_clock(void **state)
     assert_in_range(offset + now_us, 1001 * US - 10000, 1001 * US + 10000);
     assert_true(before >= now_us);
     const struct {
-        int64_t shared_s, sent_s, moves_to_s; /* sent_s: how long before now it was sent */
+        /* sent_s is how many seconds ago the query was sent */
+        int64_t shared_s, sent_s, moves_to_s;
     } answers[] = {
-        {1000, 100, 1001}, /* slow, so it proves nothing */
+        {1000, 100, 1001}, /* the answer was slow, so it proves nothing */
         {1005, 0, 1005},   /* immediate */
         {1004, 2, 1005},   /* from 1004 to 1006 */
         {1000, 2, 1002},   /* from 1000 to 1002 */

@@ -109,7 +109,7 @@ static void refuses_wrong_base64(void **state)
     refuse(decode_base64url, SLICE("AAB"));
 }
 
-/* The bytes that are digits, for each position in a group. */
+/* Every byte at each position in a group; only the digits are accepted. */
 static void knows_every_digit(void **state)
 {
     (void)state;

@@ -307,7 +307,7 @@ static void odd_labels_count_as_other(void **state)
     read_page();
     assert_int_equal(sample_count, 1);
     assert_true(value_of("t_requests_total", "other=true;") == ARRAY_LEN(odd) + 2);
-    huge[METRIC_LABELS_MAX - 1] = '"'; /* the longest that is accepted */
+    huge[METRIC_LABELS_MAX - 1] = '"'; /* the longest labels that are accepted */
     metric_add(metric_series(&requests, slice_of(huge, METRIC_LABELS_MAX)), 1);
     read_page();
     assert_int_equal(sample_count, 2);

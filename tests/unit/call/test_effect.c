@@ -37,7 +37,7 @@ static const char app[] = APP(
 
 enum kind {
     READ,
-    WRITES,     /* is not retried by itself */
+    WRITES,     /* the call is not retried automatically */
     REPEATS,    /* is retried */
     DELETES,    /* it is retried, and after a lost reply 404 or 410 means that the object is
                  * deleted */
@@ -167,7 +167,7 @@ static void want(struct machine *m, const struct way *way)
     m->run.exec.idempotency_key = SLICE("k");
 }
 
-/* replies: an array that ends with a reply without a body. */
+/* replies is an array that ends with a reply without a body. */
 static void run(struct machine *m, const struct way *way, const struct reply *replies)
 {
     want(m, way);

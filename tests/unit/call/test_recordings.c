@@ -50,7 +50,7 @@ static void check_view(const struct catalog_action *action, slice output, struct
     seen.view_bytes += status == OK ? shown.len : 0;
 }
 
-/* at: the index of the answered request in the action. */
+/* at is the index of the answered request in the action. */
 static void read_reply(const struct catalog_action *action, unsigned at, unsigned status,
                        const char *type, slice body)
 {

@@ -241,7 +241,7 @@ static void a_template_that_is_not_in_memory(void **state)
 
 /* ---- a page ---- */
 
-/* is_cut: a row that says how far a search got, and is not one of the flows that it found. */
+/* If is_cut, the row says how far a search got, and is not a flow that the search found. */
 static void put_row(struct pg_query *query, const struct row_flow *row, bool is_cut)
 {
     struct pg_value cells[32] = {pg_uuid(row->flow.id)};

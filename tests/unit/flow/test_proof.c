@@ -62,7 +62,7 @@ static void after_a_long_handshake_the_row_is_checked_and_the_call_continues(voi
     handshake(m);
     assert_false(seam_call_send(seam_call(m->node.http, 0)));
     seam_settle(m->node.loop);
-    assert_int_equal(seam_call_count(m->node.http), 0); /* not before the answer */
+    assert_int_equal(seam_call_count(m->node.http), 0); /* nothing is sent before the answer */
     seam_rows_answer(&m->store, seam_query_named(m->node.pool, "flow_rev"));
     machine_reply(m, 200);
     machine_until(m, id, FLOW_COMPLETED);
@@ -89,7 +89,7 @@ static void a_flow_cancelled_meanwhile_sends_nothing(void **state)
     seam_rows_answer(&m->store, seam_query_named(m->node.pool, "flow_rev"));
     seam_settle(m->node.loop);
     assert_int_equal(seam_call_count(m->node.http), 0);
-    assert_int_equal(flow_service_active(m->node.flow), 0); /* the row is what counts */
+    assert_int_equal(flow_service_active(m->node.flow), 0); /* the row alone decides */
     assert_int_equal(machine_row(m, id)->flow.status, FLOW_CANCELLED);
 }
 

@@ -32,7 +32,7 @@ static const char *special(const char *text)
     return address_special((struct sockaddr *)&address);
 }
 
-/* below and above: the adjacent addresses, or NULL if they are special as well. */
+/* below and above are the adjacent addresses, or NULL if they are special, too. */
 struct block {
     const char *below, *first, *last, *above, *what;
 };

@@ -425,7 +425,7 @@ static void a_call_may_be_cancelled_at_any_time(void **state)
                 op_cancel(&caller.op);
             else
                 http_call_cancel(&caller.call);
-            http_call_cancel(&caller.call); /* any number of times */
+            http_call_cancel(&caller.call); /* the call may be cancelled any number of times */
             caller_wait(&caller);
             if (turns == 0 && turns % 2 == 0)
                 assert_true(caller.is_done);

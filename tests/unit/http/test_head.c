@@ -134,7 +134,7 @@ struct verdict {
     size_t used;
 };
 
-/* cut: the length of the first part, or 0 for byte by byte. */
+/* cut is the length of the first part, or 0 to send the message byte by byte. */
 static struct verdict judge(slice bytes, size_t cut)
 {
     struct reader reader;

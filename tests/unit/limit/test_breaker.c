@@ -133,7 +133,7 @@ static void it_opens_when_half_of_enough_have_failed(void **state)
     (void)state;
     begin(&config);
     fail_times(9, anna);
-    assert_false(is_refused(anna)); /* too few to tell */
+    assert_false(is_refused(anna)); /* too few executions for a decision */
     assert_true(vote(ORIGIN, anna, true));
     assert_true(is_refused(anna));
     /* other origins are not refused */
@@ -198,7 +198,7 @@ static void a_probe_that_succeeds_closes_it(void **state)
         assert_true(probes[i].is_probe);
         assert_false(breaker_is_open(&probes[i], now));
     }
-    assert_false(enter(&more, ORIGIN, anna)); /* a few, not all */
+    assert_false(enter(&more, ORIGIN, anna)); /* a few probes, not all calls */
     breaker_leave(&probes[0]);                /* the probe's client disconnected */
     assert_true(enter(&more, ORIGIN, anna));
     breaker_report(&more, false, now);
@@ -260,7 +260,7 @@ static void one_account_is_never_the_cause_for_others(void **state)
     begin(&config);
     fail_times(10, anna);
     assert_true(is_refused(anna));
-    assert_false(is_refused(bert)); /* no others so far */
+    assert_false(is_refused(bert)); /* no other account has called so far */
     succeed_times(5, bert);
     for (unsigned i = 0; i < 9; i++) /* two accounts, with more failures than all others */
         assert_true(vote(ORIGIN, account_of(0), true));

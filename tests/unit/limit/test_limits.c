@@ -206,7 +206,7 @@ static void a_rate_lets_a_burst_go_and_then_one_after_the_other(void **state)
     assert_int_equal(t.order_count, 13);
     for (unsigned i = 0; i < 13; i++)
         assert_ptr_equal(t.order[i], &t.callers[i]);
-    assert_true(clock_mono_ns() - began >= 99 * MS); /* ten of them at 100 per second */
+    assert_true(clock_mono_ns() - began >= 99 * MS); /* ten calls at 100 per second */
 }
 
 static void a_caller_that_would_wait_too_long_is_refused_at_once(void **state)
@@ -340,7 +340,8 @@ static void a_quota_that_is_used_up_closes_until_its_reset(void **state)
     turn_until(&waiting[5]->is_decided); /* the quota is over after 20 ms */
     assert_true(is_free(waiting[5]));
     tell(third, (struct limits_feedback){false, -1, -1, 20});
-    tell(third, (struct limits_feedback){false, -1, 0, -1}); /* proves nothing without a time */
+    /* without the time of the reset, this proves nothing */
+    tell(third, (struct limits_feedback){false, -1, 0, -1});
     assert_true(is_free(come(2, 0)));
 }
 

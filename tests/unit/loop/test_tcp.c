@@ -469,12 +469,12 @@ static void closing_is_final_in_every_state(void **state)
                 stream_close(pair.client.stream);
             else
                 stream_reset(pair.client.stream);
-            stream_close(pair.client.stream); /* any number of times */
+            stream_close(pair.client.stream); /* may be called any number of times */
             assert_int_equal(write_text(pair.client.stream, "x"), ERR_CLOSED);
             stream_shutdown(pair.client.stream);
             stream_read_stop(pair.client.stream);
             stream_read_start(pair.client.stream);
-            assert_int_equal(pair.client.closed, 0); /* never inside the call */
+            assert_int_equal(pair.client.closed, 0); /* it is never called inside the call */
             WAIT_UNTIL(loop, pair.client.closed);
             assert_int_equal(pair.client.got.len, got);
             assert_int_equal(pair.client.why.code, OK);

@@ -3,7 +3,7 @@
 #include "unit.h"
 
 struct row {
-    const char *reply, *own, *outside, *pointers; /* outside NULL: there is none */
+    const char *reply, *own, *outside, *pointers; /* outside is NULL if there is no such member */
 };
 
 static const struct row rows[] = {
