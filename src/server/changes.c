@@ -32,7 +32,7 @@ static void on_notify(void *owner, slice payload)
     }
     if (*changes->config.exec && exec_service_hear(*changes->config.exec, payload))
         return;
-    /* Another version's payload: its caches expire by themselves. */
+    /* The payload is from another version: the cached rows expire by themselves. */
     if (!store_change_parse(payload, &account_id, &integration_id))
         return;
     metric_add(metric_series(&heard_total, SLICE_NONE), 1);
@@ -64,7 +64,7 @@ struct changes *changes_new(struct loop *loop, const struct changes_config *conf
     changes->notify = pg_notify_new(loop, &notify, err);
     if (changes->notify)
         return changes;
-    /* err has the failure of the notification. */
+    /* err has the error of pg_notify_new. */
     mem_free(changes);
     return NULL;
 }

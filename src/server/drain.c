@@ -98,7 +98,7 @@ static enum op_result step_leave(struct op *op)
     return OP_WAIT;
 }
 
-/* Done last, since the receiver may be slow: by now other nodes have taken over. */
+/* The spans are sent last, since the receiver may be slow: by now other nodes have taken over. */
 static enum op_result step_wait_for_spans(struct op *op)
 {
     struct drain *drain = drain_of(op);

@@ -8,8 +8,8 @@
 #include "flow/template.h"
 #include "pg/sync.h"
 
-/* Used at start, before the loop runs, because it blocks on the database. NULL: see err; the log
- * names the faulty files. */
+/* Called at start, before the loop runs, because it blocks on the database. Returns NULL on
+ * failure: err has the reason, and the log names the faulty files. */
 struct flow_template_set *flow_set_load(const struct config *config, const struct catalog *catalog,
                                         struct pg_sync *sync, struct err *err) MUST_CHECK;
 

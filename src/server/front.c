@@ -9,7 +9,7 @@ static bool is_for_web(const struct front *front, const struct http_exchange *ex
 {
     if (exchange->segment_count > 0 && (slice_eq_cstr(exchange->segments[0], "api") ||
                                         slice_eq_cstr(exchange->segments[0], "mcp")))
-        return false; /* most requests are for these and need no further checks */
+        return false; /* most requests are for the API and need no further checks */
     if (web_has_path(front->web, exchange))
         return true;
     return exchange->head.method == HTTP_METHOD_GET && !api_has_path(front->api, exchange) &&

@@ -22,7 +22,7 @@ enum {
     FIRST_ROUND_MS = 1000,
     ARENA_BYTES_MAX = 4 * 1024 * 1024,
     REMOVALS_MAX = 4000, /* rows per statement: more than a page has */
-    PAGES_MAX = 100,     /* maximum of pages for one batch in a round */
+    PAGES_MAX = 100,     /* maximum number of pages for one batch in a round */
 };
 
 struct janitor {
@@ -72,7 +72,7 @@ enum step {
 
 OP_OF(janitor_of, janitor)
 
-/* Counts the result of a step. Returns false if it failed, which is logged. */
+/* Counts the result of a step. Returns false if the step failed; the failure is logged. */
 static bool note(struct op *op, int status, const char *what, double count)
 {
     struct buf text;
@@ -180,8 +180,8 @@ static const struct bite {
     void (*find)(struct janitor *janitor);
     size_t size, count_max; /* size of a row; rows per page: a full page means that there may be
                              * more */
-    unsigned pages_max;     /* maximum in a round; 0: until all is done */
-    void (*own)(struct janitor *janitor, struct removal *removal); /* NULL: it has no text */
+    unsigned pages_max;     /* maximum number of pages in a round; 0: no maximum */
+    void (*own)(struct janitor *janitor, struct removal *removal); /* NULL if a row has no text */
     void (*send)(struct store_later *later, const struct removal *removal);
 } bites[] = {
     {"flow", "what=\"flow\"", find_flows, sizeof(struct flow_ref), FLOW_SCAN_MAX, PAGES_MAX, NULL,
@@ -311,7 +311,7 @@ static enum op_result step_dropped(struct op *op)
 {
     size_t count = 0;
     int status = store_count_result(&janitor_of(op)->query, &count);
-    /* Until a call drops nothing. */
+    /* The step is repeated until a call drops nothing. */
     if (note(op, status, "partition_dropped", (double)count) && count > 0)
         return op_jump(op, STEP_DROP_PARTITION);
     return OP_NEXT;
@@ -375,7 +375,7 @@ static enum op_result step_nodes_removed(struct op *op)
     return OP_NEXT;
 }
 
-/* Single statements on small tables, one after another. */
+/* Each sweep is a single statement on a small table; they run one after another. */
 static const struct {
     const char *what;
     void (*start)(struct pg_pool *pool, struct pg_query *query, struct op *op);

@@ -20,7 +20,7 @@ struct janitor_config {
     unsigned keep_days, audit_days;
     struct trimmer_config trimmer;
 };
-/* NULL: out of memory. */
+/* Returns NULL if out of memory. */
 struct janitor *janitor_new(struct loop *loop, struct pg_pool *pool,
                             const struct janitor_config *config) MUST_CHECK;
 /* Ends its op, which then frees itself. */

@@ -1,6 +1,7 @@
 /*
  * The parts that calls to apps need, built from the settings: resolver, address policy, trust
- * roots, HTTP client with its origin overrides. For the server, and for commands that call an app.
+ * roots, HTTP client with its origin overrides. They are used by the server, and by commands that
+ * call an app.
  */
 #ifndef SERVER_OUTBOUND_H
 #define SERVER_OUTBOUND_H
@@ -15,7 +16,8 @@ struct outbound {
     struct http_client *client;
 };
 
-/* After a failure outbound holds the parts that were made, so close and free it in either case. */
+/* After a failure outbound still has the parts that were made, so it must be closed and freed in
+ * either case. */
 int outbound_open(struct outbound *outbound, struct loop *loop, const struct config *config,
                   struct err *err) MUST_CHECK;
 /* Closing takes two steps: outbound_close closes the client and the resolver; once the loop has

@@ -10,8 +10,8 @@
 #include "base/err.h"
 #include "json/json.h"
 
-/* "http://HOST:PORT" for a listener's address (0.0.0.0 and :: become loopback), "unix:/path" for
- * a Unix socket. The port is the bound port, also if the setting is 0. */
+/* Returns "http://HOST:PORT" for a listener's address (0.0.0.0 and :: become loopback),
+ * "unix:/path" for a Unix socket. The port is the bound port, also if the setting is 0. */
 enum { READY_URL_MAX = 300 };
 slice ready_base_url(slice address, uint16_t port, char text[READY_URL_MAX]);
 

@@ -117,7 +117,7 @@ static bool are_same(const struct flow_template_set *a, const struct flow_templa
     return is_same;
 }
 
-/* Executions and flows that started with the old versions keep them by counted references. */
+/* Executions and flows that started with the old versions keep a counted reference to them. */
 static void swap_catalog(struct reload *reload)
 {
     struct catalog *old = *reload->config.catalog;
@@ -199,7 +199,7 @@ static void on_templates_change(struct dir_watch *watch)
 static enum op_result step_idle(struct op *op)
 {
     struct reload *reload = reload_of(op);
-    arena_reset(&op->arena); /* frees what queries left there */
+    arena_reset(&op->arena); /* frees the memory of earlier queries */
     if (reload->is_wanted)
         return OP_NEXT;
     reload->is_idle = true;
@@ -239,7 +239,7 @@ static void load_files(struct op *op)
 static enum op_result step_load(struct op *op)
 {
     struct reload *reload = reload_of(op);
-    /* Cleared before the load starts: later requests are for the next load. */
+    /* The flags are cleared before the load starts: later requests are for the next load. */
     reload->is_hup = reload->is_hup_wanted;
     reload->is_wanted = reload->is_hup_wanted = false;
     reload->began_ns = clock_mono_ns();

@@ -19,8 +19,8 @@
 
 struct reload;
 
-/* All must outlive it; *catalog and *tls are counted references, *templates is owned. A reload
- * replaces these three. */
+/* All pointers must outlive the reload; *catalog and *tls are counted references, *templates is
+ * owned. A reload replaces these three. */
 struct reload_config {
     struct loop *loop;
     const struct config *config;
@@ -36,10 +36,10 @@ struct reload_config {
     void *owner;
 };
 
-/* Used at start, before there is a loop that could stall. NULL: the log says what is wrong with
- * which file. */
+/* Called at start, before there is a loop that could stall. Returns NULL on failure; the log says
+ * what is wrong with which file. */
 struct catalog *reload_first_catalog(const struct config *config) MUST_CHECK;
-/* Begins to watch. NULL with err set on failure. */
+/* Begins to watch. Returns NULL on failure, with err set. */
 struct reload *reload_new(const struct reload_config *config, struct err *err) MUST_CHECK;
 /* Ends its op: nothing is swapped after this, and the op frees itself. Accepts NULL. */
 void reload_free(struct reload *reload);

@@ -84,7 +84,7 @@ static int out_of_memory(struct err *err, const char *part)
 
 /* ---- outbound ---- */
 
-/* It must be an origin without a path: paths are appended to it unchanged. */
+/* The public URL must be an origin without a path: paths are appended to it unchanged. */
 static int check_public_url(slice text, struct err *err)
 {
     struct url url;
@@ -194,8 +194,8 @@ static int start_database(struct server *server, struct err *err)
 static void on_account_changed(void *owner, struct uuid account_id, slice integration_id)
 {
     const struct server *server = owner;
-    /* NULL during shutdown: the caches of other processes then keep the old row until it expires.
-     */
+    /* changes is NULL during shutdown: the caches of other processes then keep the old row until
+     * it expires. */
     if (server->changes)
         changes_notify(server->changes, account_id, integration_id);
 }
@@ -277,7 +277,7 @@ static int start_services(struct server *server, struct err *err)
     };
     server->janitor = janitor_new(server->loop, server->pool, &janitor);
     server->leases = leases_new(server->loop, server->pool);
-    /* Checked together, since free_parts accepts any of them being NULL. */
+    /* They are checked together, since free_parts accepts any of them being NULL. */
     if (!server->auth || !server->connect || !server->node || !server->janitor || !server->leases)
         return out_of_memory(err, "services");
     if (start_changes(server, err) != OK)
@@ -321,8 +321,8 @@ static int start_services(struct server *server, struct err *err)
 
 /* ---- inbound ---- */
 
-/* The last resort, for a request that nothing else ends. A run is answered at its deadline, from
- * the setting or the action, or soon after. A 503 before that would claim that nothing was done. */
+/* The time limit for a request that nothing else ends. A run is answered at its deadline, from the
+ * setting or the action, or soon after. A 503 before that would claim that nothing was done. */
 static uint32_t request_timeout_ms(const struct config *config)
 {
     uint64_t longest_ms = API_WAIT_S_MAX * 1000;
@@ -535,7 +535,7 @@ static int start_parts(struct server *server, struct err *err)
     server->catalog = reload_first_catalog(server->config);
     if (!server->catalog)
         return err_set(err, ERR_INVALID, "the catalog has errors; see the log above");
-    /* Before the services: they charge their memory to this budget. */
+    /* The budget comes before the services, which charge their memory to it. */
     budget_queue_init(&server->work, server->loop, server->config->memory_work,
                       server->config->account_memory);
     if (open_ring(server, err) != OK || start_outbound(server, err) != OK ||

@@ -18,21 +18,21 @@ enum server_state {
 };
 
 struct server_events {
-    /* Called from the loop; port is that of the first TCP listener (0: none). May be NULL. */
+    /* Called from the loop; port is the port of the first TCP listener (0: none). May be NULL. */
     void (*on_state)(void *owner, enum server_state state, uint16_t port);
     /* Called about once a second, from the loop; returning false ends the server as SIGTERM
      * would (a child of dev has died). May be NULL. */
     bool (*should_continue)(void *owner);
     void *owner;
-    /* Listening sockets of a parent, as many as config->listen has and in its order; NULL: the
-     * server opens them. */
+    /* The parent's listening sockets, one for each address in config->listen and in that order. If
+     * it is NULL, the server opens them. */
     const int *listen_fds;
     const struct tcp_share *share; /* counters shared with the sibling workers; NULL: none */
 };
 
 /* Starts, serves until SIGTERM or SIGINT, drains, frees everything. Requires a migrated schema.
- * Blocking. The loop is created here, so the caller must not have started threads. ERR_*: err says
- * what failed at start, or that a limit of the loop was passed (tests). */
+ * Blocking. The loop is created here, so the caller must not have started threads. On failure err
+ * says what failed at start, or that a limit of the loop was passed (in tests). */
 int server_run(const struct config *config, const struct server_events *events,
                struct err *err) MUST_CHECK;
 

@@ -25,7 +25,7 @@
 #include "loop/tcp.h"
 
 enum {
-    SUCCESSOR_TIMEOUT_MS = 60 * 1000, /* until all its workers answer */
+    SUCCESSOR_TIMEOUT_MS = 60 * 1000, /* time limit for a successor's workers to become ready */
     RESPAWN_MS_MIN = 500,
     RESPAWN_MS_MAX = 30 * 1000,
     WORKER_TEXT_MAX = 512,
@@ -33,8 +33,8 @@ enum {
 };
 
 #define WORKER_VARIABLE "SLUICE_WORKER"
-/* A separate variable, since a successor may be an older program: "fd,count" of the memory that
- * its generation shares */
+/* A separate variable, since a successor may be an older program: its value is "fd,count" for the
+ * memory that the generation shares */
 #define SHARE_VARIABLE "SLUICE_WORKER_SHARE"
 
 struct slot {
@@ -43,7 +43,7 @@ struct slot {
     bool is_ready;
     bool is_reloading;   /* SIGHUP was forwarded, and the worker has not reported since */
     uint64_t heard_ns;   /* time of its last report */
-    uint64_t respawn_ns; /* time of the next attempt; 0: none is planned */
+    uint64_t respawn_ns; /* when the worker will be restarted; 0 if no restart is planned */
     unsigned failures;   /* failures in a row */
 };
 
@@ -118,9 +118,9 @@ static void start_slot(struct supervisor *supervisor, struct generation *generat
     slot->respawn_ns = 0;
     slot->is_ready = slot->is_reloading = false;
     slot->report_fd = -1;
-    /* Otherwise both processes would write a buffered line. */
+    /* The log is flushed, since otherwise both processes would write a buffered line. */
     log_flush();
-    /* Retried later: a lack of descriptors is often temporary. */
+    /* The start is retried later: a lack of descriptors is often temporary. */
     if (pipe2(pipe_fds, O_CLOEXEC) != 0) {
         slot->respawn_ns = clock_mono_ns() + RESPAWN_MS_MAX * 1000000ull;
         return;
@@ -306,14 +306,14 @@ static void reap(struct supervisor *supervisor)
 
 static void on_usr2(struct supervisor *supervisor)
 {
-    /* Only one hand-over runs at a time, and only from workers that serve. */
+    /* Only one hand-over runs at a time, and only once the current workers are ready. */
     if (supervisor->is_stopping || supervisor->successor.count > 0 || !supervisor->was_ready)
         return;
     log_event(LOG_INFO, "handing over to a successor", LOG_CSTR("program", supervisor->program));
     start_generation(supervisor, &supervisor->successor);
 }
 
-/* Only workers reload; the parent has not loaded any files. */
+/* Asks the workers to reload; the parent itself has loaded no files. */
 static void begin_reload(struct supervisor *supervisor)
 {
     supervisor->is_reloading = true;
@@ -325,8 +325,8 @@ static void begin_reload(struct supervisor *supervisor)
     }
 }
 
-/* Reported once all workers have reloaded, ended or been replaced: workers that start now read
- * the new files. */
+/* Reports the reload once all workers have reloaded, ended or been replaced: workers that start now
+ * read the new files. */
 static void end_reload(struct supervisor *supervisor)
 {
     for (size_t i = 0; i < supervisor->current.count; i++)
@@ -466,7 +466,7 @@ static int open_signals(struct supervisor *supervisor, struct err *err)
     (void)sigemptyset(&set);
     for (size_t i = 0; i < ARRAY_LEN(signals); i++)
         (void)sigaddset(&set, signals[i]);
-    /* Blocked before the first fork; run_worker unblocks them in the child. */
+    /* The signals are blocked before the first fork; run_worker unblocks them in the child. */
     if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
         return err_set(err, ERR_IO, "cannot block signals: %s", strerror(errno));
     supervisor->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -582,7 +582,7 @@ void worker_report(struct worker *worker, enum worker_report what)
     char byte = (char)what;
     if (worker->report_fd < 0 || write(worker->report_fd, &byte, 1) == 1 || errno == EAGAIN)
         return;
-    /* A parent of the previous version closes it after the first report. */
+    /* A parent of the previous version closes the pipe after the first report. */
     (void)close(worker->report_fd);
     worker->report_fd = -1;
 }

@@ -8,8 +8,8 @@
  * of them does not become ready, the new ones are ended and the old ones stay. SIGHUP is passed on;
  * SIGTERM and SIGINT drain all. The parent's process id stays the same throughout.
  *
- * If a service manager watches (systemd.h), the parent reports to it, and watches the workers: one
- * whose loop hangs for that long is killed and restarted.
+ * If a service manager watches (systemd.h), the parent reports to it, and watches the workers: a
+ * worker whose loop does not report within the watchdog's time limit is killed and restarted.
  */
 #ifndef SERVER_SUPERVISOR_H
 #define SERVER_SUPERVISOR_H
@@ -21,9 +21,9 @@
 
 enum { WORKERS_MAX = 256 };
 
-/* Serves until SIGTERM or SIGINT. argv: the command line of this process; sockets: those of the
- * service manager, as many as config->listen has, or none. on_state as in server_events: ready
- * once all workers answer, reloaded once all have reloaded. err says what failed. */
+/* Serves until SIGTERM or SIGINT. argv: the command line of this process; sockets: the service
+ * manager's sockets, one for each address in config->listen, or none. on_state as in server_events:
+ * ready once all workers answer, reloaded once all have reloaded. err says what failed. */
 int supervisor_run(const struct config *config, char *const *argv,
                    const struct systemd_sockets *sockets,
                    void (*on_state)(void *owner, enum server_state state, uint16_t port),

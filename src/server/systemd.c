@@ -23,7 +23,7 @@ enum {
     ADDRESS_TEXT_MAX = sizeof(((struct sockaddr_un *)NULL)->sun_path) + 16,
 };
 
-/* One per process, like the environment. */
+/* The state is per process, like the environment. */
 static struct {
     struct sockaddr_un address;
     socklen_t address_len;
@@ -40,7 +40,7 @@ static bool env_number(const char *name, uint64_t max, uint64_t *value)
 
 /* ---- notifications ---- */
 
-/* A path, or '@' and an abstract name. */
+/* Reads a path, or '@' and an abstract name. */
 static bool set_address(slice text)
 {
     struct sockaddr_un *un = &manager.address;
@@ -166,7 +166,7 @@ static void format_address(int fd, char text[ADDRESS_TEXT_MAX])
         struct sockaddr_un un;
     } address = {0};
     char host[INET6_ADDRSTRLEN] = "";
-    socklen_t len = sizeof(address) - 1; /* a path may fill sun_path: the last byte stays 0 */
+    socklen_t len = sizeof(address) - 1; /* a path may fill sun_path, so its last byte is kept 0 */
     (void)getsockname(fd, &address.any, &len);
     if (address.any.sa_family == AF_INET) {
         (void)inet_ntop(AF_INET, &address.v4.sin_addr, host, sizeof(host));

@@ -21,8 +21,8 @@ void systemd_open(bool is_worker);
 void systemd_notify(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Sends RELOADING=1 with the current time; READY=1 follows once the reload is done. */
 void systemd_notify_reloading(void);
-/* The interval within which the manager, or a worker's parent, expects a report from the loop;
- * 0: no reports are expected. */
+/* Returns the interval within which the manager, or a worker's parent, expects a report from the
+ * loop; 0 if no reports are expected. */
 uint64_t systemd_watchdog_ns(void);
 
 /* Sockets that a parent has opened: the service manager, or the parent of a worker. */
@@ -31,10 +31,10 @@ struct systemd_sockets {
     size_t count;
 };
 
-/* Takes the sockets of LISTEN_FDS if they are meant for this process. err: one is not a
- * listening stream socket, or there are too many. */
+/* Takes the sockets of LISTEN_FDS if they are meant for this process. Fails if one is not a
+ * listening stream socket, or if there are too many. */
 int systemd_sockets_take(struct systemd_sockets *sockets, struct err *err) MUST_CHECK;
-/* Whether the listeners come from the service manager; also valid in a worker. */
+/* Returns whether the listeners come from the service manager; also valid in a worker. */
 bool systemd_has_sockets(void);
 /* Replaces config->listen with the addresses of the sockets. */
 int systemd_sockets_use(const struct systemd_sockets *sockets, struct config *config,

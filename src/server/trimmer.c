@@ -15,7 +15,8 @@ enum step { STEP_FIND, STEP_FOUND, STEP_TRIM, STEP_TRIMMED };
 
 OP_OF(trimmer_of, trimmer)
 
-/* Continues with the next kind, or ends the sweep: the next sweep begins in the next round. */
+/* Continues with the next kind of row. After the last kind the sweep ends, and the next one begins
+ * in the next round. */
 static enum op_result next_kind(struct trimmer *trimmer)
 {
     trimmer->after = (struct uuid){{0}};
@@ -47,7 +48,7 @@ static enum op_result step_found(struct op *op)
 {
     struct trimmer *trimmer = trimmer_of(op);
     int status = store_quota_find_result(&trimmer->query, &trimmer->cuts, &trimmer->count);
-    /* A single account failed: the janitor logs it. */
+    /* The query for a single account failed; the janitor logs it. */
     if (status != OK && trimmer->asked == 1) {
         trimmer->status = status;
         return OP_FAIL;
