@@ -19,7 +19,7 @@ struct citus {
     slice version; /* SLICE_NONE: the database has no Citus */
 };
 
-/* The first row of a query; rows->count is 0 if there is none. */
+/* Reads the first row of a query's result; rows->count is 0 if there is none. */
 static int citus_ask(struct citus *citus, const char *sql, struct pg_rows *rows)
 {
     return pg_sync_text(citus->sync, sql, &citus->arena, rows, citus->err);
@@ -36,7 +36,7 @@ static int citus_begin(struct citus *citus, struct pg_sync *sync, struct err *er
     return rc;
 }
 
-/* Citus' coordinator is the node in database-url, where `node` is; it knows all others. */
+/* Checks that database-url names Citus' coordinator, which knows all other nodes. */
 static int citus_demand_coordinator(struct citus *citus)
 {
     struct pg_rows rows;
@@ -55,8 +55,8 @@ static int citus_demand_coordinator(struct citus *citus)
     "where c.relnamespace = to_regnamespace('sluice') and c.relkind in ('r', 'p') " \
     "and not c.relispartition "
 
-/* *missing: the names of tables that are not distributed, except sluice.node; "" if there are
- * none. */
+/* Sets *missing to the names of tables that are not distributed, except sluice.node, or to "" if
+ * there are none. */
 static int citus_tables(struct citus *citus, bool *is_distributed, slice *missing)
 {
     struct pg_rows rows;
@@ -138,8 +138,8 @@ static int citus_demand_nodes(struct citus *citus)
     return rc;
 }
 
-/* Checked before anything is changed: an older version lacks functions that the middle of the
- * script needs. */
+/* Checks the version before anything is changed: an older version lacks functions that the middle
+ * of the script needs. */
 static int citus_demand_version(struct citus *citus)
 {
     if (!citus->version.len)
@@ -168,7 +168,7 @@ int citus_demand(struct pg_sync *sync, struct err *err)
     return rc;
 }
 
-/* Only one process does this at a time: the lock is that of migrations, and ends with the
+/* Only one process does this at a time: it takes the migrations' lock, which ends with the
  * connection. */
 static int citus_prepare(struct citus *citus, unsigned shards)
 {
@@ -203,8 +203,8 @@ static int citus_run_script(struct citus *citus, slice script, const struct citu
     return OK;
 }
 
-/* The last line reports the version of Citus, and over how many shards and nodes the tables are
- * distributed. */
+/* Reports the version of Citus, and over how many shards and nodes the tables are distributed, as
+ * the last line. */
 static int citus_sum_up(struct citus *citus, const struct citus_events *events)
 {
     struct pg_rows rows;

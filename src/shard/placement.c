@@ -99,7 +99,7 @@ static int take_nodes(struct placement *placement, const struct pg_rows *rows, s
     return OK;
 }
 
-/* The table whose rows begin at `row`; *end is the first row after them. */
+/* Reads the table whose rows begin at `row`; *end is the first row after them. */
 static int take_table(struct placement *placement, const struct pg_rows *rows, size_t row,
                       size_t *end, struct err *err)
 {
@@ -140,7 +140,7 @@ static int take_shards(struct placement *placement, const struct pg_rows *rows, 
     return OK;
 }
 
-/* Every hash value has one shard: no gap, no overlap. */
+/* Returns whether every hash value has exactly one shard, without gaps or overlaps. */
 static bool covers_all(const struct placement *placement)
 {
     int64_t next = INT32_MIN;
@@ -153,7 +153,7 @@ static bool covers_all(const struct placement *placement)
     return next == (int64_t)INT32_MAX + 1;
 }
 
-/* The tables are colocated: an account's rows are in shards of the same index. */
+/* Returns whether the tables are colocated: an account's rows are in shards of the same index. */
 static bool are_alike(const struct placement *placement)
 {
     MAP_EACH(&placement->tables, slot) {

@@ -42,18 +42,19 @@ struct placement {
 /* The queries that a placement is built from, sent to the coordinator. */
 extern const struct pg_stmt placement_nodes, placement_shards;
 
-/* Builds a placement from the results of both. NULL: err says what is wrong with them
- * (ERR_INVALID: `sluice migrate --citus` has not distributed this database) or ERR_NOMEM. */
+/* Builds a placement from the results of both. Returns NULL on failure: err says what is wrong with
+ * the results (ERR_INVALID: `sluice migrate --citus` has not distributed this database) or has
+ * ERR_NOMEM. */
 struct placement *placement_new(const struct pg_rows *nodes, const struct pg_rows *shards,
                                 struct err *err) MUST_CHECK;
 void placement_free(struct placement *placement);
 const struct shard *placement_of(const struct placement *placement, struct uuid account);
-/* NULL: the shard no longer exists. */
+/* Returns NULL if the shard no longer exists. */
 const struct shard *placement_by_id(const struct placement *placement, int64_t id);
 /* Appends the SQL with the tables' names replaced by those of the shard's tables. */
 void placement_rename(const struct placement *placement, const struct shard *shard, slice sql,
                       struct buf *out);
-/* The hash that PostgreSQL distributes a uuid by: hash_bytes() of its 16 bytes. */
+/* Returns the hash by which PostgreSQL distributes a uuid: hash_bytes() of its 16 bytes. */
 int32_t placement_hash(struct uuid id);
 
 #endif

@@ -58,7 +58,8 @@ void shard_route_homeless(struct pg_pool *coordinator)
 void shard_query_moved(struct pg_query *query)
 {
     struct pg_pool *coordinator = query->pool->coordinator;
-    /* The query is for a shard, not for an account; its scan is repeated anyway. */
+    /* The query is for a shard, not for an account; the scan that it belongs to is repeated
+     * anyway. */
     bool is_part = pg_stmt_account_at(query->stmt) == PG_PARAMS_MAX;
     if (!coordinator->is_closing)
         shards_refresh(shards_of(coordinator->router));

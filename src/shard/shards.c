@@ -5,7 +5,7 @@
 
 enum { LOAD_BYTES_MAX = 16 * 1024 * 1024, LOAD_REST_MS = 500 };
 
-/* Reads the placement once, as a separate op; repeated until it succeeds. */
+/* Reads the placement once, as a separate op. The op is repeated until it succeeds. */
 struct shards_load {
     struct op op;
     struct op_timer rest;
@@ -45,9 +45,9 @@ static struct shards_node *node_of(struct shards *shards, int64_t group)
     return NULL;
 }
 
-/* Makes sure that there is a pool for the node. If the node had another address, the old pool
- * ends and its queries move to the new pool. false: no memory, or PLACEMENT_NODES_MAX nodes have
- * queries under way. */
+/* Makes sure that there is a pool for the node. If the node had another address, the old pool ends
+ * and its queries move to the new pool. Returns false if out of memory, or if PLACEMENT_NODES_MAX
+ * nodes have queries under way. */
 static bool node_take(struct shards *shards, const struct placement_node *address)
 {
     struct err err = {.code = OK};
@@ -79,8 +79,8 @@ static bool node_take(struct shards *shards, const struct placement_node *addres
     return true;
 }
 
-/* A node of the cluster may have no shards: the coordinator, or a node that was just added or
- * emptied. */
+/* A node of the cluster may have no shards, such as the coordinator, or a node that was just added
+ * or emptied. */
 static bool has_shards(const struct placement *placement, int64_t group)
 {
     for (size_t i = 0; i < placement->shard_count; i++)
@@ -129,7 +129,8 @@ static enum op_result load_ask(struct op *op)
     return OP_WAIT;
 }
 
-/* NULL on failure; err has the database's message, or what is wrong with its answer. */
+/* Returns NULL on failure; err has the database's message, or says what is wrong with its
+ * answer. */
 static struct placement *load_result(const struct shards_load *load, struct err *err)
 {
     if (load->nodes.status == OK && load->tables.status == OK)
@@ -258,7 +259,7 @@ static void router_free(struct pg_router *router)
 
 /* ---- creation ---- */
 
-/* NULL: out of memory. */
+/* Returns NULL if out of memory. */
 static struct shards *shards_new(struct pg_pool *coordinator, const struct pg_pool_config *config)
 {
     struct shards *shards = mem_zalloc(sizeof(*shards));

@@ -50,7 +50,7 @@ static enum op_result spread_ask(struct op *op)
     const struct shards *shards = spread->shards;
     const struct placement *placement = shards->placement;
     if (!placement || placement->shard_count != spread->part_count)
-        return OP_FAIL; /* shards were split just now */
+        return OP_FAIL; /* shards were split since the placement was read */
     for (size_t i = 0; i < spread->part_count; i++) {
         struct pg_query *part = &spread->parts[i].query;
         struct pg_pool *node = shards_pool(shards, &placement->shards[i]);
@@ -63,8 +63,8 @@ static enum op_result spread_ask(struct op *op)
     return op->holds > 0 ? OP_WAIT : OP_NEXT;
 }
 
-/* The whole is OK if any part is; otherwise an error of the database is more informative than
- * ERR_BUSY. */
+/* Sets the result: OK if at least one part succeeded. Otherwise a database error takes precedence
+ * over ERR_BUSY, since it is more informative. */
 static void merge_status(struct spread *spread)
 {
     struct pg_query *query = spread->query;
@@ -80,7 +80,7 @@ static void merge_status(struct spread *spread)
     }
 }
 
-/* The columns that the statement orders by; returns their number. */
+/* Finds the columns that the statement orders by. Returns their number. */
 static size_t order_columns(const struct pg_stmt *stmt, size_t columns[SPREAD_ORDER_MAX])
 {
     slice names = slice_cstr(stmt->spread_order ? stmt->spread_order : "");
@@ -103,8 +103,8 @@ static const struct pg_cell *next_cells(const struct spread_part *part)
     return &part->query.rows.cells[part->taken * part->query.rows.column_count];
 }
 
-/* Selects the part with the next row. Without an order the parts take turns, so that a part
- * whose rows cannot be processed does not delay the others. */
+/* Returns whether a's next row comes before b's. Without an order the parts take turns, so that a
+ * part whose rows cannot be processed does not delay the others. */
 static bool comes_first(const struct spread_part *a, const struct spread_part *b,
                         const size_t columns[SPREAD_ORDER_MAX], size_t count)
 {
@@ -118,7 +118,8 @@ static bool comes_first(const struct spread_part *a, const struct spread_part *b
     return count == 0 && a->taken < b->taken;
 }
 
-/* A linear search: there are tens of shards. NULL: no part has a row left. */
+/* Finds the part with the next row, by a linear search, since there are only tens of shards.
+ * Returns NULL if no part has a row left. */
 static struct spread_part *first_part(struct spread *spread, const size_t columns[SPREAD_ORDER_MAX],
                                       size_t count)
 {
@@ -132,7 +133,7 @@ static struct spread_part *first_part(struct spread *spread, const size_t column
     return first;
 }
 
-/* false: out of memory. */
+/* Returns false if out of memory. */
 static bool copy_row(const struct pg_cell *from, struct pg_cell *to, size_t count,
                      struct arena *arena)
 {
@@ -147,8 +148,8 @@ static bool copy_row(const struct pg_cell *from, struct pg_cell *to, size_t coun
     return true;
 }
 
-/* The first rows of all parts together, in their order. Each part has returned its own first
- * rows, so none is missing. */
+/* Merges the parts' rows in the statement's order, up to its limit. Each part has returned its own
+ * first rows, so none is missing. */
 static int merge_rows(struct spread *spread)
 {
     struct pg_query *query = spread->query;
@@ -183,7 +184,7 @@ static enum op_result spread_merge(struct op *op)
     return OP_DONE;
 }
 
-/* The caller's query ends, once. */
+/* Ends the caller's query, unless it has ended already. */
 static void spread_leave(struct spread *spread, int status)
 {
     struct pg_query *query = spread->query;
