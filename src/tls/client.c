@@ -22,7 +22,7 @@ static struct metric handshake_cpu =
 /* State that only the handshake needs; freed when it is done. */
 struct client_handshake {
     struct tls_verify verify;
-    struct buf offered; /* the session to resume, empty: none */
+    struct buf offered; /* the session to resume; empty if there is none */
     struct buf taken;   /* TLS 1.2: the session that this handshake has made */
     bool is_offered;
 };
@@ -134,8 +134,8 @@ static void on_opened(struct tls_engine *engine)
     struct tls_client *client = client_of(engine);
     struct client_handshake *handshake = client->handshake;
     client->is_resumed = handshake->is_offered && !handshake->verify.is_called;
-    /* No unverified peer gets here: a certificate was checked now, or the resumed session comes
-     * from a handshake in this context that checked the certificate. */
+    /* The peer is verified at this point: a certificate was checked now, or the resumed session
+     * comes from a handshake in this context that checked the certificate. */
     ASSERT(handshake->verify.is_called || client->is_resumed);
     if (handshake->verify.is_called) {
         int64_t until = clock_wall_us() / 1000000 + client->context->session_age_max_s;

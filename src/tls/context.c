@@ -31,8 +31,8 @@ static const uint16_t groups[] = {
     MBEDTLS_SSL_IANA_TLS_GROUP_NONE,
 };
 
-/* Only ECDHE and AEAD. AES is first because all relevant processors have instructions for it.
- * This repeats the build's configuration, for a distribution's own Mbed TLS. */
+/* Only ECDHE and AEAD are allowed. AES is first because all relevant processors have instructions
+ * for it. The list repeats the build's configuration, for a distribution's own Mbed TLS. */
 static const int suites[] = {
     MBEDTLS_TLS1_3_AES_128_GCM_SHA256,
     MBEDTLS_TLS1_3_AES_256_GCM_SHA384,
@@ -49,12 +49,12 @@ static const int suites[] = {
 static int roots_parse(struct tls_context *context, const char *path, struct buf *pem,
                        struct err *err)
 {
-    buf_append_char(pem, '\0'); /* the parser wants it counted */
+    buf_append_char(pem, '\0'); /* the parser requires a NUL that counts towards the length */
     if (!buf_is_ok(pem))
         return err_set(err, ERR_LIMIT, "%s is larger than %d bytes", path, ROOT_FILE_BYTES_MAX);
     int failed = mbedtls_x509_crt_parse(&context->roots, (const unsigned char *)pem->ptr, pem->len);
-    /* The library only reports how many failed, so the valid certificates in its list are
-     * counted. */
+    /* The library only reports how many certificates did not parse, so the valid ones in its list
+     * are counted. */
     for (const mbedtls_x509_crt *root = &context->roots; root && root->raw.p; root = root->next)
         context->root_count++;
     if (failed == MBEDTLS_ERR_X509_ALLOC_FAILED || failed == MBEDTLS_ERR_PEM_ALLOC_FAILED)

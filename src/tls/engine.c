@@ -66,7 +66,7 @@ static bool engine_has_input(const struct tls_engine *engine)
 
 /* ---- ending ---- */
 
-/* why NULL: the stream below will report the reason. The first reason is never replaced. */
+/* If why is NULL, the stream below will report the reason. The first reason is never replaced. */
 static void engine_close_under(struct tls_engine *engine, const struct err *why)
 {
     if (engine->state >= TLS_CLOSING)
@@ -126,7 +126,7 @@ void tls_engine_scratch_free(void)
     buf_deinit(&scratch_out);
 }
 
-/* For mbedtls_ssl_set_bio. */
+/* The send callback of mbedtls_ssl_set_bio. */
 static int bio_send(void *ctx, const unsigned char *bytes, size_t len)
 {
     struct tls_engine *engine = ctx;
@@ -395,7 +395,7 @@ static void handshake_done(struct work *work)
     }
     /* The thread has ended. Both buffers belong to the loop again and are joined in order. */
     if (engine->arriving.len)
-        stream_read_start(engine->under); /* it may have been paused */
+        stream_read_start(engine->under); /* reading may have been paused */
     engine_in_trim(engine);
     engine_keep(engine, &engine->in, buf_slice(&engine->arriving));
     buf_shrink(&engine->arriving, 0);
@@ -415,7 +415,7 @@ static void handshake_done(struct work *work)
 static int engine_work_start(struct tls_engine *engine, struct err *err)
 {
     ASSERT(!engine->is_working);
-    engine->is_working = true; /* before the thread reads it */
+    engine->is_working = true; /* set before the thread reads it */
     if (work_start(engine->stream.loop, &engine->work) == OK)
         return OK;
     engine->is_working = false;
@@ -528,7 +528,7 @@ static bool engine_send_close_notify(struct tls_engine *engine)
 {
     ASSERT(engine->state == TLS_OPEN && !engine->is_shut);
     engine->is_shut = true;
-    (void)mbedtls_ssl_close_notify(&engine->ssl); /* this fails only if the buffer fails */
+    (void)mbedtls_ssl_close_notify(&engine->ssl); /* it fails only if the buffer fails */
     return engine_flush(engine);
 }
 

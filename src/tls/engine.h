@@ -28,17 +28,17 @@ enum tls_state { TLS_HANDSHAKE, TLS_OPEN, TLS_CLOSING, TLS_CLOSED };
 struct tls_engine;
 
 struct tls_engine_hooks {
-    /* On a pool thread, before the first step: offers a session. May be NULL. */
+    /* Called on a pool thread, before the first step: offers a session. May be NULL. */
     void (*prepare)(struct tls_engine *engine);
-    /* On a pool thread, after the handshake: saves the session. May be NULL. */
+    /* Called on a pool thread, after the handshake: saves the session. May be NULL. */
     void (*finish)(struct tls_engine *engine);
-    /* On the loop: the handshake is done; called before the owner's on_open. May be NULL. */
+    /* Called on the loop when the handshake is done, before the owner's on_open. May be NULL. */
     void (*opened)(struct tls_engine *engine);
-    /* On the loop: a TLS 1.3 ticket has arrived. May be NULL. */
+    /* Called on the loop when a TLS 1.3 ticket has arrived. May be NULL. */
     void (*ticket)(struct tls_engine *engine);
-    /* On the loop: writes the sentence for an mbedtls code that ended the handshake. */
+    /* Called on the loop: writes the sentence for an mbedtls code that ended the handshake. */
     void (*explain)(struct tls_engine *engine, int code, struct err *err);
-    /* On the loop: frees the struct around the engine, after tls_engine_deinit. */
+    /* Called on the loop: frees the struct around the engine, after tls_engine_deinit. */
     void (*free)(struct tls_engine *engine);
 };
 
@@ -81,24 +81,25 @@ int tls_engine_start(struct tls_engine *engine, struct stream *under,
                      const struct stream_events *events, void *owner, struct err *err) MUST_CHECK;
 /* For hooks->free. */
 void tls_engine_deinit(struct tls_engine *engine);
-/* Whether this stream is an engine: its class is recognized by address. */
+/* Returns whether this stream is an engine: its class is recognized by address. */
 bool tls_engine_is(const struct stream *stream);
-/* The part of tls_info that both directions know. */
+/* Returns the members of tls_info that both directions have. */
 struct tls_info tls_engine_info(const struct tls_engine *engine);
-/* The peer's last alert ("handshake_failure"), NULL if its last record was not an alert. */
+/* Returns the peer's last alert ("handshake_failure"), or NULL if its last record was not an
+ * alert. */
 const char *tls_engine_alert_text(const struct tls_engine *engine);
 
 /* ---- for both directions ---- */
 
-/* Sets what both directions need: versions, groups, random numbers. ERR_INVALID if min is over
- * max. */
+/* Sets what both directions need: versions, groups, random numbers. Returns ERR_INVALID if min is
+ * greater than max. */
 int tls_conf_common(mbedtls_ssl_config *conf, enum tls_version min, enum tls_version max,
                     struct err *err) MUST_CHECK;
 
-/* Scratch that all engines of the loop thread share; freed by tls_library_deinit. */
+/* Frees the scratch that all engines of the loop thread share; called by tls_library_deinit. */
 void tls_engine_scratch_free(void);
 
-/* Part of a sentence for an mbedtls code: "out of memory", "SSL - ...". */
+/* Writes a text for an mbedtls code that fits into a sentence: "out of memory", "SSL - ...". */
 void tls_code_text(int code, char *out, size_t cap);
 
 #endif

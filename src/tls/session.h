@@ -28,8 +28,9 @@ struct tls_sessions {
 
 void tls_sessions_init(struct tls_sessions *sessions, size_t count_max);
 void tls_sessions_deinit(struct tls_sessions *sessions);
-/* The session's bytes, borrowed until the next call of a function of this cache; SLICE_NONE if
- * none is still valid at now_wall_s. *good_until_s gets the time with which it was stored. */
+/* Returns the session's bytes, borrowed until the next call of a function of this cache, or
+ * SLICE_NONE if none is still valid at now_wall_s. *good_until_s gets the time with which the
+ * session was stored. */
 slice tls_sessions_get(struct tls_sessions *sessions, slice key, int64_t now_wall_s,
                        int64_t *good_until_s);
 /* Copies both and replaces an older session. A session that cannot be stored is dropped. */

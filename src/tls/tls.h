@@ -21,13 +21,14 @@
 #include "base/slice.h"
 #include "loop/stream.h"
 
-/* Call it once in a process, before any other use of Mbed TLS or PSA, and after fork(): memory
- * then comes from base/mem, and the random generator is seeded. May be called again. ERR_CRYPTO. */
+/* Call it in each process before any other use of Mbed TLS or PSA, and after fork(): memory then
+ * comes from base/mem, and the random generator is seeded. It may be called again. Returns
+ * ERR_CRYPTO on failure. */
 int tls_library_init(struct err *err) MUST_CHECK;
 /* Call it at the very end, when no context and no PSA key is left; for leak checks. */
 void tls_library_deinit(void);
 
-/* The file with the system's trust roots; NULL if ca-certificates is not installed. */
+/* Returns the file with the system's trust roots, or NULL if ca-certificates is not installed. */
 const char *tls_system_roots(void);
 
 enum tls_version { TLS_VERSION_ANY, TLS_VERSION_1_2, TLS_VERSION_1_3 };
@@ -50,7 +51,7 @@ struct tls_context *tls_context_new(const struct tls_config *config, struct err 
 struct tls_context *tls_context_ref(struct tls_context *context);
 /* Accepts NULL. The last reference wipes the sessions. */
 void tls_context_unref(struct tls_context *context);
-/* The number of trust roots. */
+/* Returns the number of trust roots. */
 size_t tls_context_root_count(const struct tls_context *context);
 
 struct tls_client_config {
@@ -65,15 +66,15 @@ struct tls_client_config {
     size_t write_bytes_max;
 };
 
-/* Starts a session over `under`, which is connected, and takes it over: closing the new stream
- * closes it. on_open follows once the certificate is verified, or on_closed with a sentence:
+/* Starts a session over `under`, which is connected. The session owns `under`: closing the new
+ * stream closes it. on_open follows once the certificate is verified, or on_closed with a sentence:
  *   ERR_CRYPTO  the certificate is expired, for another host, from an unknown issuer ...
  *   ERR_IO      the peer broke off, or supports none of the versions or ciphers accepted here
  * The time limit is the caller's: stream_close ends a handshake at once. Writes before on_open are
  * refused with ERR_INVALID; a write that would pass write_bytes_max with ERR_LIMIT, even if the
  * socket might have taken it (nothing may be encrypted that cannot be sent). stream_shutdown sends
- * close_notify; on_eof reports whether the peer did (stream.h). NULL: `under` stays the caller's;
- * ERR_INVALID for an invalid name, ERR_NOMEM. */
+ * close_notify; on_eof reports whether the peer did (stream.h). Returns NULL on failure, with
+ * ERR_INVALID for an invalid name or ERR_NOMEM; `under` then stays the caller's. */
 struct stream *tls_client_start(struct tls_context *context, struct stream *under,
                                 const struct tls_client_config *config,
                                 const struct stream_events *events, void *owner,

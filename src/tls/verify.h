@@ -17,7 +17,7 @@ enum { TLS_NAME_MAX = 253, TLS_CERT_NAMES_MAX = 160 };
 
 struct tls_verify {
     char name[TLS_NAME_MAX + 1]; /* as given, in lower case, without a trailing dot */
-    uint8_t ip[16];              /* where name is a literal */
+    uint8_t ip[16];              /* set if name is a literal */
     uint8_t ip_len;              /* 0, 4 or 16 */
     /* out */
     bool is_called; /* a certificate was checked: this was a full handshake */
@@ -26,9 +26,9 @@ struct tls_verify {
     char cert_names[TLS_CERT_NAMES_MAX]; /* names in the leaf: "a.example, *.b.example" */
 };
 
-/* ERR_INVALID with a sentence if text is neither a host name nor an IP literal. */
+/* Returns ERR_INVALID, with a message in err, if name is neither a host name nor an IP literal. */
 int tls_verify_init(struct tls_verify *verify, slice name, struct err *err) MUST_CHECK;
-/* For mbedtls_ssl_set_verify. It can only add reasons to refuse. */
+/* The callback of mbedtls_ssl_set_verify. It can only add reasons to refuse. */
 int tls_verify_on_cert(void *verify, mbedtls_x509_crt *cert, int depth, uint32_t *flags);
 /* Sets err to the sentence for the flags that the verification of the chain has set. */
 void tls_verify_explain(const struct tls_verify *verify, uint32_t flags, struct err *err);
