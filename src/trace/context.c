@@ -14,7 +14,7 @@ enum { TRACE_AT = 3, SPAN_AT = 36, FLAGS_AT = 53 }; /* offsets in a traceparent 
 
 _Static_assert(sizeof(form) - 1 == TRACE_PARENT_LEN, "3.2.2");
 
-/* Only in lower case, by 3.2.2. */
+/* Only lower case is allowed (3.2.2). */
 static bool is_digit(char c)
 {
     return ascii_is_hex(c) && !ascii_is_upper(c);
@@ -65,7 +65,8 @@ slice trace_parent_write(const struct trace_context *context, char room[TRACE_PA
     return slice_of(room, TRACE_PARENT_LEN);
 }
 
-/* A key, '=' and a value (3.3.1.3). The vendor decides which characters a key may have. */
+/* A member is a key, '=' and a value (3.3.1.3). The vendor decides which characters a key may
+ * have. */
 static bool is_member(slice member)
 {
     ptrdiff_t at = slice_find_char(member, '=');
@@ -109,6 +110,7 @@ struct trace_context trace_child_named(const struct trace_context *parent, struc
     struct trace_context child = *parent;
     struct uuid hash = uuid_v5(space, name);
     child.is_remote = child.is_root = false;
-    memcpy(child.span.bytes, hash.bytes, sizeof(child.span.bytes)); /* has the version's bits set */
+    /* the hash has the UUID's version bits set */
+    memcpy(child.span.bytes, hash.bytes, sizeof(child.span.bytes));
     return child;
 }

@@ -34,17 +34,19 @@ struct trace_context {
     bool is_recorded; /* this process exports the spans under it */
     bool is_remote;   /* the span belongs to another program */
     bool is_root;     /* there is no span yet; the next span will be the root of the trace */
-    slice state;      /* tracestate; borrowed, SLICE_NONE: none */
+    slice state;      /* the tracestate, borrowed; SLICE_NONE if there is none */
 };
 
-/* Reads a traceparent (3.2.2); a later version may have more text after it. state and
- * is_recorded are left empty. false: it is malformed, and ignored according to 3.3. */
+/* Reads a traceparent (3.2.2); a later version may have more text after it. state and is_recorded
+ * are left empty. Returns false if the traceparent is malformed; it is then ignored, according to
+ * 3.3. */
 bool trace_parent_read(slice text, struct trace_context *context) MUST_CHECK;
 /* NUL-terminated; returns room. */
 slice trace_parent_write(const struct trace_context *context, char room[TRACE_PARENT_LEN + 1]);
-/* Whether text may be passed on as tracestate (3.3.1); if not, only the tracestate is dropped. */
+/* Returns whether text may be passed on as tracestate (3.3.1); if not, only the tracestate is
+ * dropped. */
 bool trace_state_fits(slice text);
-/* A new span below the parent: in the same trace, with its own id. */
+/* Makes a new span below the parent: in the same trace, with its own id. */
 struct trace_context trace_child(const struct trace_context *parent);
 /* As trace_child, but with an id that any process can derive: the first bytes of a hash of name
  * in space. */

@@ -23,7 +23,7 @@ enum {
     REPLY_BYTES_MAX = 64 * 1024,
     RESOURCE_BYTES_MAX = 4096,
     HEADER_FILE_BYTES_MAX = 16 * 1024,
-    DELAY_MS = 1000, /* from the first queued span */
+    DELAY_MS = 1000, /* time from the first queued span to the export */
     SPANS_AT_ONCE = 512,
     CALL_MS = 10000,
     TRIES_MAX = 3,
@@ -94,12 +94,13 @@ static uint64_t pause_ms(const struct trace_export *export)
     slice after = http_call_header(&export->call, SLICE("Retry-After"));
     if (after.ptr && slice_to_u64(after, UINT32_MAX, &seconds) && seconds * 1000 > pause)
         pause = seconds * 1000;
-    pause += random_below(PAUSE_MS); /* so that processes do not retry at the same time */
+    /* the random part keeps processes from retrying at the same time */
+    pause += random_below(PAUSE_MS);
     return pause < PAUSE_MS_MAX ? pause : PAUSE_MS_MAX;
 }
 
-/* The number of sent spans that the receiver reports as rejected. Any other body of a 2xx means
- * that it has accepted all. */
+/* Returns the number of sent spans that the receiver reports as rejected. Any other body of a 2xx
+ * means that it has accepted all. */
 static size_t rejected(struct trace_export *export)
 {
     const struct json *reply =

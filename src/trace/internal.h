@@ -32,16 +32,17 @@ struct tracer {
     struct address_policy *policy;
     struct http_client *client; /* NULL: no endpoint, or stopped */
     struct timer timer;
-    struct trace_export *exporting; /* NULL: none is under way */
+    struct trace_export *exporting; /* NULL if no export is under way */
     bool is_draining;
     bool is_failing; /* the last export failed, which was logged */
 };
 
-/* export.c: the endpoint and its settings. The tracer may be freed after a failure. */
+/* Sets up the endpoint from its settings (export.c). The tracer may be freed after a failure. */
 int trace_export_init(struct tracer *tracer, const struct trace_config *config,
                       struct err *err) MUST_CHECK;
 void trace_export_deinit(struct tracer *tracer);
-/* To be called when a span was queued: it is sent after a while, or now if there are many. */
+/* To be called when a span was queued: the queue is sent after a short time, or now if it has many
+ * spans. */
 void trace_export_wake(struct tracer *tracer);
 
 #endif

@@ -76,8 +76,8 @@ bool trace_is_propagated(const struct tracer *tracer)
 
 /* ---- contexts ---- */
 
-/* Whether the sampling ratio includes the trace. It uses the bits that level 2 requires to be
- * random, so that each node, and another program with the same ratio, decides the same way. */
+/* Returns whether the sampling ratio includes the trace. It uses the bits that level 2 requires to
+ * be random, so that each node, and another program with the same ratio, decides the same way. */
 static bool is_sampled(const struct tracer *tracer, const struct trace_context *context)
 {
     uint64_t bits = 0;
@@ -232,7 +232,7 @@ void trace_span_close(struct tracer *tracer)
     struct buf *queue = &tracer->queue;
     json_close(&tracer->w, ']');
     json_close(&tracer->w, '}');
-    size_t bytes = tracer->span.len + 1; /* and one for a comma */
+    size_t bytes = tracer->span.len + 1; /* plus one byte for a comma */
     bool fits = buf_is_ok(&tracer->span) && tracer->client &&
                 tracer->queued < TRACE_QUEUE_SPANS_MAX && bytes <= queue->bytes_max - queue->len &&
                 buf_reserve(queue, bytes);

@@ -26,7 +26,7 @@ enum {
     TRACE_HEADERS_MAX = 16, /* header lines in the file */
 };
 
-/* Borrowed during trace_new; its pointers must live longer. */
+/* Only borrowed by trace_new, but its pointers must outlive the tracer. */
 struct trace_config {
     struct loop *loop;
     struct dns_resolver *resolver;
@@ -38,15 +38,16 @@ struct trace_config {
     bool is_propagated; /* contexts are sent to providers */
 };
 
-/* NULL: err names the setting. */
+/* Returns NULL on failure; err names the setting. */
 struct tracer *trace_new(const struct trace_config *config, struct err *err) MUST_CHECK;
 /* Sends the queue now. After this, nothing is retried. */
 void trace_drain(struct tracer *tracer);
-/* Whether nothing is queued or under way. */
+/* Returns whether nothing is queued or under way. */
 bool trace_is_drained(const struct tracer *tracer);
 /* Cancels the export under way, and closes the client. Spans that end later are dropped. */
 void trace_stop(struct tracer *tracer);
-/* To be called after the loop has run again, so that its op has ended (asserted). Accepts NULL. */
+/* To be called after the loop has run again, so that the tracer's op has ended (asserted). Accepts
+ * NULL. */
 void trace_free(struct tracer *tracer);
 /* For a reload. */
 void trace_tls_set(struct tracer *tracer, struct tls_context *tls);
@@ -54,14 +55,15 @@ bool trace_is_propagated(const struct tracer *tracer);
 
 /* ---- contexts ---- */
 
-/* A request has arrived, with or without (SLICE_NONE) a traceparent and a tracestate. A parent that
- * is not sampled is not recorded; of all other traces the ratio decides. false: there is nothing to
- * record or to pass on. context->state borrows from state. */
+/* Begins the context of a request, which has a traceparent and a tracestate or not (SLICE_NONE). If
+ * the parent is not sampled, nothing is recorded; otherwise the sampling ratio decides. Returns
+ * false if there is nothing to record or to pass on. context->state borrows from state. */
 bool trace_begin(const struct tracer *tracer, slice parent, slice state,
                  struct trace_context *context) MUST_CHECK;
-/* Reads the stored form: a traceparent, then a space and the tracestate. false: malformed. */
+/* Reads the stored form: a traceparent, then a space and the tracestate. Returns false if it is
+ * malformed. */
 bool trace_read(const struct tracer *tracer, slice text, struct trace_context *context) MUST_CHECK;
-/* The text to store. SLICE_NONE: out of memory. */
+/* Returns the text to store, or SLICE_NONE if out of memory. */
 slice trace_text(const struct trace_context *context, struct arena *arena);
 static inline bool trace_is_recorded(const struct trace_context *context)
 {
@@ -84,13 +86,14 @@ struct trace_span {
     slice error; /* one of sluice's own words; SLICE_NONE: success */
 };
 
-/* Its attributes follow, until trace_span_close. Only one span may be open. */
+/* Begins to write the span. Its attributes follow, until trace_span_close. Only one span may be
+ * open. */
 void trace_span_open(struct tracer *tracer, const struct trace_span *span);
 void trace_put_str(struct tracer *tracer, const char *key, slice value);
 void trace_put_i64(struct tracer *tracer, const char *key, int64_t value);
 void trace_put_bool(struct tracer *tracer, const char *key, bool value);
 void trace_put_uuid(struct tracer *tracer, const char *key, struct uuid value);
-/* Queues it, or drops it. */
+/* Queues the open span, or drops it if the queue is full. */
 void trace_span_close(struct tracer *tracer);
 
 #endif
