@@ -122,7 +122,7 @@ static void load_key(struct cache_load *under)
                        has_session(caller) ? caller->session_hash : NULL);
 }
 
-/* A malformed entry of the list allows nothing. */
+/* A malformed entry of the list matches no address. */
 static int entry_learn_networks(struct entry *entry, slice words)
 {
     if (!words.ptr)
@@ -165,7 +165,7 @@ static void note_use(struct vault_auth *auth, const struct vault_grant *grant, i
     touch->at = at;
 }
 
-/* Whether the key, which was found, may be used. A key that has expired by now is cached as
+/* Checks whether a key that was found may be used. A key that has expired by now is cached as
  * refused; a key that expires while it is cached is refused by check_answer. */
 static int check_key(struct entry *entry, const struct api_key *key)
 {
@@ -255,14 +255,15 @@ bool vault_auth_check_caller(struct vault_auth *auth, struct vault_check *check,
     if (!cache_await(&auth->keys, caller_key(caller), &check->wait, op))
         return refuse_check(check, ERR_BUSY);
     metric_add(metric_series(&hit_metric, SLICE("result=\"miss\"")), 1);
-    check->status = ERR_CLOSED; /* the status if the check is cancelled before the answer */
+    /* the status until the answer arrives, and if the check is cancelled */
+    check->status = ERR_CLOSED;
     return false;
 }
 
 /* ---- guards ---- */
 
-/* Whether the key is known to be refused. If it is not cached, it is loaded, and the answer is
- * available in the next round. */
+/* Returns whether the key is known to be refused. If it is not cached, it is loaded, and the answer
+ * is available in the next round. */
 static bool is_refused_now(struct vault_auth *auth, const struct vault_caller *caller)
 {
     struct cache_entry *cached = cache_peek(&auth->keys, caller_key(caller));
@@ -292,7 +293,7 @@ static void on_guards_due(struct timer *timer)
          * the list. */
         list_push_back(&refused, &guard->link);
     }
-    LIST_DRAIN(&refused, struct vault_guard, guard, link) { /* one may stop another */
+    LIST_DRAIN(&refused, struct vault_guard, guard, link) { /* a callback may stop another guard */
         guard->auth = NULL;
         guard->on_refused(guard);
     }

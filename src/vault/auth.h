@@ -15,8 +15,8 @@ struct vault_auth;
 
 struct vault_auth_config {
     struct pg_pool *pool;     /* outlives it */
-    size_t cache_max;         /* number of cached keys, 0: 10000; the least recently used is
-                               * dropped */
+    /* maximum number of cached keys; 0: 10000. The least recently used is dropped */
+    size_t cache_max;
     unsigned ttl_ms;          /* 0: 2000 */
     unsigned negative_ttl_ms; /* 0: 500 */
     /* Notifies the other processes; may be NULL. */
@@ -44,9 +44,10 @@ struct vault_caller {
 
 struct vault_check {
     /* out */
-    int status; /* OK; ERR_REFUSED: missing, malformed, unknown, expired, revoked, its account
-                   disabled or the session ended (401, one text for all); ERR_BUSY and others of
-                   pg_query: 503 */
+    /* OK; ERR_REFUSED if the key is missing, malformed, unknown, expired or revoked, its account is
+     * disabled, or the session has ended (401, one text for all); ERR_BUSY and other errors of
+     * pg_query: 503 */
+    int status;
     bool is_elsewhere; /* with ERR_REFUSED: a valid key, but not from this address (403) */
     bool is_disabled;  /* with ERR_REFUSED: a valid key of a disabled account */
     struct vault_grant grant;
@@ -62,12 +63,12 @@ struct vault_auth *vault_auth_new(struct loop *loop,
 void vault_auth_free(struct vault_auth *auth);
 struct pg_pool *vault_auth_pool(const struct vault_auth *auth);
 /* text: the key as it was sent, or SLICE_NONE. address: the client's, which must live as long as
- * the check; SLICE_NONE if the request is not from the key's holder. true: it was answered from
- * the cache, so check is filled in and op is not held. false: op is held until the answer
- * arrives. */
+ * the check; SLICE_NONE if the request is not from the key's holder. Returns true if it was
+ * answered from the cache: check is filled in and op is not held. Returns false if op is held until
+ * the answer arrives. */
 bool vault_auth_check(struct vault_auth *auth, struct vault_check *check, slice text, slice address,
                       struct op *op) MUST_CHECK;
-/* The same for a key that is known by its hash, and for a session (web/session.h). */
+/* As vault_auth_check, for a key that is known by its hash, or for a session (web/session.h). */
 bool vault_auth_check_caller(struct vault_auth *auth, struct vault_check *check,
                              const struct vault_caller *caller, slice address,
                              struct op *op) MUST_CHECK;

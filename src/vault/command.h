@@ -15,7 +15,7 @@ enum vault_command_kind {
     VAULT_ACCOUNT_CREATE,
     VAULT_ACCOUNT_DISABLE,
     VAULT_ACCOUNT_ENABLE,
-    VAULT_ACCOUNT_MARK, /* sets its mark and colour */
+    VAULT_ACCOUNT_MARK, /* sets the account's mark and colour */
     VAULT_KEY_CREATE,
     VAULT_KEY_REVOKE,
     VAULT_SESSION_END,
@@ -30,16 +30,16 @@ struct vault_command_request {
     /* `by` is not used; id and hash are new if a key is to be made */
     struct api_key_change key;
     const uint8_t *session_hash;
-    int64_t session_until; /* when it would have ended */
+    int64_t session_until; /* when the session would have ended */
 };
 
 struct vault_command {
     struct op op;
-    /* out: OK; ERR_NOTFOUND: there is no such account or key, or the one to replace is revoked;
-     * ERR_INVALID: there is another account with the name, a key with the id, or no such account
-     * for the key; else the database's status; ERR_CLOSED if the change may have been made */
+    /* out: OK; ERR_NOTFOUND if there is no such account or key, or the key to replace is revoked;
+     * ERR_INVALID if another account has the name, a key has the id, or the key's account does not
+     * exist; ERR_CLOSED if the change may have been made; otherwise the query's status */
     int status;
-    struct uuid other; /* the account that has the name */
+    struct uuid other; /* the other account that has the name */
     /* private */
     struct vault_auth *auth;
     struct vault_command_request in;

@@ -1,5 +1,5 @@
 /*
- * API keys: drawn, recognized, hashed.
+ * Generates, recognizes and hashes API keys.
  */
 #include "vault/key.h"
 
@@ -65,7 +65,7 @@ int vault_key_addresses(slice list, struct arena *arena, slice *words, struct er
         do {
             slice word = slice_split(&entry, ' ');
             if (word.len == 0 && entry.ptr)
-                continue; /* one of several spaces */
+                continue; /* an empty word between two separators */
             status = ++count > API_KEY_ADDRESSES_MAX
                          ? err_set(err, ERR_LIMIT, "the list has more than %d addresses",
                                    API_KEY_ADDRESSES_MAX)

@@ -19,17 +19,17 @@ struct vault_key {
     uint8_t hash[API_KEY_HASH_LEN];
 };
 
-/* Draws a new key. */
+/* Generates a new random key. */
 void vault_key_new(struct vault_key *key);
-/* Hash of a key that a caller sent. false: it does not have the form of a key, so no lookup is
- * needed. */
+/* Hashes a key that a caller sent. Returns false if the text does not have the form of a key, so no
+ * lookup is needed. */
 bool vault_key_hash(slice text, uint8_t hash[API_KEY_HASH_LEN]) MUST_CHECK;
-/* Reads the addresses that a key may be used from, "10.0.0.0/8, 2001:db8::1", separated by
- * commas, spaces or both, as the stored words in the arena. All of them are checked: a server
- * that understands no entry of the list refuses the key from everywhere. ERR_* with a sentence;
- * an empty list means none. */
+/* Reads the addresses that a key may be used from, "10.0.0.0/8, 2001:db8::1", separated by commas,
+ * spaces or both, as the stored words in the arena. All of them are checked: a server that
+ * understands no entry of the list refuses the key from everywhere. An empty list gives no words.
+ * On failure err says what is wrong. */
 int vault_key_addresses(slice list, struct arena *arena, slice *words, struct err *err) MUST_CHECK;
-/* SHA-256 of any bytes; for fingerprints, so that no other room needs mbedtls. */
+/* Computes the SHA-256 of any bytes; for fingerprints, so that no other room needs mbedtls. */
 void vault_sha256(slice bytes, uint8_t hash[32]);
 
 #endif
