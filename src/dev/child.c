@@ -37,7 +37,7 @@ _Noreturn static void give_up(int pipe_fd, enum child_step step)
 {
     struct child_failure failure = {.number = errno, .step = (int)step};
     ssize_t ignored = write(pipe_fd, &failure, sizeof(failure));
-    (void)ignored; /* the parent has the exit status then */
+    (void)ignored; /* if the write fails, the parent still has the exit status */
     _exit(127);
 }
 
@@ -50,8 +50,8 @@ _Noreturn static void become(const struct child_spec *spec, int log_fd, int pipe
     (void)signal(SIGINT, SIG_DFL);
     (void)signal(SIGTERM, SIG_DFL);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    /* Its own session: Ctrl-C at the terminal goes only to the parent, which stops its children
-     * in order. */
+    /* The child gets its own session: Ctrl-C at the terminal goes only to the parent, which stops
+     * its children in order. */
     (void)setsid();
     int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (null_fd < 0 || dup2(null_fd, 0) < 0 || dup2(log_fd, 1) < 0 || dup2(log_fd, 2) < 0)
@@ -170,7 +170,7 @@ bool child_is_running(struct child *child, const char *log_path, struct err *err
     return false;
 }
 
-/* Polled, since SIGCHLD belongs to libuv while the loop runs. */
+/* The child is polled, since SIGCHLD belongs to libuv while the loop runs. */
 void child_stop(struct child *child, int signum, unsigned timeout_ms)
 {
     if (child->pid == 0)
@@ -179,8 +179,8 @@ void child_stop(struct child *child, int signum, unsigned timeout_ms)
     uint64_t until = clock_mono_ns() + (uint64_t)timeout_ms * 1000000;
     while (waitpid(child->pid, NULL, WNOHANG) == 0) {
         if (clock_mono_ns() > until) {
-            (void)kill(-child->pid, SIGKILL); /* kills the whole group, which the child leads, so
-                                               * that its own children end, too */
+            /* kills the group that the child leads, so that its own children end, too */
+            (void)kill(-child->pid, SIGKILL);
             (void)waitpid(child->pid, NULL, 0);
             break;
         }

@@ -113,7 +113,8 @@ static int make_demo_key(struct dev_demo *demo, struct session *session,
 
 /* ---- the connections ---- */
 
-/* Whether the connection is live and its credential is the one that the provider accepts now. */
+/* Returns whether the connection is live and its credential is the one that the provider accepts
+ * now. */
 static bool is_good(struct session *session, const struct connection *row, slice credential)
 {
     const struct vault_binding binding = {row->account_id, row->id};

@@ -1,5 +1,5 @@
 /*
- * sluice dev: the service with everything for a first try, in one process and its children
+ * sluice dev: runs the service with everything needed to try it, in one process and its children
  * (README.md "Two commands").
  *
  * start_children() defines the order. The two slow parts overlap: the provider makes its
@@ -42,7 +42,7 @@ struct dev {
     struct dev_postgres postgres;
     struct dev_demo demo;
     struct err err;       /* why the start failed */
-    struct err child_err; /* the error of a child that has ended; code OK: none has ended */
+    struct err child_err; /* the error of a child that has ended; its code is OK while none has */
     bool is_failed;       /* the ready file could not be written */
     bool has_terminal;    /* stderr was a terminal when it started */
 };
@@ -73,8 +73,8 @@ static bool is_stopped(struct dev *dev)
     return is_stop_requested;
 }
 
-/* Checked before anything is started, so that a port in use is reported early; the server binds
- * it at the end. */
+/* Checks the port before anything is started, so that a port in use is reported early; the server
+ * binds it at the end. */
 static int check_port(struct dev *dev)
 {
     struct sockaddr_in address = {.sin_family = AF_INET,
@@ -197,7 +197,8 @@ static int start_children(struct dev *dev)
     if (dev_folder_open(&dev->folder, data, &dev->err) != OK || check_port(dev) != OK ||
         is_stopped(dev))
         return (int)dev->err.code;
-    /* Only after the lock: a second dev must not claim the folder in its first line. */
+    /* Printed only once the folder is locked: a second dev must not claim the folder in its first
+     * line. */
     (void)fprintf(stderr, "sluice dev, data in %s\n", dev->folder.path);
     if (dev_provider_start(&dev->provider, &dev->folder, &dev->err) != OK ||
         start_database(dev) != OK || is_stopped(dev))
@@ -240,7 +241,7 @@ static void on_state(void *owner, enum server_state state, uint16_t port)
     dev_stages_end(&dev->stages);
     (void)fprintf(stderr, "ready after %.2f s\n", dev_stages_seconds(&dev->stages));
     dev_text_print(stdout, &facts);
-    /* Flushed, because stdout is a pipe in tests, and a person reads it immediately. */
+    /* stdout may be a pipe, as in tests, so it is flushed: the text must be visible immediately. */
     (void)fflush(stdout);
     if (path.len > 0 && dev_text_ready_write(path.ptr, &facts, &err) != OK) {
         (void)command_fail(dev->call, "%s", err.text);

@@ -29,8 +29,8 @@ void dev_folder_path(const struct dev_folder *folder, const char *name, char out
     ASSERT(len > 0 && len < DEV_PATH_MAX);
 }
 
-/* Whether the folder is from an earlier run, or empty: other files must not get mixed with dev's
- * or lose their permissions (`--data /tmp`). */
+/* Returns whether the folder is from an earlier run, or empty: other files must not get mixed with
+ * dev's or lose their permissions (`--data /tmp`). */
 static bool is_for_us(const char *path, bool *is_empty)
 {
     bool has_lock = false;
@@ -142,7 +142,7 @@ int dev_folder_write(const struct dev_folder *folder, const char *name, slice te
 
 void dev_folder_trim_log(const struct dev_folder *folder, const char *name)
 {
-    /* Only at start, because a running child has the log open. */
+    /* The log is removed only at start: later a running child has it open. */
     char path[DEV_PATH_MAX];
     struct stat info;
     dev_folder_path(folder, name, path);

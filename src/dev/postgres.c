@@ -62,7 +62,7 @@ static void remove_tree(const char *path)
     (void)nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-/* Reads the number at the start of a file of the cluster; 0 if there is none. */
+/* Reads the number at the start of a file of the cluster. Returns 0 if there is none. */
 static long read_number(const char *cluster, const char *name)
 {
     char path[DEV_PATH_MAX + 32], line[32] = "";
@@ -93,7 +93,7 @@ pid_t dev_postgres_find_postmaster(const char *cluster)
     return strcmp(cwd, real) == 0 ? (pid_t)pid : 0;
 }
 
-/* Whether `uid` can traverse to path, an absolute folder that exists. */
+/* Returns whether `uid` can traverse to path, an existing folder with an absolute path. */
 static bool can_reach(const char *path, uid_t uid)
 {
     char part[DEV_PATH_MAX];
@@ -112,8 +112,8 @@ static bool can_reach(const char *path, uid_t uid)
     }
 }
 
-/* Creates or checks a folder, also in a world-writable one. ERR_REFUSED: the name is taken by a
- * link, a file or another user's folder. */
+/* Creates or checks a folder, also in a world-writable one. Returns ERR_REFUSED if the name is
+ * taken by a link, a file or another user's folder. */
 static int make_owned_folder(const char *path, mode_t mode, uid_t owner, gid_t group,
                              struct err *err)
 {
@@ -346,7 +346,7 @@ static int make_cluster(struct dev_postgres *pg, struct err *err)
         join_path(program, pg->bin, "initdb", err) != OK)
         return (int)err->code;
     if (access(temporary, F_OK) == 0)
-        /* Removes what an earlier start left when it was killed. */
+        /* Removes the files of an earlier start that was killed. */
         remove_tree(temporary);
     if (make_owned_folder(temporary, 0700, owner_of(pg), group_of(pg), err) != OK)
         return (int)err->code;
@@ -391,7 +391,8 @@ static int start_server(struct dev_postgres *pg, struct err *err)
     if (join_path(program, pg->bin, "postgres", err) != OK)
         return (int)err->code;
     const char *const argv[] = {program, "-D", pg->cluster, "-k", pg->sockets, "-c",
-                                /* No port: nothing outside this user reaches the database. */
+                                /* PostgreSQL opens no port, so only this user can reach the
+                                 * database. */
                                 "listen_addresses=", "-c", "unix_socket_permissions=0700", "-c",
                                 "max_connections=60", "-c", "log_min_messages=warning", NULL};
     struct child_spec spec = {.name = "postgres",
@@ -460,7 +461,7 @@ int dev_postgres_start(struct dev_postgres *pg, const struct dev_folder *folder,
 {
     if (choose_user_and_folders(pg, folder, err) != OK || find_programs(pg, err) != OK)
         return (int)err->code;
-    /* Also 0 for a folder without a cluster, as at the first start. */
+    /* The version is also 0 if the folder has no cluster, as at the first start. */
     if (read_number(pg->cluster, version_name) == 0) {
         dev_stage(stages, "making a private PostgreSQL");
         if (make_cluster(pg, err) != OK)

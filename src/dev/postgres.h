@@ -33,8 +33,8 @@ int dev_postgres_start(struct dev_postgres *pg, const struct dev_folder *folder,
  * PostgreSQL is stopped. */
 int dev_postgres_wait(struct dev_postgres *pg, struct err *err) MUST_CHECK;
 void dev_postgres_stop(struct dev_postgres *pg);
-/* The pid of a cluster's postmaster, 0 if there is none. Its working directory is the cluster,
- * so that a recycled pid is not mistaken for it. */
+/* Returns the pid of a cluster's postmaster, or 0 if there is none. Its working directory is the
+ * cluster, so that a recycled pid is not mistaken for it. */
 pid_t dev_postgres_find_postmaster(const char *cluster);
 
 #endif

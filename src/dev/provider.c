@@ -70,7 +70,7 @@ int dev_provider_start(struct dev_provider *provider, const struct dev_folder *f
     return child_start(&provider->child, &spec, err);
 }
 
-/* The provider's ready file, parsed; NULL: it is not a ready file. */
+/* Parses the provider's ready file. Returns NULL if it is not a ready file. */
 static const struct json *read_ready(struct dev_provider *provider, struct err *err)
 {
     struct buf text;

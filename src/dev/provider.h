@@ -23,9 +23,9 @@ struct dev_provider {
 /* Starts the provider and returns without waiting. */
 int dev_provider_start(struct dev_provider *provider, const struct dev_folder *folder,
                        struct err *err) MUST_CHECK;
-/* Waits until the provider answers. On failure it is stopped. */
+/* Waits until the provider answers. On failure the provider is stopped. */
 int dev_provider_wait(struct dev_provider *provider, struct err *err) MUST_CHECK;
-/* Harmless if it never started. */
+/* Harmless if the provider was never started. */
 void dev_provider_stop(struct dev_provider *provider);
 
 #endif

@@ -23,8 +23,8 @@ static void print_curl(FILE *out, const char *url, const char *title, const char
                   title, url, body);
 }
 
-/* Commands that start a flow, print it and approve it. The sleep gives the flow time to reach its
- * approval, which takes some milliseconds. */
+/* Prints the commands that start a flow, print it and approve it. The sleep gives the flow time to
+ * reach its approval, which takes some milliseconds. */
 static void print_flow(FILE *out, const char *url, slice page)
 {
     static const char key[] = "-H \"Authorization: Bearer $SLUICE_KEY\"";

@@ -21,9 +21,9 @@ struct dev_facts {
     const struct json *task_parent; /* {"page_id"} */
 };
 
-/* The address, and commands to paste into a shell. */
+/* Prints the address, and commands to paste into a shell. */
 void dev_text_print(FILE *out, const struct dev_facts *facts);
-/* {"base_url","api_key","provider_url","provider_ca_file","database_url","pid","account_id",
+/* Writes {"base_url","api_key","provider_url","provider_ca_file","database_url","pid","account_id",
  * "demo":{"task_parent":{...}}}, written as a whole, by rename. */
 int dev_text_ready_write(const char *path, const struct dev_facts *facts,
                          struct err *err) MUST_CHECK;
