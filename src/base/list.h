@@ -57,7 +57,7 @@ static inline void list_unlink(struct list *node)
     node->next = node->prev = node;
 }
 
-/* Moves the node from its present list, if any. */
+/* Moves the node from its present list, if any, to the end of another. */
 static inline void list_move_back(struct list *head, struct list *node)
 {
     list_unlink(node);
@@ -73,7 +73,8 @@ static inline struct list *list_pop_front(struct list *head)
     list_unlink(node);
     return node;
 }
-/* Iterates over the items of a list until it is empty; each is removed first. */
+/* Iterates over the items of a list until it is empty; each item is removed before the body
+ * runs. */
 #define LIST_DRAIN(head, type, item, member) \
     for (type * item;                        \
          !list_is_empty(head) && (item = LIST_ITEM(list_pop_front(head), type, member));)

@@ -69,7 +69,7 @@ struct tally_group {
     slice buckets; /* as in struct tally_row */
     slice last;    /* the greatest of the rows */
     /* the members below are not set for single rows */
-    bool is_open; /* from open_at on */
+    bool is_open; /* the sum is of rows from open_at on */
     int64_t rows; /* number of rows */
     slice steps;  /* calls by the range's steps, "0:12 3:7"; a step may occur twice */
 };

@@ -1,10 +1,10 @@
 /*
- * Sums of tallies for charts, which request them again and again: the sums of past slots are
+ * Caches sums of tallies for charts, which request them again and again: the sums of past slots are
  * cached, so that the next reading only reads the rows of the last minutes.
  *
- * Limits: TALLY_CACHE_MAX ranges of accounts. Each is read completely again after TALLY_CACHE_S,
- * which finds rows that were written late, for example by a process that could not reach the
- * database.
+ * At most TALLY_CACHE_MAX ranges of accounts are cached. Each is read completely again after
+ * TALLY_CACHE_S, which finds rows that were written late, for example by a process that could not
+ * reach the database.
  */
 #ifndef STORE_TALLY_CACHE_H
 #define STORE_TALLY_CACHE_H
