@@ -14,7 +14,7 @@ struct sampler_figure {
     /* the server's metric; NULL: the upper bound of the highest bucket of sluice_loop_lag_seconds
      * that has counted a turn since the last sample */
     const char *metric;
-    const char *key;    /* the key in the JSON report */
+    const char *key; /* the key in the JSON report */
     const char *title, *unit;
     double factor;   /* converts a sample to `unit` */
     bool is_counter; /* shown as a rate per second */

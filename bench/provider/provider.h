@@ -69,7 +69,7 @@ struct provider_reply {
     unsigned status;
     /* the first header is Content-Type, if there is one */
     struct http_header headers[PROVIDER_REPLY_HEADERS_MAX];
-    size_t header_count;                                    /* without the first */
+    size_t header_count; /* without the first */
     struct buf *body;
     uint64_t delay_ms; /* answer later */
 };

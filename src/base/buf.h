@@ -18,7 +18,7 @@ struct buf {
     size_t bytes_max;
     /* the maximum was exceeded, or memory ran out; the contents are then incomplete */
     bool is_failed;
-    bool is_over;   /* with is_failed: the maximum was the cause */
+    bool is_over; /* with is_failed: the maximum was the cause */
 };
 
 /* Allocates nothing yet. */

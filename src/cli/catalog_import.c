@@ -71,7 +71,7 @@ static int write_manifest(struct session *session, slice path, slice text)
 struct folder {
     /* root: the folder without symbolic links; name: the document's own name */
     char root[PATH_MAX], name[PATH_MAX];
-    size_t bytes_left;                   /* bytes left for all files */
+    size_t bytes_left; /* bytes left for all files */
 };
 
 static int read_below(struct folder *folder, const char *path, struct arena *arena, slice *text,

@@ -39,10 +39,10 @@ struct connection {
     slice scopes;    /* granted, space-separated; SLICE_NONE: unknown */
     slice params;    /* JSON object for ${connection.params.x}; SLICE_NONE counts as {} */
     enum connection_status status;
-    slice error;        /* why it is not live, for a person; SLICE_NONE when live */
+    slice error; /* why it is not live, for a person; SLICE_NONE when live */
     /* when the access token expires; 0 if it is unknown or the token does not expire */
     int64_t expires_at;
-    int64_t rev;        /* starts at 1, plus 1 with each change */
+    int64_t rev; /* starts at 1, plus 1 with each change */
     int64_t created_at, updated_at;
     int64_t last_used_at; /* the last call to the app, with a delay of some seconds; 0: none yet */
     int64_t failed_at;    /* the last failed call, with the same delay */

@@ -10,7 +10,7 @@
 struct flow_whole {
     struct flow flow;
     slice input, actor;
-    slice waiting_input;     /* SLICE_NONE for none */
+    slice waiting_input; /* SLICE_NONE for none */
     /* SLICE_NONE if there is none; without a title the template's name is used */
     slice trace, title;
     struct flow_step *steps; /* by step_index, attempt */

@@ -17,7 +17,7 @@ enum {
     CLAIM_RECOVER_MAX = 200,
     CLAIM_GUARDS_MS_MAX =
         /* the longest time that guards_until may be beyond the end of the key's lifetime */
-        15 * 60 * 1000,
+    15 * 60 * 1000,
 };
 
 struct claim {

@@ -14,7 +14,7 @@
 struct vault_auth;
 
 struct vault_auth_config {
-    struct pg_pool *pool;     /* outlives it */
+    struct pg_pool *pool; /* outlives it */
     /* maximum number of cached keys; 0: 10000. The least recently used is dropped */
     size_t cache_max;
     unsigned ttl_ms;          /* 0: 2000 */
