@@ -64,7 +64,7 @@ static inline void list_move_back(struct list *head, struct list *node)
     list_push_back(head, node);
 }
 
-/* NULL when empty. */
+/* Returns NULL if the list is empty. */
 static inline struct list *list_pop_front(struct list *head)
 {
     if (list_is_empty(head))

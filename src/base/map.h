@@ -28,7 +28,7 @@ struct map {
 void map_init(struct map *map, size_t count_max);
 void map_deinit(struct map *map);
 
-/* NULL: absent. */
+/* Returns NULL if the key is absent. */
 void *map_get(const struct map *map, slice key);
 /* value is not NULL. Replaces key and value if the key is present; *old (may be NULL) gets the
  * previous value or NULL. Returns ERR_LIMIT at count_max, or ERR_NOMEM; nothing has changed

@@ -256,7 +256,7 @@ int store_flow_template_insert_sync(struct pg_sync *sync, struct uuid version, s
  * result with store_done_result. */
 void store_flow_template_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                 struct uuid version, slice key, slice body, int64_t now);
-/* ERR_NOTFOUND. */
+/* Reads a version. The result is ERR_NOTFOUND if it does not exist. */
 void store_flow_template_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
                              struct uuid version);
 int store_flow_template_get_result(const struct pg_query *query, slice *key,

@@ -14,7 +14,7 @@ struct flow_inbox_row {
     slice template_key;
     int64_t updated_at; /* when it began to wait */
     int64_t wake_at;    /* when it expires; 0 if it does not expire */
-    /* who started the flow, and the name of the key; SLICE_NONE if it was not a key */
+    /* the actor that started the flow, and the name of its key; SLICE_NONE if it was not a key */
     slice actor, asker;
     /* the decision to make, as JSON; SLICE_NONE if it is large: the members below are then set
      * instead */

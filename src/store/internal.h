@@ -137,7 +137,7 @@ int store_exec_sync(struct pg_sync *sync, const struct pg_stmt *stmt, const void
 int store_exec_one_sync(struct pg_sync *sync, const struct pg_stmt *stmt, const void *from,
                         const struct pg_value *values, size_t count, const char *what,
                         struct err *err) MUST_CHECK;
-/* NULL: see err. */
+/* Returns the rows as an array in the arena, or NULL on failure; err has the reason. */
 void *store_list_sync(struct pg_sync *sync, struct arena *arena, const struct pg_stmt *stmt,
                       const struct pg_value *values, size_t value_count, size_t size, size_t *count,
                       struct err *err) MUST_CHECK;
