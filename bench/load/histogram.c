@@ -1,6 +1,6 @@
 /*
- * Buckets: bucket 0 holds 0 to 2047 us one by one, bucket n > 0 holds [1024 << n, 2048 << n) in
- * 1024 parts of 1 << n microseconds.
+ * Bucket 0 holds 0 to 2047 us one by one. Bucket n > 0 holds [1024 << n, 2048 << n) in 1024 parts
+ * of 1 << n microseconds.
  */
 #include "load/histogram.h"
 
@@ -14,7 +14,7 @@ static size_t index_of(uint64_t us)
     return (size_t)bucket * HISTOGRAM_PARTS + (size_t)(us >> bucket);
 }
 
-/* The smallest value counted at this index. */
+/* Returns the smallest value counted at this index. */
 static uint64_t value_at(size_t index)
 {
     if (index < 2 * HISTOGRAM_PARTS)

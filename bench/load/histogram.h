@@ -24,10 +24,11 @@ void histogram_clear(struct histogram *histogram);
 /* Adds a value. Longer values count as 60 s in the buckets; max_us keeps the true value. */
 void histogram_record(struct histogram *histogram, uint64_t us);
 void histogram_merge(struct histogram *into, const struct histogram *from);
-/* The value that `percent` (0 to 100) of all values do not exceed; 0: empty. */
+/* Returns the value that `percent` (0 to 100) of all values do not exceed, or 0 if there are no
+ * values. */
 uint64_t histogram_percentile(const struct histogram *histogram, double percent);
 double histogram_mean(const struct histogram *histogram);
-/* The number of values in [from_us, to_us). */
+/* Returns the number of values in [from_us, to_us). */
 uint64_t histogram_between(const struct histogram *histogram, uint64_t from_us, uint64_t to_us);
 
 #endif

@@ -24,7 +24,7 @@ struct connection {
     const struct scenario *scenario;
     size_t scenario_index, step;
     uint64_t due_ns;  /* when the operation started, or was scheduled to start */
-    uint64_t rest_ns; /* the connection rests until then */
+    uint64_t rest_ns; /* the connection pauses until this time */
     uint64_t unique;
     struct scenario_value values[SCENARIO_VALUES_MAX];
 };
@@ -283,8 +283,8 @@ static void on_starting(struct timer *timer)
     load->cpu_s = used_cpu_s();
 }
 
-/* Whether a scheduled operation has not ended. An open loop waits for all operations that were
- * scheduled while measuring. */
+/* Returns whether a scheduled operation has not ended. An open loop waits for all operations that
+ * were scheduled while measuring. */
 static bool is_anything_due(const struct load *load)
 {
     if (load->plan->options->rate <= 0)

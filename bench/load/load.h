@@ -21,8 +21,8 @@ struct load_part {
 /* The results of a process, in shared memory that the parent has zeroed. */
 struct load_result {
     struct load_part parts[SCENARIOS_MAX];
-    uint64_t dropped;       /* open loop: scheduled, but dropped because LOAD_DUE_MAX were
-                             * waiting */
+    /* open loop: operations that were scheduled but dropped because LOAD_DUE_MAX were waiting */
+    uint64_t dropped;
     double cpu;             /* cores that the process used while measuring */
     char why[LOAD_WHY_MAX]; /* the first failure */
     /* current values since the start, for the progress line and the time line */
@@ -39,7 +39,7 @@ struct load_plan {
     unsigned process;          /* number of this process */
     uint64_t connections;      /* connections of this process */
     uint64_t connection_first; /* the number of its first connection */
-    uint64_t start_ns, end_ns; /* when measuring starts and ends, CLOCK_MONOTONIC */
+    uint64_t start_ns, end_ns; /* when measuring starts and ends, by CLOCK_MONOTONIC */
 };
 
 /* Runs until the end. If it could not run, returns a value other than 0 and sets result->why. */

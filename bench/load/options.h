@@ -14,7 +14,7 @@ struct load_options {
     const char *key; /* overwritten in argv, which ps prints */
     char key_text[256];
     uint64_t connections, processes, duration_s, warmup_s;
-    double rate; /* operations per second in an open loop; 0: closed loop */
+    double rate; /* operations per second in an open loop; 0 for a closed loop */
     bool is_quiet, lists;
     struct {
         slice name, text;

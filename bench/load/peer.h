@@ -14,7 +14,7 @@
 
 enum { PEER_BODY_BYTES_MAX = 16 * 1024 * 1024, PEER_WRITE_BYTES_MAX = 4 * 1024 * 1024 };
 
-/* The address for all peers; resolved once, before the loop runs. */
+/* The address of all peers. It is resolved once, before the loop runs. */
 struct peer_target {
     struct sockaddr_storage address;
     slice host;              /* the Host header, borrowed */
@@ -40,7 +40,7 @@ struct peer {
     bool is_open, is_busy, is_complete, closes;
 };
 
-/* Resolves "http://host:port" or https; blocks. */
+/* Resolves the address of "http://host:port" or "https://host:port"; blocks. */
 int peer_target_init(struct peer_target *target, slice base, const char *ca_file,
                      struct err *err) MUST_CHECK;
 void peer_target_deinit(struct peer_target *target);

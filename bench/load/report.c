@@ -1,5 +1,5 @@
 /*
- * The figures of a run as text and as JSON.
+ * Writes the figures of a run as text and as JSON.
  */
 #include "load/report.h"
 

@@ -1,6 +1,6 @@
 /*
- * The figures as a page: tables and SVG generated here, without scripts or external resources, so
- * that the file can be archived and mailed.
+ * Writes the figures as a page: tables and SVG are generated here, without scripts or external
+ * resources, so that the file can be archived and mailed.
  */
 #include <math.h>
 #include <stdio.h>
@@ -81,7 +81,8 @@ static void chart_begin(struct buf *out, const char *title, const char *unit)
                title, unit, CHART_WIDTH, CHART_HEIGHT, title);
 }
 
-/* The smallest step of 1, 2 or 5 times a power of ten that divides `range` into at most `parts`. */
+/* Returns the smallest step of 1, 2 or 5 times a power of ten that divides `range` into at most
+ * `parts`. */
 static double nice_step(double range, int parts)
 {
     double power = pow(10, floor(log10(range / parts)));
@@ -89,7 +90,7 @@ static double nice_step(double range, int parts)
     return power * (times <= 1 ? 1 : times <= 2 ? 2 : times <= 5 ? 5 : 10);
 }
 
-/* An axis from 0 to the first tick at or above `highest`. */
+/* Returns an axis from 0 to the first tick at or above `highest`. */
 static struct axis axis_up_to(double highest)
 {
     double step = nice_step(highest > 0 ? highest : 1, Y_MARKS);
@@ -177,8 +178,8 @@ static void write_percentiles(const struct histogram *h, struct buf *out)
 
 /* ---- the time line ---- */
 
-/* Returns the value to plot for second i; negative: unknown. server: the server figure to plot, or
- * NULL for a figure of the client. */
+/* Returns the value to plot for second i, which is negative if unknown. server: the server figure
+ * to plot, or NULL for a figure of the client. */
 typedef double (*second_fn)(const struct report *report, size_t i,
                             const struct sampler_figure *server);
 

@@ -19,7 +19,8 @@ const struct sampler_figure sampler_figures[SAMPLER_FIGURES] = {
     {"sluice_pg_commits_total", "server_commits", "Database commits", "a second", 1, true},
 };
 
-/* The value of a sample without labels in the Prometheus text format; -1: none. */
+/* Returns the value of a sample without labels in the Prometheus text format, or -1 if there is
+ * none. */
 static double find(slice text, slice name)
 {
     while (text.ptr) {

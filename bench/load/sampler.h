@@ -11,9 +11,10 @@ enum { SAMPLER_FIGURES = 5 };
 
 /* A server figure in a sample, and how a report shows it. */
 struct sampler_figure {
-    const char *metric; /* NULL: the upper bound of the highest bucket of sluice_loop_lag_seconds
-                         * that has counted a turn since the last sample */
-    const char *key;    /* in the JSON report */
+    /* the server's metric; NULL: the upper bound of the highest bucket of sluice_loop_lag_seconds
+     * that has counted a turn since the last sample */
+    const char *metric;
+    const char *key; /* the key in the JSON report */
     const char *title, *unit;
     double factor;   /* converts a sample to `unit` */
     bool is_counter; /* shown as a rate per second */

@@ -39,7 +39,7 @@ struct scenario_text {
 
 struct scenario_capture {
     int value;
-    slice pointer; /* RFC 6901, in the reply */
+    slice pointer; /* RFC 6901 pointer into the reply */
 };
 
 struct scenario_step {
@@ -49,7 +49,8 @@ struct scenario_step {
     unsigned expect;              /* the expected status */
     struct scenario_capture captures[SCENARIO_VALUES_MAX];
     size_t capture_count;
-    /* Repeated until the member at the pointer is this text; SLICE_NONE: sent once. */
+    /* The request is repeated until the member at the pointer is this text; SLICE_NONE: it is sent
+     * once. */
     slice until_pointer, until_text, fail_text;
     bool is_each; /* prepare only: uses ${connection}, so it is sent once per connection */
 };
@@ -64,20 +65,21 @@ struct scenario {
     size_t prepare_count;
     struct scenario_step steps[SCENARIO_STEPS_MAX];
     size_t step_count;
-    struct scenario_value values[SCENARIO_VALUES_MAX]; /* given with --var, or by prepare */
+    /* given with --var, or captured by prepare */
+    struct scenario_value values[SCENARIO_VALUES_MAX];
 };
 
-/* name: a built-in scenario, or a file if it contains '/' or ".json". A message in err names the
- * file and the position. */
+/* Loads a scenario. name: a built-in scenario, or a file if it contains '/' or ".json". A message
+ * in err names the file and the position. */
 int scenario_load(struct scenario *scenario, const char *name, struct err *err) MUST_CHECK;
 void scenario_deinit(struct scenario *scenario);
 /* Sets a value that was given on the command line; names that the scenario does not use are
- * ignored. ERR_LIMIT, ERR_INVALID. */
+ * ignored. Returns OK, ERR_LIMIT or ERR_INVALID. */
 int scenario_set(struct scenario *scenario, slice name, slice text, struct err *err) MUST_CHECK;
-/* Checks that every name has a value, either given, or captured by a request before its first
- * use. ERR_INVALID names the first name without a value. */
+/* Checks that every name has a value, either given, or captured by a request before its first use.
+ * Otherwise returns ERR_INVALID; err has the first name without a value. */
 int scenario_check(const struct scenario *scenario, struct err *err) MUST_CHECK;
-/* Names and descriptions of the built-in scenarios, one per line. */
+/* Prints names and descriptions of the built-in scenarios, one per line. */
 void scenario_print_all(void);
 
 struct scenario_context {
@@ -91,9 +93,9 @@ void scenario_write(const struct scenario_step *step, const struct scenario_cont
                     struct buf *out);
 
 enum scenario_verdict { SCENARIO_GO_ON, SCENARIO_AGAIN, SCENARIO_WRONG };
-/* Whether the step needs the body of its reply. */
+/* Returns whether the step needs the body of its reply. */
 bool scenario_reads_body(const struct scenario_step *step);
-/* Checks a reply against the step and stores the captures in `values`. If the reply is wrong, why
+/* Checks a reply against the step and stores the captures in `values`. If the reply is wrong, `why`
  * says what is wrong with it. */
 enum scenario_verdict scenario_check_reply(const struct scenario_step *step, unsigned status,
                                            slice body, struct scenario_value *values,

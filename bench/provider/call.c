@@ -39,7 +39,7 @@ bool call_route(struct call *call, const struct route *routes, size_t count, con
     return false;
 }
 
-/* The query of a GET as an object. A value of digits becomes a number. */
+/* Reads the query of a GET as an object. A value of digits becomes a number. */
 static const struct json *read_query(struct call *call)
 {
     struct json *query = ARENA_NEW(call->arena, struct json);

@@ -28,9 +28,10 @@ struct route {
     int method;          /* enum http_method */
     const char *pattern; /* segments separated by slashes; "*" is a parameter, which is not empty */
     call_handler run;
-    const char *scopes; /* the token needs one of these scopes; NULL: none */
+    const char *scopes; /* the token needs one of these scopes; NULL if it needs none */
     unsigned kind;      /* the app's kind of the object that the first parameter names */
-    const char *name;   /* of a write: in the ledger; of other routes: in the app's data; or NULL */
+    /* the name of a write in the ledger, or of another route in the app's data; or NULL */
+    const char *name;
 };
 
 struct call {
@@ -51,9 +52,9 @@ struct call {
  * is none. */
 bool call_route(struct call *call, const struct route *routes, size_t count, const slice *segments,
                 size_t segment_count);
-/* Reads the JSON of the request, or the query of a GET. requests (NULL: not checked): the schema of
- * {name of the route: body}. ERR_INVALID: err says what the schema does not allow. Other errors:
- * the body is not valid JSON. */
+/* Reads the JSON of the request, or the query of a GET. requests is the schema of {name of the
+ * route: body}; NULL: the body is not checked. Returns ERR_INVALID if the schema does not allow the
+ * body; err says why. Other errors mean that the body is not valid JSON. */
 int call_body(struct call *call, const struct schema *requests, struct err *err) MUST_CHECK;
 bool call_reply(struct call *call, unsigned status, const struct json *value);
 /* Records that the route's write was carried out. */
@@ -61,7 +62,7 @@ void call_record(struct call *call, slice object_id, slice marker);
 /* A member of the body, or NULL if it is absent. */
 const struct json *call_get(const struct call *call, const char *name);
 
-/* Shapes: templates (expr/expr.h) by name, compiled once. */
+/* Shapes are templates (expr/expr.h) by name, compiled once. */
 struct shapes {
     const struct json *data; /* {name: template} */
     struct expr_template **templates;

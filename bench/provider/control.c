@@ -1,7 +1,7 @@
 /*
- * Everything below /__control: faults, counters, the ledger, the state, incoming mail, and tokens.
- * Requires the header `X-Control: 1`, which no provider's client sends by accident. The listener is
- * on loopback.
+ * Handles everything below /__control: faults, counters, the ledger, the state, incoming mail, and
+ * tokens. Requires the header `X-Control: 1`, which no provider's client sends by accident. The
+ * listener is on loopback.
  */
 #include "provider/fault.h"
 #include "provider/gmail.h"

@@ -82,7 +82,7 @@ static int check_members(const struct json *object, const char *names, const cha
     return OK;
 }
 
-/* On entry *out is the value for a missing member. */
+/* Reads a number. On entry *out is the value for a missing member. */
 static int read_number(const struct json *object, const char *name, int64_t min, int64_t max,
                        int64_t *out, struct err *err)
 {

@@ -44,7 +44,7 @@ struct fault {
     enum fault_kind kind;
     int64_t latency_ms;
     bool is_held;                  /* until the rules change */
-    int64_t status, retry_after_s; /* retry_after_s -1: none */
+    int64_t status, retry_after_s; /* retry_after_s is -1 if there is none */
     bool is_executed;              /* status: carries the request out first */
     slice body; /* status: SLICE_NONE for the error shape of the app; lives as long as the rules */
     bool is_body_json;
@@ -56,9 +56,11 @@ void faults_free(struct faults *faults);
 /* Replaces all rules with those of a document. On an error, nothing changes. */
 int faults_set(struct faults *faults, const struct json *document, struct err *err) MUST_CHECK;
 void faults_clear(struct faults *faults);
-/* The number of times the rules have been replaced. When it changes, held replies are sent. */
+/* Returns the number of times the rules have been replaced. When it changes, held replies are
+ * sent. */
 uint64_t faults_changes(const struct faults *faults);
-/* The fault for this request, which counts toward the `count` of its rule; NULL: none. */
+/* Returns the fault for this request, which counts toward the `count` of its rule, or NULL if there
+ * is none. */
 const struct fault *faults_take(struct faults *faults, const struct provider_request *request);
 void faults_write(struct json_writer *w, const struct faults *faults);
 

@@ -22,7 +22,8 @@ static struct json pairs_of(struct arena *arena, const struct http_header *pairs
     return list;
 }
 
-/* {"method","path","query":[[k,v]],"headers":[[k,v]],"body":text|null,"json":...,"body_base64"} */
+/* Replies with {"method","path","query":[[k,v]],"headers":[[k,v]],"body":text|null,"json":...,
+ * "body_base64"} */
 static void echo(struct call *call)
 {
     const struct provider_request *http = call->http;

@@ -21,7 +21,7 @@ enum {
 /* Kinds of records, and other objects of a route. */
 enum gmail_kind {
     GMAIL_MESSAGE,
-    GMAIL_THREAD, /* the id of its record is the thread's with a leading "t" */
+    GMAIL_THREAD, /* the id of its record is the thread's id with a leading "t" */
     GMAIL_LABEL,
     GMAIL_FILTER,
     GMAIL_SENDER,
@@ -32,7 +32,7 @@ enum gmail_kind {
     GMAIL_NONE
 };
 
-/* The key of the list of each kind in a reply. */
+/* The key that each kind's list has in a reply. */
 extern const char *const gmail_kind_names[];
 
 /* The fields that a search can name. Each text is prepared: lower case, every run of other bytes
@@ -82,7 +82,7 @@ struct gmail_new {
     slice id; /* SLICE_NONE: a new id */
     slice raw, draft_id;
     int64_t time_ms;
-    struct record *thread; /* NULL: found by References, otherwise a new thread */
+    struct record *thread; /* NULL: the thread that References gives, otherwise a new thread */
     struct json labels;    /* ids of the labels */
     bool is_made;
 };
@@ -90,11 +90,12 @@ struct gmail_new {
  * parsed). */
 struct record *gmail_insert(struct gmail *gmail, const struct gmail_new *mail,
                             struct err *err) MUST_CHECK;
-/* POST /__control/mail: a mail arrives now. */
+/* Lets a mail arrive now, for POST /__control/mail. */
 struct record *gmail_receive(struct gmail *gmail, const struct json *mail, int64_t now_us,
                              struct arena *arena, struct err *err) MUST_CHECK;
 void gmail_delete(struct gmail *gmail, struct record *mail);
-/* Shorter and upper-case forms of ids are accepted. NULL: there is no such record. */
+/* Finds a record; shorter and upper-case forms of ids are accepted. Returns NULL if there is no
+ * such record. */
 struct record *gmail_find(const struct gmail *gmail, enum gmail_kind kind, slice id);
 struct record *gmail_label_named(const struct gmail *gmail, slice name);
 bool gmail_has(const struct record *mail, slice label);
@@ -108,8 +109,8 @@ static inline struct gmail_mail *gmail_mail(const struct record *mail)
 
 /* ---- search (gmail_search.c) ---- */
 
-/* Whether the search `q` finds the mail. Any text is a valid search. Mails in the trash or in spam
- * are only found if the text asks for that, or with shows_hidden. */
+/* Returns whether the search `q` finds the mail. Any text is a valid search. Mails in the trash or
+ * in spam are only found if the text asks for that, or with shows_hidden. */
 bool gmail_matches(const struct gmail *gmail, const struct record *mail, slice q, int64_t now_us,
                    bool shows_hidden);
 /* Prepares text as in gmail_mail.words. */

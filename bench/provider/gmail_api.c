@@ -26,8 +26,8 @@ static bool reply_shape(struct call *call, slice name, const struct json *scope)
     return call_reply(call, 200, &out);
 }
 
-/* Answers with an error of gmail.json. message SLICE_NONE: the error's own message, or that of
- * its status. */
+/* Answers with an error of gmail.json. If message is SLICE_NONE, the error's own message is used,
+ * or the message of its status. */
 static bool fail(struct call *call, unsigned code, const char *name, slice message)
 {
     const struct gmail *gmail = call->provider->gmail;
@@ -134,7 +134,7 @@ static struct json show_mail(struct call *call, const struct record *mail,
     return out;
 }
 
-/* A mail, or the draft if the mail is one. */
+/* Returns a mail, or the draft if the mail is a draft. */
 static struct json show(struct call *call, const struct record *mail, const struct format *format,
                         unsigned kind)
 {
@@ -220,7 +220,7 @@ static bool is_listed(struct call *call, const struct listing *listing, const st
 {
     if (call->route->kind == GMAIL_A_DRAFT && !gmail_has(mail, SLICE("DRAFT")))
         return false;
-    /* labelIds=INBOX&labelIds=UNREAD: all of them. */
+    /* With labelIds=INBOX&labelIds=UNREAD a mail must have all of these labels. */
     for (size_t i = 0; listing->has_labels && i < call->http->query_count; i++)
         if (slice_eq(call->http->query[i].name, SLICE("labelIds")) &&
             !gmail_has(mail, call->http->query[i].value))

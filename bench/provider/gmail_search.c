@@ -10,7 +10,7 @@
 
 enum { DEPTH_MAX = 20 };
 
-/* Whether a term holds; NOTHING: there was no term, so there is no condition. */
+/* Whether a term holds. NOTHING means that there was no term, so there is no condition. */
 enum verdict { NO, YES, NOTHING };
 
 struct search {
@@ -52,7 +52,8 @@ slice gmail_words_of(struct arena *arena, slice text)
     return slice_of(out, len);
 }
 
-/* Whether the prepared words begin with the words of the value, which begins with a word. */
+/* Returns whether the prepared words begin with the words of the value, which begins with a
+ * word. */
 static bool words_at(slice words, slice value)
 {
     size_t at = 0;
@@ -88,7 +89,7 @@ static bool has_label(struct search *s, slice name)
     return label && gmail_has(s->record, id);
 }
 
-/* The operators in:, label: and is:, whose value is the name of a label. */
+/* Evaluates the operators in:, label: and is:, whose value is the name of a label. */
 static bool label_term(struct search *s, const struct prefix *op, slice value)
 {
     (void)op;
@@ -106,7 +107,7 @@ static bool has_term(struct search *s, const struct prefix *op, slice value)
     return s->mail->has_attachment && slice_eq_nocase(value, SLICE("attachment"));
 }
 
-/* Whether the mail is from after that time, or from before it. */
+/* Returns whether the mail is from after that time, or from before it. */
 static bool at_time(const struct search *s, const struct prefix *op, int64_t time_ms)
 {
     return op->number > 0 ? s->mail->time_ms >= time_ms : s->mail->time_ms < time_ms;
@@ -131,7 +132,8 @@ static bool date_term(struct search *s, const struct prefix *op, slice value)
                    time_days_from_civil((int64_t)year, (unsigned)month, (unsigned)day) * 86400000);
 }
 
-/* newer_than:7d, older_than:2m: ages in days, months of 30 days, years of 365 days, or hours. */
+/* Evaluates newer_than:7d and older_than:2m: ages in days, months of 30 days, years of 365 days, or
+ * hours. */
 static bool age_term(struct search *s, const struct prefix *op, slice value)
 {
     static const char letters[] = "hdmy";

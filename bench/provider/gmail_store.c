@@ -123,7 +123,7 @@ void gmail_label_set(struct gmail *gmail, struct record *mail, slice label, bool
 
 /* ---- mails ---- */
 
-/* The first words on one line, HTML-escaped as Gmail does. */
+/* Returns the first words on one line, HTML-escaped as Gmail does. */
 static slice make_snippet(struct arena *arena, slice text)
 {
     static const char special[] = "&<>\"'";
@@ -169,7 +169,7 @@ static void prepare_words(struct arena *arena, struct gmail_mail *mail, slice bo
         mail->words[i] = gmail_words_of(arena, texts[i]);
 }
 
-/* The mail that this one answers; NULL: there is none. */
+/* Finds the mail that this mail answers. Returns NULL if there is none. */
 static struct record *find_parent(const struct gmail *gmail, const struct mime_part *payload)
 {
     const slice headers[] = {mime_header(payload, "In-Reply-To"),
@@ -249,7 +249,7 @@ struct record *gmail_insert(struct gmail *gmail, const struct gmail_new *new, st
     while (gmail->store.made_count >= gmail->store.made_max)
         gmail_delete(gmail, LIST_ITEM(gmail->store.made.next, struct record, made_link));
     while (!id.ptr || store_find(&gmail->store, id)) {
-        /* Like Google's ids: milliseconds in the high bits, so that ids grow with time. */
+        /* As in Google's ids, the high bits are milliseconds, so that ids grow with time. */
         uint64_t high = (uint64_t)(new->time_ms) << 20;
         (void)snprintf(room, sizeof(room), "%016llx",
                        (unsigned long long)(high | rng_below(&gmail->provider->rng, 1 << 20)));
@@ -349,7 +349,7 @@ void gmail_seed(struct gmail *gmail, int64_t now_us)
     shapes_init(&gmail->shapes, &gmail->arena, JSON_GET(gmail->data, "shapes"));
     shapes_init(&gmail->parts, &gmail->arena, JSON_GET(gmail->data, "parts"));
     add_records(gmail);
-    /* Oldest first, and a thread's beginning before its answers. */
+    /* The oldest mails come first, and the first mail of a thread before its answers. */
     for (uint32_t i = 2 * count; i > 0; i--) {
         struct arena arena;
         uint32_t k = (i - 1) % count;

@@ -13,7 +13,7 @@ enum {
     NEVER_MS = INT32_MAX, /* a client may be idle or slow for as long as it likes */
     BODY_KEPT_BYTES = 1024 * 1024,
     ENDLESS_PIECE_BYTES = 64 * 1024,
-    ENDLESS_PIECES_MAX = 64, /* per turn, so that other connections are also served */
+    ENDLESS_PIECES_MAX = 64, /* maximum per turn, so that other connections are also served */
     /* a client must read half a reply before the RST may overtake it */
     RESET_DELAY_MS = 50,
 };
@@ -196,7 +196,7 @@ static void deliver(struct host *host, struct http_exchange *exchange,
                     const struct provider_reply *reply, const struct fault *fault)
 {
     slice body = arena_dup(&exchange->arena, buf_slice(reply->body));
-    /* false: the body is longer than a reply may be, or out of memory */
+    /* false if the body is longer than a reply may be, or if memory ran out */
     bool is_whole = buf_is_ok(reply->body) && body.ptr;
     buf_shrink(reply->body, BODY_KEPT_BYTES);
     if (!is_whole || fault->kind == FAULT_RESET_BEFORE || fault->kind == FAULT_RESET_AFTER)

@@ -47,7 +47,7 @@ static struct json *member_of(struct ledger *ledger, struct json *object, slice 
 static void count(struct ledger *ledger, struct json *object, slice name)
 {
     struct json *number = member_of(ledger, object, name, json_i64(0));
-    if (number) /* NULL: out of memory */
+    if (number) /* NULL if out of memory */
         number->as.i64++;
 }
 

@@ -76,7 +76,7 @@ static void decode_lines(struct buf *out, slice text)
     buf_deinit(&digits);
 }
 
-/* Consumes an RFC 2047 encoded word at the beginning of *text. false: there is none. */
+/* Consumes an RFC 2047 encoded word at the beginning of *text. Returns false if there is none. */
 static bool take_word(struct arena *arena, slice *text, struct buf *out)
 {
     slice rest = *text, fields[4]; /* "=", charset, encoding, data */
@@ -97,7 +97,7 @@ static bool take_word(struct arena *arena, slice *text, struct buf *out)
     return true;
 }
 
-/* The text of a header's value, in one line. */
+/* Returns the text of a header's value, on one line. */
 static slice decode_words(struct arena *arena, slice text)
 {
     struct buf out;
@@ -269,8 +269,8 @@ static void read_body(struct arena *arena, slice text, struct mime_part *part)
 static int read_part(struct reading *r, slice raw, slice id, unsigned depth,
                      struct mime_part *part);
 
-/* The position of the next line that begins with the mark, followed only by blanks or (*is_last)
- * two dashes; includes the line end before it. -1: none. */
+/* Returns the position of the next line that begins with the mark, followed only by blanks or
+ * (*is_last) two dashes, including the line end before it. Returns -1 if there is none. */
 static ptrdiff_t find_delimiter(slice text, slice mark, bool *is_last)
 {
     for (size_t from = 0;;) {

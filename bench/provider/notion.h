@@ -35,7 +35,7 @@ struct notion {
     struct shapes shapes;
     struct schema *requests; /* schema of {route: body} */
     struct store store;      /* order: pages, databases, data sources, the last edited first */
-    const struct json *seed; /* the entry that is being carried out; NULL: requests of the API */
+    const struct json *seed; /* the entry that is being carried out; NULL for requests of the API */
     uint32_t seed_ids;       /* number of the entry's ids that are used */
 };
 
@@ -51,12 +51,13 @@ bool notion_error_plain(struct call *call, unsigned status);
 bool notion_invalid(struct call *call, const char *fmt, ...) PRINTF_LIKE(2, 3);
 bool notion_not_found(struct call *call, const char *what, slice id);
 
-/* The record as a reply shows it. A page has the properties that filter_properties in the query
- * names, or all. */
+/* Returns the record as a reply shows it. A page has the properties that filter_properties in the
+ * query names, or all. */
 struct json notion_show(struct call *call, const struct record *record);
 /* Shows pages and databases as child_page and child_database. */
 struct json notion_show_block(struct call *call, const struct record *record);
-/* Data sources and comments are below a record, too, but are not blocks. */
+/* Returns whether the record is a block. Data sources and comments are below a record, too, but are
+ * not blocks. */
 bool notion_is_block(const struct record *record);
 bool notion_get(struct call *call);
 /* Records in the ledger that a write was carried out, and replies with the record. */
@@ -94,24 +95,24 @@ extern const size_t notion_route_count;
 /* Converts a value that a client sent to its full form, by the shape of its type. A value whose
  * type has no shape is unchanged. */
 struct json notion_value(struct call *call, const char *type, const struct json *input);
-/* The plain text of the title, of a block or a comment. */
+/* Returns the plain text of a title, a block or a comment. */
 slice notion_label(struct arena *arena, const struct json *object);
-/* The property with that name or id, or NULL. */
+/* Returns the property with that name or id, or NULL. */
 const struct json *notion_property(const struct record *record, slice name_or_id);
 /* Changes a schema as a request says. Returns false if it has answered the request. */
 bool notion_schema_read(struct call *call, struct json *schema, const struct json *input);
-/* Values for a page below `source` (NULL: only a title): the values in input, otherwise the values
- * that the page has, otherwise empty values. */
+/* Sets the values of a page below `source` (NULL: only a title): the values in input, otherwise the
+ * values that the page has, otherwise empty values. */
 bool notion_values_read(struct call *call, struct record *source, struct json *page,
                         const struct json *input);
-/* What filters and sorts compare: a text, a number, a boolean, a list of texts, or null. */
+/* Returns what filters and sorts compare: a text, a number, a boolean, a list of texts, or null. */
 struct json notion_value_key(struct arena *arena, const struct json *property);
 
 /* ---- queries (notion_query.c), Markdown (notion_markdown.c) ---- */
 
 bool notion_source_query(struct call *call);
 bool notion_search(struct call *call);
-/* The blocks for a text, as a client would send them. */
+/* Returns the blocks for a text, as a client would send them. */
 struct json notion_markdown_read(struct arena *arena, slice text);
 bool notion_page_markdown(struct call *call);
 bool notion_markdown_update(struct call *call);

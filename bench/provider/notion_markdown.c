@@ -45,7 +45,7 @@ static slice take_code(slice *rest)
     return slice_of(start, (size_t)(end - start));
 }
 
-/* The content of a line's block; on entry *type is a paragraph. */
+/* Returns the content of a line's block; on entry *type is a paragraph. */
 static struct json read_line(struct arena *arena, slice line, slice *rest, slice *type)
 {
     struct json content = json_object();
@@ -206,7 +206,8 @@ static bool replace(struct call *call, slice text, const struct json *change)
     return true;
 }
 
-/* The text with every occurrence of old replaced; *count is the number of replacements. */
+/* Returns the text with every occurrence of `old` replaced; *count gets the number of
+ * replacements. */
 static slice exchange(struct arena *arena, slice text, slice old, slice new, size_t *count)
 {
     struct buf out;

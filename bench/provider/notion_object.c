@@ -32,7 +32,7 @@ static struct json parent_of(struct arena *arena, const struct record *parent)
     return out;
 }
 
-/* The next id of the seed, or a random id. */
+/* Returns the next id of the seed, or a random id. */
 static struct json new_id(struct call *call)
 {
     struct notion *notion = call->provider->notion;
@@ -258,7 +258,7 @@ static bool page_property(struct call *call)
 
 /* ---- databases and data sources ---- */
 
-/* A data source with the body's title and description. */
+/* Adds a data source with the body's title and description. */
 static struct record *add_source(struct call *call, struct record *database,
                                  const struct json *properties)
 {
@@ -329,7 +329,8 @@ static bool source_templates(struct call *call)
 
 /* ---- blocks ---- */
 
-/* The type of a block that a client sent: the member that has its content. SLICE_NONE: none. */
+/* Returns the type of a block that a client sent, which is the member with its content, or
+ * SLICE_NONE if there is none. */
 static slice block_type(const struct call *call, const struct json *block)
 {
     const struct json *types =
@@ -340,7 +341,7 @@ static slice block_type(const struct call *call, const struct json *block)
     return SLICE_NONE;
 }
 
-/* Copies all members of the content except children over `former`. */
+/* Copies all members of the content except children into `former`. */
 static struct json read_content(struct call *call, const struct json *content,
                                 const struct json *former)
 {

@@ -10,15 +10,15 @@ enum { SORTS_MAX = 10 }; /* as in notion.json */
 
 enum { BELOW = 1, SAME = 2, ABOVE = 4 };
 
-/* What a condition asks of a value. */
+/* What a condition tests about a value. */
 enum ask { ASK_ORDER, ASK_CONTAINS, ASK_STARTS, ASK_ENDS, ASK_EMPTY, ASK_DAYS };
 
 static const struct condition {
     const char *names;
     enum ask ask;
     int accepts;            /* ASK_ORDER: the orders of value and operand */
-    bool negates;           /* true: the result is negated */
-    int from_days, to_days; /* ASK_DAYS: from today */
+    bool negates;           /* the result is negated */
+    int from_days, to_days; /* ASK_DAYS: days counted from today */
 } conditions[] = {
     {"equals", ASK_ORDER, SAME, false, 0, 0},
     {"does_not_equal", ASK_ORDER, SAME, true, 0, 0},
@@ -42,7 +42,8 @@ static const struct condition {
 
 /* A condition on a property: {"property": name, type: {condition: operand}}, or on a timestamp. */
 struct leaf {
-    slice property, type; /* property empty: the timestamp that `type` names */
+    /* if property is empty, the condition is on the timestamp that `type` names */
+    slice property, type;
     const struct condition *condition;
     const struct json *operand;
 };
@@ -114,7 +115,7 @@ static bool holds(const struct leaf *leaf, const struct json *value,
     return order_of(value, &from) != BELOW && order_of(value, &to) != ABOVE;
 }
 
-/* Whether the filter fits the schema. If not, it answers the request. */
+/* Returns whether the filter fits the schema. If not, answers the request. */
 static bool check(struct call *call, const struct json *filter)
 {
     const struct json *any = JSON_GET(filter, "or"), *parts = any ? any : JSON_GET(filter, "and");
@@ -243,7 +244,8 @@ bool notion_source_query(struct call *call)
 
 /* ---- search ---- */
 
-/* Whether each word of the query is the beginning of a word of the title. Case is ignored. */
+/* Returns whether each word of the query is the beginning of a word of the title. Case is
+ * ignored. */
 static bool title_matches(slice title, slice query)
 {
     while (query.len) {

@@ -67,7 +67,7 @@ slice notion_label(struct arena *arena, const struct json *object)
 
 /* ---- schemas ---- */
 
-/* The option of the list with that name or id, or a new one. */
+/* Returns the option of the list with that name or id, or a new option. */
 static struct json find_option(struct call *call, const struct json *options,
                                const struct json *meant)
 {
@@ -203,7 +203,7 @@ bool notion_values_read(struct call *call, struct record *parent, struct json *p
         slice name = json_str(&schema->as.members[i].key), id = json_get_str(entry, SLICE("id"));
         slice type = json_get_str(entry, SLICE("type"));
         const struct json_member *own = find_property(JSON_GET(page, "properties"), id);
-        /* The value of a page that does not set the property. */
+        /* This is the value of a page that does not set the property. */
         const struct json *former = own ? json_get(&own->value, type) : NULL;
         const struct json *empty = json_get(JSON_GET(data, "values"), type);
         struct json value = *(former ? former : empty ? empty : json_get(page, type));

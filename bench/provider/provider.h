@@ -52,7 +52,7 @@ struct provider {
 struct provider_request {
     enum http_method method;
     slice method_text;
-    slice path;            /* as sent, without query */
+    slice path;            /* the path as sent, without the query */
     const slice *segments; /* decoded */
     size_t segment_count;
     const slice *params;             /* the decoded segments that {...} in the route matched */
@@ -62,13 +62,14 @@ struct provider_request {
     size_t header_count;
     slice body;
     int64_t now_us;
-    struct arena *arena; /* until the reply is written */
+    struct arena *arena; /* lives until the reply is written */
 };
 
 struct provider_reply {
     unsigned status;
-    struct http_header headers[PROVIDER_REPLY_HEADERS_MAX]; /* the first: Content-Type, or none */
-    size_t header_count;                                    /* without the first */
+    /* the first header is Content-Type, if there is one */
+    struct http_header headers[PROVIDER_REPLY_HEADERS_MAX];
+    size_t header_count; /* without the first */
     struct buf *body;
     uint64_t delay_ms; /* answer later */
 };
@@ -76,7 +77,7 @@ struct provider_reply {
 /* Creates the initial state from the seed. */
 void provider_init(struct provider *provider, uint64_t seed, int64_t now_us);
 void provider_deinit(struct provider *provider);
-/* Restores the state after init: POST /__control/reset. Faults are cleared, tokens stay. */
+/* Restores the state after init, for POST /__control/reset. Faults are cleared, tokens stay. */
 void provider_reset(struct provider *provider, int64_t now_us);
 /* Answers the request. The status of the reply is always set. */
 void provider_handle(struct call *call);
@@ -88,14 +89,14 @@ void provider_fail(struct call *call, const struct fault *fault);
 /* The first header or query value of that name, or SLICE_NONE. */
 slice request_header(const struct provider_request *request, slice name);
 slice request_query(const struct provider_request *request, slice name);
-/* The token of `Authorization: Bearer ...`, SLICE_NONE when there is none. */
+/* Returns the token of `Authorization: Bearer ...`, or SLICE_NONE if there is none. */
 slice request_bearer(const struct provider_request *request);
 /* ---- replying ---- */
 
 void reply_header(struct provider_reply *reply, slice name, slice value);
 /* Sets status and JSON content type and returns a writer on the body. */
 struct json_writer reply_json(struct provider_reply *reply, unsigned status);
-/* content_type SLICE_NONE: there is no body. */
+/* Replies with a text, or without a body if content_type is SLICE_NONE. */
 void reply_text(struct provider_reply *reply, unsigned status, slice content_type, slice text);
 /* Replies with {"error": text}. */
 void reply_error(struct provider_reply *reply, unsigned status, const char *text);
@@ -105,24 +106,25 @@ void reply_error(struct provider_reply *reply, unsigned status, const char *text
 uint64_t rng_next(struct rng *rng);
 uint64_t rng_below(struct rng *rng, uint64_t bound);
 
-/* {key: value, ...}: the keys are the words of one text, and each has a value. */
+/* Makes {key: value, ...}. The keys are the words of one text, and each has a value. */
 struct json provider_object(struct arena *arena, const char *keys, const struct json *values,
                             size_t count);
 #define OBJECT(arena, keys, ...)                                         \
     provider_object((arena), (keys), (const struct json[]){__VA_ARGS__}, \
                     sizeof((const struct json[]){__VA_ARGS__}) / sizeof(struct json))
-/* The object's members as a new object, which shares them; {} if it is not an object. */
+/* Returns the object's members as a new object, which shares them, or {} if `object` is not an
+ * object. */
 struct json provider_copy(struct arena *arena, const struct json *object);
-/* Whether the query has a parameter whose name begins with `name` and whose value is `value` (case
- * is ignored), or has no such parameter. */
+/* Returns whether the query has a parameter whose name begins with `name` and whose value is
+ * `value` (case is ignored), or has no such parameter. */
 bool provider_wants(const struct provider_request *request, slice name, slice value);
 /* Compiles one of the provider's own templates and evaluates it. */
 struct json provider_eval(struct arena *arena, const struct json *tree, const struct json *scope);
-/* A file of this folder that is compiled in. */
+/* Returns the content of a compiled-in file of this folder. */
 const struct json *provider_data(struct arena *arena, const char *name);
-/* Whether the path begins with that segment. */
+/* Returns whether the path begins with that segment. */
 bool provider_is_below(const struct provider_request *request, const char *segment);
-/* Paths that belong to no app: /echo, /bytes/{n}, /status/{code}, /sleep/{ms} */
+/* Handles paths that belong to no app: /echo, /bytes/{n}, /status/{code}, /sleep/{ms} */
 void generic_handle(struct call *call);
 bool generic_fail(struct call *call, unsigned status);
 /* Answers requests to everything below /__control. */

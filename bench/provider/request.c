@@ -1,5 +1,6 @@
 /*
- * Shared by all handlers: reading a request, writing a reply, and the seeded random source.
+ * Functions that all handlers share: reading a request, writing a reply, and the seeded random
+ * source.
  */
 #include "provider/provider.h"
 

@@ -22,7 +22,7 @@ struct record {
     struct list made_link;  /* store->made: the records that requests created, oldest first */
     struct arena arena;     /* holds json, label and more */
     struct json json;
-    slice label;      /* its name for a reader: a title, the text of a block */
+    slice label;      /* its name for people: a title, the text of a block */
     bool is_archived; /* this record itself; notion_is_gone also checks the records that contain
                        * it */
     void *more;       /* the app's */
@@ -37,7 +37,7 @@ struct store {
 void store_init(struct store *store, size_t made_max);
 void store_deinit(struct store *store);
 struct record *store_find(const struct store *store, slice id);
-/* Evicts records that requests created, above the maximum. Between requests only. */
+/* Evicts records that requests created, above the maximum. To be called only between requests. */
 void store_evict(struct store *store);
 
 /* Adds a record without JSON as the last child of parent (NULL: as the last root). It is not in

@@ -24,16 +24,16 @@ struct tls_server *tls_server_new(const struct tls_server_config *config,
 /* Sessions under way keep a reference of their own. Accepts NULL. */
 void tls_server_unref(struct tls_server *server);
 
-/* Starts a session over an accepted stream, which it takes over. on_open follows when the
- * handshake is done, or on_closed if it fails. write_bytes_max: as in tls_client_config, 0: 1
- * MiB; a TCP stream below needs a larger limit (tcp_write_limit_set). NULL: out of memory;
- * `under` still belongs to the caller. */
+/* Starts a session over an accepted stream, which the session then owns. on_open follows when the
+ * handshake is done, or on_closed if it fails. write_bytes_max: as in tls_client_config, 0: 1 MiB;
+ * a TCP stream below needs a larger limit (tcp_write_limit_set). Returns NULL if out of memory;
+ * `under` then still belongs to the caller. */
 struct stream *tls_server_start(struct tls_server *server, struct stream *under,
                                 size_t write_bytes_max, const struct stream_events *events,
                                 void *owner, struct err *err) MUST_CHECK;
 
-/* The stream below the session, for injecting a fault: a FIN without close_notify, a forged
- * record. NULL once it has been closed. */
+/* Returns the stream below the session, for injecting a fault: a FIN without close_notify, a forged
+ * record. Returns NULL once it has been closed. */
 struct stream *tls_server_under(struct stream *stream);
 
 #endif

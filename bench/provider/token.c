@@ -11,7 +11,7 @@ struct tokens {
     size_t count;
 };
 
-/* In the form of --token. */
+/* The demo tokens, in the form of --token. */
 static const char *const demo_tokens[] = {
     "gmail=ya29.demo-gmail-full",
     "gmail=ya29.demo-gmail-modify,modify",

@@ -20,11 +20,12 @@ void tokens_free(struct tokens *tokens);
 /* Adds a token: "gmail=TOKEN" or "notion=TOKEN", with scopes after commas:
  * "gmail=abc,readonly,send". */
 int tokens_add(struct tokens *tokens, slice spec, struct err *err) MUST_CHECK;
-/* The token of the request; NULL if it is unknown, expired, revoked, or another app's. */
+/* Returns the token of the request, or NULL if it is unknown, expired, revoked, or another
+ * app's. */
 const struct token *tokens_find(const struct tokens *tokens, const char *app,
                                 const struct provider_request *request);
 
-/* Whether the token has one of these scopes. */
+/* Returns whether the token has one of these scopes. */
 bool token_may(const struct token *token, const char *scopes);
 
 #endif

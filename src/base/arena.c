@@ -25,7 +25,7 @@ enum { ARENA_GAP = 16 };
 enum { ARENA_GAP = 0 };
 #endif
 
-/* Sufficient for any type used here, including max_align_t. */
+/* This alignment is sufficient for any type used here, including max_align_t. */
 enum { ARENA_ALIGN = 16, TEXT_ROOM_MIN = 128 };
 
 struct arena_chunk {
@@ -60,8 +60,8 @@ static void run_cleanups(struct arena *arena)
 {
     struct arena_cleanup *cleanup;
     while ((cleanup = arena->cleanups)) {
-        /* Unlinked before it runs: a cleanup that resets another arena, or this one by mistake,
-         * cannot run twice. */
+        /* The cleanup is unlinked before it runs: if it resets another arena, or this one by
+         * mistake, it cannot run twice. */
         arena->cleanups = cleanup->older;
         cleanup->run(cleanup->ctx);
     }
@@ -138,7 +138,7 @@ static char *alloc_large(struct arena *arena, size_t size)
     return chunk->data;
 }
 
-/* Makes a new chunk the newest, with room for size. */
+/* Makes a new chunk, with room for `size` bytes, the newest. */
 static char *alloc_chunk(struct arena *arena, size_t size)
 {
     size_t chunk_size = next_chunk_size(arena);
@@ -166,12 +166,12 @@ static void *alloc_aligned(struct arena *arena, size_t size, size_t align)
         return NULL;
     }
     size_t gap = align > 1 ? ARENA_GAP : 0;
-    /* Bytes up to the next multiple of align, without a branch. While the arena has no chunk,
-     * next is NULL. */
+    /* The number of bytes up to the next multiple of align, without a branch. While the arena has
+     * no chunk, next is NULL. */
     size_t pad = (0 - (uintptr_t)arena->next) & (align - 1);
     size_t room = (size_t)(arena->end - arena->next);
     char *ptr;
-    /* Compared by subtraction: pad + gap + size could overflow, room - pad - gap cannot. */
+    /* The comparison subtracts: pad + gap + size could overflow, room - pad - gap cannot. */
     if (arena->next && pad + gap <= room && size <= room - pad - gap) {
         ptr = arena->next + pad + gap;
         arena->next = ptr + size;
@@ -213,7 +213,8 @@ char *arena_alloc_text(struct arena *arena, size_t size)
     return alloc_aligned(arena, size, 1);
 }
 
-/* Whether the block at ptr, the newest in its chunk, can be resized to `size` bytes in place. */
+/* Returns whether the block at ptr, the newest in its chunk, can be resized to `size` bytes in
+ * place. */
 static bool resize_in_place(struct arena *arena, char *ptr, size_t old_size, size_t size)
 {
     /* Only the newest block ends where the free space begins. */

@@ -15,7 +15,7 @@
 
 enum {
     ARENA_CHUNK_MIN = 1024,
-    /* over MEM_MAPPED_BYTES_MIN, so such chunks are unmapped when freed */
+    /* greater than MEM_MAPPED_BYTES_MIN, so such chunks are unmapped when freed */
     ARENA_CHUNK_MAX = 1024 * 1024,
 };
 
@@ -27,11 +27,11 @@ struct buf;
 struct arena {
     struct arena_chunk *chunks; /* newest first */
     char *next, *end;           /* free space of the newest chunk */
-    size_t bytes_used;          /* handed out, for the limit and for metrics */
+    size_t bytes_used;          /* bytes that were handed out, for the limit and for metrics */
     size_t bytes_max;
     bool is_exhausted;
     struct arena_cleanup *cleanups; /* newest first */
-    struct budget_use *use;         /* charged for its chunks; NULL: not charged */
+    struct budget_use *use;         /* charged for the arena's chunks; NULL: none is charged */
 };
 
 /* Allocates nothing yet. */
@@ -47,20 +47,20 @@ void arena_count_in(struct arena *arena, struct budget_use *use);
  * false, without registering the cleanup, if the limit is reached. */
 bool arena_on_free(struct arena *arena, void (*run)(void *ctx), void *ctx) MUST_CHECK;
 
-/* Allocates memory that is aligned to 16 bytes and not cleared. Returns NULL over the arena's
- * limit. */
+/* Allocates a block, aligned to 16 bytes and not cleared. Returns NULL if the limit is exceeded. */
 void *arena_alloc(struct arena *arena, size_t size) MUST_CHECK;
 void *arena_zalloc(struct arena *arena, size_t size) MUST_CHECK;
 /* Allocates count * size bytes, cleared. Returns NULL also if the product overflows. */
 void *arena_calloc(struct arena *arena, size_t count, size_t size) MUST_CHECK;
 /* Allocates without alignment, for text. */
 char *arena_alloc_text(struct arena *arena, size_t size) MUST_CHECK;
-/* Grows the newest block in place if possible, else copies. ptr may be NULL. */
+/* Grows the newest block in place if possible, else copies it. ptr may be NULL. */
 void *arena_realloc(struct arena *arena, void *ptr, size_t old_size, size_t size) MUST_CHECK;
 
-/* Copies the slice and appends a NUL that len does not count. {NULL,0}: over the limit. */
+/* Copies the slice and appends a NUL that len does not count. Returns {NULL,0} if the limit is
+ * exceeded. */
 slice arena_dup(struct arena *arena, slice text);
-/* Moves the buffer's text into the arena and frees the buffer. SLICE_NONE if the buffer has
+/* Moves the buffer's text into the arena and frees the buffer. Returns SLICE_NONE if the buffer has
  * failed or the arena's limit is reached. */
 slice arena_take(struct arena *arena, struct buf *buf);
 char *arena_cstr(struct arena *arena, slice text) MUST_CHECK;
@@ -73,7 +73,7 @@ struct arena_text {
     struct arena *arena;
     char *ptr;
     size_t len, cap, bytes_max;
-    int status; /* OK; ERR_LIMIT: over bytes_max; ERR_NOMEM */
+    int status; /* OK, ERR_NOMEM, or ERR_LIMIT if the text exceeds bytes_max */
 };
 
 /* Allocates nothing yet. */

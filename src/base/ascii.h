@@ -43,7 +43,7 @@ static inline char ascii_upper(char c)
     return ascii_is_lower(c) ? (char)(c - 'a' + 'A') : c;
 }
 
-/* 0 to 15; letters in either case; -1: not a hexadecimal digit. */
+/* Returns 0 to 15, for letters in either case, or -1 if c is not a hexadecimal digit. */
 static inline int ascii_hex_value(int c)
 {
     if (ascii_is_digit(c))

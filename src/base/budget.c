@@ -107,8 +107,8 @@ void budget_use_end(struct budget_use *use)
     if (!budget)
         return;
     size_t charged = atomic_load(&use->charged);
-    /* Cleared before the memory is returned: `charged` includes it, so it would be returned
-     * twice. */
+    /* `left` is cleared before the memory is returned: `charged` includes it, so it would be
+     * returned twice. */
     atomic_store(&use->left, 0);
     end_overdraft(use, true);
     give_back(use, charged);
@@ -117,7 +117,8 @@ void budget_use_end(struct budget_use *use)
     use->account = NULL;
 }
 
-/* Whether `bytes` more fit for this account, with `used` bytes of its own and `taken` in total. */
+/* Returns whether `bytes` more fit for this account, with `used` bytes of its own and `taken` in
+ * total. */
 static bool fits(const struct budget *budget, size_t used, size_t taken, size_t bytes)
 {
     /* A small request of a small account is granted even while large work has overdrawn the

@@ -1,5 +1,5 @@
 /*
- * A budget of memory for work under way, and the share of each account in it.
+ * Limits the memory for work under way, and the share of each account in it.
  *
  *   budget           total bytes
  *   budget_account   one account's part of it; exists while the account has any use
@@ -29,15 +29,15 @@
 #define BUDGET_STEP_BYTES \
     ((size_t)16 * 1024) /* charged in advance in steps, so that small work is cheap */
 #define BUDGET_SMALL_BYTES ((size_t)64 * 1024) /* always granted while its account uses little */
-/* an account that uses less than this uses "little" */
+/* an account that uses less than this uses little memory */
 #define BUDGET_FREE_BYTES ((size_t)4 * 1024 * 1024)
 
 struct budget {
     size_t size, share;
     _Atomic size_t used;
     struct keyed_table accounts;  /* struct budget_account, by id */
-    struct budget_use *overdrawn; /* the use that exceeds the whole */
-    /* Memory was returned; called on the loop's thread. NULL: nothing waits for memory. */
+    struct budget_use *overdrawn; /* the use that exceeds the whole budget */
+    /* Called on the loop's thread when memory was returned. NULL if nothing waits for memory. */
     void (*on_returned)(struct budget *budget);
     bool is_awaited;
 };

@@ -16,8 +16,9 @@ struct buf {
     char *ptr;
     size_t len, cap;
     size_t bytes_max;
-    bool is_failed; /* over the maximum, or out of memory; contents are then incomplete */
-    bool is_over;   /* if is_failed: the cause was the maximum */
+    /* the maximum was exceeded, or memory ran out; the contents are then incomplete */
+    bool is_failed;
+    bool is_over; /* with is_failed: the maximum was the cause */
 };
 
 /* Allocates nothing yet. */
@@ -62,8 +63,8 @@ struct buf_span {
     uint32_t at, len;
 };
 
-/* Appends. The buffer's maximum is at most 4 GB; if the buffer has failed, the span is
- * meaningless. */
+/* Appends the bytes and returns their span. The buffer's maximum is at most 4 GB; if the buffer has
+ * failed, the span is meaningless. */
 struct buf_span buf_append_span(struct buf *buf, slice bytes);
 void buf_append(struct buf *buf, slice bytes);
 void buf_append_cstr(struct buf *buf, const char *text);
@@ -81,8 +82,8 @@ void buf_printf(struct buf *buf, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void buf_vprintf(struct buf *buf, const char *fmt, va_list args) PRINTF_LIKE(2, 0);
 /* Drops the first `len` bytes (memmove). */
 void buf_consume(struct buf *buf, size_t len);
-/* Gives the bytes, NUL-terminated, to the caller (free with mem_free); the buf is empty
- * afterwards. NULL if it has failed. */
+/* Gives the bytes, NUL-terminated, to the caller, who frees them with mem_free; the buf is empty
+ * afterwards. Returns NULL if the buf has failed. */
 char *buf_take(struct buf *buf, size_t *len) MUST_CHECK;
 
 #endif

@@ -237,7 +237,7 @@ static bool take_hms(slice *text, struct civil *civil)
            take_digits(text, 2, &civil->second);
 }
 
-/* time-secfrac, which may be absent; digits past the sixth are ignored. */
+/* Consumes time-secfrac, which may be absent; digits past the sixth are ignored. */
 static bool take_fraction(slice *text, unsigned *us)
 {
     unsigned scale = 100000, digit;
@@ -297,9 +297,9 @@ static int64_t first_sunday(int64_t year, unsigned month)
     return first + (7 - weekday) % 7;
 }
 
-/* The hours to add to Pacific time to get UTC, at the midnight that begins the day. Summer time
- * begins on the second Sunday in March and ends on the first in November, both at two o'clock (15
- * U.S.C. 260a). */
+/* Returns the hours to add to Pacific time to get UTC, at the midnight that begins the day. Summer
+ * time begins on the second Sunday in March and ends on the first Sunday in November, both at two
+ * o'clock (15 U.S.C. 260a). */
 static int64_t pacific_hours(int64_t day)
 {
     int64_t year;

@@ -32,19 +32,20 @@ void clock_share(int64_t shared_us, uint64_t sent_boot_ns, uint64_t received_boo
 /* Writes TIME_TEXT_LEN bytes and a NUL, truncated to the millisecond; a time outside the years
  * 0000 to 9999 becomes the nearest time inside. (src/api/README.md "HTTP") */
 void time_format(int64_t wall_us, char out[TIME_TEXT_LEN + 1]);
-/* RFC 3339 date-time with any offset, fraction to microseconds (further digits are truncated). A
- * leap second is accepted where one is possible (23:59:60 UTC on the last day of a month) and
- * read as :59.999999. false if the text is not a date-time, or is outside the years 0000 to 9999
- * in UTC. */
+/* Parses an RFC 3339 date-time with any offset, and a fraction to microseconds (further digits are
+ * truncated). A leap second is accepted where one is possible (23:59:60 UTC on the last day of a
+ * month) and read as :59.999999. Returns false if the text is not a date-time, or is outside the
+ * years 0000 to 9999 in UTC. */
 bool time_parse(slice text, int64_t *wall_us) MUST_CHECK;
-/* "midnight UTC" or "midnight America/Los_Angeles": when a daily quota is reset. *wall_us: the
- * next such midnight after now_us. The zone's summer time follows the rules valid since 2007. */
+/* Parses "midnight UTC" or "midnight America/Los_Angeles", the time when a daily quota is reset.
+ * *wall_us gets the next such midnight after now_us. The zone's summer time follows the rules valid
+ * since 2007. */
 bool time_parse_midnight(slice text, int64_t now_us, int64_t *wall_us) MUST_CHECK;
-/* HTTP-date in any of the three forms of RFC 9110 5.6.7. A two-digit year is interpreted as at
- * most 50 years ahead of now. The name of the day must be valid, but is not compared with the
+/* Parses an HTTP-date in any of the three forms of RFC 9110 5.6.7. A two-digit year is interpreted
+ * as at most 50 years ahead of now. The name of the day must be valid, but is not compared with the
  * date. */
 bool time_parse_http(slice text, int64_t *wall_us) MUST_CHECK;
-/* IMF-fixdate, 29 bytes and a NUL. */
+/* Writes an IMF-fixdate, 29 bytes and a NUL. */
 void time_format_http(int64_t wall_us, char out[30]);
 /* Converts a civil date (proleptic Gregorian) to days since 1970-01-01, and back. */
 int64_t time_days_from_civil(int64_t year, unsigned month, unsigned day);

@@ -90,7 +90,7 @@ static bool parse_form(const char *form, slice text, struct http_date *date)
     return is_right && text.len == 0;
 }
 
-/* Returns 1 to 12; 0 if it is not the name of a month. */
+/* Returns 1 to 12, or 0 if the text is not the name of a month. */
 static unsigned month_number(slice name)
 {
     for (unsigned i = 0; i < ARRAY_LEN(month_names); i++)

@@ -14,7 +14,7 @@ static const char base64url_digits[] =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 static const char hex_digits[] = "0123456789abcdef";
 
-/* The error of a buf that has no room. */
+/* Returns the error of a buf that has no room. */
 static int no_room(const struct buf *out, size_t len)
 {
     return len > out->bytes_max - out->len ? ERR_LIMIT : ERR_NOMEM;
@@ -75,7 +75,7 @@ slice encode_base64url_in(char *room, size_t size, slice bytes)
  * combined with OR and tested once at its end. */
 enum { BASE64_BAD = 0x80 };
 
-/* The value of each byte as a digit; BASE64_BAD for bytes that are not digits. */
+/* The value of each byte as a digit, or BASE64_BAD for bytes that are not digits. */
 static unsigned char base64_values[256], base64url_values[256];
 
 /* Runs before main, so that decoding on several threads needs no lock for its tables. */
@@ -89,7 +89,7 @@ __attribute__((constructor)) static void fill_values(void)
     }
 }
 
-/* Decodes `count` (2 to 4) digits into count - 1 bytes; false if one is not a digit, or if
+/* Decodes `count` (2 to 4) digits into count - 1 bytes. Returns false if one is not a digit, or if
  * surplus bits are not 0 (RFC 4648 3.5: each value has only one text). */
 static bool decode_group(const unsigned char *p, size_t count, const unsigned char *values,
                          unsigned char *to)
@@ -107,7 +107,7 @@ static bool decode_group(const unsigned char *p, size_t count, const unsigned ch
     return !(bad & BASE64_BAD) && unused == 0;
 }
 
-/* text has no padding; its length is not 1 more than a multiple of 4. */
+/* Decodes a text without padding, whose length is not 1 more than a multiple of 4. */
 static int base64_decode(struct buf *out, slice text, const unsigned char *values)
 {
     size_t tail = text.len % 4;
@@ -133,7 +133,7 @@ static int base64_decode(struct buf *out, slice text, const unsigned char *value
 
 static slice without_padding(slice text)
 {
-    /* At most two: three would leave a group of one digit, which encodes no byte. */
+    /* At most two are removed: three would leave a group of one digit, which encodes no byte. */
     for (int i = 0; i < 2 && text.len && text.ptr[text.len - 1] == '='; i++)
         text.len--;
     return text;
@@ -226,8 +226,9 @@ void encode_percent(struct buf *out, slice bytes)
         buf_added(out, len);
 }
 
-/* Decodes one character of text, escaped or not; -1: invalid, or NUL. Moves *at past it. NUL is
- * refused in both forms: a C library that reads the result would stop there ("a.png%00.exe"). */
+/* Decodes one character of text, escaped or not, and moves *at past it. Returns -1 if it is invalid
+ * or NUL. NUL is refused in both forms: a C library that reads the result would stop there
+ * ("a.png%00.exe"). */
 static int percent_char(slice text, size_t *at, bool plus_is_space)
 {
     char c = text.ptr[(*at)++];
@@ -292,7 +293,7 @@ static char fully_decoded(slice text, size_t *at)
 static bool find_dot_segment(slice path, bool is_split)
 {
     size_t dots = 0, at = 0;
-    bool has_others = false, is_after_semicolon = false;
+    bool has_others = false, is_behind = false; /* is_behind: the position is after a semicolon */
     for (;;) {
         bool is_end = at == path.len;
         char c = is_end ? '/' : fully_decoded(path, &at);
@@ -323,7 +324,7 @@ bool path_is_dot_segment(slice segment)
 
 /* ---- for people ---- */
 
-/* Writes \uXXXX; past U+FFFF a surrogate pair, as in JSON. */
+/* Writes \uXXXX, or a surrogate pair for characters past U+FFFF, as in JSON. */
 static void put_mark(struct buf *out, uint32_t c)
 {
     if (c > 0xffff)
@@ -335,7 +336,8 @@ static void put_mark(struct buf *out, uint32_t c)
 
 enum { LETTER_MARKS_MAX = 8 };
 
-/* A combining mark of a script in which many marks can be added to a letter. */
+/* Returns whether c is a combining mark of a script in which many marks can be added to a
+ * letter. */
 static bool is_mark(uint32_t c)
 {
     static const uint32_t ranges[][2] = {
@@ -359,15 +361,15 @@ struct letter {
     bool has_selector;
 };
 
-/* Symbols that have both a text form and an emoji form. */
+/* Returns whether c is a symbol that has both a text form and an emoji form. */
 static bool has_two_forms(uint32_t c)
 {
     return c == '#' || c == '*' || (c >= '0' && c <= '9') || c == 0xa9 || c == 0xae ||
            (c >= 0x203c && c <= 0x3299) || (c >= 0x1f000 && c <= 0x1faff);
 }
 
-/* More marks than any script uses would extend into the lines above and below; a variation
- * selector that selects nothing can hide text from readers. */
+/* Returns whether c is to be escaped: more marks than any script uses would extend into the lines
+ * above and below; a variation selector that selects nothing can hide text from readers. */
 static bool is_surplus(uint32_t c, struct letter *letter)
 {
     if (is_mark(c))

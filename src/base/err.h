@@ -12,11 +12,11 @@ enum err_code {
     ERR_NOMEM = -1,   /* allocation failed, or an arena's limit was reached */
     ERR_LIMIT = -2,   /* a documented maximum would be exceeded */
     ERR_SYNTAX = -3,  /* input does not follow its grammar */
-    ERR_INVALID = -4, /* grammatical, but not allowed here */
+    ERR_INVALID = -4, /* input follows its grammar, but is not allowed here */
     ERR_NOTFOUND = -5,
-    ERR_IO = -6, /* system call or peer failed; text says which */
+    ERR_IO = -6, /* a system call or a peer failed; the text says which */
     ERR_TIMEOUT = -7,
-    ERR_CLOSED = -8,  /* the other side, or we ourselves, closed it */
+    ERR_CLOSED = -8,  /* the other side or this side has closed the connection */
     ERR_REFUSED = -9, /* forbidden by a policy (address, scope, checksum) */
     ERR_BUSY = -10,   /* a bounded queue is full; trying later may work */
     ERR_CRYPTO = -11, /* a tag, signature or certificate did not verify */
@@ -24,8 +24,8 @@ enum err_code {
 
 enum { ERR_TEXT_MAX = 512 };
 
-/* text is a sentence for a person: what was wrong, where, and what to do. It never contains a
- * secret. */
+/* text is a sentence for a person that says what was wrong, where, and what to do. It never
+ * contains a secret. */
 struct err {
     enum err_code code;
     char text[ERR_TEXT_MAX];
@@ -34,10 +34,10 @@ struct err {
 /* Sets *err (which may be NULL) and returns code, so that `return err_set(...)` reads well. */
 int err_set(struct err *err, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-/* err_set for functions that return a pointer: always NULL. */
+/* As err_set, for functions that return a pointer: always returns NULL. */
 void *err_null(struct err *err, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-/* Puts "prefix: " before the present text, to say where the error is; returns err->code. */
+/* Puts "prefix: " before the present text, to say where the error is. Returns err->code. */
 int err_prefix(struct err *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
 #endif

@@ -50,7 +50,7 @@ int file_read_into(const char *path, struct buf *out, mode_t *mode, struct err *
     return code;
 }
 
-/* write may write only a part, or be interrupted. */
+/* Repeats write, which may write only a part, or be interrupted. */
 static bool write_all(int fd, slice text)
 {
     while (text.len > 0) {

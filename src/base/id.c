@@ -33,7 +33,7 @@ void random_kernel(void *out, size_t len)
     unsigned char *p = out;
     while (len) {
         ssize_t got = getrandom(p, len, 0);
-        /* getrandom fails with an error other than EINTR only if the kernel lacks it or a filter
+        /* getrandom can fail with an error other than EINTR only if the kernel lacks it or a filter
          * forbids it; a weaker source would make keys that can be guessed. */
         ASSERT(got > 0 || errno == EINTR);
         if (got > 0) {
@@ -45,7 +45,8 @@ void random_kernel(void *out, size_t len)
 
 static void fork_child(void)
 {
-    /* Wiped, not only marked as used: the parent will use its remaining bytes for ids and keys. */
+    /* The page is wiped, not only marked as used: the parent will use its remaining bytes for ids
+     * and keys. */
     mem_wipe(entropy, sizeof(entropy));
     entropy_left = 0;
 }
@@ -79,7 +80,8 @@ uint64_t random_u64(void)
     return value;
 }
 
-/* Lemire: multiply and take the high half; the low half says when to reject and draw again. */
+/* Lemire's method: multiply and take the high half; the low half says when to reject the number and
+ * draw again. */
 uint64_t random_below(uint64_t bound)
 {
     ASSERT(bound > 0);
@@ -93,7 +95,7 @@ uint64_t random_below(uint64_t bound)
     }
 }
 
-/* Fields of RFC 9562 5.7: 48 bits of milliseconds, 12 bits a, 62 bits b. */
+/* Packs the fields of RFC 9562 5.7: 48 bits of milliseconds, 12 bits a, 62 bits b. */
 static struct uuid uuid_v7_pack(uint64_t ms, uint64_t a, uint64_t b)
 {
     /* Out of range, a field would overflow into its neighbour and the version bits. */
@@ -178,7 +180,7 @@ static bool is_dash_at(size_t at)
 void uuid_format(struct uuid id, char out[UUID_TEXT_LEN + 1])
 {
     static const char digits[] = "0123456789abcdef";
-    /* The positions of the two digits of each byte in 8-4-4-4-12. */
+    /* the position of each byte's two digits in 8-4-4-4-12 */
     static const uint8_t offsets[sizeof(id.bytes)] = {0,  2,  4,  6,  9,  11, 14, 16,
                                                       19, 21, 24, 26, 28, 30, 32, 34};
     for (size_t i = 0; i < sizeof(id.bytes); i++) {

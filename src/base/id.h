@@ -18,26 +18,26 @@ struct uuid {
     uint8_t bytes[16];
 };
 
-/* Fills from getrandom(2); aborts if the kernel does not have it (that machine is broken).
- * Buffers a page of entropy without a lock: loop thread only. */
+/* Fills `out` with random bytes from getrandom(2); aborts if the kernel does not have it. A page of
+ * entropy is buffered without a lock, so this is for the loop thread only. */
 void random_bytes(void *out, size_t len);
-/* Random bytes without the buffer: for any thread, and for keys that must never be in the
+/* As random_bytes, without the buffer: for any thread, and for keys that must never be in the
  * buffer. */
 void random_kernel(void *out, size_t len);
 uint64_t random_u64(void);
-/* Uniform in [0, bound); bound > 0. */
+/* Returns a uniform random number in [0, bound); bound > 0. */
 uint64_t random_below(uint64_t bound);
 
 struct uuid uuid_v7(void);
 /* Name-based, SHA-1 (RFC 9562 5.5). */
 struct uuid uuid_v5(struct uuid name_space, slice name);
-/* Smallest v7 value of that millisecond: for ranges and partitions. */
+/* Returns the smallest v7 value of that millisecond, for ranges and partitions. */
 struct uuid uuid_v7_floor(int64_t wall_ms);
 int64_t uuid_v7_wall_ms(struct uuid id);
 void uuid_format(struct uuid id, char out[UUID_TEXT_LEN + 1]);
-/* Canonical form only, lower or upper case hex. */
+/* Parses only the canonical form, with hex digits in lower or upper case. */
 bool uuid_parse(slice text, struct uuid *id) MUST_CHECK;
-/* The 16 bytes of the id, as the key of a map; valid as long as *id. */
+/* Returns the 16 bytes of the id, as the key of a map; valid as long as *id. */
 static inline slice uuid_slice(const struct uuid *id)
 {
     return slice_of(id->bytes, sizeof(id->bytes));

@@ -24,8 +24,8 @@ bool ip_is_within(const uint8_t *bytes, const uint8_t *network, unsigned bits)
     unsigned whole = bits / 8, rest = bits % 8;
     if (memcmp(bytes, network, whole) != 0)
         return false;
-    /* The mask of the significant bits of the last byte. If rest is 0 that byte may be past the
-     * end of the address, so it is not read. */
+    /* This is the mask of the significant bits of the last byte. If rest is 0 that byte may be past
+     * the end of the address, so it is not read. */
     uint8_t mask = (uint8_t)(0xff00u >> rest);
     return rest == 0 || (bytes[whole] & mask) == (network[whole] & mask);
 }
@@ -51,8 +51,8 @@ int ip_network_parse(slice text, struct ip_network *out, struct err *err)
     memcpy(masked, out->bytes, out->bits / 8);
     if (out->bits % 8)
         masked[out->bits / 8] = (uint8_t)(out->bytes[out->bits / 8] & (0xff00u >> (out->bits % 8)));
-    /* Refused, not truncated: 10.1.2.3/8 is more likely a typing error than meant to be
-     * 10.0.0.0/8. */
+    /* Such a network is refused, not truncated: 10.1.2.3/8 is more likely a typing error than meant
+     * to be 10.0.0.0/8. */
     if (memcmp(masked, out->bytes, out->len) != 0)
         return err_set(err, ERR_SYNTAX, "the network \"%.*s\" has bits set after its prefix",
                        SLICE_ARG(slice_first(text, 80)));

@@ -16,7 +16,7 @@ enum {
 
 /* The first member of each entry. */
 struct keyed {
-    /* for the owner: for example, a list of the entries that wait for a turn */
+    /* used by the owner: for example, for a list of the entries that wait for a turn */
     struct list ring;
     struct list waiting; /* the owner's nodes, oldest first */
     size_t key_len;
@@ -29,14 +29,14 @@ struct keyed_table {
     size_t spare_count, size;
 };
 
-/* size: the size of the struct that begins with a struct keyed. */
+/* size: the size of an entry, a struct that begins with a struct keyed. */
 void keyed_init(struct keyed_table *table, size_t size);
 /* Asserts that no entry is left. */
 void keyed_deinit(struct keyed_table *table);
 /* Returns NULL if there is no entry with that key. */
 void *keyed_find(const struct keyed_table *table, slice key);
-/* Finds or creates the entry with that key (up to KEYED_KEY_MAX bytes, copied). A new entry is
- * zeroed except for its struct keyed. Returns NULL if out of memory. */
+/* Returns the entry with that key (up to KEYED_KEY_MAX bytes, copied); a new entry is zeroed except
+ * for its struct keyed. Returns NULL if out of memory. */
 void *keyed_get(struct keyed_table *table, slice key);
 /* Removes the entry from its ring and the table; its memory is reused. */
 void keyed_drop(struct keyed_table *table, struct keyed *entry);

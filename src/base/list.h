@@ -57,14 +57,14 @@ static inline void list_unlink(struct list *node)
     node->next = node->prev = node;
 }
 
-/* Moves the node from its present list, if any. */
+/* Moves the node from its present list, if any, to the end of another. */
 static inline void list_move_back(struct list *head, struct list *node)
 {
     list_unlink(node);
     list_push_back(head, node);
 }
 
-/* NULL when empty. */
+/* Returns NULL if the list is empty. */
 static inline struct list *list_pop_front(struct list *head)
 {
     if (list_is_empty(head))
@@ -73,7 +73,8 @@ static inline struct list *list_pop_front(struct list *head)
     list_unlink(node);
     return node;
 }
-/* Iterates over the items of a list until it is empty; each is removed first. */
+/* Iterates over the items of a list until it is empty; each item is removed before the body
+ * runs. */
 #define LIST_DRAIN(head, type, item, member) \
     for (type * item;                        \
          !list_is_empty(head) && (item = LIST_ITEM(list_pop_front(head), type, member));)

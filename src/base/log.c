@@ -21,8 +21,8 @@ static struct log_sink sink;
 static bool is_open;
 static int fd_wanted = STDERR_FILENO;
 
-/* Static, as all blocks here are: logging works without the heap, and a crash handler may use
- * it. */
+/* The buffer is static, like all blocks here: logging works without the heap, and a crash handler
+ * may use it. */
 static char buffer[LOG_BUFFER_BYTES];
 static size_t buffer_len;
 static uint64_t dropped, dropped_reported;
@@ -118,14 +118,14 @@ enum log_level log_level_get(void)
 
 void log_line(enum log_level level, const char *msg, const struct log_field *fields, size_t count)
 {
-    /* Static, under the lock: 4 KB is a lot for the stack of a pool thread. */
+    /* The line is static, under the lock: 4 KB is a lot for the stack of a pool thread. */
     static struct log_text line;
-    /* Checked without the lock first: most calls have a level that is off. */
+    /* The level is checked before the lock is taken: most calls have a level that is off. */
     if (level < log_level_get())
         return;
     pthread_mutex_lock(&lock);
     log_text_line(&line, style, level, msg, fields, count);
-    /* Before the new line, so that the gap is reported at its position. */
+    /* The report comes before the new line, so that the gap is reported at its position. */
     report_dropped();
     if (!append_line(&line))
         dropped++;

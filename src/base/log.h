@@ -13,10 +13,10 @@
 #include "base/slice.h"
 
 enum {
-    LOG_LINE_MAX = 4096,         /* bytes including the newline: a pipe takes it whole in one
-                                  * write */
+    /* bytes including the newline; a pipe takes such a line whole in one write */
+    LOG_LINE_MAX = 4096,
     LOG_VALUE_MAX = 1024,        /* bytes of an escaped string; the rest becomes "..." */
-    LOG_BUFFER_BYTES = 64 * 1024 /* waiting for log_flush */
+    LOG_BUFFER_BYTES = 64 * 1024 /* bytes that wait for log_flush */
 };
 
 /* trace: recurring background work; debug: the steps of a request. */
@@ -43,8 +43,9 @@ struct log_field {
  * ignore SIGPIPE. NO_COLOR in the environment turns colours off. */
 void log_init(enum log_level level, enum log_format format);
 enum log_level log_level_get(void);
-/* Any thread. Fields that do not fit into LOG_LINE_MAX are omitted; the line then ends with
- * "truncated":true. Lines of LOG_WARN and above are written at once, as is a full buffer. */
+/* May be called on any thread. Fields that do not fit into LOG_LINE_MAX are omitted; the line then
+ * ends with "truncated":true. Lines of LOG_WARN and above are written at once, as is a full
+ * buffer. */
 void log_line(enum log_level level, const char *msg, const struct log_field *fields, size_t count);
 /* Writes as much as fd accepts without blocking. The rest stays in the buffer. When it is full,
  * lines are dropped, and a later line reports the number. */
@@ -55,11 +56,11 @@ void log_flush_crash(void);
  * or terminal that blocks is opened a second time, without blocking, and held until the next
  * call: a test that waits for the end of a pipe's data calls log_set_fd(2) first. */
 void log_set_fd(int fd);
-/* For tests: lines dropped since the process started. */
+/* For tests: returns the number of lines dropped since the process started. */
 uint64_t log_dropped(void);
 
 /* log_event(LOG_INFO, "listening", LOG_CSTR("address", text), LOG_INT("port", 8080)); msg is a
- * constant; variable parts go into fields. At least one field. */
+ * constant; variable parts go into fields. At least one field is needed. */
 #define log_event(level, msg, ...)                                                               \
     do {                                                                                         \
         if ((level) >= log_level_get()) {                                                        \

@@ -19,7 +19,7 @@ static void open_stream(struct log_sink *sink, int fd)
 {
     char path[40];
     int flags = fcntl(fd, F_GETFL);
-    /* Already non-blocking: the owner of the descriptor wants this, and nothing has to be
+    /* The descriptor is already non-blocking: its owner wants this, and nothing has to be
      * opened. */
     if (flags >= 0 && (flags & O_NONBLOCK))
         return;
@@ -54,8 +54,8 @@ void log_sink_close(struct log_sink *sink)
     sink->is_own = false;
 }
 
-/* Whole lines up to PIPE_BUF, which a pipe accepts completely or refuses, so that the lines of
- * several workers never mix. The rest of a line that a terminal accepted in part is written
+/* Returns whole lines up to PIPE_BUF, which a pipe accepts completely or refuses, so that the lines
+ * of several workers never mix. The rest of a line that a terminal accepted in part is written
  * alone. */
 static slice stream_run(slice lines)
 {

@@ -49,7 +49,7 @@ static void put_cstr(struct log_text *text, const char *bytes)
     put_log_bytes(text, slice_cstr(bytes));
 }
 
-/* Whether a value can be written without quotes in the text form. */
+/* Returns whether a value can be written without quotes in the text form. */
 static bool is_bare(slice value)
 {
     for (size_t i = 0; i < value.len; i++) {
@@ -87,7 +87,8 @@ static void put_char(struct log_text *text, slice rest, size_t len)
     }
 }
 
-/* Bytes at the start of s that need no check: printable ASCII without quote and backslash. */
+/* Returns the number of bytes at the start of s that need no check: printable ASCII without quote
+ * and backslash. */
 static size_t plain_run(slice s, size_t max)
 {
     size_t i = 0;
@@ -102,8 +103,8 @@ static void put_string(struct log_text *text, slice value)
     size_t start = text->len;
     put_log_bytes(text, SLICE("\""));
     while (value.len && !text->is_full) {
-        /* Measured in output bytes: an escape turns one byte into six, and LOG_VALUE_MAX limits
-         * what is printed. */
+        /* The length is measured in output bytes: an escape turns one byte into six, and
+         * LOG_VALUE_MAX limits what is printed. */
         size_t used = text->len - start;
         if (used >= LOG_VALUE_MAX) {
             put_log_bytes(text, SLICE("..."));

@@ -17,7 +17,7 @@ struct log_style {
     bool is_coloured; /* text only */
 };
 
-/* A whole line with its newline. */
+/* Writes a whole line with its newline. */
 void log_text_line(struct log_text *text, struct log_style style, enum log_level level,
                    const char *msg, const struct log_field *fields, size_t count);
 const char *log_level_name(enum log_level level);

@@ -12,8 +12,8 @@
 
 enum { MAP_CAP_MIN = 8 };
 
-/* Read from the kernel: with a fixed key an account could send keys that all fall into one slot,
- * so that each lookup would walk them all (hash flooding). */
+/* The key is read from the kernel: with a fixed key an account could send keys that all fall into
+ * one slot, so that each lookup would walk them all (hash flooding). */
 static uint64_t sip_key[2];
 
 /* Runs before main, so that no lookup checks whether there is a key, and forked workers share
@@ -104,7 +104,7 @@ void map_deinit(struct map *map)
     map_init(map, map->count_max);
 }
 
-/* The slot of key, or the empty slot for it; cap > 0. */
+/* Returns the slot of the key, or the empty slot for it; cap > 0. */
 static struct map_slot *probe(const struct map *map, slice key, uint64_t hash)
 {
     ASSERT(map->count < map->cap);
@@ -176,8 +176,8 @@ void *map_remove(struct map *map, slice key)
     void *value = slot->value;
     if (!value)
         return NULL;
-    /* Pulls back every later slot of the run that a probe would no longer reach across the hole:
-     * one whose home slot is not between the hole and itself. Distances are taken modulo the
+    /* Pulls back every later slot of the run that a probe would no longer reach across the hole: a
+     * slot whose home slot is not between the hole and itself. Distances are taken modulo the
      * table's size. */
     size_t mask = map->cap - 1, hole = (size_t)(slot - map->slots);
     for (size_t at = (hole + 1) & mask; map->slots[at].value; at = (at + 1) & mask) {

@@ -31,17 +31,18 @@ void map_deinit(struct map *map);
 /* Returns NULL if the key is absent. */
 void *map_get(const struct map *map, slice key);
 /* value is not NULL. Replaces key and value if the key is present; *old (may be NULL) gets the
- * previous value or NULL. ERR_LIMIT at count_max, ERR_NOMEM; nothing has changed then. */
+ * previous value or NULL. Returns ERR_LIMIT at count_max, or ERR_NOMEM; nothing has changed
+ * then. */
 int map_put(struct map *map, slice key, void *value, void **old) MUST_CHECK;
 /* Returns the removed value, or NULL if there was none. */
 void *map_remove(struct map *map, slice key);
-/* Returns the occupied slot after this one (the first one if it is NULL), or NULL at the end. The
- * map must not change during the iteration. The slot just returned may be removed only if the
- * iteration then restarts or ends, since a removal moves other slots. */
+/* Returns the occupied slot after this slot (NULL: the first), or NULL at the end. The map must not
+ * change during the iteration. The slot just returned may be removed only if the iteration then
+ * restarts or ends, since a removal moves other slots. */
 struct map_slot *map_next(const struct map *map, const struct map_slot *slot);
 #define MAP_EACH(map, slot) for (struct map_slot *slot = NULL; (slot = map_next((map), slot));)
 
-/* The hash that maps use, for other tables (choice of a pool). It is stable only within one
+/* Returns the hash that maps use, for other tables (choice of a pool). It is stable only within one
  * process. */
 uint64_t hash_bytes(const void *ptr, size_t len);
 /* SipHash-1-3 with a given key (Aumasson, Bernstein: SipHash; c=1, d=3). */

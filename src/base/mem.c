@@ -81,8 +81,8 @@ static _Thread_local struct {
     struct free_block *blocks[SIZE_CLASSES];
 } reuse;
 
-/* The largest size class that a block of that many bytes can serve. Negative, or SIZE_CLASSES and
- * up: none. */
+/* Returns the largest size class that a block of that many bytes can serve. A result that is
+ * negative, or SIZE_CLASSES or more, means none. */
 static int size_class_of(size_t bytes)
 {
     /* At or below 2^9 the formula would give negative sizes in octaves that do not exist here. */
@@ -105,7 +105,7 @@ static void *block_new(size_t size)
         return malloc(size ? size : 1);
     /* The requested size is rounded up and the usable size of a freed block is rounded down, so
      * a block from a list is always at least as large as the list's size. */
-    int which = size_class_of(size - 1) + 1; /* the smallest that holds it */
+    int which = size_class_of(size - 1) + 1; /* the smallest class that holds it */
     struct free_block *block = reuse.blocks[which];
     if (!block)
         return malloc(size_class_bytes(which));
@@ -120,7 +120,7 @@ static void block_free(void *ptr)
      * than the allocated size, never smaller. */
     int which = reuse.bytes_max ? size_class_of(malloc_usable_size(ptr)) : -1;
     size_t bytes = which >= 0 && which < SIZE_CLASSES ? size_class_bytes(which) : 0;
-    /* Over the limit, or not of a size class: the block is freed to the heap. The subtraction
+    /* A block that exceeds the limit or has no size class is freed to the heap. The subtraction
      * cannot wrap, since reuse.bytes never exceeds bytes_max. */
     if (bytes == 0 || bytes > reuse.bytes_max - reuse.bytes) {
         free(ptr);
@@ -209,8 +209,8 @@ void *mem_realloc(void *ptr, size_t size)
 {
     if (!ptr)
         return mem_alloc(size);
-    /* The count does not change: one block before, one after. A failed realloc leaves the old
-     * block valid. */
+    /* The count does not change: there is one block before and one after. A failed realloc leaves
+     * the old block valid. */
     size_t before = malloc_usable_size(ptr);
     char *resized = may_allocate(size) ? realloc(ptr, size ? size : 1) : NULL;
     if (resized)

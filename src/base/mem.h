@@ -12,7 +12,8 @@
 
 #include "base/assert.h"
 
-/* NULL if out of memory or set to fail; the caller reports it (HTTP: 503) and never aborts. */
+/* Returns NULL if out of memory or set to fail; the caller reports it (HTTP: 503) and never
+ * aborts. */
 void *mem_alloc(size_t size) MUST_CHECK;
 void *mem_zalloc(size_t size) MUST_CHECK;
 /* Allocates count * size bytes with an overflow check, zeroed. */
@@ -39,17 +40,18 @@ void mem_reuse(size_t bytes_max);
 /* A single block over this size is refused, as if memory had run out. */
 #define MEM_BLOCK_BYTES_MAX ((size_t)1 << 32)
 
-/* Exact if no other thread that keeps blocks is running. */
+/* Returns the number of live blocks; it is exact if no other thread that keeps blocks is
+ * running. */
 size_t mem_live_blocks(void);
 /* For tests: the n-th allocation from now on (1 = the next) and the `count - 1` allocations
  * after it fail; 0 turns it off. */
 void mem_fail_at(uint64_t n, uint64_t count);
-/* For tests: number of failures injected since the last mem_fail_at. A torture loop ends when
- * this stays 0. */
+/* For tests: returns the number of failures injected since the last mem_fail_at. A torture loop
+ * ends when this stays 0. */
 uint64_t mem_fail_hits(void);
 
 /* For memory that does not come from the heap but is counted and can fail like it (base/secret.c).
- * mem_block_begin says whether the allocation may continue. */
+ * mem_block_begin returns whether the allocation may continue. */
 bool mem_block_begin(void) MUST_CHECK;
 void mem_block_end(void);
 

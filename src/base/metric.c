@@ -38,7 +38,8 @@ struct metric_series {
 static struct metric *families, *families_last;
 static size_t family_count;
 static struct map series_by_key;
-/* In neither the map nor a family: receives the values of all series that could not be stored. */
+/* This series is in neither the map nor a family. It receives the values of all series that could
+ * not be stored. */
 static struct metric_series spare;
 
 static const slice other_labels = SLICE_INIT("other=\"true\"");
@@ -48,7 +49,7 @@ static slice series_labels(const struct metric_series *series)
     return slice_from(slice_of(series->key, series->key_len), sizeof(uintptr_t));
 }
 
-/* Label names of the text format: [a-zA-Z_][a-zA-Z0-9_]*, without a colon. */
+/* Label names of the text format are [a-zA-Z_][a-zA-Z0-9_]*, without a colon. */
 static bool is_name_char(char c, bool is_first)
 {
     bool is_digit = ascii_is_digit(c);
@@ -69,8 +70,8 @@ static bool take_label(slice *text)
         if (text->ptr[at] != '\\')
             continue;
         at++;
-        /* The only escapes that the text format has in label values. strchr would also find the
-         * NUL. */
+        /* These are the only escapes that the text format has in label values. strchr would also
+         * find the NUL. */
         if (at == text->len || !strchr("\\\"n", text->ptr[at]) || text->ptr[at] == '\0')
             return false;
     }
@@ -201,7 +202,7 @@ double metric_get(const struct metric_series *series)
     return (double)count;
 }
 
-/* The first bucket whose bound is not below ns. */
+/* Returns the first bucket whose bound is not below ns. */
 static size_t bucket_of(uint64_t ns)
 {
     size_t bucket = 0;
@@ -281,14 +282,14 @@ static void render_double(struct buf *out, double value)
         buf_printf(out, "%.17g", value);
 }
 
-/* Nanoseconds as seconds, without trailing zeros. */
+/* Writes nanoseconds as seconds, without trailing zeros. */
 static void render_seconds(struct buf *out, uint64_t ns)
 {
     char digits[9];
     uint64_t fraction = ns % 1000000000u;
     size_t len = 0;
-    /* Searched from the last digit to the first: the fraction ends at the last digit that is not
-     * 0. */
+    /* The loop goes from the last digit to the first: the fraction ends at the last digit that is
+     * not 0. */
     for (size_t i = sizeof(digits); i-- > 0; fraction /= 10) {
         digits[i] = (char)('0' + fraction % 10);
         if (len == 0 && digits[i] != '0')
@@ -301,7 +302,7 @@ static void render_seconds(struct buf *out, uint64_t ns)
     }
 }
 
-/* name_suffix{labels} and a space. */
+/* Writes name_suffix{labels} and a space. */
 static void render_sample(struct buf *out, const struct metric_series *series, const char *suffix)
 {
     slice labels = series_labels(series);

@@ -42,24 +42,24 @@ struct metric {
         .name = (name_), .help = (help_), .kind = (kind_) \
     }
 
-/* The series with these labels ("" for none), made if it is new; never NULL (a shared spare if
- * out of memory). Keep the pointer: it is valid until metric_deinit. Labels that are malformed
- * or over METRIC_LABELS_MAX count as other="true". */
+/* Returns the series with these labels ("" for none), which is made if it is new; never NULL (a
+ * shared spare if out of memory). Keep the pointer: it is valid until metric_deinit. Labels that
+ * are malformed or over METRIC_LABELS_MAX count as other="true". */
 struct metric_series *metric_series(struct metric *metric, slice labels);
-/* Appends name="value", with a comma in front when out is not empty; escapes the value. For
+/* Appends name="value", with a comma in front if out is not empty, and escapes the value; for
  * values that are not constants. */
 void metric_label(struct buf *out, const char *name, slice value);
 /* value >= 0, because counters only go up. Neither metric_add nor metric_set is for histograms. */
 void metric_add(struct metric_series *series, double value);
 void metric_set(struct metric_series *series, double value);
-/* Value of a counter or gauge; number of observations of a histogram. */
+/* Returns the value of a counter or gauge, or the number of observations of a histogram. */
 double metric_get(const struct metric_series *series);
-/* Histograms: one observation, in nanoseconds; exported in seconds. */
+/* Adds one observation to a histogram, in nanoseconds; exported in seconds. */
 void metric_observe_ns(struct metric_series *series, uint64_t ns);
-/* Shorthands for the series without labels. */
+/* These are shorthands for the series without labels. */
 void metric_inc(struct metric *metric);
 void metric_time(struct metric *metric, uint64_t ns);
-/* All families, in order of first use. */
+/* Appends all families, in order of first use. */
 void metric_render(struct buf *out);
 /* Frees all series and forgets all families; pointers to series become invalid. */
 void metric_deinit(void);

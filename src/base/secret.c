@@ -28,7 +28,7 @@ struct slab {
     struct list link; /* in slabs_with_room[class]; in no list if the slab is full */
     size_t bytes;     /* size of the mapping */
     size_t slot_bytes;
-    struct list *class; /* NULL: a mapping for one large secret */
+    struct list *class; /* NULL if it is a mapping for one large secret */
     /* Slots that were never used are taken in order, so that their pages are not touched until
      * they are needed. */
     uint32_t used, untouched, slots;
@@ -109,7 +109,7 @@ static struct secret *slab_take(struct slab *slab)
         size_t index = slab->slots - slab->untouched--;
         secret = (struct secret *)(void *)(slab_slots(slab) + index * slab->slot_bytes);
     }
-    /* Unpoisoned before next_free is read below. */
+    /* The slot is unpoisoned before next_free is read below. */
     UNPOISON(secret, slab->slot_bytes);
     if (slab->free)
         slab->free = secret->next_free;
@@ -135,7 +135,7 @@ static void slab_give(struct slab *slab, struct secret *secret)
         slab_unmap(slab);
 }
 
-/* bytes: the size of the slot. NULL if out of memory. */
+/* bytes: the size of the slot. Returns NULL if out of memory. */
 static struct secret *pool_take(size_t bytes)
 {
     size_t slot_bytes = SLOT_MIN;
@@ -174,7 +174,8 @@ static struct secret *large_take(size_t bytes)
 struct secret *secret_new_room(size_t len, char **room)
 {
     size_t bytes = sizeof(struct secret) + len + 1;
-    /* Counted like a heap block, before the lock: an injected failure then has nothing to undo. */
+    /* The secret is counted like a heap block, before the lock is taken: an injected failure then
+     * has nothing to undo. */
     if (len > SECRET_BYTES_MAX || !mem_block_begin())
         return NULL;
     pthread_mutex_lock(&pool_lock);

@@ -12,16 +12,16 @@ struct secret;
 
 enum { SECRET_BYTES_MAX = 256 * 1024 };
 
-/* Copies the bytes and appends a NUL that the length does not count. Returns NULL if out of memory
- * or over SECRET_BYTES_MAX. Any thread may call it. */
+/* Copies the bytes and appends a NUL that the length does not count. Returns NULL if out of memory,
+ * or if there are more than SECRET_BYTES_MAX. May be called on any thread. */
 struct secret *secret_new(slice bytes) MUST_CHECK;
 /* Like secret_new, with `len` zero bytes that the caller fills through *room before it passes
  * the secret on: for decrypted data, so that no copy is left elsewhere. */
 struct secret *secret_new_room(size_t len, char **room) MUST_CHECK;
 struct secret *secret_ref(struct secret *secret);
-/* Accepts NULL. The last reference wipes the secret. */
+/* Releases a reference; accepts NULL. The release of the last reference wipes the secret. */
 void secret_unref(struct secret *secret);
-/* Borrowed while a reference is held. For a NULL secret it returns SLICE_NONE. */
+/* Returns the bytes, borrowed while a reference is held, or SLICE_NONE for a NULL secret. */
 slice secret_reveal(const struct secret *secret);
 
 #endif

@@ -12,16 +12,16 @@ enum {
     SECRET_MASK_BYTES_MIN = 6, /* a shorter secret would mask ordinary words */
 };
 
-/* Zeroed at first. The texts are borrowed. */
+/* The struct is zeroed at first. The texts are borrowed. */
 struct secret_mask {
     slice secrets[SECRET_MASK_MAX];
     size_t count;
 };
 
-/* Ignored if the secret is too short, or if there are SECRET_MASK_MAX already. */
+/* Adds a secret, unless it is too short or there are SECRET_MASK_MAX already. */
 void secret_mask_add(struct secret_mask *mask, slice secret);
-/* Replaces each occurrence of a secret by "***". Returns the text itself if there is none. It is
- * allocated in the arena; SLICE_NONE if out of memory. */
+/* Replaces each occurrence of a secret by "***". Returns the text itself if there is none,
+ * otherwise a text in the arena, or SLICE_NONE if out of memory. */
 slice secret_mask_text(const struct secret_mask *mask, slice text, struct arena *arena);
 
 #endif

@@ -23,7 +23,7 @@ static void store_be32(unsigned char *p, uint32_t value)
         p[i] = (unsigned char)(value >> (24 - 8 * i));
 }
 
-/* f(t) and K(t) of RFC 3174 5. */
+/* Computes f(t) and K(t) of RFC 3174 5. */
 static uint32_t round_mix(unsigned t, uint32_t b, uint32_t c, uint32_t d)
 {
     if (t < 20)
@@ -69,7 +69,8 @@ void sha1_update(struct sha1 *sha, const void *bytes, size_t len)
 {
     const unsigned char *p = bytes;
     while (len) {
-        /* Bytes of an unfinished block, left over from the last call in sha->block. */
+        /* The number of bytes of an unfinished block in sha->block, left over from the last
+         * call. */
         size_t held = sha->bytes % SHA1_BLOCK_LEN;
         size_t step = SHA1_BLOCK_LEN - held < len ? SHA1_BLOCK_LEN - held : len;
         memcpy(sha->block + held, p, step);

@@ -117,7 +117,8 @@ bool slice_to_u64_capped(slice s, uint64_t max, uint64_t *value)
     for (size_t i = 0; i < s.len; i++)
         if (!ascii_is_digit(s.ptr[i]))
             return false;
-    /* All are digits, but the text is refused: it is empty, or over max. */
+    /* All characters are digits, but the text is refused, because it is empty or the number is over
+     * max. */
     if (!slice_to_u64(s, max, value))
         *value = max;
     return s.len > 0;
@@ -155,9 +156,9 @@ bool slice_to_bool(slice s, bool *value)
     return false;
 }
 
-/* The number of bytes of s that belong to one sequence; *len: the length of the complete
- * sequence, 0 if its first byte does not begin one. The ranges of the second byte come from RFC
- * 3629 4: they exclude overlong forms, surrogates and code points above U+10FFFF. */
+/* Returns the number of bytes of s that belong to one sequence. *len gets the length of the
+ * complete sequence, or 0 if the first byte does not begin one. The ranges of the second byte come
+ * from RFC 3629 4: they exclude overlong forms, surrogates and code points above U+10FFFF. */
 static size_t utf8_begun(slice s, size_t *len)
 {
     const unsigned char *p = (const unsigned char *)s.ptr;
@@ -223,7 +224,7 @@ bool slice_is_utf8(slice s, size_t *bad_at)
     return true;
 }
 
-/* Whether c is in Unicode's class Zs, or hidden. */
+/* Returns whether c is in Unicode's class Zs, or hidden. */
 static bool is_blank_sign(uint32_t c)
 {
     return c == 0x20 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x202f ||
@@ -253,8 +254,9 @@ bool code_point_is_unsafe(uint32_t c)
 
 bool code_point_is_hidden(uint32_t c)
 {
-    /* From Unicode 15; ranges from the first to the last. Default_Ignorable_Code_Point without the
-     * two variation selectors that make a symbol a text or an emoji, and blank symbols. */
+    /* These ranges are from Unicode 15, each from its first to its last character.
+     * Default_Ignorable_Code_Point without the two variation selectors that make a symbol a text or
+     * an emoji, and blank symbols. */
     static const uint32_t ranges[][2] = {
         {0x00, 0x1f},       {0x7f, 0x9f},       {0xad, 0xad},       {0x34f, 0x34f},
         {0x600, 0x605},     {0x61c, 0x61c},     {0x6dd, 0x6dd},     {0x70f, 0x70f},

@@ -111,7 +111,7 @@ void suggest_offer(struct suggest *suggest, slice name)
         found = offered.len == typed->len ? 0 : 1;
     else if (suggest->cells_left > 0)
         found = distance(typed, &offered, limit, &cells);
-    /* Charged even if nothing was found: the limit is on work, not on matches. */
+    /* The cells are charged even if nothing was found: the limit is on work, not on matches. */
     suggest->cells_left -= least(cells, suggest->cells_left);
     if (found >= limit)
         return;

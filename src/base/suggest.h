@@ -4,8 +4,8 @@
  * "max_results", "maxResults" and "MAX-RESULTS" are one name.
  *
  * The cost is limited whatever was typed: names over SUGGEST_NAME_MAX bytes never match, and over
- * all names at most SUGGEST_CELLS_MAX cells of distance tables are filled (about 2 ms). After that
- * only a name that differs just in case and separators is still found.
+ * all names at most SUGGEST_CELLS_MAX cells of distance tables are filled (about 2 ms). After that,
+ * only a name that differs just in case and separators is found.
  */
 #ifndef BASE_SUGGEST_H
 #define BASE_SUGGEST_H
@@ -25,7 +25,8 @@ struct suggest_name {
     char text[SUGGEST_NAME_MAX];
     unsigned len;
     uint64_t letters; /* the set of its characters, for a quick rejection */
-    bool is_long;     /* over SUGGEST_NAME_MAX bytes: the rest is empty */
+    /* the name has more than SUGGEST_NAME_MAX bytes; the other members are then empty */
+    bool is_long;
 };
 
 struct suggest {
@@ -42,9 +43,9 @@ void suggest_begin(struct suggest *suggest, slice typed);
 /* A name that begins with what was typed (at least two characters) counts as one edit; among
  * equally near names the first is chosen. name is borrowed as long as the result is used. */
 void suggest_offer(struct suggest *suggest, slice name);
-/* The number of characters to change, insert, drop or swap with their neighbour (optimal string
- * alignment). Returns `limit` (at most SUGGEST_DISTANCE_MAX + 1) if there are at least as many,
- * or if a name is over SUGGEST_NAME_MAX. */
+/* Returns the number of characters to change, insert, drop or swap with their neighbour (optimal
+ * string alignment). Returns `limit` (at most SUGGEST_DISTANCE_MAX + 1) if there are at least as
+ * many, or if a name is over SUGGEST_NAME_MAX. */
 unsigned suggest_distance(slice a, slice b, unsigned limit);
 
 #endif

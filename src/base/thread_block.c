@@ -47,7 +47,8 @@ void *thread_block_new(size_t size)
         return NULL;
     block->next = pthread_getspecific(key);
     block->size = total;
-    /* Set last, after the block is complete: the destructor must find a consistent list. */
+    /* The key is set last, after the block is complete: the destructor must find a consistent
+     * list. */
     if (pthread_setspecific(key, block) != 0) {
         munmap(block, total);
         return NULL;

@@ -9,8 +9,8 @@
 
 #include "base/err.h"
 
-/* Returns a zeroed block of this thread, which is freed when the thread ends; keep the pointer in a
- * thread-local variable. The block is not counted as heap. Returns NULL if out of memory. */
+/* Makes a zeroed block of this thread, which is freed when the thread ends; keep the pointer in a
+ * thread-local variable. It does not count as heap. Returns NULL if out of memory. */
 void *thread_block_new(size_t size) MUST_CHECK;
 
 #endif

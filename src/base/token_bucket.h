@@ -19,7 +19,7 @@ static inline void token_bucket_init(struct token_bucket *bucket, double burst, 
     *bucket = (struct token_bucket){burst, now_ns};
 }
 
-/* Adds the tokens since the last reading. A clock that does not advance or goes back adds none. */
+/* Adds the tokens since the last reading. Adds none if the clock does not advance or goes back. */
 static inline void token_bucket_fill(struct token_bucket *bucket, double rate_per_s, double burst,
                                      uint64_t now_ns)
 {
@@ -31,7 +31,8 @@ static inline void token_bucket_fill(struct token_bucket *bucket, double rate_pe
         bucket->tokens = burst;
 }
 
-/* Time from the last filling until there are `wanted` tokens, rounded up; rate_per_s > 0. */
+/* Returns the time from the last filling until there are `wanted` tokens, rounded up; rate_per_s >
+ * 0. */
 static inline uint64_t token_bucket_wait_ns(const struct token_bucket *bucket, double rate_per_s,
                                             double wanted)
 {

@@ -146,7 +146,7 @@ static int enable_account(struct session *session, struct command_call *call)
 
 /* ---- set ---- */
 
-/* White letters have a contrast of at least 7:1 on each of them. */
+/* White letters have a contrast of at least 7:1 on each colour. */
 static const struct {
     const char *name, *colour;
 } colours[] = {{"teal", "#0b6478"}, {"blue", "#26489b"},  {"violet", "#6a2f93"},
@@ -187,8 +187,8 @@ static int read_mark(struct session *session, slice text, slice *mark)
                            "the mark must be one or two letters or digits");
 }
 
-/* A name in the list, or #rrggbb, which is stored in lower case. Empty text resets the colour to
- * the pages' default. */
+/* Reads a name in the list, or #rrggbb, which is stored in lower case. Empty text resets the colour
+ * to the pages' default. */
 static int read_colour(struct session *session, slice text, slice *colour)
 {
     bool is_hex = text.len == 7 && text.ptr[0] == '#';

@@ -31,7 +31,7 @@ static int export_to(struct session *session, struct uuid account_id, FILE *out)
 {
     struct account_export export = {.on_line = put_line, .owner = out};
     int result = store_account_export_sync(session->sync, account_id, &export, &session->err);
-    /* A full disk is often not reported earlier than here. */
+    /* A full disk is often reported only here. */
     if (result == OK && fflush(out) != 0)
         result = err_set(&session->err, ERR_IO, "cannot write: %s", strerror(errno));
     if (result == OK)
@@ -107,8 +107,8 @@ static int erase_rows(struct session *session, struct uuid account_id, uint64_t 
 {
     for (;;) {
         uint64_t count = 0;
-        /* Checked before the pass, so that the last pass begins after `settle` has elapsed and
-         * finds everything. */
+        /* This is checked before the pass, so that the last pass begins after `settle` has elapsed
+         * and finds everything. */
         bool is_last = is_over(until_ns);
         int result =
             store_account_erase_rows_sync(session->sync, account_id, &count, &session->err);

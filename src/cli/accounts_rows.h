@@ -6,7 +6,7 @@
 
 #include "cli/session.h"
 
-/* Bodies for session_run, with the options out, yes and settle. */
+/* These are bodies for session_run, with the options out, yes and settle. */
 int accounts_export(struct session *session, struct command_call *call);
 int accounts_erase(struct session *session, struct command_call *call);
 

@@ -12,7 +12,7 @@
 #include "cli/output.h"
 #include "openapi/import.h"
 
-enum { FOLDER_BYTES_MAX = 64 * 1024 * 1024 }; /* total of all referenced files */
+enum { FOLDER_BYTES_MAX = 64 * 1024 * 1024 }; /* total size of all referenced files */
 
 const struct config_option catalog_import_options[CATALOG_IMPORT_OPTIONS] = {
     {"id", "ID", "the integration's id; derived from the description's title by default"},
@@ -69,8 +69,9 @@ static int write_manifest(struct session *session, slice path, slice text)
 /* ---- other files of the description ---- */
 
 struct folder {
-    char root[PATH_MAX], name[PATH_MAX]; /* without symbolic links; the document's own name */
-    size_t bytes_left;                   /* total for all files */
+    /* root: the folder without symbolic links; name: the document's own name */
+    char root[PATH_MAX], name[PATH_MAX];
+    size_t bytes_left; /* bytes left for all files */
 };
 
 static int read_below(struct folder *folder, const char *path, struct arena *arena, slice *text,
@@ -134,7 +135,7 @@ static int import_openapi(struct session *session, struct command_call *call,
     if (code != OK)
         return code;
     code = openapi_import(&options, result, &session->err);
-    /* ERR_NOTFOUND: nothing could be imported; the report says why, line by line. */
+    /* ERR_NOTFOUND means that nothing could be imported; the report says why, line by line. */
     if (code == OK || code == ERR_NOTFOUND)
         print_report(result);
     return code == OK ? write_manifest(session, command_option(call, "output"), result->manifest)

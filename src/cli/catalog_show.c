@@ -243,7 +243,7 @@ static bool is_required_member(const struct json *schema, slice name)
     return false;
 }
 
-/* The type in words: "string", or "string or null"; "any" if there is no type. */
+/* Returns the type in words: "string", or "string or null"; "any" if there is no type. */
 static slice type_text(struct session *session, const struct json *schema)
 {
     const struct json *type = JSON_GET(schema, "type");
@@ -260,7 +260,7 @@ static slice type_text(struct session *session, const struct json *schema)
     return text;
 }
 
-/* ": open, closed" for a few values that are all strings; "" for other schemas. */
+/* Returns ": open, closed" for a few values that are all strings; "" for other schemas. */
 static slice choices_text(struct session *session, const struct json *schema)
 {
     const struct json *choices = JSON_GET(schema, "enum");
@@ -334,7 +334,7 @@ static void show_strings(const char *heading, const struct json *array)
     if (!json_is(array, JSON_ARRAY) || array->count == 0)
         return;
     for (uint32_t i = 0; i < array->count; i++)
-        /* Two columns for the separator. */
+        /* The separator takes two columns. */
         width += json_str(json_at(array, i)).len + 2;
     bool is_wide = width > LINE_BYTES_MAX;
     (void)printf("%s", heading);

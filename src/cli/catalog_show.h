@@ -8,8 +8,8 @@
 
 /* Prints all integrations. session->catalog must be open. */
 int catalog_show_all(struct session *session, bool as_json) MUST_CHECK;
-/* action: SLICE_NONE for the integration itself. Returns ERR_NOTFOUND, with the nearest name in the
- * message, if there is no such integration or action. */
+/* Prints an action, or the integration itself if action is SLICE_NONE. Returns ERR_NOTFOUND, with
+ * the nearest name in the message, if there is no such integration or action. */
 int catalog_show_one(struct session *session, slice integration, slice action,
                      bool as_json) MUST_CHECK;
 /* Prints the integrations and actions that match the query (catalog/search.h), best first. It is

@@ -96,7 +96,7 @@ int change_connect(struct session *session, struct connect_command_request *requ
     static const struct words of_client = {"there is no such OAuth client",
                                            "the database refused it", "sluice oauth-clients list"};
     struct connect_change it = {.in = request};
-    /* Opened without apps, since no change calls one. */
+    /* The engine is opened without apps, since no change calls one. */
     struct engine engine;
     request->by = session_by(session);
     int result = engine_open(&engine, session, false);
@@ -153,7 +153,7 @@ int change_save(struct session *session, struct connect_save_request *request, b
         result = say_saved(session, it.save.result, engine.connect);
     }
     engine_close(&engine);
-    /* The id is known, and the row durable, if the result is OK. */
+    /* If the result is OK, the id is known and the row is durable. */
     *id = it.save.connection_id;
     /* This is a separate event, since it changes two connections. */
     struct connect_command_request second = {

@@ -21,7 +21,7 @@ int change_vault(struct session *session, struct vault_command_request *request,
  * too. */
 int change_connect(struct session *session, struct connect_command_request *request) MUST_CHECK;
 /* Creates a connection, whose id goes to *id. is_default makes it the app's default even if the
- * account has another. The ring is open, too. */
+ * account has another default. The ring must be open, too. */
 int change_save(struct session *session, struct connect_save_request *request, bool is_default,
                 int64_t *id) MUST_CHECK;
 

@@ -161,7 +161,7 @@ static int open_log(const struct command_call *call, struct err *err)
     return OK;
 }
 
-/* The number of arguments in a synopsis; those in brackets are optional, "..." is any number. */
+/* Counts the arguments in a synopsis: arguments in brackets are optional, "..." is any number. */
 static void count_args(const char *synopsis, int *min, int *max)
 {
     slice rest = slice_cstr(synopsis);
@@ -197,7 +197,8 @@ static int run_call(struct command_call *call)
     call->args.scopes = call->command->scopes;
     call->args.options = call->verb->options;
     call->args.option_count = call->verb->option_count;
-    /* Settings are read before the arguments are counted, since flags may be between them. */
+    /* Settings are read before the arguments are counted, since flags may be between the
+     * arguments. */
     if (config_init(&config, &err) != OK || config_read(&config, &call->args, &err) != OK ||
         open_log(call, &err) != OK) {
         result = command_misuse(call, "%s", err.text);

@@ -28,7 +28,7 @@ struct command_call {
 };
 
 struct command_verb {
-    const char *name; /* NULL: the only verb of a command without verbs */
+    const char *name; /* NULL for the only verb of a command without verbs */
     const char
         /* the arguments, whose number is checked: "ACCOUNT [ID]", "FILE..."; "": none */
         *synopsis;
@@ -46,7 +46,7 @@ struct command {
     const char *name;
     const char *summary; /* one line, shown in the list of commands */
     const char *help;    /* paragraphs for --help, separated by \n; may be NULL */
-    unsigned scopes;     /* groups of settings that it reads (config/config.h) */
+    unsigned scopes;     /* groups of settings that the command reads (config/config.h) */
     const struct command_verb *verbs;
     size_t verb_count;
 };
@@ -63,7 +63,7 @@ extern const struct config_option command_json;
  * stdout is flushed: output that cannot be written fails the command. */
 int command_main(const struct command *const *commands, size_t count, int argc, char **argv);
 
-/* The value of an option, SLICE_NONE if it was not given; name is one of verb->options
+/* Returns the value of an option, or SLICE_NONE if it was not given; name is one of verb->options
  * (asserted). */
 slice command_option(const struct command_call *call, const char *name);
 bool command_has(const struct command_call *call, const char *name);
@@ -72,9 +72,9 @@ bool command_has(const struct command_call *call, const char *name);
 int command_fail(const struct command_call *call, const char *fmt, ...) PRINTF_LIKE(2, 3);
 int command_misuse(const struct command_call *call, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
-/* command_help.c: to stdout or stderr. */
+/* Prints the help to stdout or stderr (command_help.c). */
 void command_help_all(FILE *out, const struct command *const *commands, size_t count);
-/* Prints the help of the verb, or of the whole command if verb is NULL. */
+/* Prints the help of a verb, or of the whole command if verb is NULL. */
 void command_help(FILE *out, const struct command *command, const struct command_verb *verb);
 extern const char command_version[];
 

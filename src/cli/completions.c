@@ -1,5 +1,5 @@
 /*
- * Completions for shells; see completions.h. zsh and fish describe each word, bash cannot.
+ * Completions for shells; see completions.h. zsh and fish describe each word; bash cannot.
  */
 #include "cli/completions.h"
 
@@ -63,7 +63,7 @@ static void put_quoted(FILE *out, const char *text, bool is_fish)
 /* In the scripts of bash and zsh, `line` is the command and its verb (if it has verbs) of the
  * current command line. Flags are looked up by it. */
 
-/* An item of an array for zsh's _describe: 'word:description'. */
+/* Writes an item of an array for zsh's _describe: 'word:description'. */
 static void put_item(FILE *out, const char *dashes, const char *word, const char *help)
 {
     (void)fprintf(out, " '%s%s:", dashes, word);

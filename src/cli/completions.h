@@ -7,7 +7,7 @@
 
 #include "cli/command.h"
 
-/* kind: "bash", "zsh" or "fish". Returns false for any other kind. */
+/* Prints the script. kind: "bash", "zsh" or "fish". Returns false for any other kind. */
 bool completions_print(FILE *out, slice kind, const struct command *const *commands, size_t count);
 
 #endif

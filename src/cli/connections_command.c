@@ -40,7 +40,7 @@ static int read_scopes(struct session *session, slice text, slice *scopes)
     return is_ok && scopes->ptr ? OK : err_set(&session->err, ERR_LIMIT, "the scopes are too long");
 }
 
-/* The way to connect that --auth names; the default is the manifest's first. */
+/* Reads the way to connect that --auth names; the default is the manifest's first. */
 static int read_auth(struct session *session, const struct command_call *call,
                      struct credential_order *order)
 {
@@ -148,7 +148,7 @@ static void put_connection(struct output_json *json, const void *row)
     const struct connection *connection = row;
     json_open(&json->w, '{');
     connect_write(&json->w, connection);
-    /* Writes the members of the API's answer, then those that only an operator needs. */
+    /* Writes the members of the API's answer, then the members that only an operator needs. */
     json_member_raw(&json->w, "params", connection->params);
     output_json_str(json, "master_key_id", connection->key_id);
     json_close(&json->w, '}');
@@ -224,8 +224,8 @@ static int authorize(struct session *session, struct command_call *call)
         catalog_find_or_suggest(session, slice_cstr(call->argv[1]), &integration) != OK)
         return (int)session->err.code;
     ASSERT(integration);
-    /* The address cannot be derived: the app compares it character by character with the
-     * registered one. */
+    /* The address cannot be derived: the app compares it character by character with the registered
+     * address. */
     if (!request.redirect_uri.ptr)
         return err_set(&session->err, ERR_INVALID,
                        "--redirect-uri is missing: give the URI that is registered with the app");

@@ -30,7 +30,7 @@ static bool is_header_text(slice text)
     return text.len > 0;
 }
 
-/* Whether the member is a duration as token endpoints return it: in seconds from now. */
+/* Returns whether the member is a duration as token endpoints return it: in seconds from now. */
 static bool is_span(slice name, const struct json *value)
 {
     int64_t seconds;
@@ -133,7 +133,7 @@ int credential_params_check(struct session *session, const struct catalog_integr
                             slice text)
 {
     const struct schema *schema = integration->connection_schema;
-    /* No params count as an empty object: the schema may still require members. */
+    /* Missing params count as an empty object: the schema may still require members. */
     if (!text.ptr)
         text = SLICE("{}");
     const struct json *params =

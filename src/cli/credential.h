@@ -10,12 +10,13 @@
 
 enum { CREDENTIAL_FILE_BYTES_MAX = 48 * 1024 };
 
-/* Checks text against kind. *expires_at gets the expiry of an access token, 0 if unknown.
- * ERR_INVALID and ERR_SYNTAX name what is missing or wrong, never a value; ERR_REFUSED:
- * AUTH_NONE. The arena holds a copy of the credential afterwards, so use a short-lived arena. */
+/* Checks text against kind. *expires_at gets the expiry of an access token, 0 if unknown. Returns
+ * ERR_INVALID or ERR_SYNTAX if something is missing or wrong; the message names it, but no value.
+ * Returns ERR_REFUSED for AUTH_NONE. The arena holds a copy of the credential afterwards, so use a
+ * short-lived arena. */
 int credential_check(enum catalog_auth_kind kind, slice text, struct arena *arena,
                      int64_t *expires_at, struct err *err) MUST_CHECK;
-/* Reads a file, or stdin for "-", into out, which the caller wipes. The maximum of out is one
+/* Reads a file, or stdin for "-", into out, which the caller wipes. The buffer's maximum is one
  * byte more than the limit of `what`, so that a text that is too long is detected. */
 int credential_read(const char *path, const char *what, struct buf *out,
                     struct err *err) MUST_CHECK;

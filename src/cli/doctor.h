@@ -19,7 +19,8 @@ struct doctor {
 };
 
 /* Prints one finding. what: the thing that was checked, in one or two words. todo: a sentence that
- * says what to do; NULL if and only if all is well. found: a sentence without its full stop. */
+ * says what to do; NULL if and only if nothing is wrong. found: a sentence without its full
+ * stop. */
 void doctor_say(struct doctor *doctor, enum doctor_mark mark, const char *what, const char *todo,
                 const char *found, ...) PRINTF_LIKE(5, 6);
 

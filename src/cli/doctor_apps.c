@@ -58,7 +58,7 @@ static void add_origin(struct reach *reach, slice app, slice url)
         reach->origins[reach->count++] = (struct origin){.app = app, .url = url};
 }
 
-/* The base URL of an app's actions, SLICE_NONE if its manifest has none. */
+/* Returns the base URL of an app's actions, or SLICE_NONE if its manifest has none. */
 static slice base_url_of(struct session *session, const struct catalog_integration *app)
 {
     struct err err;
@@ -279,7 +279,7 @@ static void check_trust(struct doctor *doctor, const struct tls_context *tls)
 void doctor_check_apps(struct doctor *doctor)
 {
     struct err err;
-    /* Allocated, since its calls are too large for the stack. */
+    /* The struct is allocated, since its calls are too large for the stack. */
     struct reach *reach = ARENA_NEW(&doctor->session->arena, struct reach);
     if (!reach)
         return;

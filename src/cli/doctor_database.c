@@ -14,7 +14,7 @@ enum { VERSION_MIN = 140000, CLOCK_OFF_MS = 1000 };
 struct wanted {
     const char *name, *value;
     bool is_forbidden;
-    enum doctor_mark mark; /* the finding if the value is another one */
+    enum doctor_mark mark; /* the finding if the setting has another value */
     const char *because, *todo;
 };
 
@@ -50,7 +50,7 @@ static bool ask_text(struct doctor *doctor, const char *sql, struct pg_rows *row
     return false;
 }
 
-/* A cell of the first row; 0 if it is not a number. */
+/* Returns a cell of the first row, or 0 if it is not a number. */
 static int64_t number_at(const struct pg_rows *rows, size_t column)
 {
     uint64_t number = 0;
@@ -137,7 +137,7 @@ static void check_room(struct doctor *doctor)
                (long long)number_at(&rows, 0), (long long)needed);
 }
 
-/* The check that `serve` makes before it starts: the migrations, and whether tables are
+/* Makes the check that `serve` makes before it starts: the migrations, and whether tables are
  * distributed. */
 static void check_version(struct doctor *doctor)
 {

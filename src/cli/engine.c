@@ -23,7 +23,7 @@ int engine_open(struct engine *engine, struct session *session, bool has_apps)
 {
     struct err *err = &session->err;
     *engine = (struct engine){.session = session};
-    /* servers create partitions in advance, but maybe none has run for days */
+    /* servers create partitions in advance, but no server may have run for days */
     if (store_partitions_make_sync(session->sync, &session->arena, err) != OK)
         return (int)err->code;
     engine->loop = loop_new(err);

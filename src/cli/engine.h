@@ -1,6 +1,6 @@
 /*
- * engine: a command's own loop, on which it runs the same ops as a server, so that a change is the
- * same from any face.
+ * engine: a command's own loop, on which it runs the same ops as a server, so that a change has the
+ * same effect however it is made.
  */
 #ifndef CLI_ENGINE_H
 #define CLI_ENGINE_H
@@ -14,15 +14,15 @@ struct engine {
     struct session *session;
     struct loop *loop;
     struct dns_resolver *dns;
-    struct outbound out; /* for calls to apps; holds the resolver, too */
+    struct outbound out; /* for calls to apps; also has the resolver */
     struct pg_pool *pool;
     struct vault_auth *auth;
     struct connect_service *connect;
     bool has_out;
 };
 
-/* session: the database is open; if has_apps, so are the ring and the catalog. Servers are notified
- * of changes. engine_close must follow, even after an error. */
+/* Opens the engine. The session's database is open; if has_apps is set, so are the ring and the
+ * catalog. Servers are notified of changes. engine_close must follow, even after an error. */
 int engine_open(struct engine *engine, struct session *session, bool has_apps) MUST_CHECK;
 /* Turns the loop until all its ops have ended. */
 void engine_close(struct engine *engine);

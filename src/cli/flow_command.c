@@ -19,7 +19,8 @@ static int lint_paths(struct session *session, struct command_call *call,
     size_t count;
     if (catalog_read_paths(session, call, FLOW_TEMPLATE_BYTES_MAX, &sources, &count, report) != OK)
         return (int)session->err.code;
-    /* Compiled against the catalog, since a step's action and input have to exist in it. */
+    /* Templates are compiled against the catalog, since a step's action and input have to exist in
+     * it. */
     for (size_t i = 0; i < count; i++)
         flow_template_unref(
             flow_template_compile(sources[i].name, sources[i].text, session->catalog, report));
@@ -91,7 +92,7 @@ static int list_templates(struct session *session, struct command_call *call)
     return result;
 }
 
-/* A short description of what a step does. */
+/* Returns a short description of what a step does. */
 static slice step_text(struct session *session, const struct flow_template *tmpl,
                        const struct flow_step_def *step)
 {

@@ -15,12 +15,12 @@ enum { SECOND_US = 1000000, LATE_US = 15 * SECOND_US, SENTENCE_BYTES_MAX = 4096 
 struct explanation {
     struct session *session;
     struct flow_explained found;
-    struct flow_template *tmpl; /* NULL: this version of the template cannot be read */
+    struct flow_template *tmpl; /* NULL if this version of the template cannot be read */
     slice step;                 /* the current step's key, or its number */
     struct buf why;             /* the sentences */
 };
 
-/* A duration in the largest unit that fits: "3 s", "4 min", "2 h", "5 days". */
+/* Formats a duration in the largest unit that fits: "3 s", "4 min", "2 h", "5 days". */
 static slice span(struct explanation *e, int64_t us)
 {
     int64_t seconds = (us < 0 ? -us : us) / SECOND_US;
@@ -231,7 +231,7 @@ static int print_json(struct explanation *e)
     return output_json_end(&json, stdout, &e->session->err);
 }
 
-/* The key of the current step, as its pinned template names it. */
+/* Finds the key of the current step in the flow's own version of the template. */
 static void find_step(struct explanation *e, struct catalog_report *report)
 {
     size_t index = (size_t)e->found.flow.step_index;

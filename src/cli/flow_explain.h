@@ -6,7 +6,7 @@
 
 #include "cli/session.h"
 
-/* session->sync is open. */
+/* Prints the explanation. session->sync is open. */
 int flow_explain(struct session *session, slice id_text, bool as_json) MUST_CHECK;
 
 #endif

@@ -19,8 +19,8 @@ static const int64_t us_per_ms = 1000, ms_per_day = 86400000;
 
 /* ---- create ---- */
 
-/* Reads a duration from now or a point in time, in microseconds since 1970; 0: the key never
- * expires. A time in the past is an error, since the key would be useless. */
+/* Reads a duration from now or a point in time, in microseconds since 1970; 0 means that the key
+ * never expires. A time in the past is an error, since the key would be useless. */
 static int read_expiry(slice text, int64_t *expires_at, struct err *err)
 {
     uint64_t ms;
@@ -28,7 +28,7 @@ static int read_expiry(slice text, int64_t *expires_at, struct err *err)
     *expires_at = 0;
     if (!text.ptr || slice_eq_cstr(text, "never"))
         return OK;
-    /* It is read as a duration first: no point in time has that form. */
+    /* The text is read as a duration first: no point in time has that form. */
     bool is_span = config_parse_ms(text, &ms);
     if (is_span && ms <= (uint64_t)(LIFE_DAYS_MAX * ms_per_day))
         *expires_at = now + (int64_t)ms * us_per_ms;
@@ -159,8 +159,8 @@ static const char *api_key_state(const struct api_key *key)
     return key->expires_at && key->expires_at <= clock_shared_us() ? "expired" : "live";
 }
 
-/* The key's limits over MCP (its members forms and unattended_writes) in words; empty if the
- * server's settings apply. */
+/* Returns the key's limits over MCP (its members forms and unattended_writes) in words; empty if
+ * the server's settings apply. */
 static const char *mcp_limits(const struct api_key *key)
 {
     bool is_formless = key->forms.ptr != NULL;

@@ -10,9 +10,9 @@
 /* Returns the part of an address before the last colon; *port gets the part after it, empty if
  * there is no colon. */
 slice local_split_port(slice address, slice *port);
-/* Sends GET path to an address in the form of the setting `listen`. reply gets the body of a 200,
- * limited by the caller. Returns ERR_REFUSED for another status (err has its line and body),
- * ERR_INVALID if the address cannot be used, ERR_IO or ERR_LIMIT. */
+/* Sends GET path to an address in the form of the setting `listen`. reply, which the caller limits,
+ * gets the body of a 200. Returns ERR_REFUSED for another status, with its line and body in err;
+ * ERR_INVALID if the address cannot be used; or ERR_IO or ERR_LIMIT. */
 int local_get(slice address, const char *path, struct buf *reply, struct err *err) MUST_CHECK;
 
 #endif

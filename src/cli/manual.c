@@ -34,7 +34,7 @@ static void put_line(FILE *out, const char *request, const char *const *texts)
 /* Writes a line from a request and texts, each written as by put_roff; NULL ends the list. */
 #define PUT_LINE(out, request, ...) put_line(out, request, (const char *const[]){__VA_ARGS__})
 
-/* name: a setting's name, or a flag with its dashes; value may be NULL. */
+/* Writes an option. name: a setting's name, or a flag with its dashes; value may be NULL. */
 static void put_option(FILE *out, const char *name, const char *value, const char *help)
 {
     (void)fputs(".TP\n.B ", out);
@@ -66,7 +66,7 @@ static void put_verb(FILE *out, const struct command *command, const struct comm
         put_flag(out, &verb->options[i]);
 }
 
-/* sluice.1: each command with its verbs and flags, as in --help. */
+/* Writes sluice.1: each command with its verbs and flags, as in --help. */
 static void put_page(FILE *out, const struct command *const *commands, size_t count)
 {
     PUT_LINE(out, ".TH SLUICE 1 \"\" sluice\\ ", command_version, NULL);
@@ -86,7 +86,7 @@ static void put_page(FILE *out, const struct command *const *commands, size_t co
     PUT_LINE(out, ".SH SEE ALSO\n.BR sluice.conf (5)", NULL);
 }
 
-/* sluice.conf.5: the table of settings. */
+/* Writes sluice.conf.5: the table of settings. */
 static void put_settings(FILE *out)
 {
     PUT_LINE(out, ".TH SLUICE.CONF 5 \"\" sluice\\ ", command_version, NULL);

@@ -1,6 +1,6 @@
 /*
- * Files that a package installs in addition to the program: man pages and completions, made from
- * the tables of commands and settings, so that they are always complete.
+ * Prints the files that a package installs in addition to the program: man pages and completions,
+ * made from the tables of commands and settings, so that they are always complete.
  */
 #ifndef CLI_MANUAL_H
 #define CLI_MANUAL_H

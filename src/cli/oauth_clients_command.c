@@ -12,7 +12,8 @@
 
 enum { SECRET_FILE_BYTES_MAX = 16 * 1024 };
 
-/* Without --account the nil UUID: the client is for all accounts. */
+/* Finds the account of --account. Without --account it is the nil UUID: the client is for all
+ * accounts. */
 static int find_owner(struct session *session, const struct command_call *call,
                       struct uuid *account_id)
 {

@@ -1,6 +1,6 @@
 /*
- * Tables and JSON on stdout; see output.h. A table is kept whole until it is printed, since the
- * width of a column is that of its longest cell.
+ * Tables and JSON on stdout; see output.h. A table stays in memory until it is printed, since a
+ * column is as wide as its longest cell.
  */
 #include "cli/output.h"
 
@@ -13,9 +13,9 @@ enum { CELLS_FIRST = 64, LAST_COLUMNS_MIN = 24 };
 
 /* ---- text ---- */
 
-/* The number of bytes of the first character of text. *is_allowed: whether it may be written to
- * a terminal. Control characters would be obeyed by the terminal, and direction marks would make
- * it show another text. */
+/* Returns the number of bytes of the first character of text. *is_allowed gets whether the
+ * character may be written to a terminal. The terminal would obey control characters, and direction
+ * marks would make it show another text. */
 static size_t next_character(slice text, bool keeps_lines, bool *is_allowed)
 {
     size_t len = slice_utf8_first(text);
@@ -106,7 +106,7 @@ void output_table_uuid(struct output_table *table, struct uuid id)
     output_table_cell(table, slice_cstr(text));
 }
 
-/* The width in characters: each is assumed to take one column. */
+/* Returns the width in characters: each is assumed to take one column. */
 static size_t width_of(slice text)
 {
     size_t width = 0;
@@ -115,8 +115,8 @@ static size_t width_of(slice text)
     return width;
 }
 
-/* The number of columns of the terminal; SIZE_MAX if out is not a terminal, since a program
- * reads whole cells. */
+/* Returns the number of columns of the terminal, or SIZE_MAX if out is not a terminal, since a
+ * program reads whole cells. */
 static size_t terminal_columns(FILE *out)
 {
     struct winsize size;
@@ -153,7 +153,8 @@ static void print_row(const struct output_table *table, const slice *row, const 
     print_last(row[last], left, out);
 }
 
-/* The number of columns left for the last cell of a line; SIZE_MAX if the whole table fits. */
+/* Returns the number of columns left for the last cell of a line, or SIZE_MAX if the whole table
+ * fits. */
 static size_t columns_left(const size_t *widths, size_t columns, FILE *out)
 {
     size_t whole = terminal_columns(out), taken = 0;

@@ -18,7 +18,7 @@ enum { OUTPUT_COLUMNS_MAX = 10, OUTPUT_JSON_BYTES_MAX = 256 * 1024 * 1024 };
 struct output_table {
     struct arena *arena;
     size_t columns;
-    slice *cells; /* row by row, the headings first */
+    slice *cells; /* in the order of rows, the headings first */
     size_t count, cap;
 };
 
@@ -28,7 +28,8 @@ void output_table_cell(struct output_table *table, slice text);
 /* "2026-01-31 23:59" in UTC; "-" for 0. */
 void output_table_time(struct output_table *table, int64_t wall_us);
 void output_table_uuid(struct output_table *table, struct uuid id);
-/* Prints complete rows, or `none` instead of headings if there are none. ERR_NOMEM. */
+/* Prints the rows with their headings, or only `none` if there are no rows. Returns OK or
+ * ERR_NOMEM. */
 int output_table_print(const struct output_table *table, FILE *out, const char *none,
                        struct err *err) MUST_CHECK;
 
@@ -45,7 +46,7 @@ void output_json_begin(struct output_json *json);
 void output_json_time(struct output_json *json, const char *key, int64_t wall_us);
 void output_json_str(struct output_json *json, const char *key, slice text);
 void output_json_uuid(struct output_json *json, const char *key, struct uuid id);
-/* Prints a line and frees the document. Returns ERR_LIMIT if it was too large. */
+/* Prints the document as a line and frees it. Returns ERR_LIMIT if it was too large. */
 int output_json_end(struct output_json *json, FILE *out, struct err *err) MUST_CHECK;
 
 /* How rows of one kind are printed: as a table, or as a JSON array. */
@@ -59,7 +60,8 @@ int output_list(const struct output_list *list, const void *rows, size_t count, 
                 struct arena *arena, struct err *err) MUST_CHECK;
 
 /* Checks a name that a person enters: UTF-8 without control characters, 1 to characters_max
- * characters, not only spaces. ERR_INVALID says what is wrong; noun is "a name", "a label". */
+ * characters, not only spaces. Returns ERR_INVALID if it is not; err says what is wrong. noun is "a
+ * name" or "a label". */
 int output_name_check(slice text, const char *noun, size_t characters_max,
                       struct err *err) MUST_CHECK;
 

@@ -36,7 +36,8 @@ static int reseal(struct rotation *rotation, const struct connection *row, struc
                                         buf_slice(&rotation->sealed), vault_ring_key_id(ring), err);
 }
 
-/* Reported on stderr: the other connections continue, and the command fails at its end. */
+/* Reports the failure on stderr: the rotation continues with the other connections, and the command
+ * fails at its end. */
 static void print_failed(const struct connection *row, const struct err *err)
 {
     char id[UUID_TEXT_LEN + 1];

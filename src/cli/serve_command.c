@@ -77,7 +77,7 @@ static void on_worker_state(void *owner, enum server_state state, uint16_t port)
         worker_report(&serving->worker, WORKER_RELOADED);
 }
 
-/* Called once a second: shows that the loop runs. */
+/* Called once a second: reports that the loop runs, if a service manager watches. */
 static bool on_tick(void *owner)
 {
     struct serving *serving = owner;
@@ -119,7 +119,7 @@ static int set_metrics_port(const struct worker *worker, struct config *config, 
     return OK;
 }
 
-/* Runs as one of the three kinds; returns when it has drained. */
+/* Runs as one of the three kinds of process; returns when the process has drained. */
 static int run_service(struct serving *serving, struct err *err)
 {
     struct config *config = serving->call->config;
@@ -164,7 +164,8 @@ static int run_serve(struct command_call *call)
         return command_misuse(call, "there is nothing to listen on: give --listen");
     if (config->master_key.len > 0 && config->master_key_file.len > 0)
         return command_misuse(call, "give master-key or master-key-file, not both");
-    /* Before the listeners, so that the warning precedes the first refused connection. */
+    /* The check runs before the listeners open, so that the warning precedes the first refused
+     * connection. */
     warn_of_few_files(config);
     int result = run_service(&serving, &err);
     if (config->ready_file.len > 0)

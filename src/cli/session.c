@@ -145,7 +145,7 @@ int session_open_account(struct session *session, const struct command_call *cal
 
 /* ---- audit ---- */
 
-/* "operator:<login>" and "host:<name>" from the operating system. */
+/* The actor is "operator:<login>" and the address "host:<name>", from the operating system. */
 struct audit_by session_by(struct session *session)
 {
     char host[HOST_NAME_LEN_MAX + 1] = "";

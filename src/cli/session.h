@@ -44,8 +44,8 @@ int session_find_account(struct session *session, slice text, struct account *ac
 int session_open_account(struct session *session, const struct command_call *call,
                          struct account *account) MUST_CHECK;
 
-/* The caller of a command's change: the user that runs it, and the host. The texts are in the
- * session's arena. */
+/* Returns the caller of a command's change: the user that runs it, and the host. The texts are in
+ * the session's arena. */
 struct audit_by session_by(struct session *session);
 
 #endif

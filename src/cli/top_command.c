@@ -55,7 +55,7 @@ static int ask_all(struct top *top, struct samples *samples, struct err *err)
 
 /* ---- one screen ---- */
 
-/* The growth per second; label as for samples_sum. */
+/* Returns the growth per second; label as for samples_sum. */
 static double rate(const struct top *top, const char *name, slice label)
 {
     return samples_growth(&top->now, &top->before, name, label) / top->seconds;
@@ -71,7 +71,7 @@ static double quantile(const struct top *top, const char *name, slice label, dou
     return samples_quantile(&top->now, &top->before, name, label, of);
 }
 
-/* Writes a duration in a readable unit; negative: nothing was measured. */
+/* Writes a duration in a readable unit. A negative duration means that nothing was measured. */
 static void put_duration(struct top *top, double seconds)
 {
     char text[24] = "-";
@@ -139,7 +139,7 @@ static void put_process(struct top *top)
 
 struct app {
     slice name;
-    double calls, slow; /* calls per second; p95 of the duration */
+    double calls, slow; /* calls: calls per second; slow: p95 of the duration */
 };
 
 static int compare_apps(const void *left, const void *right)
@@ -148,13 +148,13 @@ static int compare_apps(const void *left, const void *right)
     return a->slow < b->slow ? 1 : a->slow > b->slow ? -1 : 0;
 }
 
-/* The label as the server writes it: names of apps need no escape. */
+/* Writes the label as the server writes it: names of apps need no escape. */
 static void label_of(slice app, char text[128])
 {
     (void)snprintf(text, 128, "integration=\"%.*s\"", SLICE_ARG(app));
 }
 
-/* The apps that were called between the two samples, slowest first. */
+/* Finds the apps that were called between the two samples, slowest first. */
 static size_t find_apps(const struct top *top, struct app apps[APPS_MAX])
 {
     size_t count = 0;
@@ -209,7 +209,7 @@ static void put_apps(struct top *top)
         buf_append_cstr(&top->out, "no app was called\n");
 }
 
-/* Origins that no account may call at the moment. */
+/* Writes the origins that no account may call at the moment. */
 static void put_circuits(struct top *top)
 {
     size_t listed = 0;

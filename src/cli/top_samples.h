@@ -23,21 +23,22 @@ void samples_deinit(struct samples *samples);
 /* Adds the lines of a text in the Prometheus format, which is copied. The series of several
  * processes may be added together. Returns false if out of memory. */
 bool samples_add(struct samples *samples, slice text) MUST_CHECK;
-/* The sum of the series of that name whose labels contain `label` (`status="503"`; empty: all
- * series). */
+/* Returns the sum of the series of that name whose labels contain `label` (`status="503"`; empty:
+ * all series). */
 double samples_sum(const struct samples *samples, const char *name, slice label);
-/* The largest value of the series with that name, 0 if there is none. */
+/* Returns the largest value of the series with that name, or 0 if there is none. */
 double samples_max(const struct samples *samples, const char *name);
-/* Whether both samples are from the same processes, none of which restarted in between. */
+/* Returns whether both samples are from the same processes, none of which restarted in between. */
 bool samples_continue(const struct samples *now, const struct samples *before);
-/* The growth of a sum. A counter that is lower than before was restarted, so it grew from 0. */
+/* Returns the growth of a sum. A counter that is lower than before was restarted, so it grew from
+ * 0. */
 double samples_growth(const struct samples *now, const struct samples *before, const char *name,
                       slice label);
-/* The quantile of a histogram's observations between two samples, in seconds, interpolated
- * within its bucket; negative if there are none. name: without _bucket. */
+/* Returns the quantile of a histogram's observations between two samples, in seconds, interpolated
+ * within its bucket. It is negative if there are no observations. name: without _bucket. */
 double samples_quantile(const struct samples *now, const struct samples *before, const char *name,
                         slice label, double quantile);
-/* The value of one label, SLICE_NONE if it is absent. */
+/* Returns the value of one label, or SLICE_NONE if it is absent. */
 slice samples_label(const struct sample *sample, const char *name);
 
 #endif

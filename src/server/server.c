@@ -194,9 +194,8 @@ static int start_database(struct server *server, struct err *err)
 static void on_account_changed(void *owner, struct uuid account_id, slice integration_id)
 {
     const struct server *server = owner;
-    /* changes is NULL during shutdown: the caches of other processes then keep the old row until it
-     * expires.
-     * */
+    /* changes is NULL during shutdown: the caches of other processes then keep the old row until
+     * it expires. */
     if (server->changes)
         changes_notify(server->changes, account_id, integration_id);
 }

@@ -19,9 +19,9 @@ _Static_assert(ACCOUNT_BRIEF_READ == ACCOUNT_BRIEF_CONNECTIONS, "as callers know
 #define OF_CHANGE(name, type, ...) \
     PG_OF(#name, type, struct account_change, account.name, __VA_ARGS__)
 
-/* Not replayable, and does not have to be: an operator whose answer was lost lists the accounts
- * before creating one again. Names are for people: they have no index, and two accounts may
- * share one. */
+/* This is not replayable, and does not have to be: an operator whose answer was lost lists the
+ * accounts before creating one again. Names are for people: they have no index, and two accounts
+ * may share one. */
 static const struct pg_stmt account_create = {
     .name = "account_create",
     .sql = "select :ord, c.* from @input lateral sluice.account_create(account_id => :account_id, "

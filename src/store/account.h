@@ -11,7 +11,8 @@ enum { ACCOUNT_NAME_MAX = 200 };
 struct account {
     struct uuid account_id;
     slice name;
-    slice mark;          /* one or two letters or digits; SLICE_NONE: the first two of the name */
+    /* one or two letters or digits; SLICE_NONE: the first two letters of the name */
+    slice mark;
     slice colour;        /* "#0b6478", in lower case; SLICE_NONE: the pages choose a colour */
     int64_t created_at;  /* microseconds of the wall clock, like all times here */
     int64_t disabled_at; /* 0: live. A disabled account's keys are refused */
@@ -21,31 +22,32 @@ struct account {
 struct account_change {
     struct audit_by by;
     struct account account;
-    bool is_again; /* create: allowed even if another account has the name */
+    bool is_again; /* create the account even if another account has the name */
 };
-/* Reads account_id and name. Not replayed. *other: nil, or the account that already has the
- * name; then nothing was created. */
+/* Creates an account from account_id and name. Not replayed. *other is nil, or the account that
+ * already has the name; then nothing was created. */
 void store_account_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct account_change *change);
 int store_account_create_result(const struct pg_query *query, struct uuid *other) MUST_CHECK;
-/* kind: AUDIT_ACCOUNT_DISABLED refuses the account's keys from now on, AUDIT_ACCOUNT_ENABLED
- * accepts them again, AUDIT_ACCOUNT_CHANGED gives it another mark and colour. An account that is
- * disabled or enabled already gets no event. store_hit_result; replayable. */
+/* Changes an account. kind: AUDIT_ACCOUNT_DISABLED refuses the account's keys from now on,
+ * AUDIT_ACCOUNT_ENABLED accepts them again, AUDIT_ACCOUNT_CHANGED gives it another mark and colour.
+ * An account that is disabled or enabled already gets no event. Replayable. Read the result with
+ * store_hit_result. */
 void store_account_change(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct account_change *change, enum audit_kind kind);
 
 /* Operator commands: */
 
-/* All accounts, oldest first, in the arena; at most 10,000. */
+/* Lists all accounts in the arena, oldest first; at most 10,000. */
 int store_account_list_sync(struct pg_sync *sync, struct arena *arena, struct account **accounts,
                             size_t *count, struct err *err) MUST_CHECK;
-/* ERR_NOTFOUND with a sentence. */
+/* Returns ERR_NOTFOUND, with a message in err, if there is no such account. */
 int store_account_get_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                            struct account *account, struct err *err) MUST_CHECK;
 
-/* The account's data for the frame of every dashboard page. Counts end at ACCOUNT_BRIEF_MAX; at
- * most ACCOUNT_BRIEF_CONNECTIONS of the account's connections are read. Returns ERR_NOTFOUND if the
- * account no longer exists. */
+/* Reads the account's data for the frame of every dashboard page. Counts end at ACCOUNT_BRIEF_MAX;
+ * at most ACCOUNT_BRIEF_CONNECTIONS of the account's connections are read. The result is
+ * ERR_NOTFOUND if the account no longer exists. */
 enum { ACCOUNT_BRIEF_MAX = 100, ACCOUNT_BRIEF_CONNECTIONS = 1000 };
 struct account_brief {
     slice name, mark, colour; /* as in struct account */

@@ -1,7 +1,7 @@
 /*
- * Rows of an account in all tables. The database makes the statements from its own catalog and
- * quotes the names; this file only inserts the account's id, in canonical form. Tables are listed
- * at each call, so a table that a later migration adds is covered.
+ * Handles the rows of an account in all tables. The database makes the statements from its own
+ * catalog and quotes the names; this file only inserts the account's id, in canonical form. Tables
+ * are listed at each call, so a table that a later migration adds is covered.
  */
 #include "store/account_rows.h"
 
@@ -48,7 +48,7 @@ static const char erase_sql[] =
     "from pg_class c where c.relkind = 'r' and c.relname <> 'account' and " HAS_ACCOUNT_ID
     "order by c.relname";
 
-/* text with each %s replaced by the account's id, quoted; NUL-terminated. */
+/* Appends the text with each %s replaced by the account's id, quoted; NUL-terminated. */
 static int put_account(struct buf *sql, slice text, struct uuid account_id, struct err *err)
 {
     char id[UUID_TEXT_LEN + 1];
@@ -136,8 +136,9 @@ int store_account_export_sync(struct pg_sync *sync, struct uuid account_id,
     struct err ignored;
     export->rows = 0;
     arena_init(&x.arena, BATCH_ARENA_BYTES_MAX);
-    /* Repeatable read: all tables as of one moment, while servers continue to write. Read only,
-     * so nothing is locked. There is no statement_timeout, because a large table may take long. */
+    /* Repeatable read shows all tables as of one moment, while servers continue to write. The
+     * transaction is read only, so nothing is locked. There is no statement_timeout, because a
+     * large table may take long. */
     int result = pg_sync_run(sync,
                              "begin isolation level repeatable read, read only; "
                              "set local timezone to 'UTC'; set local statement_timeout to 0",
@@ -168,8 +169,8 @@ static int ask_count(struct pg_sync *sync, const char *sql, uint64_t *count, str
     return result;
 }
 
-/* 23503 foreign_key_violation: rows of another table still refer to these. The table is retried in
- * the next pass, after the others. */
+/* 23503 is foreign_key_violation: rows of another table still refer to these. The table is retried
+ * in the next pass, after the others. */
 static int erase_table(void *ctx, const char *sql, struct err *err)
 {
     struct erasing *erasing = ctx;

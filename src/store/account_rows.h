@@ -1,8 +1,8 @@
 /*
- * account_rows: every row of an account, in any table, for export and erasure. Tables are found in
- * the schema's catalog by their column account_id, so a table that a later migration adds is
- * covered without a change here. Calls block; they are for operator commands, and servers may run
- * at the same time.
+ * account_rows: exports and erases every row of an account, in any table. Tables are found in the
+ * schema's catalog by their column account_id, so a table that a later migration adds is covered
+ * without a change here. Calls block; they are for operator commands, and servers may run at the
+ * same time.
  */
 #ifndef STORE_ACCOUNT_ROWS_H
 #define STORE_ACCOUNT_ROWS_H
@@ -33,7 +33,8 @@ int store_account_erase_rows_sync(struct pg_sync *sync, struct uuid account_id, 
 /* Counts the account's unfinished runs that servers have claimed, that is, writes under way. */
 int store_account_claims_sync(struct pg_sync *sync, struct uuid account_id, uint64_t *count,
                               struct err *err) MUST_CHECK;
-/* Deletes the account itself, after its rows. ERR_INVALID while a row refers to the account. */
+/* Deletes the account itself, after its rows. Returns ERR_INVALID while a row refers to the
+ * account. */
 int store_account_delete_sync(struct pg_sync *sync, struct uuid account_id,
                               struct err *err) MUST_CHECK;
 

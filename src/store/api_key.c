@@ -12,7 +12,7 @@
 
 /* ---- scopes ---- */
 
-/* A name that means several scopes comes before their own names. */
+/* A name that means several scopes comes before the names of the single scopes. */
 static const struct {
     enum api_key_scope scope;
     slice name;
@@ -111,10 +111,10 @@ static const struct pg_column key_columns[] = {
     PG_OF("is_disabled", PG_BOOL, struct api_key, is_account_disabled),
     OF(is_session_ended, PG_BOOL),
     OF(sessions_ended_at, PG_TIME)};
-/* Looked up by the unique index on hash (api_key_hash): one row at most. Account and session are
- * read with it, each by its primary key, so that a request is authorized from one snapshot and
- * one query. session_hash is NULL if the key itself is used: `exists` is then false. The caller
- * checks expiry and revocation, with the right error for each. */
+/* The key is looked up by the unique index on hash (api_key_hash): at most one row. Account and
+ * session are read with the key, each by its primary key, so that a request is authorized from one
+ * snapshot and one query. session_hash is NULL if the key itself is used: `exists` is then false.
+ * The caller checks expiry and revocation, with the right error for each. */
 static const struct pg_stmt api_key_find = {
     .name = "api_key_find",
     .sql = "select :ord, " KEY_COLUMNS ", (select a.disabled_at is not null from sluice.account a "
@@ -129,9 +129,9 @@ static const struct pg_stmt api_key_find = {
 
 static const struct pg_column touch_params[] = {PG_ARG("account_id", PG_UUID),
                                                 PG_ARG("id", PG_UUID), PG_ARG("now", PG_TIME)};
-/* last_used_at is not indexed and the table has room for a second version in each page (fillfactor
- * 80): a HOT update. Batches of several processes may arrive out of order; a minute's error is
- * fine. */
+/* This is a HOT update: last_used_at is not indexed, and each page has room for second versions of
+ * rows (fillfactor 80). Batches of several processes may arrive out of order; an error of a minute
+ * does not matter. */
 static const struct pg_stmt api_key_touch = {
     .name = "api_key_touch",
     .sql = "update sluice.api_key t set last_used_at = :now @update(sluice.api_key)",
@@ -144,7 +144,8 @@ static const struct pg_stmt api_key_touch = {
 
 #define OF_CHANGE(name, type, ...) PG_OF(#name, type, struct api_key_change, key.name, __VA_ARGS__)
 
-/* The id is new, and if the answer is lost the caller must not return the key: not replayed. */
+/* This is not replayed: the id is new, and if the answer is lost the caller must not return the
+ * key. */
 static const struct pg_stmt api_key_create = {
     .name = "api_key_create",
     .sql = "select :ord, c.* from @input lateral sluice.key_create(account_id => :account_id, "

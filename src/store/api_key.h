@@ -32,33 +32,35 @@ struct api_key {
     uint32_t scopes;    /* set of SCOPE_* */
     slice scopes_words; /* private to the store: the scopes as words, as stored in the table */
     slice addresses;    /* networks (base/ip.h), space-separated; SLICE_NONE: any */
-    /* For /mcp. forms: "never" or SLICE_NONE; unattended_writes: "allow", "refuse" or SLICE_NONE
-     * (sql/0026_key_limits.sql) */
+    /* For /mcp: forms is "never" or SLICE_NONE; unattended_writes is "allow", "refuse" or
+     * SLICE_NONE (sql/0026_key_limits.sql) */
     slice forms, unattended_writes;
     int64_t created_at, expires_at /* 0: never */, revoked_at /* 0: live */, last_used_at;
     /* only set by find */
     bool is_account_disabled, is_session_ended;
-    int64_t sessions_ended_at; /* sessions that began before it are ended; 0: none */
+    int64_t sessions_ended_at; /* sessions that began before this time are ended; 0: none are */
 };
 
-/* "read execute" <-> set; text is space- or comma-separated. ERR_INVALID names the unknown word. */
+/* Parses names of scopes ("read execute"), separated by spaces or commas. Returns ERR_INVALID if a
+ * word is unknown; err names it. */
 int scopes_parse(slice text, uint32_t *scopes, struct err *err) MUST_CHECK;
-/* Writes the names space-separated, in a constant order; at most 32 bytes and a NUL. */
+/* Writes the names separated by spaces, in a constant order; at most 32 bytes and a NUL. */
 slice scopes_format(uint32_t scopes, char out[33]);
-/* "read" for SCOPE_READ, "execute" for both of its scopes ... */
+/* Returns "read" for SCOPE_READ, "execute" for both of its scopes ... */
 const char *scope_name(enum api_key_scope scope);
 /* Removes from the set the scopes of the next name, in the order of the text form, and returns
- * them; 0: none left. */
+ * them. Returns 0 if none is left. */
 uint32_t scopes_next(uint32_t *set);
 
-/* session_hash: the hash of the dashboard session that the key opened, or NULL if the key itself is
+/* session_hash: the hash of the dashboard session that the key opened; NULL: the key itself is
  * used. The result is ERR_NOTFOUND if there is no such key. Revoked and expired keys are returned:
  * the caller checks. */
 void store_api_key_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const uint8_t hash[API_KEY_HASH_LEN],
                         const uint8_t session_hash[SESSION_HASH_LEN]);
 int store_api_key_find_result(const struct pg_query *query, struct api_key *key) MUST_CHECK;
-/* Records the use; the caller calls this at most once a minute for each key. store_done_result. */
+/* Records the use; the caller calls this at most once a minute for each key. Read the result with
+ * store_done_result. */
 void store_api_key_touch(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          struct uuid account_id, struct uuid id, int64_t now);
 
@@ -67,34 +69,38 @@ void store_api_key_list(struct pg_pool *pool, struct pg_query *query, struct op 
                         struct uuid account_id);
 int store_api_key_list_result(const struct pg_query *query, struct api_key **keys,
                               size_t *count) MUST_CHECK;
-/* The key's display name, revoked or not: its name or, without a name, its first characters.
- * store_text_result. */
+/* Reads the display name of a key, revoked or not: its name or, without a name, its first
+ * characters. Read the result with store_text_result. */
 void store_api_key_name(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         struct uuid account_id, struct uuid id);
-/* A change of a key, with its audit event. Not replayed: ERR_CLOSED if the answer was lost. */
+/* A change of a key, with its audit event. It is not replayed: the result is ERR_CLOSED if the
+ * answer was lost. */
 struct api_key_change {
     struct audit_by by;
     struct api_key key;     /* a revocation uses only account_id and id */
     struct uuid replaces;   /* the key that this key replaces; nil: none */
     int64_t replaced_until; /* when the replaced key ends, unless it would have ended earlier */
 };
-/* Reads all members but revoked_at and last_used_at. The result is ERR_INVALID if there is a key
- * with that id or hash, or no such account. store_hit_result says whether the key to replace exists
- * and is not revoked. */
+/* Creates the key, from all members except revoked_at and last_used_at. Read the result with
+ * store_hit_result: ERR_INVALID if a key has that id or hash or the account does not exist,
+ * ERR_NOTFOUND if the key to replace is revoked or does not exist. */
 void store_api_key_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct api_key_change *change);
-/* Takes effect now, unless it is revoked already. store_hit_result. Replayable. */
+/* Revokes the key now, unless it is revoked already. Replayable. Read the result with
+ * store_hit_result. */
 void store_api_key_revoke(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct api_key_change *change);
 
 /* Ends sessions that a key opened before their time: one session, which would have ended at
- * expires_at, or all that begin before `before`. store_done_result, replayable. */
+ * expires_at, or all that begin before `before`. Replayable. Read the result with
+ * store_done_result. */
 void store_session_end(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        struct uuid account_id, const uint8_t session_hash[SESSION_HASH_LEN],
                        int64_t expires_at);
 void store_sessions_end(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         struct uuid account_id, struct uuid key_id, int64_t before);
-/* Removes records of sessions that would have expired by now; at most 1000. store_done_result. */
+/* Removes records of sessions that would have expired by now; at most 1000. Read the result with
+ * store_done_result. */
 void store_session_end_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op);
 
 /* For operator commands: lists one account's keys, oldest first. */

@@ -17,8 +17,9 @@ void store_app_use(struct pg_pool *pool, struct pg_query *query, struct op *op,
                    int64_t until);
 STORE_LIST_RESULT(store_app_use_result, tally_sum)
 
-/* The keys that called through a connection, by name: those among the account's newest
- * APP_USE_NEWEST executions, which do not include calls of flows. Result in the op's arena. */
+/* Lists the keys that called through a connection, by name. Only the account's newest
+ * APP_USE_NEWEST executions are searched, which do not include calls of flows. The result is in the
+ * op's arena. */
 struct app_key {
     struct uuid id;
     slice name; /* SLICE_NONE: the key no longer exists */

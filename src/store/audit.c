@@ -55,7 +55,8 @@ enum audit_kind audit_kind_find(slice name)
 
 #define OF(name, type, ...) PG_OF(#name, type, struct audit_event, name, __VA_ARGS__)
 
-/* The caller draws the id once: a replay conflicts with its own row and leaves it unchanged. */
+/* The caller generates the id once, so a replay conflicts with its own row and leaves it
+ * unchanged. */
 static const struct pg_stmt audit_insert = {
     .name = "audit_insert",
     .sql = "insert into sluice.audit_event "

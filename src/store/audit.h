@@ -36,16 +36,17 @@
     X(CLIENT_DELETED, "oauth_client.deleted", "An OAuth client was deleted by a command")
 #define AUDIT_KIND_ENUM(name, text, sentence) AUDIT_##name,
 enum audit_kind { AUDIT_KINDS(AUDIT_KIND_ENUM) AUDIT_KIND_COUNT };
-/* All names as one text, with a space before each name; and the description of a valid filter by
+/* All names as one text, with a space before each name, and the description of a valid filter by
  * kind. */
 #define AUDIT_KIND_WORD(name, text, sentence) " " text
 #define AUDIT_KIND_WORDS                      AUDIT_KINDS(AUDIT_KIND_WORD)
 #define AUDIT_KIND_WANTED                     "one of, or the first word of:" AUDIT_KIND_WORDS
 slice audit_kind_name(enum audit_kind kind);
 slice audit_kind_sentence(enum audit_kind kind);
-/* "key" of "key.created" */
+/* Returns the group of the kind, such as "key" for "key.created". */
 slice audit_kind_group(enum audit_kind kind);
-/* The kind with the name in a row or a filter; AUDIT_KIND_COUNT: no kind has that name. */
+/* Finds the kind by its name in a row or a filter. Returns AUDIT_KIND_COUNT if no kind has that
+ * name. */
 enum audit_kind audit_kind_find(slice name);
 
 /* The caller of a change, for the event of that change; borrowed like the event's other members. */
@@ -67,15 +68,15 @@ struct audit_event {
 
 /* Copies the caller into the arena, without `means`. */
 struct audit_by audit_by_dup(const struct audit_by *by, struct arena *arena);
-/* The key of an actor "key:<id>"; nil: the actor is not a key. */
+/* Returns the key of an actor "key:<id>", or nil if the actor is not a key. */
 struct uuid audit_actor_key(slice actor);
 
-/* Replayable. store_done_result. */
+/* Inserts the event. Replayable. Read the result with store_done_result. */
 void store_audit_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct audit_event *event);
 
-/* The account's events, newest first. kind: "key.created", or "key" for all kinds that begin with
- * it; actor: "key:<id>", or "key" for all keys; SLICE_NONE for all. next: as in
+/* Lists the account's events, newest first. kind: "key.created", or "key" for all kinds that begin
+ * with it; actor: "key:<id>", or "key" for all keys; SLICE_NONE: all. next: as in
  * store_execution_list_result. */
 void store_audit_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, const struct store_page *page, slice kind,

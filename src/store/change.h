@@ -16,9 +16,10 @@ enum { STORE_CHANGE_INTEGRATION_MAX = 64, STORE_CHANGE_TEXT_MAX = UUID_TEXT_LEN 
  * account's connections to one app. */
 slice store_change_format(struct uuid account_id, slice integration_id,
                           char out[STORE_CHANGE_TEXT_MAX + 1]);
-/* Returns false if text is not such a payload. *integration_id is a part of text, or SLICE_NONE. */
+/* Returns false if text is not such a payload. *integration_id is SLICE_NONE or a part of text. */
 bool store_change_parse(slice text, struct uuid *account_id, slice *integration_id) MUST_CHECK;
-/* Within a transaction the notification is sent when the transaction commits. */
+/* Notifies servers of the change. Within a transaction the notification is sent when the
+ * transaction commits. */
 int store_change_notify_sync(struct pg_sync *sync, struct uuid account_id,
                              struct err *err) MUST_CHECK;
 

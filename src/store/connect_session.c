@@ -1,6 +1,6 @@
 /*
- * Connect links. A link goes through insert, take, use, and is kept for a day after its end. Each
- * of these steps is one UPDATE by the primary key whose conditions are the fence: of any number of
+ * Connect links. A link is inserted, taken and used, and is kept for a day after its end. Each of
+ * these steps is one UPDATE by the primary key whose conditions are the fence: of any number of
  * browsers only one takes the link, and it makes one connection. Each is replayable because its
  * condition also holds for the state after its own first attempt.
  */
@@ -12,7 +12,7 @@
 #define OF_CHANGE(name, type, ...) \
     PG_OF(#name, type, struct connect_session_change, session.name, __VA_ARGS__)
 
-/* token_hash is the hash of 256 random bits: a conflict can only be with this statement's own
+/* token_hash is the hash of 256 random bits, so a conflict can only be with this statement's own
  * first attempt. */
 static const struct pg_stmt connect_session_insert = {
     .name = "connect_session_insert",
@@ -126,8 +126,8 @@ static const struct pg_stmt connect_session_unuse = {
     .access = PG_WRITE,
 };
 
-/* A range of the primary key, filtered: key_hash needs no index, because an account has few
- * links at a time (they are removed a day after their end) and this count limits the links of a
+/* Reads a range of the primary key with a filter: key_hash needs no index, because an account has
+ * few links at a time (they are removed a day after their end) and this count limits the links of a
  * key. */
 static const struct pg_stmt connect_session_count = {
     .name = "connect_session_count",
@@ -140,10 +140,10 @@ static const struct pg_stmt connect_session_count = {
     .key_count = 2,
 };
 
-/* As above, a range of the primary key. A link is marked as used before its connection is stored:
- * until then a new connection does not exist, and a connection to reconnect has its old grant.
- * updated_at and used_at are written by the same process, whose clock may be set back a little in
- * between. LIMIT keeps the range from being merged into a join with all links. */
+/* Reads a range of the primary key, as above. A link is marked as used before its connection is
+ * stored: until then a new connection does not exist, and a connection to reconnect has its old
+ * grant. updated_at and used_at are written by the same process, whose clock may be set back a
+ * little in between. LIMIT keeps the range from being merged into a join with all links. */
 static const struct pg_stmt connect_session_state = {
     .name = "connect_session_state",
     .sql = "select :ord, c.* from @input lateral (select t.integration_id, t.expires_at, "

@@ -13,7 +13,7 @@
 enum {
     CONNECT_SESSION_HASH_LEN = 32,
     CONNECT_SESSION_URL_MAX = 500, /* bytes of a return URL */
-    /* a link's token in bytes: the version, the account's id and 256 random bits */
+    /* length of a link's token in bytes: the version, the account's id and 256 random bits */
     CONNECT_SESSION_TOKEN_VERSION = 2,
     CONNECT_SESSION_TOKEN_BYTES = 1 + 16 + 32,
 };
@@ -26,7 +26,7 @@ struct connect_session {
     struct uuid key_id;                 /* the key that created it */
     uint8_t key_hash[API_KEY_HASH_LEN]; /* the hash of that key */
     bool is_reconnect;
-    int64_t connection_id; /* the connection to reconnect; 0: makes a new one */
+    int64_t connection_id; /* the connection to reconnect; 0: make a new one */
     slice email, subject;  /* only this identity may be connected; SLICE_NONE: any */
     slice return_url;      /* SLICE_NONE: none */
     int64_t created_at;
@@ -47,13 +47,14 @@ struct connect_session_change {
 /* store_done_result. */
 void store_connect_session_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                   const struct connect_session_change *change);
-/* Result: ERR_NOTFOUND; the caller checks expires_at. Slices live in op's arena. */
+/* Reads a link by its token. The result is ERR_NOTFOUND if there is none; the caller checks
+ * expires_at. Slices live in op's arena. */
 void store_connect_session_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                struct uuid account_id,
                                const uint8_t token_hash[CONNECT_SESSION_HASH_LEN]);
-/* Takes the link until `until` and returns it. Only the first browser gets it; it may take the
- * link again without a second event (taken_by is the hash of a random value of its page, so that
- * a form sent twice counts as one). ERR_NOTFOUND for all others, and past expires_at. */
+/* Takes the link until `until` and returns it. Only the first browser gets it; it may take the link
+ * again without a second event (taken_by is the hash of a random value of its page, so that a form
+ * sent twice counts as one). The result is ERR_NOTFOUND for all others, and after expires_at. */
 void store_connect_session_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                 const struct connect_session_change *change);
 STORE_ROW_RESULT(store_connect_session_result, connect_session)
@@ -62,22 +63,25 @@ STORE_ROW_RESULT(store_connect_session_result, connect_session)
  * ended more than a day ago. */
 void store_connect_session_state(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                  struct uuid account_id, struct uuid id);
-/* Counts the links of a key that may still connect an app: store_count_result. */
+/* Counts the links of a key that may still connect an app. Read the result with
+ * store_count_result. */
 void store_connect_session_count(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                  struct uuid account_id, const uint8_t key_hash[API_KEY_HASH_LEN]);
 /* Binds the link to this connection before the connection is stored, so that the link makes no
- * other. store_hit_result: ERR_NOTFOUND if it has made another, was not taken, or has ended. */
+ * other. Read the result with store_hit_result: ERR_NOTFOUND if the link has made another
+ * connection, was not taken, or has ended. */
 void store_connect_session_use(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                struct uuid account_id,
                                const uint8_t token_hash[CONNECT_SESSION_HASH_LEN],
                                int64_t connection_id);
-/* The connection was not stored after all: the link may be used again. store_done_result. */
+/* Allows the link to be used again, since the connection was not stored after all. Read the result
+ * with store_done_result. */
 void store_connect_session_unuse(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                  struct uuid account_id,
                                  const uint8_t token_hash[CONNECT_SESSION_HASH_LEN],
                                  int64_t connection_id);
-/* Removes links that ended a day ago (until then their page shows the outcome); at most 1000.
- * store_done_result. */
+/* Removes links that ended a day ago (until then their page shows the outcome); at most 1000. Read
+ * the result with store_done_result. */
 void store_connect_session_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op);
 
 #endif

@@ -42,7 +42,7 @@ static const struct pg_words statuses = {status_names, ARRAY_LEN(status_names), 
 #define OF(name, type, ...)     PG_OF(#name, type, struct connection, name, __VA_ARGS__)
 #define OF_NEW(name, type, ...) PG_OF(#name, type, struct connection_credentials, name, __VA_ARGS__)
 
-/* In the order of CONNECTION_SELECT. */
+/* The columns are in the order of CONNECTION_SELECT. */
 const struct pg_column connection_columns[CONNECTION_COLUMNS] = {
     OF(account_id, PG_UUID),
     OF(id, PG_I64),
@@ -75,9 +75,9 @@ static const struct pg_stmt connection_get = {
     .key_count = 2,
 };
 
-/* Goes alone, since the inserts of a set would not count one another. The count stops at
- * count_max rows of the primary key's index, and leaves out a row of this id: a replay at the
- * limit must find its own row. "do update" changes nothing; it makes the statement return the
+/* This statement goes alone, since the inserts of a set would not count one another. The count
+ * stops at count_max rows of the primary key's index, and leaves out a row of this id: a replay at
+ * the limit must find its own row. "do update" changes nothing; it makes the statement return the
  * row, whose token shows which request made it. */
 static const struct pg_stmt connection_insert = {
     .name = "connection_insert",
@@ -108,9 +108,9 @@ static const struct pg_stmt connection_insert = {
     .goes_alone = true,
 };
 
-/* The fence. A replay finds its own token one revision later, and returns the same result again.
- * All statements with it set rev to :rev + 1, not to t.rev + 1, so that a replay does not count
- * twice. */
+/* This is the fence. A replay finds its own token one revision later, and returns the same result
+ * again. All statements with it set rev to :rev + 1, not to t.rev + 1, so that a replay does not
+ * count twice. */
 #define CAS \
     "and (t.rev = :rev or (t.rev = :rev + 1 and t.op_token = :op_token)) returning :ord, t.rev"
 
@@ -145,8 +145,9 @@ static const struct pg_stmt connection_credentials_set = {
     .access = PG_WRITE,
 };
 
-/* Fenced by rev, which it does not change: an identity becomes known after its credential, and
- * must not be written next to another credential. A replay writes the same. */
+/* The statement is fenced by rev, which it does not change: an identity becomes known after its
+ * credential, and must not be written next to another credential. A replay writes the same
+ * values. */
 static const struct pg_stmt connection_identity_set = {
     .name = "connection_identity_set",
     .sql = "update sluice.connection t set identity_email = :identity_email, "

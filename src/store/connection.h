@@ -12,7 +12,7 @@ enum {
     CONNECTION_LABEL_MAX = 200,
     CONNECTION_ERROR_MAX = 500,
     CONNECTION_FAILURE_MAX = 500, /* bytes */
-    CONNECTION_EMAIL_MAX = 320,   /* in characters, like the next two */
+    CONNECTION_EMAIL_MAX = 320,   /* in characters, like the next two constants */
     CONNECTION_SUBJECT_MAX = 255,
     CONNECTION_IDENTITY_LABEL_MAX = 200,
 };
@@ -39,9 +39,10 @@ struct connection {
     slice scopes;    /* granted, space-separated; SLICE_NONE: unknown */
     slice params;    /* JSON object for ${connection.params.x}; SLICE_NONE counts as {} */
     enum connection_status status;
-    slice error;        /* why it is not live, for a person; SLICE_NONE when live */
-    int64_t expires_at; /* when the access token expires; 0: unknown or never */
-    int64_t rev;        /* starts at 1, plus 1 with each change */
+    slice error; /* why it is not live, for a person; SLICE_NONE when live */
+    /* when the access token expires; 0 if it is unknown or the token does not expire */
+    int64_t expires_at;
+    int64_t rev; /* starts at 1, plus 1 with each change */
     int64_t created_at, updated_at;
     int64_t last_used_at; /* the last call to the app, with a delay of some seconds; 0: none yet */
     int64_t failed_at;    /* the last failed call, with the same delay */
@@ -51,15 +52,15 @@ struct connection {
 
 const char *connection_status_name(enum connection_status status);
 bool connection_identity_is_known(const struct connection_identity *identity);
-/* The name that people know: the email, else the label, else the subject; SLICE_NONE if there is
- * none of these. */
+/* Returns the name that people know: the email, else the label, else the subject. Returns
+ * SLICE_NONE if there is none of these. */
 slice connection_identity_text(const struct connection_identity *identity);
 
 /* connection_list.c: */
 
-/* The choices for a call that names no connection: the integration's default first, then the oldest
- * live connections (CONNECTION_CHOICE_LIVE_MAX), and enough others to show whether there is none,
- * one or several. The result is read like a page. */
+/* Finds the choices for a call that names no connection: the integration's default first, then the
+ * oldest live connections (CONNECTION_CHOICE_LIVE_MAX), and enough others to show whether there is
+ * none, one or several. The result is read like a page. */
 #define CONNECTION_CHOICE_LIVE_MAX 10
 void store_connection_choice(struct pg_pool *pool, struct pg_query *query, struct op *op,
                              struct uuid account_id, slice integration_id);
@@ -97,7 +98,7 @@ struct connection_app {
 void store_connection_apps(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            struct uuid account_id);
 STORE_LIST_RESULT(store_connection_apps_result, connection_app)
-/* Counts the account's connections, up to count_max: store_count_result. */
+/* Counts the account's connections, up to count_max. Read the result with store_count_result. */
 void store_connection_count(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             struct uuid account_id, size_t count_max);
 
@@ -107,22 +108,22 @@ void store_connection_count(struct pg_pool *pool, struct pg_query *query, struct
 void store_connection_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid account_id, int64_t id);
 STORE_ROW_RESULT(store_connection_get_result, connection)
-/* Reads all members but rev and the times. count_max: the account's maximum, 0: no limit;
- * several processes that connect at the same moment may exceed it. is_default is allowed only if
- * no other connection of that integration is the default: else ERR_INVALID (SQLSTATE 23505).
- * Result: ERR_LIMIT at count_max; *is_own is false if there is already a connection with that
- * id, which is left unchanged. */
+/* Inserts a connection, from all members except rev and the times. count_max: the account's
+ * maximum, 0: no limit; several processes that connect at the same moment may exceed it. is_default
+ * is allowed only if no other connection of that integration is the default; otherwise the result
+ * is ERR_INVALID (SQLSTATE 23505). The result is ERR_LIMIT at count_max; *is_own is false if there
+ * is already a connection with that id, which is left unchanged. */
 void store_connection_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                              const struct connection *connection, size_t count_max);
 int store_connection_insert_result(const struct pg_query *query, bool *is_own) MUST_CHECK;
 
-/* New credentials after a refresh; makes the connection live. Compare-and-set on rev. Result: OK
- * and the new rev; ERR_NOTFOUND if the row has another rev by now (another writer was first: read
- * it again) or no longer exists. */
+/* New credentials after a refresh; makes the connection live. Compare-and-set on rev. The result is
+ * OK and the new rev, or ERR_NOTFOUND if the row has another rev by now (another writer was first:
+ * read it again) or no longer exists. */
 struct connection_credentials {
     slice sealed, key_id;
     slice auth_kind;    /* SLICE_NONE: as before */
-    slice scopes;       /* SLICE_NONE: as before, if auth_kind is SLICE_NONE, too */
+    slice scopes;       /* SLICE_NONE: as before, if auth_kind is also SLICE_NONE */
     int64_t expires_at; /* 0: unknown */
     bool is_grant_new;  /* not a renewal: the row's identity is replaced, even by an unknown one */
     struct connection_identity identity;
@@ -131,25 +132,27 @@ void store_connection_credentials_set(struct pg_pool *pool, struct pg_query *que
                                       struct uuid account_id, int64_t id, int64_t rev,
                                       const struct connection_credentials *credentials);
 
-/* Stores facts that were found about the credential that the row has at rev; rev stays.
- * store_done_result: a row that has another credential by now is left unchanged. */
+/* Stores facts that were found about the credential that the row has at rev; rev stays. A row that
+ * has another credential by now is left unchanged. Read the result with store_done_result. */
 void store_connection_identity_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                    struct uuid account_id, int64_t id, int64_t rev,
                                    const struct connection_identity *identity);
 
-/* connection_manage.c: changes by a person or a program, each with its audit event. Result: the
- * integration's id (store_text_result); a lost answer is ERR_CLOSED, and repeating the change is
- * harmless. */
+/* Changes by a person or a program (connection_manage.c), each with its audit event. The result is
+ * the integration's id (store_text_result), or ERR_CLOSED if the answer was lost; repeating the
+ * change is harmless. */
 struct connection_change {
     struct uuid account_id;
     int64_t id;
     struct audit_by by;
 };
-/* The former default of the same integration is cleared. The result is ERR_INVALID if another
- * connection became the default at the same moment; retry then. */
+/* Makes the connection the default; the former default of the same integration is cleared. The
+ * result is ERR_INVALID if another connection became the default at the same moment; try again
+ * then. */
 void store_connection_default_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                   const struct connection_change *change);
-/* label: at most CONNECTION_LABEL_MAX characters (else ERR_INVALID). */
+/* Sets the label, of at most CONNECTION_LABEL_MAX characters; otherwise the result is
+ * ERR_INVALID. */
 void store_connection_label_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                 const struct connection_change *change, slice label);
 void store_connection_delete(struct pg_pool *pool, struct pg_query *query, struct op *op,
@@ -157,9 +160,9 @@ void store_connection_delete(struct pg_pool *pool, struct pg_query *query, struc
 
 /* connection_refresh.c: */
 
-/* Compare-and-set to reauth_required (store_rev_result), and the audit event
- * connection.reauth_required in the same statement: one event for each loss, however many processes
- * find it. */
+/* Sets the status to reauth_required by compare-and-set, and inserts the audit event
+ * connection.reauth_required in the same statement: there is one event for each loss, however many
+ * processes find it. Read the result with store_rev_result. */
 struct connection_loss {
     struct uuid account_id;
     int64_t id, rev;
@@ -171,19 +174,19 @@ struct connection_loss {
 void store_connection_lost(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            const struct connection_loss *loss);
 
-/* Claims the refresh: no other holder may refresh the token for lease_ms, by the database's
- * clock. If the same holder repeats it, the lease starts again. store_hit_result: ERR_NOTFOUND
- * if another holder has it, or if the row has another rev by now. A change of credentials or
- * status ends the claim. */
+/* Claims the refresh: no other holder may refresh the token for lease_ms, by the database's clock.
+ * If the same holder repeats the claim, the lease starts again. Read the result with
+ * store_hit_result: ERR_NOTFOUND if another holder has the claim, or if the row has another rev by
+ * now. A change of credentials or status ends the claim. */
 void store_connection_claim(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             struct uuid account_id, int64_t id, int64_t rev, struct uuid holder,
                             unsigned lease_ms);
-/* Ends holder's claim. store_done_result. */
+/* Ends the holder's claim. Read the result with store_done_result. */
 void store_connection_release(struct pg_pool *pool, struct pg_query *query, struct op *op,
                               struct uuid account_id, int64_t id, struct uuid holder);
 
-/* connection_use.c: this is not a change, so rev stays. The latest time is kept.
- * store_done_result. */
+/* The last use of a connection (connection_use.c). This is not a change, so rev stays. The latest
+ * time is kept. Read the result with store_done_result. */
 struct connection_use {
     struct uuid account_id;
     int64_t id;
@@ -195,16 +198,17 @@ void store_connection_use(struct pg_pool *pool, struct pg_query *query, struct o
                           const struct connection_use *use);
 
 /* Operator commands. */
-/* All connections of the account, in the order of pages. */
+/* Lists all connections of the account, in the order of pages. */
 int store_connection_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                                struct connection **list, size_t *count, struct err *err) MUST_CHECK;
-/* One page of connections of all accounts that are sealed with a key other than key_id, for
+/* Lists one page of connections of all accounts that are sealed with a key other than key_id, for
  * `keys rotate`; after is the last (account, id) of the previous page. */
 int store_connection_stale_sync(struct pg_sync *sync, struct arena *arena, slice key_id,
                                 struct uuid after_account, int64_t after_id,
                                 struct connection **list, size_t *count,
                                 struct err *err) MUST_CHECK;
-/* Compare-and-set on rev. ERR_NOTFOUND if another writer was first. */
+/* Replaces the sealed credential by compare-and-set on rev. Returns ERR_NOTFOUND if another writer
+ * was first. */
 int store_connection_reseal_sync(struct pg_sync *sync, struct uuid account_id, int64_t id,
                                  int64_t rev, slice sealed, slice key_id,
                                  struct err *err) MUST_CHECK;

@@ -18,8 +18,8 @@ static const struct pg_stmt connection_stale = {
     .no_account = "key rotation walks over all accounts",
 };
 
-/* Fenced by rev: a token that a server renewed in between must not be overwritten with the older
- * token. */
+/* The statement is fenced by rev: a token that a server renewed in between must not be overwritten
+ * with the older token. */
 static const struct pg_stmt connection_reseal = {
     .name = "connection_reseal",
     .sql = "update sluice.connection t set sealed = :sealed, key_id = :key_id, rev = t.rev + 1, "

@@ -6,12 +6,13 @@
 #include "store/connection_internal.h"
 #include "store/internal.h"
 
-enum { LIST_PAGE_MAX = 500 }; /* an operator's command only */
+enum { LIST_PAGE_MAX = 500 }; /* only used by operator commands */
 
-/* Three searches, each by an index and bounded: the default by connection_default, the oldest
- * live connections by connection_live, two of any status by connection_integration (enough to
- * tell one from several). UNION removes duplicates. OFFSET 0 keeps the rows' lookup by key from
- * being merged into a join over the whole account (pg/stmt.c). */
+/* The statement makes three searches, each by an index and bounded: the default by
+ * connection_default, the oldest live connections by connection_live, two of any status by
+ * connection_integration (enough to tell one from several). UNION removes duplicates. OFFSET 0
+ * keeps the rows' lookup by key from being merged into a join over the whole account
+ * (pg/stmt.c). */
 static const struct pg_stmt connection_choice = {
     .name = "connection_choice",
     .sql = "select :ord, c.* from @input lateral (select " CONNECTION_SELECT " from (select d.id "
@@ -145,9 +146,9 @@ void store_connection_ended(struct pg_pool *pool, struct pg_query *query, struct
               PG_VALUES(pg_uuid(account_id), pg_i64((int64_t)count_max)));
 }
 
-/* Makes space for LIST_PAGE_MAX more after the first count of *list. The size is doubled, so
- * that the total cost of copies is linear; an older array stays in the arena until the command
- * ends. */
+/* Makes space for LIST_PAGE_MAX more connections after the first `count` of *list. The size is
+ * doubled, so that the total cost of copies is linear; an older array stays in the arena until the
+ * command ends. */
 static bool reserve_page(struct arena *arena, struct connection **list, size_t count, size_t *room)
 {
     if (count + LIST_PAGE_MAX <= *room)

@@ -26,7 +26,8 @@ static const struct pg_stmt connection_claim = {
     .access = PG_WRITE,
 };
 
-/* Ends only the holder's own claim: after its lease another process may have taken it. */
+/* Ends only the holder's own claim: after the lease another process may have taken over the
+ * claim. */
 static const struct pg_stmt connection_release = {
     .name = "connection_release",
     .sql = "update sluice.connection t set refreshing_by = null, refreshing_until = null "

@@ -25,7 +25,7 @@ static const struct pg_words statuses = {status_words, ARRAY_LEN(status_words), 
         OF(summary, PG_TEXT), OF(api_key_id, PG_UUID, .has_null = true),                       \
         OF(attempts, PG_I64, .has_null = true)
 static const struct pg_column insert_params[] = {OF(account_id, PG_UUID), MEMBERS};
-/* `rest`: the text that is added for a resend. The id is a UUIDv7 of this run: an existing row is
+/* `rest` is the text that is added for a resend. The id is a UUIDv7 of this run: an existing row is
  * from the first attempt, so "do nothing" is right, and the usual case does not pay for the
  * check. */
 #define INSERT_STMT(stmt_name, rest, ...)                                                       \
@@ -47,10 +47,10 @@ static const struct pg_column finish_params[] = {OF(account_id, PG_UUID), PG_ARG
                                                  MEMBERS};
 
 /* The claim is the fence: the execution is inserted only if the claim is still this node's
- * (execution_id and owner match). If the lease ran out and another node ended the run, `moved`
- * is empty, nothing is inserted, and the caller gets ERR_NOTFOUND. At a resend the claim may
- * already be deleted; an execution with this id, owner and time is then the result of the first
- * attempt. `:ord in (...)` is a hashed subplan, so a set is not matched pair by pair. */
+ * (execution_id and owner match). If the lease ran out and another node ended the run, `moved` is
+ * empty, nothing is inserted, and the caller gets ERR_NOTFOUND. In a resend the claim may already
+ * be deleted; an execution with this id, owner and time is then the result of the first attempt.
+ * `:ord in (...)` is a hashed subplan, so a set is not matched pair by pair. */
 #define FINISH_STORE                                                                             \
     "and t.execution_id = :id and t.owner = :owner "                                             \
     "returning :ord as ord, :account_id as account_id, :id as id, "                              \
@@ -66,9 +66,9 @@ static const struct pg_column finish_params[] = {OF(account_id, PG_UUID), PG_ARG
     " on conflict do nothing) select :ord @from where :ord in (select m.ord from moved m) " \
     "or (select e.owner = :owner and e.finished_at = :finished_at from sluice.execution e " \
     "where e.account_id = :account_id and e.id = :id)"
-/* Bound rows have no owner (a CHECK), which takes them out of the index idempotency_key_owner.
- * The key's life began with the claim and may have ended by now. It is extended, because
- * requests that wait for its run load it again within a second (exec/claim.c), and must find it. */
+/* Bound rows have no owner (a CHECK), so the index idempotency_key_owner does not contain them. The
+ * key's life began with the claim and may have ended by now. It is extended, because requests that
+ * wait for its run load it again within a second (exec/claim.c), and must find it. */
 #define FINISH_KEEP                                                       \
     "update sluice.idempotency_key t set state = 'bound', owner = null, " \
     "expires_at = greatest(t.expires_at, now() + interval '5 seconds') "  \
@@ -123,12 +123,12 @@ static const struct pg_stmt execution_get_summary = {
 };
 
 /* Rows of a page are limited before anything is looked up for them. The summary of a failed
- * execution has no output; for the others see STORE_SUMMARY_LISTED_BYTES. */
+ * execution has no output; for other executions see STORE_SUMMARY_LISTED_BYTES. */
 #define LISTED_SUMMARY                                                        \
     "case when octet_length(e.summary) <= case e.status when 'failed' "       \
     "then " STORE_TEXT_OF(STORE_SUMMARY_INLINE_BYTES) " else " STORE_TEXT_OF( \
         STORE_SUMMARY_LISTED_BYTES) " end then e.summary end"
-/* The error code as the API reports it is only in the summary; the row may have another. */
+/* The error code that the API reports is only in the summary; the row may have another code. */
 #define IS_OF_CODE "strpos(e.summary, '\"error_code\":\"' || :error_code || '\"') > 0"
 #define IS_WANTED(status)                                                  \
     "(:integration_id is null or e.integration_id = :integration_id) and " \

@@ -14,29 +14,31 @@ struct execution {
     slice integration_id, action_id;
     int64_t connection_id; /* 0: none (auth none) */
     bool is_succeeded;     /* false: it failed */
-    slice error_code;      /* SLICE_NONE if succeeded */
+    slice error_code;      /* SLICE_NONE if the run succeeded */
     int64_t started_at, finished_at;
     struct uuid owner; /* the node that wrote it */
     slice summary; /* the stored JSON text, returned byte for byte; SLICE_NONE if it was not read
                       because it is larger than STORE_SUMMARY_INLINE_BYTES */
     size_t summary_bytes;   /* set when one execution is read */
-    struct uuid api_key_id; /* the caller; nil: unknown, as in rows of the previous version */
+    struct uuid api_key_id; /* the caller; nil if unknown, as in rows of the previous version */
     slice api_key_name;     /* set when one execution is read */
     int64_t attempts;       /* requests sent to the app; 0: unknown */
-    /* For a list with calls of flows. flow_id nil: an execution. The id of a call is only its
-     * position in the list, and its summary is its error, as in a flow_step. */
+    /* For a list with flow calls. If flow_id is nil, this is an execution. The id of a flow call is
+     * only its position in the list, and its summary is its error, as in a flow_step. */
     struct uuid flow_id;
     slice template_key, flow_title, step_key;
-    bool is_fan_out; /* one row, with one call for each item */
+    bool is_fan_out; /* this row represents several calls, one for each item */
 };
 
 /* A larger summary is read separately from its row, so that queries for small ones do not wait
  * for it, and its reader knows the size in advance. */
 #define STORE_SUMMARY_INLINE_BYTES 65536
-/* Lists contain only small summaries of succeeded executions, because these hold the output. */
+/* Lists contain only small summaries of succeeded executions, because these summaries include the
+ * output. */
 #define STORE_SUMMARY_LISTED_BYTES 4096
 
-/* Records the finished run of a plain read: no claim, one commit. Replayable. store_done_result. */
+/* Records the finished run of a plain read, without a claim, in one commit. Replayable. Read the
+ * result with store_done_result. */
 void store_execution_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             const struct execution *execution);
 
@@ -48,33 +50,37 @@ enum claim_end {
 
 /* Ends a claim with a result. If the claim (account, key, execution id, owner) is still this
  * node's, one statement binds or deletes the claim row and inserts the execution. key: as in
- * store_claim. Replayable. store_hit_result: ERR_NOTFOUND if the claim is no longer this node's
- * (another node recovered it after the lease had run out); nothing was written then. */
+ * store_claim. Replayable. Read the result with store_hit_result: ERR_NOTFOUND if the claim is no
+ * longer this node's (another node recovered it after the lease had run out); nothing was written
+ * then. */
 void store_execution_finish(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             const struct execution *execution, slice key, enum claim_end end);
 
-/* Reads one execution, with its summary unless that is large. Result: ERR_NOTFOUND. */
+/* Reads one execution, with its summary unless that is large. The result is ERR_NOTFOUND if there
+ * is no such execution. */
 void store_execution_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          struct uuid account_id, struct uuid id);
 STORE_ROW_RESULT(store_execution_get_result, execution)
 
-/* Reads only the summary, whatever its size, on the lane of large reads. store_text_result. */
+/* Reads only the summary, whatever its size, on the lane of large reads. Read the result with
+ * store_text_result. */
 void store_execution_get_summary(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                  struct uuid account_id, struct uuid id);
 
-/* Lists the account's executions, newest first. Failed ones have their summary, which has no
- * output; the others have it only if with_summary is set and it is at most
- * STORE_SUMMARY_LISTED_BYTES, else SLICE_NONE. next: where the next page continues, as `before`;
- * nil at the end of the range. */
+/* Lists the account's executions, newest first. Failed executions have their summary, which has no
+ * output. Other executions have it only if with_summary is set and the summary has at most
+ * STORE_SUMMARY_LISTED_BYTES; otherwise it is SLICE_NONE. next: where the next page continues, as
+ * `before`; nil at the end of the range. */
 struct execution_filter {
     slice integration_id;   /* SLICE_NONE: any */
-    slice action_id;        /* SLICE_NONE: any, as for the next */
+    slice action_id;        /* SLICE_NONE: any; also for status */
     slice status;           /* "succeeded", "failed" */
     struct uuid api_key_id; /* nil: any */
-    slice error_code; /* selects failures by the code that the API reports; others may be returned,
-                         too */
+    /* selects failures by the code that the API reports; other failures may be returned, too */
+    slice error_code;
     bool with_summary;
-    bool with_calls; /* calls of flows that are filled in (flow_step_fill), by their time */
+    /* also list flow calls that name their call (store_flow_step_fill), by their time */
+    bool with_calls;
 };
 void store_execution_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid account_id, const struct store_page *page,

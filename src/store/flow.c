@@ -6,7 +6,7 @@
  * returned row means that the flow was cancelled or adopted: the caller drops it. rev grows by one
  * with each change, so one of two transitions from one state wins.
  *
- * At a replay after a lost commit the `again` form is sent. It finds a higher rev and so updates
+ * For a replay after a lost commit the `again` form is sent. It finds a higher rev and so updates
  * nothing, but finds its op_token in the row and returns the same as the first attempt.
  */
 #include "store/flow.h"
@@ -57,7 +57,7 @@ const struct pg_column store_flow_columns[STORE_FLOW_COLUMNS] = {STORE_FLOW_ROW_
 #define START_MORE   PG_ARG("trace", PG_TEXT), PG_ARG("title", PG_TEXT)
 static const struct pg_column start_params[] = {START_PARAMS};
 static const struct pg_column start_more_params[] = {START_PARAMS, START_MORE};
-/* As in store_claim_result: if a row conflicts, it is the row of the key. */
+/* As in store_claim_result, a row that conflicts is the row of the key. */
 static const struct pg_column start_keyed_params[] = {STORE_FLOW_OF(account_id, PG_UUID),
                                                       PG_ARG("key", PG_TEXT),
                                                       STORE_FLOW_OF(id, PG_UUID),
@@ -80,9 +80,9 @@ static const struct pg_column start_keyed_params[] = {STORE_FLOW_OF(account_id, 
 #define DOC_COLUMNS "account_id, flow_id, input, actor, waiting_input"
 #define DOC_VALUES  ":account_id, :id, :input, :actor, :shown"
 
-/* A start may be requested twice under the id that its caller gave. A resend has to distinguish
- * its own flow from a flow that another request made under the same id: created_at, in
- * microseconds and drawn once per request, is the same only for its own. */
+/* A start may be requested twice under the id that its caller gave. A resend has to distinguish its
+ * own flow from a flow that another request made under the same id: created_at, in microseconds, is
+ * set once per request, so it is equal only in the resend's own flow. */
 #define START_STMT(stmt_name, params, flow_column, flow_value, column, value, rest, answer, ...) \
     {                                                                                            \
         .name = stmt_name,                                                                       \
@@ -109,10 +109,10 @@ static const struct pg_stmt flow_start_more_again =
 static const struct pg_stmt flow_start_more =
     START_MORE_STMT("flow_start_more", MORE, "", "", .again = &flow_start_more_again);
 
-/* A start with an idempotency key: the key is taken first and bound at once, and flow and
- * document follow if the key was free. Otherwise the answer is the flow or execution that has
- * it. The id is drawn once for each request, so a request that finds it under the key has made
- * the flow, in this attempt or in an earlier attempt. */
+/* A start with an idempotency key: the key is taken first and bound at once, and flow and document
+ * follow if the key was free. Otherwise the answer is the flow or execution that has it. The id is
+ * generated once for each request, so a request that finds its id under the key has made the flow,
+ * in this attempt or in an earlier attempt. */
 #define IF_OURS                                                                 \
     " from @input claimed c where c.account_id = :account_id and c.key = :key " \
     "and c.execution_id = :id"
@@ -224,7 +224,7 @@ static const struct pg_column finished_params[] = {
     "m.f_action_id, m.f_api_key_id from moved m "                                    \
     "where m.f_step is not null"
 
-/* Returns which of the queries were executed. At a resend a query may find its own token in the
+/* Returns which of the queries were executed. In a resend a query may find its own token in the
  * row, even while its first attempt is still committing it: FOR SHARE waits for that commit and
  * then sees the row's last version. `:ord in` is a hashed subplan, see execution.c. */
 #define ANSWER_ONCE "select m.ord from moved m"
@@ -265,8 +265,8 @@ static const struct pg_stmt flow_move =
     MOVE_STMT("flow_move", STAYS, WHERE_OURS, "", ANSWER_ONCE, .again = &flow_move_again);
 
 /* A separate statement because flow_doc is partitioned: merely opening a plan that updates all
- * partitions costs more than a transition. flow_doc is found by any(array[]) and two bounds for
- * the reasons of pg/stmt.c; its row exists since the start, and `shown` may be NULL. */
+ * partitions costs more than a transition. flow_doc is found by any(array[]) and two bounds for the
+ * reasons of pg/stmt.c; its row has existed since the start, and `shown` may be NULL. */
 static const struct pg_column park_params[] = {
     STORE_FLOW_OF(account_id, PG_UUID),
     STORE_FLOW_OF(id, PG_UUID),
@@ -320,7 +320,7 @@ static const struct pg_stmt flow_wake_park_again =
 static const struct pg_stmt flow_wake_park =
     PARK_STMT("flow_wake_park", WHERE_DUE, "", ANSWER_ONCE, .again = &flow_wake_park_again);
 
-/* The last parameters of a transition: the finished attempt, or NULLs. */
+/* Fills in the last parameters of a transition: the finished attempt, or NULLs. */
 static void fill_finished(struct pg_value *params, const struct flow_step *step)
 {
     static const struct pg_stmt finished = {PG_PARAMS(finished_params)};

@@ -32,13 +32,13 @@ struct flow {
     slice trigger_type;
     enum flow_status status;
     int64_t rev;
-    struct uuid owner; /* nil unless it runs */
+    struct uuid owner; /* nil unless the flow runs */
     int64_t step_index;
     int64_t attempt; /* started attempts of this step; a parked attempt (wait, approval) counts */
     bool is_begun;   /* this attempt may have reached a provider */
     int64_t adoptions;
     enum flow_waiting waiting_for;
-    int64_t wake_at; /* the column; the functions below interpret it */
+    int64_t wake_at; /* the column wake_at; the functions below interpret it */
     int64_t deadline;
     int64_t created_at, updated_at, completed_at;
 };
@@ -48,26 +48,28 @@ struct flow {
  * a retry's time, an approval's expiry, the flow's deadline if that is sooner). It keeps its value
  * when the flow continues, since it is indexed.
  */
-/* For timers: when a waiting flow is to run again; 0: not by itself, or it does not wait. */
+/* For timers: returns when a waiting flow is to run again, or 0 if it does not wait or does not
+ * continue by itself. */
 static inline int64_t flow_due_at(const struct flow *flow)
 {
     return flow->status == FLOW_WAITING ? flow->wake_at : 0;
 }
 
-/* For a flow that has continued since its pause: when the pause was to end. */
+/* For a flow that has continued since its pause: returns when the pause was to end. */
 static inline int64_t flow_was_due_at(const struct flow *flow)
 {
     return flow->wake_at;
 }
 
-/* The fence of a decision: an approval can be given before this moment; 0: at any time. */
+/* Returns the fence of a decision: an approval can be given before this moment, or at any time if
+ * it is 0. */
 static inline int64_t flow_approval_ends_at(const struct flow *flow)
 {
     return flow->waiting_for == FLOW_WAITS_APPROVAL ? flow_due_at(flow) : 0;
 }
 
-/* For people: when a wait or a retry continues. For an approval flow_approval_ends_at is more
- * precise. */
+/* For people: returns when a wait or a retry continues. For an approval, flow_approval_ends_at is
+ * more precise. */
 static inline int64_t flow_continues_at(const struct flow *flow)
 {
     return flow->waiting_for == FLOW_WAITS_APPROVAL ? 0 : flow_due_at(flow);
@@ -82,30 +84,32 @@ struct flow_step {
     int64_t started_at, finished_at;
     /* JSON texts; SLICE_NONE for none. error is set if and only if the attempt failed. */
     slice input, output, error;
-    /* Only written: a call's action, or its tool if the catalog does not have the action, and
-     * the key that started the flow. Empty texts: the step is not a call. SLICE_NONE:
-     * housekeeping fills it in. */
+    /* These are only written: a call's action, or its tool if the catalog does not have the action,
+     * and the key that started the flow. The texts are empty if the step is not a call. If they are
+     * SLICE_NONE, housekeeping fills them in. */
     slice integration_id, action_id;
     struct uuid api_key_id;
 };
 
 /* ---- start ---- */
 
-/* Replayable: id and time of creation are the operation token. Slices are borrowed until then. */
+/* A flow to start. Replayable: id and time of creation are the operation token. Slices are borrowed
+ * until the query has ended. */
 struct flow_start {
-    /* rev 1: running, owned and with the intent of its first step. rev 2: everything before the
-     * first call is done, so it waits or is completed. */
+    /* With rev 1 the flow is running, owned and has the intent of its first step. With rev 2
+     * everything before the first call is done, so the flow waits or is completed. */
     const struct flow *flow;
     slice input, actor;
-    slice waiting_input; /* if it waits: the document that the step shows; else SLICE_NONE */
+    slice waiting_input; /* the document that the step shows if the flow waits; else SLICE_NONE */
     slice trace;         /* a traceparent, which a tracestate may follow; SLICE_NONE: none */
     slice title;         /* SLICE_NONE: the template's name is used */
-    /* NULL: no idempotency key. Otherwise the same statement binds the key: execution_id is the
-     * flow's id; members for runs in flight are not used. */
+    /* NULL if there is no idempotency key. Otherwise the same statement binds the key: execution_id
+     * is the flow's id, and the members for runs in flight are not used. */
     const struct claim *claim;
 };
-/* Inserts flow and document. Result: ERR_INVALID if another request has made a flow with this
- * id. With a claim, read store_claim_result instead: the flow was made only with CLAIM_WON. */
+/* Inserts the flow and its document. The result is ERR_INVALID if another request has made a flow
+ * with this id. With a claim, read the result with store_claim_result instead: the flow was made
+ * only if it is CLAIM_WON. */
 void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       const struct flow_start *start);
 int store_flow_start_result(const struct pg_query *query) MUST_CHECK;
@@ -114,8 +118,9 @@ int store_flow_start_result(const struct pg_query *query) MUST_CHECK;
 
 /*
  * Moves a flow from the state that was loaded or written last to `next`, and inserts the row of the
- * attempt that has ended with it (NULL if there is only an intent). Nothing is done unless account,
- * id, rev = next->rev - 1, owner and status running still match. next->status:
+ * attempt that ends with this transition (NULL if none ends, and only an intent is written).
+ * Nothing is done unless account, id, rev = next->rev - 1, owner and status running still match.
+ * next->status:
  *   running    the next step's intent, or its next attempt; next->owner stays
  *   waiting    parks; waiting_input is the document that the step shows (JSON text)
  *   completed, failed
@@ -125,7 +130,7 @@ struct flow_move {
     const struct flow *next;
     struct uuid owner; /* the node that may move it: the fence */
     struct uuid op_token;
-    /* For a flow that waits (or did, at that rev) and whose time has come by the database's
+    /* For a flow that waits (or waited, at that rev) and whose time has come by the database's
      * clock: the same statement makes it running, owned by `owner`, and moves it from there to
      * `next`. */
     bool is_wake;
@@ -150,35 +155,38 @@ void store_flow_item_insert(struct pg_pool *pool, struct pg_query *query, struct
                             const struct flow_item *item, struct uuid owner, int64_t rev);
 
 /*
- * Take a flow without a running owner: each kind makes it running, owned by `owner`, not begun.
- * step_index, attempt and wake_at stay. A parked attempt (a wait, an approval) without a row of its
- * own in flow_step has reached its time; an approved attempt has its row.
+ * The ways to take a flow that has no running owner. Each kind makes it running, owned by `owner`,
+ * not begun. step_index, attempt and wake_at stay. A parked attempt (a wait, an approval) without a
+ * row of its own in flow_step has reached its time; an approved attempt has its row.
  */
 
 enum flow_take_kind {
-    FLOW_TAKE_RESUME,  /* a waiting flow whose wake_at has passed (by the database's clock); or a
-                        * failed flow, from the failed step, for a person: a passed deadline is
-                        * then removed */
-    FLOW_TAKE_APPROVE, /* waiting for an approval that has not expired: writes its completed row */
-    FLOW_TAKE_ADOPT,   /* running, its owner is dead_owner: is_begun stays, adoptions grows unless
-                          that node had left in order */
+    /* takes a waiting flow whose wake_at has passed (by the database's clock), or, for a person, a
+     * failed flow from its failed step: a passed deadline is then removed */
+    FLOW_TAKE_RESUME,
+    /* takes a flow that waits for an approval which has not expired, and writes the approval's
+     * completed row */
+    FLOW_TAKE_APPROVE,
+    /* takes a running flow whose owner is dead_owner: is_begun stays, and adoptions grows unless
+     * that node had left in order */
+    FLOW_TAKE_ADOPT,
 };
 
 struct flow_take {
     enum flow_take_kind kind;
     struct uuid account_id, id;
     struct uuid owner, op_token;
-    int64_t rev; /* the fence; 0: any revision (approve and resume without a fence) */
+    int64_t rev; /* the fence; 0: any revision (to approve or resume without a fence) */
     int64_t now;
     struct uuid dead_owner; /* ADOPT */
     bool has_left;          /* ADOPT: that node left in order */
-    int64_t step_index;     /* APPROVE: which approval step; -1: the step that waits */
+    int64_t step_index;     /* APPROVE: the approval step; -1: the step that waits */
     slice output;           /* APPROVE: {approvedBy, approvedAt, note?} */
 };
 /* Replayable. */
 void store_flow_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct flow_take *take);
-/* Returns OK and the row as it is now, or ERR_NOTFOUND: nothing was changed; load the row to
+/* Returns OK and the row as it is now. Returns ERR_NOTFOUND if nothing was changed; load the row to
  * find out why. */
 STORE_ROW_RESULT(store_flow_take_result, flow)
 
@@ -193,8 +201,8 @@ void store_flow_cancel(struct pg_pool *pool, struct pg_query *query, struct op *
 int store_flow_cancel_result(const struct pg_query *query, struct flow *flow,
                              struct uuid *was_owned_by, bool *was_cancelled) MUST_CHECK;
 
-/* Waiting for an approval -> cancelled, with a failed row of the approval (error: JSON text).
- * rev and step_index: as in flow_take. Result: as store_flow_take_result. */
+/* Cancels a flow that waits for an approval, and writes a failed row of the approval (error: JSON
+ * text). rev and step_index: as in flow_take. The result is that of store_flow_take_result. */
 struct flow_reject {
     struct uuid account_id, id, op_token;
     int64_t rev, step_index, now;
@@ -216,16 +224,17 @@ struct flow_ref {
     int64_t rev, wake_at, adoptions;
     bool has_left; /* from store_flow_orphans: the owner left in order */
 };
-/* FLOW_DUE_MAX waiting flows with wake_at up to `until`, soonest first, after (wake_at, id) of
- * the last page (0 and nil: from the start). */
+/* Lists up to FLOW_DUE_MAX waiting flows with wake_at up to `until`, soonest first, after (wake_at,
+ * id) of the last page (0 and nil: from the start). */
 void store_flow_due(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t until,
                     int64_t after_wake_at, struct uuid after_id);
 struct node_dead; /* store/node.h */
-/* Running flows of these nodes, whose leases have run out. */
+/* Lists running flows of these nodes, whose leases have run out. */
 void store_flow_orphans(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct node_dead *dead);
-/* Running flows of this owner that have not changed since `before`: all of them (a node's own are
- * in its memory anyway), to find flows that it has lost track of. */
+/* Lists the running flows of this owner that have not changed since `before`, to find flows that
+ * the owner has lost track of. The list has no limit, since a node's own flows are in its memory
+ * anyway. */
 void store_flow_owned(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid owner, int64_t before);
 STORE_LIST_RESULT(store_flow_scan_result, flow_ref)
@@ -236,18 +245,18 @@ int store_flow_waiting_result(const struct pg_query *query, size_t *count) MUST_
 
 /* ---- templates ---- */
 
-/* The stored versions, newest first, at most 1,000: each row is one PG_UUID. */
+/* Lists the stored versions, newest first, at most 1,000; each row is one PG_UUID. */
 int store_flow_template_versions_sync(struct pg_sync *sync, struct arena *arena,
                                       struct pg_rows *rows, struct err *err) MUST_CHECK;
 /* Stores a version permanently; flows may refer to it afterwards. Blocks, so it is used only at the
  * start. */
 int store_flow_template_insert_sync(struct pg_sync *sync, struct uuid version, slice key,
                                     slice body, int64_t now, struct err *err) MUST_CHECK;
-/* Stores a version while the loop runs. The texts are borrowed until the query has ended. Result:
- * store_done_result. */
+/* Stores a version while the loop runs. The texts are borrowed until the query has ended. Read the
+ * result with store_done_result. */
 void store_flow_template_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                 struct uuid version, slice key, slice body, int64_t now);
-/* ERR_NOTFOUND. */
+/* Reads a version. The result is ERR_NOTFOUND if it does not exist. */
 void store_flow_template_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
                              struct uuid version);
 int store_flow_template_get_result(const struct pg_query *query, slice *key,
@@ -256,7 +265,7 @@ int store_flow_template_get_result(const struct pg_query *query, slice *key,
 /* ---- retention ---- */
 
 /* Removes up to FLOW_SCAN_MAX flows that ended before `before` (their documents are dropped with
- * their partitions). Result: their number. */
+ * their partitions). The result is the number of removed flows. */
 void store_flow_ended(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t before);
 void store_flow_remove(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        const struct flow_ref *ref, int64_t before);
@@ -266,13 +275,14 @@ void store_flow_remove(struct pg_pool *pool, struct pg_query *query, struct op *
 struct flow_step_unfilled {
     struct uuid account_id, flow_id;
     int64_t step_index, attempt;
-    slice tool;                      /* SLICE_NONE: no call, or its flow no longer exists */
-    slice integration_id, action_id; /* to be filled in; empty: no call */
+    /* SLICE_NONE if the step is not a call, or if its flow no longer exists */
+    slice tool;
+    slice integration_id, action_id; /* to be filled in; empty if the step is not a call */
 };
 void store_flow_steps_unfilled(struct pg_pool *pool, struct pg_query *query, struct op *op);
 STORE_LIST_RESULT(store_flow_steps_unfilled_result, flow_step_unfilled)
 /* Fills in one such attempt, with the key that started its flow; many go into one batch.
- * Replayable. store_done_result. */
+ * Replayable. Read the result with store_done_result. */
 void store_flow_step_fill(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct flow_step_unfilled *step);
 

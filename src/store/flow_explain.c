@@ -1,5 +1,5 @@
 /*
- * One flow for an operator, with its owner's lease; see flow_explain.h.
+ * Reads one flow for an operator, with its owner's lease; see flow_explain.h.
  */
 #include "store/flow_explain.h"
 
@@ -8,9 +8,9 @@
 #define OF(name, type, ...) PG_OF(#name, type, struct flow_explained, name, __VA_ARGS__)
 _Static_assert(offsetof(struct flow_explained, flow) == 0, "its columns are those of a flow");
 
-/* Searches the primary key (account_id, id) once for each account, since there is no index on
- * the id alone: an operator has the id from a log line, and a command may take that long. Each
- * call is planned again, so nothing pins the plan. */
+/* Searches the primary key (account_id, id) once for each account, since there is no index on the
+ * id alone: an operator has the id from a log line, and a command may take that long. Each call is
+ * planned again, so no plan is cached. */
 static const struct pg_stmt flow_explain_account = {
     .name = "flow_explain_account",
     .sql = "select :ord, a.account_id, a.name from @input sluice.account a "
@@ -47,7 +47,7 @@ static const struct pg_stmt flow_explain_around = {
 const struct pg_stmt *const flow_explain_stmts[] = {&flow_explain_account, &flow_explain,
                                                     &flow_explain_around, NULL};
 
-/* The single row of a statement, as the struct's members. */
+/* Reads the single row of a statement into the members of a struct. */
 static struct flow_explained *explain_row(struct pg_sync *sync, struct arena *arena,
                                           const struct pg_stmt *stmt, const struct pg_value *values,
                                           size_t value_count, struct err *err)

@@ -16,11 +16,11 @@ _Static_assert(INBOX_LIMIT == FLOW_INBOX_MAX, "as callers know it");
 
 #define OF(name, type)      PG_OF(#name, type, struct flow_inbox_row, name)
 #define PART_OF(name, type) PG_OF(#name, type, struct flow_inbox_filter, name)
-/* The requester is read only for the filter. Documents are read only for the requested part. Of
- * a large document only the members that a list shows are sent, and it is parsed once, whereas
- * each -> would parse the whole document. Each tool appears once, separated by spaces.
- * PostgreSQL has no U+0000 in a text and refuses to extract a member from a document with one,
- * as in a mail's subject: the character is replaced first, as pages do. */
+/* The requester is read only for the filter. Documents are read only for the requested part. Of a
+ * large document only the members that a list shows are sent, and it is parsed once, whereas each
+ * -> would parse the whole document. Each tool appears once, separated by spaces. PostgreSQL has no
+ * U+0000 in a text and refuses to extract a member from a document that contains one, for example
+ * in a mail's subject. So the character is replaced first, as on the pages. */
 #define IS_SMALL \
     "(octet_length(x.waiting_input::text) <= " STORE_TEXT_OF(STORE_SUMMARY_INLINE_BYTES) ")"
 #define PART                                                                                     \

@@ -13,14 +13,16 @@ struct flow_inbox_row {
     struct uuid id;
     slice template_key;
     int64_t updated_at; /* when it began to wait */
-    int64_t wake_at;    /* when it expires; 0: never */
-    slice actor, asker; /* the starter, and its key's name; SLICE_NONE: not a key */
-    slice document;     /* the decision to make, JSON; SLICE_NONE: it is large, and the members
-                         * below are set instead */
+    int64_t wake_at;    /* when it expires; 0 if it does not expire */
+    /* the actor that started the flow, and the name of its key; SLICE_NONE if it was not a key */
+    slice actor, asker;
+    /* the decision to make, as JSON; SLICE_NONE if it is large: the members below are then set
+     * instead */
+    slice document;
     slice title;
     int64_t calls; /* number of calls to be confirmed */
-    slice tools;   /* the tools of these calls, each once, separated by spaces */
-    slice domains; /* domains of the recipients, a JSON array; SLICE_NONE: unknown */
+    slice tools;   /* the tools of these calls, separated by spaces; each tool appears once */
+    slice domains; /* domains of the recipients, as a JSON array; SLICE_NONE if unknown */
 };
 
 /* Which flows to list, and which of them to return. */
@@ -29,13 +31,14 @@ struct flow_inbox_filter {
     int64_t skip, count_max;
 };
 
-/* Lists the newest FLOW_INBOX_MAX, soonest to expire first. Result in op's arena. */
+/* Lists the newest FLOW_INBOX_MAX, soonest to expire first. The result is in op's arena. */
 void store_flow_inbox(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, const struct flow_inbox_filter *filter);
 STORE_LIST_RESULT(store_flow_inbox_result, flow_inbox_row)
 
-/* The requesters of waiting flows: each actor among the newest FLOW_INBOX_MAX of a template
- * (SLICE_NONE: any) once, with the name of its key (SLICE_NONE: not a key). In op's arena. */
+/* A requester of waiting flows. The list has each actor among the newest FLOW_INBOX_MAX of a
+ * template (SLICE_NONE: any) once, with the name of its key (SLICE_NONE if it is not a key). It is
+ * in op's arena. */
 struct flow_asker {
     slice actor, name;
 };

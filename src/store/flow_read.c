@@ -46,7 +46,7 @@ static void take_numbers(slice *rest, int64_t *numbers, size_t count)
     ASSERT(count <= FRAME_NUMBERS_MAX);
     for (size_t i = 0; i < count; i++)
         if (!slice_to_i64(slice_split(&head, ' '), &numbers[i]))
-            /* This is not outside data: SIZE and US above produce only integers. */
+            /* The text is not external data: SIZE and US above produce only integers. */
             UNREACHABLE("the statement wrote it");
 }
 
@@ -141,9 +141,9 @@ static int read_items(struct arena *arena, slice text, const struct flow *flow,
 
 /* ---- one whole flow ---- */
 
-/* One statement, so one snapshot: a step that completes between two reads cannot be missing from
- * both. Flow and document are found by their keys, each below an OFFSET 0 (pg/stmt.c). Only the
- * owner needs the items; a view's statement returns NULL in their column. */
+/* There is only one statement and so one snapshot: a step that completes between two reads cannot
+ * be missing from both. Flow and document are found by their keys, each below an OFFSET 0
+ * (pg/stmt.c). Only the owner needs the items; a view's statement returns NULL in their column. */
 #define LOAD(items)                                                                           \
     "select :ord, " STORE_FLOW_ROW                                                            \
     ", d.input, d.actor, d.waiting_input, d.trace, t.title, " STEP_FRAMES ", " items          \
@@ -198,12 +198,12 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
 
 /* ---- lists ---- */
 
-/* Most recent first: by the primary key backwards, or by flow_status or flow_approval. These two
- * are partial with a condition that is always true, so that a search by key does not consider
- * them; a statement that needs such an index has to repeat that condition ("status <> ''",
- * "template_key <> ''"). Templates are not indexed: a page reads at most 1000 flows and reports
- * where it stopped. Documents are most of the cost of a list, so a caller that needs only rows
- * gets only rows. */
+/* The most recent flows come first: the list walks the primary key backward, or flow_status or
+ * flow_approval. These two are partial with a condition that is always true, so that a search by
+ * key does not consider them; a statement that needs such an index has to repeat that condition
+ * ("status <> ''", "template_key <> ''"). Templates are not indexed: a page reads at most 1000
+ * flows and reports where it stopped. Documents are most of the cost of a list, so a caller that
+ * needs only rows gets only rows. */
 #define LIST(only, input, asker, outputs)                                                \
     STORE_PAGE_OF_SQL(                                                                   \
         "sluice.flow", "x.*", only,                                                      \
@@ -322,7 +322,8 @@ static const struct pg_stmt flow_title = {
 
 STORE_CALL_ID(store_flow_title, flow_title, struct uuid, pg_uuid)
 
-/* The newest flows of each status; for waiting flows as many as a person may have to decide. */
+/* Reads the newest flows of each status; of waiting flows as many as a person may have to
+ * decide. */
 static const struct pg_stmt flow_stamp = {
     .name = "flow_stamp",
     .sql = "select :ord, x.stamp from @input lateral (select 1 + abs(mod(coalesce("

@@ -10,14 +10,16 @@
 struct flow_whole {
     struct flow flow;
     slice input, actor;
-    slice waiting_input;     /* SLICE_NONE for none */
-    slice trace, title;      /* SLICE_NONE for none; without a title the template's name is used */
+    slice waiting_input; /* SLICE_NONE for none */
+    /* SLICE_NONE if there is none; without a title the template's name is used */
+    slice trace, title;
     struct flow_step *steps; /* by step_index, attempt */
     size_t step_count;
     struct flow_item *items; /* of the current step only, sorted by item, attempt and fact */
     size_t item_count;
 };
-/* with_items: set by the node that runs the flow. Result in the op's arena. ERR_NOTFOUND. */
+/* Loads a flow. with_items: set by the node that runs the flow. The result is in the op's arena, or
+ * ERR_NOTFOUND if the flow does not exist. */
 void store_flow_load(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      struct uuid account_id, struct uuid id, bool with_items);
 int store_flow_load_result(const struct pg_query *query, struct flow_whole *whole) MUST_CHECK;
@@ -27,7 +29,7 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
 struct flow_filter {
     struct uuid account_id;
     int status;           /* enum flow_status; -1: any */
-    bool is_for_approval; /* with FLOW_WAITING and askers: those that wait for a person */
+    bool is_for_approval; /* with FLOW_WAITING and with_asker: only flows that wait for a person */
     slice template_key;   /* SLICE_NONE: any */
     struct uuid before;   /* the last flow of the previous page; nil: from the newest */
     int64_t limit;        /* 1 to 100 */
@@ -37,7 +39,7 @@ struct flow_filter {
 };
 void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct flow_filter *filter);
-/* outputs: completed steps (step_index and output only), in order. */
+/* A flow of a list. outputs has the completed steps (step_index and output only), in order. */
 struct flow_listed {
     struct flow flow;
     slice title; /* as in struct flow_whole */
@@ -46,25 +48,28 @@ struct flow_listed {
     struct flow_step *outputs;
     size_t output_count;
 };
-/* next: the `before` of the next page (store.h); nil: there are no older flows. A page filtered
- * by template reads STORE_PAGE_ROWS flows (of the given status, if any), and may be empty. */
+/* *next is the `before` of the next page (store.h), or nil if there are no older flows. A page
+ * filtered by template reads STORE_PAGE_ROWS flows (of the given status, if any), and may be
+ * empty. */
 int store_flow_list_result(const struct pg_query *query, struct flow_listed **list, size_t *count,
                            struct uuid *next) MUST_CHECK;
 
-/* The name of a flow: one query per flow, batched as below. ERR_NOTFOUND. */
+/* Reads the name of a flow: one query per flow, batched as below. The result is ERR_NOTFOUND if the
+ * flow does not exist. */
 struct flow_title {
-    slice title, template_key; /* title: SLICE_NONE: the template's name */
+    slice title, template_key; /* title is SLICE_NONE if the template's name is used */
 };
 void store_flow_title(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, struct uuid id);
 STORE_ROW_RESULT(store_flow_title_result, flow_title)
 
-/* The rev of a watched flow, for long polls and event streams on other nodes:
- * one query per flow, batched into one statement per turn. ERR_NOTFOUND. */
+/* Reads the rev of a watched flow, for long polls and event streams on other nodes: one query per
+ * flow, batched into one statement per turn. The result is ERR_NOTFOUND if the flow does not
+ * exist. */
 void store_flow_rev(struct pg_pool *pool, struct pg_query *query, struct op *op,
                     struct uuid account_id, struct uuid id);
-/* A positive number that changes when an account's waiting flows change, or the newest flows of
- * any other status. Read its result like that of a rev; 1 without flows. */
+/* Reads a positive number that changes when an account's waiting flows or the newest flows of
+ * another status change. It is 1 without flows. Read the result with store_rev_result. */
 void store_flow_stamp(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id);
 

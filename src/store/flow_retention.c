@@ -22,8 +22,8 @@ static const struct pg_stmt flows_ended = {
     .spread_order = "id",
 };
 
-/* By primary key, one row per flow, many in a batch. The scan took no lock, so the conditions
- * are repeated: a failed flow may have been resumed since. The status is not compared by
+/* Removes by primary key, one row per flow, many in a batch. The scan took no lock, so the
+ * conditions are repeated: a failed flow may have been resumed since. The status is not compared by
  * equality, which would bring the index flow_ended into the plan. */
 static const struct pg_stmt flow_remove = {
     .name = "flow_remove",
@@ -35,7 +35,7 @@ static const struct pg_stmt flow_remove = {
     .access = PG_WRITE,
 };
 
-/* Uses the index flow_step_unfilled; the youngest come first. */
+/* Uses the index flow_step_unfilled; the youngest steps come first. */
 #define OF_STEP(name, type, ...) PG_OF(#name, type, struct flow_step_unfilled, name, __VA_ARGS__)
 static const struct pg_stmt flow_steps_unfilled = {
     .name = "flow_steps_unfilled",
@@ -52,8 +52,8 @@ static const struct pg_stmt flow_steps_unfilled = {
     .spread_max = FLOW_SCAN_MAX,
 };
 
-/* Another process may have filled it in first. The condition is not "is null", which would bring
- * the index flow_step_unfilled into the plan. */
+/* Another process may have filled in the step first. The condition is not "is null", which would
+ * bring the index flow_step_unfilled into the plan. */
 static const struct pg_stmt flow_step_fill = {
     .name = "flow_step_fill",
     .sql = "update sluice.flow_step t set integration_id = :integration_id, "

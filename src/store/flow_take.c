@@ -19,7 +19,7 @@
  * (pg/stmt.c). */
 #define FENCED "and (:rev = 0 or t.rev = :rev) "
 
-/* Two meanings of wake_at (flow.h): the time for timers, and the fence of a decision. */
+/* wake_at has two meanings (flow.h): the time for timers, and the fence of a decision. */
 #define DUE              "t.wake_at <= now()"
 #define APPROVAL_IS_OPEN "(t.wake_at is null or t.wake_at > now())"
 
@@ -56,8 +56,8 @@ static const struct pg_stmt flow_take_resume = {
     "(select d.waiting_input from sluice.flow_doc d " \
     "where d.account_id = m.account_id and d.flow_id = m.id)"
 
-/* The row of the approval's attempt. The attempt began when the flow was parked, which is the
- * row's previous updated_at. "do nothing" is for the replay; then `moved` is empty anyway. */
+/* Inserts the row of the approval's attempt. The attempt began when the flow was parked, which is
+ * the row's previous updated_at. "do nothing" is for the replay; then `moved` is empty anyway. */
 #define END_APPROVAL(status, output, error)                                              \
     "ended as (insert into sluice.flow_step (account_id, flow_id, step_index, attempt, " \
     "status, started_at, finished_at, input, output, error, integration_id, action_id) " \
@@ -134,10 +134,10 @@ STORE_CALL_OF(store_flow_reject, flow_reject, flow_reject)
 
 /* NULL means "was cancelled already" in that column, so "had no owner" is the nil uuid. */
 #define NO_OWNER "'00000000-0000-0000-0000-000000000000'::uuid"
-/* The status is the only fence: a person's cancel wins over the owner, whose next transition
- * then fails its own fence. The second half returns a flow that was cancelled before, by an
- * earlier sending or another request. coalesce keeps the planner from using the partial indexes
- * on status. */
+/* The status is the only fence: a person's cancel wins over the owner, whose next transition then
+ * fails its own fence. The second half returns a flow that was cancelled before, by an earlier
+ * attempt or by another request. coalesce keeps the planner from using the partial indexes on
+ * status. */
 static const struct pg_stmt flow_cancel = {
     .name = "flow_cancel",
     .sql = "with moved as (update sluice.flow t set status = 'cancelled', rev = t.rev + 1, "

@@ -29,7 +29,8 @@ static const struct pg_stmt template_get = {
     .no_account = NO_ACCOUNT,
 };
 
-/* Sorts a small table once at the start, so an index on created_at is not worth its cost. */
+/* The statement sorts a small table once at the start, so an index on created_at is not worth its
+ * cost. */
 static const struct pg_stmt template_versions = {
     .name = "flow_template_versions",
     .sql = "select :ord, version from sluice.flow_template order by created_at desc limit 1000",

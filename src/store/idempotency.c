@@ -18,10 +18,10 @@ enum { IS_BOUND_COLUMN = 4, IS_SUCCEEDED_COLUMN = 6 };
 
 #define BOUND_SUMMARY STORE_SUMMARY_INLINE("x")
 /* Keys expire by the database's clock alone: by a node's clock, a node whose clock is fast would
- * free a key that others still use. An expired key counts as free, so it is not found;
- * housekeeping removes it later. The execution of a bound key is read with it, so that a
- * repeated request costs one query. The condition on the state is inside the lateral subquery:
- * for a claim in flight no partition is searched. */
+ * free a key that others still use. An expired key counts as free and is not found; housekeeping
+ * removes it later. The execution of a bound key is read with it, so that a repeated request costs
+ * one query. The condition on the state is inside the lateral subquery: for a claim in flight no
+ * partition is searched. */
 static const struct pg_stmt claim_find = {
     .name = "claim_find",
     .sql = "select :ord, " STORE_CLAIM_ROW
@@ -64,19 +64,20 @@ static const struct pg_stmt claim_insert =
     INSERT_STMT("claim_insert", "'in_flight', :owner", STORE_CLAIM_OR_HOLDER,
                 PG_COLUMNS(store_claim_columns), .match = PG_MATCH_KEY);
 
-/* A row without a run: bound, so without an owner. */
+/* This row has no run: it is bound, so it has no owner. */
 static const struct pg_stmt claim_spend =
     INSERT_STMT("claim_spend", "'bound', nullif(:owner, :owner)", STORE_CLAIM_OR_HOLDER,
                 PG_COLUMNS(store_claim_columns), .match = PG_MATCH_KEY);
 
-/* A run without a client's key claims a key made of its own id. No other run can have taken it,
- * so the first attempt does not check. */
+/* A run without a client's key claims a key made of its own id. No other run can have taken this
+ * key, so the first attempt does not check. */
 static const struct pg_stmt claim_own_again = INSERT_STMT(
     "claim_own_again", "'in_flight', :owner", " on conflict do nothing", .match = PG_MATCH_NONE);
 static const struct pg_stmt claim_own = INSERT_STMT(
     "claim_own", "'in_flight', :owner", "", .match = PG_MATCH_NONE, .again = &claim_own_again);
 
-/* Fenced by run and owner: a claim with another owner stays. A replay deletes nothing. */
+/* The statement is fenced by run and owner: a claim with another owner stays. A replay deletes
+ * nothing. */
 static const struct pg_stmt claim_release = {
     .name = "claim_release",
     .sql = "delete from sluice.idempotency_key t @delete(sluice.idempotency_key) "
@@ -146,7 +147,8 @@ struct pg_value store_claim_key(struct pg_query *query, slice key, struct uuid e
         ASSERT(key.len > 0 && key.ptr[0] != OWN_KEY_MARK);
         return pg_text(key);
     }
-    /* Kept in the query, since a parameter's bytes are borrowed until the query ends. */
+    /* The text is stored in the query, since a parameter's bytes are borrowed until the query
+     * ends. */
     query->text[0] = OWN_KEY_MARK;
     uuid_format(execution_id, query->text + 1);
     return pg_text(slice_of(query->text, UUID_TEXT_LEN + 1));

@@ -23,7 +23,7 @@
 #define STORE_STMTS_OF(file) extern const struct pg_stmt *const file##_stmts[];
 STORE_FILES(STORE_STMTS_OF)
 
-/* An execution's summary if it is small. The size of an out-of-line text is found without
+/* Selects an execution's summary if it is small. The size of an out-of-line text is found without
  * reading it. */
 #define STORE_TEXT_OF(number)  STORE_TEXT_OF_(number)
 #define STORE_TEXT_OF_(number) #number
@@ -32,7 +32,7 @@ STORE_FILES(STORE_STMTS_OF)
     ".summary) <= " STORE_TEXT_OF(STORE_SUMMARY_INLINE_BYTES) " then " row ".summary " \
                                                               "end"
 
-/* An empty slice that is not NULL. */
+/* Makes a text parameter; SLICE_NONE becomes an empty text, not NULL. */
 static inline struct pg_value pg_text_or_empty(slice value)
 {
     return pg_text(value.ptr ? value : SLICE(""));
@@ -45,7 +45,7 @@ static inline void store_submit(struct pg_pool *pool, struct pg_query *query, st
     pg_submit(pool, query, op);
 }
 
-/* Binds (pg/bind.h) and submits. */
+/* Binds the parameters (pg/bind.h) and submits the query. */
 static inline void store_ask_of(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                 const struct pg_stmt *stmt, const void *from,
                                 const struct pg_value *values, size_t count)
@@ -86,8 +86,9 @@ static inline void store_ask(struct pg_pool *pool, struct pg_query *query, struc
         store_ask(pool, query, op, &stmt, PG_VALUES(pg_uuid(first), pg_type(second)));        \
     }
 
-/* Removes rows of a table that expired before `time`, by the index on expires_at. At most 1000
- * per call, so the transaction stays short however many have accumulated. The caller repeats it. */
+/* Removes rows of a table that expired before `time`, by the index on expires_at. A call removes at
+ * most 1000, so the transaction stays short however many have accumulated. The caller repeats the
+ * call. */
 #define STORE_SWEEP(stmt_name, table, hash, time, ...)                               \
     {                                                                                \
         .name = stmt_name,                                                           \
@@ -127,15 +128,16 @@ static inline struct pg_value store_kind(enum audit_kind kind)
     return pg_text(audit_kind_name(kind));
 }
 
-/* The same for operator commands. store_exec_sync accepts NULL for rows and arena. */
+/* Binds and runs a statement for operator commands. Accepts NULL for rows and arena. */
 int store_exec_sync(struct pg_sync *sync, const struct pg_stmt *stmt, const void *from,
                     const struct pg_value *values, size_t count, struct arena *arena,
                     struct pg_rows *rows, struct err *err) MUST_CHECK;
-/* A statement that must hit a row: otherwise ERR_NOTFOUND with `what`. */
+/* As store_exec_sync, for a statement that must find a row. Otherwise returns ERR_NOTFOUND, with
+ * `what` as the message. */
 int store_exec_one_sync(struct pg_sync *sync, const struct pg_stmt *stmt, const void *from,
                         const struct pg_value *values, size_t count, const char *what,
                         struct err *err) MUST_CHECK;
-/* Returns NULL on failure; err says why. */
+/* Returns the rows as an array in the arena, or NULL on failure; err has the reason. */
 void *store_list_sync(struct pg_sync *sync, struct arena *arena, const struct pg_stmt *stmt,
                       const struct pg_value *values, size_t value_count, size_t size, size_t *count,
                       struct err *err) MUST_CHECK;
@@ -152,34 +154,34 @@ void *store_list_sync(struct pg_sync *sync, struct arena *arena, const struct pg
         PG_OF("count_max", PG_I64, struct store_page, count_max)
 #define STORE_PAGE_COLUMNS                    PG_ARG("is_match", PG_BOOL), PG_ARG("is_cut", PG_BOOL)
 #define STORE_PAGE_SQL(table, columns, match) STORE_PAGE_OF_SQL(table, "x.*", "", columns, match)
-/* The same for the rows of a partial index: " and x.status = 'failed'". `read` selects row e from a
- * row x. Each read row is copied, so for a wide row name the columns. */
+/* As above, for the rows of a partial index, such as " and x.status = 'failed'". `read` selects row
+ * e from a row x. Each read row is copied, so for a wide row name the columns. */
 #define STORE_PAGE_OF_SQL(table, read, only, columns, match)                 \
     "select :ord, t.* from @input lateral (" STORE_PAGE_ROWS_SQL(            \
         "select " read " from " table " x where x.account_id = :account_id " \
         "and x.id < :before and x.id >= :since" only " order by x.id desc",  \
         "id desc", columns, match) ") t"
-/* A page from the rows that `scan` finds, which must be in that order. */
+/* Makes a page of the rows that `scan` finds, which must be in that order. */
 #define STORE_PAGE_ROWS_SQL(scan, order, columns, match)                                      \
     "select p.* from (select " columns ", (" match ") as is_match, e.n = 1000 as is_cut "     \
     "from (select r.*, row_number() over (order by " order ") as n from (" scan " limit 1000" \
     ") r) e) p where p.is_match or p.is_cut order by " order " limit :count_max"
-/* As store_list_result, with the matching rows. next: where the next page continues (before that
- * id); nil if this page has read its whole range. */
+/* As store_list_result, with the matching rows. *next is the id before which the next page
+ * continues, or nil if this page has read its whole range. */
 void *store_page_result(const struct pg_query *query, size_t size, size_t *count, struct uuid *next,
                         int *status) MUST_CHECK;
 
 /* A label for the API key in table alias k: its name, or its prefix if it has no name. */
 #define STORE_KEY_LABEL "coalesce(nullif(k.name, ''), k.prefix || '\u2026')"
-/* The name of d.actor, which may not be a key. The key is found by the primary key, since an
+/* Selects the name of d.actor, if the actor is a key. The key is found by the primary key, since an
  * account may have many. */
 #define STORE_ACTOR_NAME                                                       \
     "(select " STORE_KEY_LABEL                                                 \
     " from sluice.api_key k where k.account_id = :account_id and k.id = case " \
     "when d.actor ~ '^key:[0-9a-f-]{36}$' then substr(d.actor, 5)::uuid end)"
 
-/* A flow's whole row, of the table alias t or another, in the order of store_flow_columns
- * (store/flow.c). */
+/* All columns of a flow's row, with the table alias t or another alias, in the order of
+ * store_flow_columns (store/flow.c). */
 #define STORE_FLOW_ROW STORE_FLOW_ROW_OF("t")
 #define STORE_FLOW_ROW_OF(t)                                                                      \
     t ".account_id, " t ".id, " t ".template_key, " t ".template_version, " t ".trigger_type, " t \
@@ -226,14 +228,13 @@ extern const struct pg_column store_claim_columns[STORE_CLAIM_COLUMNS];
 #define STORE_CLAIM_NOT_READ \
     "null::boolean, null::text, null::text, null::bigint, null::timestamptz, null::timestamptz"
 
-/* DO UPDATE even if the key is taken, since only an updated row is returned: so one statement
- * finds out which run has the key, even if that run was committed after the statement's
+/* DO UPDATE is used even if the key is taken, since only an updated row is returned. So one
+ * statement finds out which run has the key, even if that run was committed after the statement's
  * snapshot. The row is rewritten unchanged, except for a bound row past its expiry, which gets a
- * new owner; excluded.started_at is now() (STORE_CLAIM_LIFE). Concurrent requests queue on the
- * row; one wins. execution_id is the operation token: a run that finds its own id there has won,
- * in a replay too. The execution of a bound key is not read here: that is rare (claim_find came
- * before), and merely opening a plan over all partitions would cost each claim more than its
- * insert. */
+ * new owner; excluded.started_at is now() (STORE_CLAIM_LIFE). Concurrent requests queue on the row;
+ * one wins. execution_id is the operation token: a run that finds its own id there has won, in a
+ * replay too. The execution of a bound key is not read here: that is rare (claim_find came before),
+ * and merely opening a plan over all partitions would cost each claim more than its insert. */
 /* clang-format off */
 #define STORE_CLAIM_TAKE(column)                                                                   \
     column " = case when t.state = 'bound' and t.expires_at <= excluded.started_at "               \
@@ -252,8 +253,8 @@ extern const struct pg_column store_claim_columns[STORE_CLAIM_COLUMNS];
     STORE_CLAIM_TAKE("expires_at") " returning " STORE_CLAIM_ROW STORE_CLAIM_NOT_READ
 /* clang-format on */
 
-/* The key parameter of a claim: the client's, or a key made of the execution's id, which begins
- * with U+0001 and so never equals a client's; its text is kept in the query. */
+/* Returns the key parameter of a claim: the client's key, or a key made of the execution's id. The
+ * latter begins with U+0001 and so never equals a client's key; its text is stored in the query. */
 struct pg_value store_claim_key(struct pg_query *query, slice key, struct uuid execution_id);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Statements in the background; see later.h.
+ * Runs statements in the background; see later.h.
  */
 #include "store/later.h"
 

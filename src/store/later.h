@@ -1,6 +1,6 @@
 /*
- * later: a statement in the background, on a separate op, so that statements that begin in one turn
- * share a commit. Only the op's parent, if there is one, waits for it.
+ * later: runs a statement in the background, on a separate op, so that statements that begin in one
+ * turn share a commit. Only the op's parent, if there is one, waits for it.
  *
  *   struct note { struct store_later later; int64_t id; };
  *   static const struct store_later_class note_class = {
@@ -19,17 +19,18 @@
 struct store_laters {
     struct loop *loop;
     struct pg_pool
-        *pool;       /* outlives the ops: they are cancelled before it is freed, or end with it */
+        /* outlives the ops: they are cancelled before the pool is freed, or end with it */
+        *pool;
     struct list all; /* struct store_later.link */
     size_t count, count_max;
-    bool is_failing; /* the last one failed, so further failures are not logged */
+    bool is_failing; /* the last statement failed, so further failures are not logged */
 };
 
 /* The first member of the caller's struct, named `later`. */
 struct store_later {
     struct op op;
     struct pg_query query;
-    struct store_laters *laters; /* NULL once the owner is freed: no callback follows */
+    struct store_laters *laters; /* NULL once the owner is freed: no callback follows then */
     struct op_timer timer;
     struct list link;
 };
@@ -37,14 +38,16 @@ struct store_later {
 struct store_later_class {
     struct op_class op; /* STORE_LATER */
     size_t size;
-    /* Binds later->query and submits it for later->op; or cancels that op. */
+    /* Binds later->query and submits it for later->op, or cancels that op. */
     void (*send)(struct store_later *later);
-    /* Called when the result has arrived; NULL: not needed. If it returns true,
-     * store_later_again sends the statement again. */
+    /* Called when the result has arrived; may be NULL. If it returns true, store_later_again sends
+     * the statement again. */
     bool (*on_sent)(struct store_later *later);
     void (*on_end)(struct store_later *later, enum op_end end); /* NULL: not called */
-    unsigned retry_ms;                                          /* before it is sent again */
-    const char *failure; /* the log message when one fails after a success; NULL: not logged */
+    /* wait before the statement is sent again */
+    unsigned retry_ms;
+    /* the log message when a statement fails after a success; NULL: not logged */
+    const char *failure;
 };
 
 /* The op's table: it sends the statement once, or until on_sent returns false. */

@@ -12,7 +12,7 @@
 
 #define NO_ACCOUNT "a process, not a tenant's; a table of the coordinator where sharded"
 
-/* The id is new with each start, so a conflict can only be with this statement's own first
+/* The id is new at each start, so a conflict can only be with this statement's own first
  * attempt. */
 static const struct pg_stmt node_register = {
     .name = "node_register",
@@ -52,8 +52,8 @@ static const struct pg_stmt node_leave = {
     .no_account = NO_ACCOUNT,
 };
 
-/* An array, as text, of the nodes whose lease ran out before a time; no row if there are none.
- * The oldest are first: a row without claims and flows is removed after an hour, so the limit
+/* Returns an array, as text, of the nodes whose lease ran out before a time, or no row if there are
+ * none. The oldest are first: a row without claims and flows is removed after an hour, so the limit
  * does not hide any row for a long time. */
 #define NODES_BEFORE(columns, time)                                                            \
     "select :ord, " columns " from (select t.node_id, t.left_at is not null as has_left "      \

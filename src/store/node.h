@@ -1,7 +1,7 @@
 /*
- * node: one row per process. Its id is an incarnation: drawn at start, never used again. The lease
- * is measured by the database's clock; once it has run out it cannot be renewed, so a dead node
- * stays dead and its claims and flows may be taken over (src/README.md "A flow").
+ * node: one row per process. Its id is an incarnation: it is generated at the start and never used
+ * again. The lease is measured by the database's clock; once it has run out it cannot be renewed,
+ * so a dead node stays dead and its claims and flows may be taken over (src/README.md "A flow").
  */
 #ifndef STORE_NODE_H
 #define STORE_NODE_H
@@ -10,17 +10,18 @@
 
 enum { NODE_LEASE_MS = 10000, NODE_HEARTBEAT_MS = 2000 };
 
-/* Replayable. store_done_result. name: host and pid, for people. */
+/* Registers a node. name: host and pid, for people. Replayable. Read the result with
+ * store_done_result. */
 void store_node_register(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          struct uuid node_id, slice name);
 /* Renews the lease for NODE_LEASE_MS. The caller measures its lease on CLOCK_BOOTTIME from
  * before this call. */
 void store_node_heartbeat(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid node_id);
-/* The database's time of the renewal. ERR_NOTFOUND if the lease had run out: register again under a
- * new id, and drop everything that the old id owned. */
+/* *database_us is the database's time of the renewal. Returns ERR_NOTFOUND if the lease had run
+ * out: register again under a new id, and drop everything that the old id owned. */
 int store_node_heartbeat_result(const struct pg_query *query, int64_t *database_us) MUST_CHECK;
-/* A clean end: the lease runs out now, so that work that is left is recovered at once. */
+/* Ends the lease now, in a clean shutdown, so that other nodes recover remaining work at once. */
 void store_node_leave(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid node_id);
 
@@ -29,17 +30,17 @@ void store_node_leave(struct pg_pool *pool, struct pg_query *query, struct op *o
 struct node_dead {
     slice ids, left;
 };
-/* Finds the argument of store_claim_recover and store_flow_orphans. The result is ERR_NOTFOUND if
- * no node is dead. */
+/* Reads the dead nodes, for store_claim_recover and store_flow_orphans. The result is ERR_NOTFOUND
+ * if no node is dead. */
 void store_node_dead(struct pg_pool *pool, struct pg_query *query, struct op *op);
 STORE_ROW_RESULT(store_node_dead_result, node_dead)
 
 /* Dead nodes stay in the table for an hour, and usually leave nothing after the first scans. But a
- * suspended backend may commit late. So a list of nodes whose scan found nothing is scanned again
+ * suspended backend may commit late, so a list of nodes whose scan found nothing is scanned again
  * after NODE_CLEAN_MS, any other list at once. Begins zeroed. */
 enum { NODE_CLEAN_MS = 10 * 1000 };
 struct node_scan {
-    uint64_t asked, clean; /* hashes of lists; clean: nothing found */
+    uint64_t asked, clean; /* hashes of lists; clean: of a list for which nothing was found */
     uint64_t until_ns;
 };
 bool node_scan_is_due(struct node_scan *scan, const struct node_dead *dead, uint64_t now_ns);
@@ -47,10 +48,10 @@ bool node_scan_is_due(struct node_scan *scan, const struct node_dead *dead, uint
 void node_scan_end(struct node_scan *scan, const struct pg_query *query, size_t count,
                    uint64_t now_ns);
 
-/* Three steps remove nodes that have been dead for an hour and own nothing. The first finds
- * their ids (text, as above: store_text_result, ERR_NOTFOUND without any), the second finds
- * those of them that own something (ERR_BUSY: not all shards answered), and the third removes
- * the rest: store_done_result. */
+/* Three steps remove nodes that have been dead for an hour and own nothing. The first finds their
+ * ids, as text (store_text_result; ERR_NOTFOUND if there are none). The second finds which of them
+ * own something (ERR_BUSY if not all shards answered). The third removes the rest
+ * (store_done_result). */
 void store_node_old(struct pg_pool *pool, struct pg_query *query, struct op *op);
 void store_node_owning(struct pg_pool *pool, struct pg_query *query, struct op *op, slice ids);
 int store_node_owning_result(const struct pg_query *query, slice *ids) MUST_CHECK;

@@ -34,7 +34,8 @@ static const struct pg_stmt oauth_client_get = {
 /* An event belongs to an account. */
 #define IS_OF_ACCOUNT ":account_id <> '00000000-0000-0000-0000-000000000000'"
 
-/* The last write wins, and a replay writes the same. created_at is that of the first write. */
+/* The last write wins, and a replay writes the same values. created_at is the time of the first
+ * write. */
 static const struct pg_stmt oauth_client_set = {
     .name = "oauth_client_set",
     .sql = "with made as " STORE_EVENT_SQL(
@@ -57,7 +58,7 @@ static const struct pg_stmt oauth_client_set = {
     .access = PG_WRITE,
 };
 
-/* Not replayable: a resend would find nothing and report that there was no client. */
+/* This is not replayable: a resend would find nothing and report that there was no client. */
 static const struct pg_stmt oauth_client_delete = {
     .name = "oauth_client_delete",
     .sql = "with changed as (delete from sluice.oauth_client t @delete(sluice.oauth_client) "
@@ -91,8 +92,8 @@ static const struct pg_stmt oauth_client_stale = {
     .no_account = "key rotation walks over all accounts",
 };
 
-/* The table has no rev; the sealed bytes themselves are the fence. Each sealing draws a new
- * nonce, so equal bytes mean that no other writer came in between. */
+/* The table has no rev; the sealed bytes themselves are the fence. Each sealing uses a new nonce,
+ * so equal bytes mean that no other writer came in between. */
 static const struct pg_stmt oauth_client_reseal = {
     .name = "oauth_client_reseal",
     .sql = "update sluice.oauth_client t set sealed = :sealed, key_id = :key_id, "
@@ -106,7 +107,7 @@ static const struct pg_stmt oauth_client_reseal = {
 
 /* ---- begun ---- */
 
-/* state_hash is the hash of a random state: a conflict can only be with this statement's own
+/* state_hash is the hash of a random state, so a conflict can only be with this statement's own
  * first attempt. */
 static const struct pg_stmt oauth_begun_insert = {
     .name = "oauth_begun_insert",
@@ -126,7 +127,7 @@ static const struct pg_stmt oauth_begun_insert = {
 /* DELETE ... RETURNING: of any number of requests with the same state only one gets the row (RFC
  * 6749 section 10.12). The row must belong to the session that began it; otherwise it stays. The
  * caller checks the expiry: as a condition here it would bring the index oauth_begun_expiry into
- * the plan (pg/stmt.c). Not replayable: after a lost answer the row may be deleted without
+ * the plan (pg/stmt.c). This is not replayable: after a lost answer the row may be deleted without
  * having been read. */
 static const struct pg_stmt oauth_begun_take = {
     .name = "oauth_begun_take",

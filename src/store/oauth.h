@@ -13,15 +13,15 @@ enum {
 };
 
 struct oauth_client {
-    struct uuid account_id; /* nil: for all accounts without a client of their own */
+    struct uuid account_id; /* nil for the client of all accounts that have none of their own */
     slice integration_id;
     slice client_id;
-    slice sealed; /* the sealed secret; empty: a public client */
+    slice sealed; /* the sealed secret; empty for a public client */
     slice key_id;
     int64_t created_at, updated_at;
 };
 
-/* Result: ERR_NOTFOUND; slices live in op's arena. */
+/* Reads a client. The result is ERR_NOTFOUND if there is none; slices live in op's arena. */
 void store_oauth_client_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             struct uuid account_id, slice integration_id);
 STORE_ROW_RESULT(store_oauth_client_get_result, oauth_client)
@@ -32,10 +32,10 @@ struct oauth_client_change {
     struct audit_by by;
     struct oauth_client client;
 };
-/* Inserts or replaces. store_done_result. */
+/* Inserts or replaces the client. Read the result with store_done_result. */
 void store_oauth_client_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             const struct oauth_client_change *change);
-/* store_hit_result. Not replayed. */
+/* Deletes the client. Not replayed. Read the result with store_hit_result. */
 void store_oauth_client_delete(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                const struct oauth_client_change *change);
 
@@ -44,12 +44,13 @@ void store_oauth_client_delete(struct pg_pool *pool, struct pg_query *query, str
 int store_oauth_client_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                                  struct oauth_client **list, size_t *count,
                                  struct err *err) MUST_CHECK;
-/* Like store_connection_stale_sync. */
+/* As store_connection_stale_sync, for clients. */
 int store_oauth_client_stale_sync(struct pg_sync *sync, struct arena *arena, slice key_id,
                                   struct uuid after_account, slice after_integration,
                                   struct oauth_client **list, size_t *count,
                                   struct err *err) MUST_CHECK;
-/* Updates only if client->sealed is still the stored value: else ERR_NOTFOUND. */
+/* Replaces the sealed secret if client->sealed is still the stored value. Otherwise returns
+ * ERR_NOTFOUND. */
 int store_oauth_client_reseal_sync(struct pg_sync *sync, const struct oauth_client *client,
                                    slice sealed, slice key_id, struct err *err) MUST_CHECK;
 
@@ -60,18 +61,19 @@ struct oauth_begun {
     int64_t created_at, expires_at;
 };
 
-/* The result is store_done_result, or ERR_INVALID if there is no such account. */
+/* Inserts the authorization. Read the result with store_done_result: ERR_INVALID if the account
+ * does not exist. */
 void store_oauth_begun_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                               const struct oauth_begun *begun);
 /* Takes the authorization: only the first request with the session that began it gets it. Not
- * replayable: ERR_CLOSED if the answer was lost. Result: ERR_NOTFOUND if it is unknown, taken,
- * or another session's (which stays); else the sealed value and expires_at, which may have
- * passed. */
+ * replayable: the result is ERR_CLOSED if the answer was lost. It is ERR_NOTFOUND if the
+ * authorization is unknown, was taken, or belongs to another session (it then stays). Otherwise it
+ * is the sealed value and expires_at, which may have passed. */
 void store_oauth_begun_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             struct uuid account_id, const uint8_t state_hash[OAUTH_HASH_LEN],
                             const uint8_t session_hash[OAUTH_HASH_LEN]);
 STORE_ROW_RESULT(store_oauth_begun_take_result, oauth_begun)
-/* Removes authorizations that were never finished. store_done_result. */
+/* Removes authorizations that were never finished. Read the result with store_done_result. */
 void store_oauth_begun_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op);
 
 #endif

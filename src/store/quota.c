@@ -1,14 +1,14 @@
 /*
  * Rows beyond an account's quota: found by walking each account's part of the primary key from the
- * newest row, and removed beginning with the oldest. Ids are UUIDv7, so their order is that of
- * time.
+ * newest row, and removed beginning with the oldest. Ids are UUIDv7, so they are ordered by time.
  */
 #include "store/quota.h"
 
 #include "store/internal.h"
 
-/* The minimum size of a row. If a table is smaller than count_max rows of this size, no account
- * can be over its quota, and the walk is skipped. Sizes are those of the files on disk. */
+/* The minimum size of a row. If a table is smaller than count_max rows of this size, no account can
+ * be over its quota, and the walk is skipped. The size of a table is the size of its files on
+ * disk. */
 #define ROW_BYTES_MIN "100"
 
 static const struct pg_column find_params[] = {
@@ -17,8 +17,8 @@ static const struct pg_column find_params[] = {
 #define OF(name, type) PG_OF(#name, type, struct quota_cut, name)
 static const struct pg_column find_columns[] = {OF(account_id, PG_UUID), OF(last, PG_UUID)};
 
-/* "offset :count_max limit 1" finds the newest row beyond the quota; it reads as many index
- * entries as are kept. LEFT JOIN, so that an account without such a row still advances the page. */
+/* "offset :count_max limit 1" finds the newest row beyond the quota; it reads as many index entries
+ * as are kept. The LEFT JOIN lets an account without such a row still advance the page. */
 #define FIND(table)                                                                                \
     {                                                                                              \
         .name = "quota_find_" table,                                                               \
@@ -38,8 +38,8 @@ static const struct pg_column find_columns[] = {OF(account_id, PG_UUID), OF(last
 static const struct pg_column trim_params[] = {OF(account_id, PG_UUID), OF(last, PG_UUID),
                                                PG_ARG("age_ms", PG_I64)};
 
-/* Goes alone: its rows have no ordinal, so the rows of two queries in a set would be counted
- * together. A replay removes the next rows, which are over the limit, too. */
+/* This statement goes alone: its rows have no ordinal, so the rows of two queries in a set would be
+ * counted together. A replay removes the next rows, which are over the limit, too. */
 #define TRIM(table, condition)                                                                     \
     {                                                                                              \
         .name = "quota_trim_" table,                                                               \
@@ -75,8 +75,8 @@ int store_quota_find_result(const struct pg_query *query, struct quota_cut **lis
 {
     int status;
     *list = store_list_result(query, sizeof(**list), count, &status);
-    /* Each shard has returned up to `wanted` accounts: after that many there may be accounts
-     * that no shard has returned. */
+    /* Each shard has returned up to `wanted` accounts. Beyond that many accounts, the list may lack
+     * accounts that no shard has returned. */
     size_t wanted = (size_t)query->params[1].as.i64;
     *count = *count < wanted ? *count : wanted;
     return status;

@@ -12,20 +12,21 @@ enum { QUOTA_ACCOUNTS_MAX = 16, QUOTA_ROWS_MAX = 2000 };
 enum quota_kind { QUOTA_EXECUTIONS, QUOTA_AUDIT, QUOTA_KINDS };
 
 /* For the next accounts after `after` (nil: from the first), at most `count` (up to
- * QUOTA_ACCOUNTS_MAX), finds the newest row beyond the count_max newest. Reads as many entries
- * of an index as an account keeps; none if the whole table is too small. */
+ * QUOTA_ACCOUNTS_MAX), finds the newest row beyond the count_max newest. The query reads as many
+ * entries of an index as an account keeps, or none if the whole table is too small. */
 struct quota_cut {
     struct uuid account_id;
-    struct uuid last; /* this row and older ones are beyond the quota; nil: none */
+    struct uuid last; /* this row and older rows are beyond the quota; nil if no row is */
 };
 void store_quota_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       enum quota_kind kind, struct uuid after, size_t count, size_t count_max);
-/* A list in op's arena, by account; if it is shorter than count, there are no more accounts. */
+/* Returns a list in op's arena, by account; if it is shorter than count, there are no more
+ * accounts. */
 int store_quota_find_result(const struct pg_query *query, struct quota_cut **list,
                             size_t *count) MUST_CHECK;
 
-/* Removes the oldest rows up to `last`, at most QUOTA_ROWS_MAX; only executions that ended age_ms
- * ago. Result: their number. */
+/* Removes the oldest rows up to `last`, at most QUOTA_ROWS_MAX; of executions, only those that
+ * ended at least age_ms ago. The result is the number of removed rows. */
 void store_quota_trim(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       enum quota_kind kind, const struct quota_cut *cut, int64_t age_ms);
 int store_quota_trim_result(const struct pg_query *query, size_t *count) MUST_CHECK;

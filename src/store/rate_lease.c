@@ -28,7 +28,7 @@
 #define LEVEL                                                                                     \
     "(select least(e.burst, t.level + (e.total * greatest(0, extract(epoch from now() - "         \
     "t.filled_at)))::bigint) - e.asked[1] as level) v"
-/* Grants from the free part all that is needed and half of the rest, so that some is left for the
+/* Grants all that is needed from the free part, and half of the rest, so that some is left for the
  * next holder. Never grants more than the part that the others do not need or, if the holders need
  * more than there is, a share in proportion to the need. */
 #define PART                                                                                      \
@@ -80,7 +80,7 @@ static int64_t at_most(int64_t value, int64_t most)
     return value < most ? value : most;
 }
 
-/* The needed amount and half of the rest. */
+/* Returns the needed amount and half of the rest. */
 static int64_t some_of(int64_t there, int64_t needed)
 {
     return there > needed ? needed + (there - needed) / 2 : there;
@@ -91,7 +91,7 @@ void store_rate_lease_take(struct pg_pool *pool, struct pg_query *query, struct 
 {
     ASSERT(ask->total > 0 && ask->burst >= 0 && ask->need >= 0 && ask->floor >= 0);
     ASSERT(ask->name.len > 0 && ask->name.len <= RATE_LEASE_NAME_MAX);
-    /* For the case without a row: a limit that no process has used. */
+    /* This is for a limit without a row, which no process has used. */
     int64_t part = some_of(ask->total, at_most(ask->need, ask->total));
     int64_t held = some_of(ask->burst - ask->used, ask->backlog);
     part = part > ask->floor ? part : ask->floor;

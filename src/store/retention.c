@@ -8,9 +8,9 @@
 #include "store/internal.h"
 
 static const struct pg_column count_columns[] = {PG_ARG("count", PG_I64)};
-/* DDL goes alone: it locks tables until the commit, which nothing else should share. The
- * function serializes itself by an advisory lock and skips existing partitions, so a replay
- * makes no partition twice, but may make one more. */
+/* DDL goes alone, since it locks tables until the commit. The function serializes itself by an
+ * advisory lock and skips existing partitions, so a replay makes no partition twice, but may make
+ * one more. */
 static const struct pg_stmt partition_make = {
     .name = "partition_make",
     .sql = "select :ord, sluice.partition_make(:days) @from",
@@ -21,7 +21,7 @@ static const struct pg_stmt partition_make = {
     .no_account = "makes tables",
 };
 
-/* Drops at most one partition. Its own lock_timeout (200 ms) ends as ERR_TIMEOUT. A replay may
+/* Drops at most one partition. The function's lock_timeout (200 ms) gives ERR_TIMEOUT. A replay may
  * also drop the next partition, which is due, too. */
 static const struct pg_stmt partitions_drop = {
     .name = "partitions_drop",
@@ -49,9 +49,9 @@ static const struct pg_stmt keys_expired = {
     .spread_order = "expires_at",
 };
 
-/* "owner is null" is "state = 'bound'" (a CHECK). The condition is written this way, and not as
- * an equality, since the planner would then consider the expiry index for a walk (pg/stmt.c).
- * The time is the fence: a key that was claimed again since the scan has a later one. */
+/* "owner is null" is "state = 'bound'" (a CHECK). The condition is written this way, and not as an
+ * equality, since the planner would then consider the expiry index for a walk (pg/stmt.c). The time
+ * is the fence: a key that was claimed again since the scan has a later time. */
 static const struct pg_stmt key_expire = {
     .name = "key_expire",
     .sql = "delete from sluice.idempotency_key t @delete(sluice.idempotency_key) "

@@ -1,7 +1,7 @@
 /*
- * retention: partitions made ahead and dropped, expired keys removed, all in small batches that the
- * server runs by itself (contrib/deploy/README.md "Operations"). Each call runs one batch and
- * reports whether there is more to do.
+ * retention: makes partitions in advance, drops old ones and removes expired keys, in small batches
+ * that the server runs by itself (contrib/deploy/README.md "Operations"). Each call runs one batch
+ * and reports whether there is more to do.
  */
 #ifndef STORE_RETENTION_H
 #define STORE_RETENTION_H
@@ -11,14 +11,16 @@
 enum { RETENTION_DAYS_AHEAD = 7, RETENTION_KEYS_MAX = 500 };
 
 /* Makes one missing day partition of a partitioned table, from yesterday to RETENTION_DAYS_AHEAD
- * days from now. store_count_result: the number made (0 or 1); call again until 0. */
+ * days from now. store_count_result returns the number of partitions made, 0 or 1; call again until
+ * it is 0. */
 void store_partition_make(struct pg_pool *pool, struct pg_query *query, struct op *op);
 /* Makes all missing partitions, each in a separate transaction; for commands. */
 int store_partitions_make_sync(struct pg_sync *sync, struct arena *arena,
                                struct err *err) MUST_CHECK;
 /* Drops at most one partition whose rows are all older than keep_days, or audit_days for audit
- * events (both at least 1). store_count_result: the number dropped (0 or 1); call again until 0.
- * The result is ERR_TIMEOUT if the lock was not free; try later. */
+ * events (both at least 1). store_count_result returns the number of partitions dropped, 0 or 1;
+ * call again until it is 0. The result is ERR_TIMEOUT if the lock was not free; try again later
+ * then. */
 void store_partitions_drop(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            unsigned keep_days, unsigned audit_days);
 
@@ -34,7 +36,7 @@ STORE_LIST_RESULT(store_keys_expired_result, expired_key)
 void store_key_expire(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       const struct expired_key *key);
 
-/* The highest recorded migration, for /readyz with pg_schema_is_served. */
+/* Reads the highest recorded migration, for /readyz with pg_schema_is_served. */
 void store_schema_version(struct pg_pool *pool, struct pg_query *query, struct op *op);
 int store_schema_version_result(const struct pg_query *query, unsigned *version) MUST_CHECK;
 

@@ -13,13 +13,13 @@
 #include "pg/pg.h"
 #include "pg/sync.h"
 
-/* For tests: every statement of the program by number from 0; NULL after the last. */
+/* Returns the statement with that number, counted from 0, or NULL after the last; for tests. */
 const struct pg_stmt *store_stmt_at(size_t index);
 
 /*
  * Lists by id are read in pages, newest first. A page walks the index of the key backward over the
  * ids in [since, before), so partitions outside this range are pruned. A filter is applied to the
- * rows read: a page reads STORE_PAGE_ROWS rows at most, and reports where it stopped.
+ * rows read: a page reads at most STORE_PAGE_ROWS rows and reports where it stopped.
  */
 enum { STORE_PAGE_ROWS = 1000, STORE_PAGE_COUNT_MAX = 200 };
 struct store_page {
@@ -27,26 +27,26 @@ struct store_page {
     size_t count_max; /* rows wanted, at most STORE_PAGE_COUNT_MAX */
 };
 
-/* For statements that only had to be committed: the query's status. */
+/* Returns the query's status; for statements that only had to be committed. */
 static inline int store_done_result(const struct pg_query *query)
 {
     return query->status;
 }
 
-/* For statements that must find their row: ERR_NOTFOUND if it does not exist, or not in the
- * required state. */
+/* For statements that must find their row: returns ERR_NOTFOUND if it does not exist or is not in
+ * the required state. */
 static inline int store_hit_result(const struct pg_query *query)
 {
     return query->status == OK && query->rows.count == 0 ? ERR_NOTFOUND : query->status;
 }
-/* For statements whose columns are members of a struct of `size` bytes. The first returns the
- * first row, ERR_NOTFOUND if there is none; the second all rows, as an array in the op's arena.
- * Members without a column are zero. */
+/* For statements whose columns are members of a struct of `size` bytes. The first function gets the
+ * first row, and returns ERR_NOTFOUND if there is none. The second gets all rows, as an array in
+ * the op's arena. Members without a column are zero. */
 int store_row_result(const struct pg_query *query, void *out, size_t size) MUST_CHECK;
 void *store_list_result(const struct pg_query *query, size_t size, size_t *count,
                         int *status) MUST_CHECK;
-/* Define the result of such a statement: `int name(query, &row)`, `int name(query, &list, &count)`.
- * Slices live in the op's arena, too. */
+/* These define the result function of such a statement: `int name(query, &row)`, `int name(query,
+ * &list, &count)`. Slices live in the op's arena, too. */
 #define STORE_ROW_RESULT(name, type)                                                  \
     MUST_CHECK static inline int name(const struct pg_query *query, struct type *row) \
     {                                                                                 \
@@ -61,11 +61,11 @@ void *store_list_result(const struct pg_query *query, size_t size, size_t *count
         return status;                                                                  \
     }
 
-/* For statements that return one row with one text or document. As store_hit_result. */
+/* As store_hit_result, for statements that return one row with one text or document. */
 int store_text_result(const struct pg_query *query, slice *text) MUST_CHECK;
-/* For statements that count: the number in the first row. */
+/* Gets the number in the first row; for statements that count. */
 int store_count_result(const struct pg_query *query, size_t *count) MUST_CHECK;
-/* For statements that answer with the row's revision. As store_hit_result. */
+/* As store_hit_result, for statements that return the row's revision. */
 int store_rev_result(const struct pg_query *query, int64_t *rev) MUST_CHECK;
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "store/internal.h"
 
-/* Upper bounds, in milliseconds; the last bucket has none. */
+/* Upper bounds of the buckets, in milliseconds; the last bucket has none. */
 static const int64_t bounds[TALLY_BUCKETS - 1] = {10,  20,  40,   70,   100,  150,  200,  300,
                                                   500, 750, 1000, 2000, 4000, 8000, 16000};
 /* The assumed end of the last bucket. */
@@ -42,8 +42,8 @@ static const struct pg_stmt tally_add = {
 #define GROUP_OF(name, type) PG_OF(#name, type, struct tally_group, name)
 #define GROUP_WORD           PG_WORD("outcome", struct tally_group, outcome, &outcomes)
 
-/* Returns rows without summing them: for few rows that is cheaper than starting an aggregation,
- * which takes PostgreSQL more than a millisecond. By the primary key. */
+/* Returns rows by the primary key without summing them: for few rows that is cheaper than starting
+ * an aggregation, which takes PostgreSQL more than a millisecond. */
 #define ROWS_LIMIT 1001
 _Static_assert(ROWS_LIMIT == TALLY_ROWS_MAX + 1, "one more says that there are more");
 static const struct pg_stmt tally_rows = {
@@ -97,8 +97,8 @@ static const struct pg_stmt tally_read = {
 
 #define OLD_OF(name, type) PG_OF(#name, type, struct tally_old, name)
 static const struct pg_column old_columns[] = {OLD_OF(account_id, PG_UUID), OLD_OF(slot, PG_TIME)};
-/* The slot of a row of the given age: short enough that the charts' steps (tally_range_of) can
- * still separate it, with a margin for clocks that differ. Each slot is a multiple of the one
+/* Gives the slot of a row of the given age: short enough that the charts' steps (tally_range_of)
+ * can still separate it, with a margin for clocks that differ. Each slot is a multiple of the one
  * before. */
 /* clang-format off */
 #define BEFORE(length, age) "date_bin(interval '" length "', now(), 'epoch') - interval '" age "'"
@@ -185,12 +185,12 @@ int64_t tally_percentile(const int64_t buckets[TALLY_BUCKETS], unsigned percent)
         double fraction = (wanted - (double)below) / (double)buckets[i];
         return from + (int64_t)(fraction * (double)(to - from));
     }
-    return MS_MAX; /* not reached: the sum of all buckets is at least `wanted` */
+    return MS_MAX; /* not reached, since the sum of all buckets is at least `wanted` */
 }
 
 bool tally_range_of(uint64_t hours, int64_t now, struct tally_range *range)
 {
-    /* before_s: the slot of rows that are twice as old as the range. */
+    /* before_s is the slot of rows that are twice as old as the range. */
     static const struct {
         uint64_t hours;
         int64_t step_s, before_s;

@@ -18,7 +18,7 @@ struct tally_cache {
         struct tally_range range;
         int64_t open_at;
         uint64_t read_ns;
-        struct tally_sum *list; /* followed by the texts, one block; NULL: empty */
+        struct tally_sum *list; /* the texts follow in the same block; NULL if empty */
         size_t count, bytes;
     } items[TALLY_CACHE_MAX];
 };
@@ -40,8 +40,8 @@ static bool is_over(const struct cached_sums *item, uint64_t now_ns)
     return !item->list || item->read_ns + TALLY_CACHE_S * 1000000000ULL <= now_ns;
 }
 
-/* The account's sums with these steps, whatever their time; else NULL. A range that has advanced
- * replaces the former range. */
+/* Returns the account's sums with these steps, whatever their time, or NULL if there are none. A
+ * range that has advanced replaces the former range. */
 static struct cached_sums *find_sums(struct tally_cache *cache, const struct tally_reading *reading)
 {
     for (size_t i = 0; i < TALLY_CACHE_MAX; i++) {
@@ -83,7 +83,7 @@ static size_t copy_bytes(const struct tally_sum *list, size_t count)
     return bytes;
 }
 
-/* Into a block of copy_bytes. */
+/* Copies the sums into a block of copy_bytes. */
 static void copy_sums(struct tally_sum *to, const struct tally_sum *list, size_t count)
 {
     char *room = (char *)(to + count);
@@ -104,8 +104,8 @@ static void copy_sums(struct tally_sum *to, const struct tally_sum *list, size_t
 
 /* ---- reading ---- */
 
-/* Makes a copy, as another reading may replace the cached sums during this one. If memory runs
- * out, everything is read. */
+/* Makes a copy, since another reading may replace the cached sums during this reading. If memory
+ * runs out, everything is read. */
 static void take_cached(struct tally_reading *reading, struct op *op)
 {
     const struct cached_sums *item = find_sums(reading->cache, reading);
@@ -181,7 +181,7 @@ static void keep(const struct tally_reading *reading, const struct tally_sum *li
                                  bytes};
 }
 
-/* Sums the rows before open_at or, with is_open, those from it on. Returns NULL if out of
+/* Sums the rows before open_at or, with is_open, the rows from it on. Returns NULL if out of
  * memory. */
 static struct tally_sum *sums_of_rows(struct tally_reading *reading, struct arena *arena,
                                       const struct tally_group *found, size_t found_count,

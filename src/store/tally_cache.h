@@ -1,10 +1,10 @@
 /*
- * Sums of tallies for charts, which request them again and again: the sums of past slots are
+ * Caches sums of tallies for charts, which request them again and again: the sums of past slots are
  * cached, so that the next reading only reads the rows of the last minutes.
  *
- * Limits: TALLY_CACHE_MAX ranges of accounts. Each is read completely again after TALLY_CACHE_S,
- * which finds rows that were written late, for example by a process that could not reach the
- * database.
+ * At most TALLY_CACHE_MAX ranges of accounts are cached. Each is read completely again after
+ * TALLY_CACHE_S, which finds rows that were written late, for example by a process that could not
+ * reach the database.
  */
 #ifndef STORE_TALLY_CACHE_H
 #define STORE_TALLY_CACHE_H
@@ -31,7 +31,7 @@ struct tally_reading {
     struct tally_cache *cache;
     struct pg_pool *pool;
     struct pg_query query;
-    struct tally_sum *closed; /* from the cache; in the op's arena, with its texts */
+    struct tally_sum *closed; /* sums from the cache; in the op's arena, with their texts */
     size_t closed_count;
     int64_t from_at, open_at, now;
     bool is_added_up; /* the database summed, because there are more rows than the limit */
@@ -41,12 +41,12 @@ struct tally_reading {
 /* Starts the query, which holds the op. now: the wall clock. */
 void tally_cache_read(struct tally_cache *cache, struct pg_pool *pool,
                       struct tally_reading *reading, struct op *op, int64_t now);
-/* Call once the op is awake. Returns true if there are many rows: another query holds the op then;
- * call again when it is done. */
+/* To be called once the op is awake. Returns true if there are many rows, so that another query
+ * holds the op; call it again when that query is done. */
 bool tally_cache_continue(struct tally_reading *reading) MUST_CHECK;
-/* All sums of the range, sorted, at most TALLY_SUMS_MAX, in the op's arena. *before: the calls
- * of the equally long previous range, up to the same point in it as now; an estimate if rows
- * have longer slots. ERR_NOMEM, or the query's status. */
+/* Gets all sums of the range, sorted, at most TALLY_SUMS_MAX, in the op's arena. *before gets the
+ * calls of the equally long previous range, up to the same point in it as now; this is an estimate
+ * if rows have longer slots. Returns OK, ERR_NOMEM or the query's status. */
 int tally_cache_result(struct tally_reading *reading, struct tally_sum **list, size_t *count,
                        struct tally_sum *before) MUST_CHECK;
 

@@ -164,7 +164,7 @@ static int64_t calls_of(const struct tally_sum *sum)
     return sum->succeeded + sum->failed + sum->blocked;
 }
 
-/* Sorted by key if the calls are equal, so that the order is stable. */
+/* Sorts by key if the calls are equal, so that the order is stable. */
 static int compare_sums(const void *a, const void *b)
 {
     const struct tally_sum *one = a, *other = b;
@@ -209,7 +209,7 @@ void tally_sums_sort(struct tally_sum *list, size_t count)
         qsort(list, count, sizeof(*list), compare_sums);
 }
 
-/* The fraction of a sum that counts for the previous range, which is compared. */
+/* Returns the fraction of a sum that counts for the previous range, which is compared. */
 static double share_of(int64_t at, const struct tally_range *range, int64_t now)
 {
     int64_t step_us = range->step_s * STEP_US, long_us = range->before_s * STEP_US,

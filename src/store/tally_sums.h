@@ -7,7 +7,8 @@
 
 #include "store/tally.h"
 
-/* Sorted in this order; sums of one kind by calls, most first, but TALLY_BY_TIME by time. */
+/* Sums are sorted in this order. Sums of one kind are sorted by calls, most first, but
+ * TALLY_BY_TIME by time. */
 enum tally_kind {
     TALLY_BY_TIME,   /* `at` */
     TALLY_BY_APP,    /* integration_id */
@@ -25,17 +26,17 @@ struct tally_sum {
     slice last;                      /* TALLY_BY_ERROR: tally_last_read */
 };
 
-/* Returns the sums of these groups, by key; texts are those of the groups. The list is in the
- * arena, preceded by space for `room` more. Returns NULL if out of memory. Rows of a node with a
- * fast clock count in the last step. */
+/* Returns the sums of these groups, by key, with the texts of the groups. The list is in the arena,
+ * preceded by space for `room` more. Returns NULL if out of memory. Rows of a node with a fast
+ * clock count in the last step. */
 struct tally_sum *tally_sums_of(struct arena *arena, const struct tally_range *range,
                                 const struct tally_group *const *groups, size_t count, size_t room,
                                 size_t *sum_count) MUST_CHECK;
 /* Merges sums with the same key, in the order of keys. Returns the number left. */
 size_t tally_sums_join(struct tally_sum *list, size_t count);
-/* In the order of enum tally_kind. */
+/* Sorts in the order of enum tally_kind. */
 void tally_sums_sort(struct tally_sum *list, size_t count);
-/* The number of sums of the previous range, which come first in a sorted list. *before gets
+/* Returns the number of sums of the previous range, which come first in a sorted list. *before gets
  * their total up to the same point as `now` in the range; a row that is partly outside counts by
  * its fraction. */
 size_t tally_sums_before(const struct tally_sum *list, size_t count,

@@ -33,11 +33,11 @@ struct vault_ring *vault_ring_new(slice text, struct err *err) MUST_CHECK;
 /* Reads a file of at most 64 KB; ERR_REFUSED if others may read the file. */
 struct vault_ring *vault_ring_from_file(const char *path, struct err *err) MUST_CHECK;
 void vault_ring_free(struct vault_ring *ring);
-/* The id of the key that seals; lives as long as the ring. */
+/* Returns the id of the key that seals; it lives as long as the ring. */
 slice vault_ring_key_id(const struct vault_ring *ring);
-/* Whether the ring has the key with that id. */
+/* Returns whether the ring has the key with that id. */
 bool vault_ring_has(const struct vault_ring *ring, slice key_id);
-/* A new master key as base64 text and a newline, for `dev` and `keys master`. */
+/* Writes a new master key as base64 text and a newline, for `dev` and `keys master`. */
 void vault_master_key_new(struct buf *out);
 
 struct vault_binding {
