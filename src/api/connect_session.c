@@ -73,7 +73,7 @@ static bool hash_key(struct api_request *request, uint8_t hash[API_KEY_HASH_LEN]
 
 /* ---- the request ---- */
 
-/* OP_NEXT: valid. */
+/* Returns OP_NEXT if the request is valid. */
 static enum op_result read_app(struct api_request *request, struct linking *linking)
 {
     slice id = json_get_str(request->body, SLICE("integration_id"));

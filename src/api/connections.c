@@ -132,7 +132,7 @@ struct changing {
     bool is_default_wanted; /* cleared once its command has begun */
 };
 
-/* NULL: answered. */
+/* Returns NULL if the request has been answered. */
 static struct changing *changing_new(struct api_request *request)
 {
     struct changing *it = ARENA_NEW(&request->serve.op.arena, struct changing);

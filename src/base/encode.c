@@ -293,7 +293,7 @@ static char fully_decoded(slice text, size_t *at)
 static bool find_dot_segment(slice path, bool is_split)
 {
     size_t dots = 0, at = 0;
-    bool has_others = false, is_behind = false; /* is_behind: the position is after a semicolon */
+    bool has_others = false, is_after_semicolon = false;
     for (;;) {
         bool is_end = at == path.len;
         char c = is_end ? '/' : fully_decoded(path, &at);

@@ -18,8 +18,8 @@ slice call_select_fault(slice select, struct arena *arena);
 
 /* Evaluates the expression over output, which is valid JSON, within the budgets of a template
  * (expr/expr.h). Sets *value to the result, JSON text in the arena; the arena also holds the tree
- * of the output meanwhile. ERR_NOMEM: the output is too large for the arena. On failure err has a
- * sentence. */
+ * of the output meanwhile. Returns ERR_NOMEM if the output is too large for the arena. On failure
+ * err has a sentence. */
 int call_select(slice output, slice select, struct arena *arena, slice *value,
                 struct err *err) MUST_CHECK;
 

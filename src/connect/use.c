@@ -163,7 +163,7 @@ static void on_due(struct timer *timer)
 
 /* ---- recording ---- */
 
-/* NULL: no room. */
+/* Returns NULL if the table is full. */
 static struct use *use_get(struct connect_service *service, slice key)
 {
     struct use *use = keyed_find(&service->uses, key);

@@ -54,7 +54,7 @@ static void append_part(const struct exec *exec, slice part, struct buf *out)
         buf_printf(out, "<%zu bytes in all>", part.len);
 }
 
-/* false: no memory. */
+/* Returns false if out of memory. */
 static bool put_body(struct json_writer *w, const struct exec *exec)
 {
     const struct call_built *built = &exec->attempt.request;

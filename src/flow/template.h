@@ -151,7 +151,7 @@ struct flow_template_set {
 struct flow_template_set *flow_template_set_load(const char *dir, const struct catalog *catalog,
                                                  struct catalog_report *report) MUST_CHECK;
 void flow_template_set_free(struct flow_template_set *set);
-/* NULL: unknown. Borrowed. */
+/* Returns the template, borrowed, or NULL if it is unknown. */
 struct flow_template *flow_template_set_find(const struct flow_template_set *set, slice key);
 /* Returns the nearest key to an unknown key, borrowed from the set; SLICE_NONE if none is near. */
 slice flow_template_set_nearest(const struct flow_template_set *set, slice key);

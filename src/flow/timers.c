@@ -229,8 +229,7 @@ static void mark_truncated(struct flow_timers *timers)
 }
 
 /* Returns false if the heap is full. The position advances with each flow that is in the heap or
- * runs here.
- * */
+ * runs here. */
 static bool push_page(struct flow_timers *timers, const struct flow_ref *refs, size_t count)
 {
     for (size_t i = 0; i < count; i++) {

@@ -84,7 +84,7 @@ enum {
 
 struct http_client;
 
-/* NULL: see err. */
+/* Returns NULL on failure; err says why. */
 struct http_client *http_client_new(struct loop *loop, const struct http_client_config *config,
                                     struct err *err) MUST_CHECK;
 /* Calls still under way end with CANCELLED and connections are closed; memory is freed in later

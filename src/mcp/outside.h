@@ -20,8 +20,8 @@ bool mcp_outside_find(slice json_text, struct arena *arena, struct mcp_outside *
 /* Returns the text for a model: `own`, then `outside` between two lines with a new random id, which
  * the data cannot contain. Returns SLICE_NONE if out of memory. */
 slice mcp_outside_text(const struct mcp_outside *found, struct arena *arena);
-/* The object for a program: json_text, with the pointers as its first member, `outside`.
- * SLICE_NONE: out of memory. */
+/* The object for a program: json_text, with the pointers as its first member, `outside`. Returns
+ * SLICE_NONE if out of memory. */
 slice mcp_outside_object(const struct mcp_outside *found, slice json_text, struct arena *arena);
 
 #endif

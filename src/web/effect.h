@@ -40,7 +40,7 @@ slice reach_end(struct reach *reach);
 /* Writes members "recipients" and "leaves" of the open object, as flow_call.html declares them. */
 void view_recipients(struct web_request *request, struct json_writer *w,
                      const struct catalog_action *action, const struct json *input);
-/* The steps of a flow, and a title for each; NULL: no steps. */
+/* The steps of a flow, and a title for each; NULL if it has no steps. */
 struct titled_steps {
     const struct json *list;
     const slice *titles; /* SLICE_NONE: no title, so the step's key is used */

@@ -44,7 +44,7 @@ struct seam_node {
     struct seam_tuning tuning;
 };
 
-/* The arguments are shared and borrowed. templates NULL: the node runs no flows. */
+/* The arguments are shared and borrowed. If templates is NULL, the node runs no flows. */
 void seam_node_open(struct seam_node *node, struct catalog *catalog,
                     struct flow_template_set *templates, struct vault_ring *ring);
 void seam_node_open_as(struct seam_node *node, struct catalog *catalog,

@@ -127,7 +127,7 @@ struct uuid seam_uuid(const struct pg_query *query, const char *param);
 int64_t seam_i64(const struct pg_query *query, const char *param);
 /* 0: NULL */
 int64_t seam_time(const struct pg_query *query, const char *param);
-/* SLICE_NONE: NULL. Borrowed. */
+/* Returns the text, borrowed, or SLICE_NONE for a NULL. */
 slice seam_text(const struct pg_query *query, const char *param);
 /* Whether the node is one of those that a scan looks for. */
 bool seam_is_named(const struct pg_query *query, struct uuid node);

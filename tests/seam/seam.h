@@ -56,7 +56,7 @@
 /* Seeds the random numbers: the same seed gives the same numbers. Time continues from its
  * present value. */
 void seam_open(uint64_t seed);
-/* false: some memory is left that nothing will free. */
+/* Returns false if some memory is left that nothing will free. */
 bool seam_close(void);
 uint64_t seam_now_ns(void);
 /* A number below `bound` for the test's own choices, independent of the numbers that src draws. */
@@ -72,7 +72,7 @@ void seam_settle(struct loop *loop);
 void seam_move_to_ns(uint64_t now_ns);
 /* Settles, then moves from timer to timer until that much time has passed. */
 void seam_pass_ms(struct loop *loop, uint64_t ms);
-/* Moves to the loop's next timer and settles. false: there is none within that time. */
+/* Moves to the loop's next timer and settles. Returns false if there is none within that time. */
 bool seam_pass_timer(struct loop *loop, uint64_t ms_max);
 /* While threads are held, the tasks of op_offload stay on them. Once released, they run in
  * order. */

@@ -174,7 +174,7 @@ static void pass(struct seam_walk *walk, uint64_t ms)
     seam_settle(walk->node->loop);
 }
 
-/* Answers one query or call. false: none is waiting. */
+/* Answers one query or call. Returns false if none is waiting. */
 static bool answer_next(struct seam_walk *walk, struct seam_run *run)
 {
     seam_settle(walk->node->loop);

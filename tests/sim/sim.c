@@ -156,7 +156,7 @@ static void pass_time(struct sim *sim, uint64_t most_ns)
     }
 }
 
-/* Picks a query or a call. false: none is waiting. */
+/* Picks a query or a call. Returns false if none is waiting. */
 static bool answer_some(struct sim *sim)
 {
     size_t counts[SIM_NODES][2] = {{0}}, all = 0;

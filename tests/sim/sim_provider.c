@@ -146,8 +146,8 @@ static bool is_relied_on(const struct sim *sim, const struct sim_request *reques
     return false;
 }
 
-/* Undoes the effect of a request that was not done after all. false: it stays done, since the
- * answer to another request relies on it. */
+/* Undoes the effect of a request that was not done after all. Returns false if it stays done, since
+ * the answer to another request relies on it. */
 static bool undo(struct sim *sim, const struct http_call *call)
 {
     struct sim_request *request = find_request(sim, call);

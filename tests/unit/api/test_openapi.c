@@ -109,8 +109,8 @@ static void every_operation_has_its_route(void **state)
     }
 }
 
-/* The scope that an operation needs. SLICE_NONE: it is public, or the scope depends on the
- * request. */
+/* Returns the scope that an operation needs, or SLICE_NONE if it is public, or if the scope depends
+ * on the request. */
 static slice scope_of(const struct json *operation)
 {
     const struct json *security = JSON_GET(operation, "security");

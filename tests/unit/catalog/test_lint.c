@@ -49,7 +49,7 @@ static struct catalog *load(const struct case_of *c, struct catalog_report *repo
 }
 
 /* Checks that each problem is reported once, at its position. An error excludes the manifest, and a
- * warning does not. phrase NULL: nothing is reported. */
+ * warning does not. If phrase is NULL, nothing is reported. */
 static void check_cases(const struct case_of *cases, size_t count, bool is_error)
 {
     size_t bad = 0;

@@ -55,7 +55,7 @@ static void check_fault(struct bench *b, const char *extra, const char *old, con
     fail();
 }
 
-/* Checks that the manifest was loaded with exactly this problem. phrase NULL: with no problem. */
+/* Checks that the manifest was loaded with exactly this problem. If phrase is NULL, it has none. */
 static void check_warning(struct bench *b, const char *extra, const char *old, const char *new,
                           const char *pointer, const char *phrase, int line)
 {

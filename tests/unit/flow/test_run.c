@@ -560,7 +560,7 @@ static void each_place_fails_in_each_way(void **state)
     assert_true(is_ok);
 }
 
-/* Runs the flow until it waits for that query or call. false: it has ended before. */
+/* Runs the flow until it waits for that query or call. Returns false if it has ended before. */
 static bool go_to(struct machine *m, struct uuid id, size_t place)
 {
     for (unsigned i = 0; i < 1000; i++) {

@@ -65,7 +65,7 @@ static bool enter(struct breaker_pass *pass, slice origin, struct uuid account)
     return enter_as(pass, &key);
 }
 
-/* Runs one execution. false: it was refused. */
+/* Runs one execution. Returns false if it was refused. */
 static bool vote_as(struct breaker_key key, bool is_failure)
 {
     struct breaker_pass pass;

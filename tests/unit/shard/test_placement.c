@@ -7,7 +7,7 @@
 
 static const char *conninfo;
 
-/* NULL: err has the reason. */
+/* Returns NULL on failure; err has the reason. */
 static struct placement *placement_read(struct err *err)
 {
     struct arena arena;

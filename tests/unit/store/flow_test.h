@@ -29,7 +29,7 @@ static struct uuid token;  /* a cancel's token */
 static slice trace, title; /* start only; most have neither */
 static slice key;          /* start only; mostly empty */
 
-/* arg: the flow; NULL: the current one. */
+/* arg: the flow, or NULL for the current one. */
 static inline void start_start(struct pg_call *c)
 {
     const struct flow *wanted = c->arg ? c->arg : &flow;

@@ -22,8 +22,8 @@ struct pair {
     size_t write_bytes_max;
 };
 
-/* server_cert: base name of a certificate and key file in `certs`. NULL: no TLS on the accepted
- * side. */
+/* server_cert: base name of a certificate and key file in `certs`. With NULL there is no TLS on the
+ * accepted side. */
 void pair_init(struct pair *pair, struct certs *certs, const char *server_cert,
                const struct tls_server_config *server, const struct tls_config *client);
 /* Connects. The handshake starts once TCP is connected. */

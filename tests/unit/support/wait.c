@@ -90,7 +90,7 @@ static bool has_other_children(void)
     return found;
 }
 
-/* The reason why the wait may still end; NULL: nothing can end it. */
+/* Returns the reason why the wait may still end, or NULL if nothing can end it. */
 static const char *may_still_end(const struct wait *wait)
 {
     const struct loop *loop = wait->loop;
