@@ -45,6 +45,7 @@ struct flow_row {
     slice asker;             /* SLICE_NONE: not requested, or the page has a need */
     size_t step, step_count; /* the number of the current step, counted from 1 */
     enum flow_status status;
+    bool is_rejected; /* cancelled because a person rejected its approval */
     enum flow_waiting waiting_for;
     int64_t ends_at; /* when it continues by itself, or an approval expires; 0: neither */
     int64_t updated_at;
