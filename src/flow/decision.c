@@ -27,7 +27,7 @@ bool flow_note_fits(slice note)
 /* ---- the decider ---- */
 
 /* The message of a rejection begins with the actor, which flow_decider_of reads. */
-static const char rejected_by[] = "Rejected by ";
+static const char rejected_by[] = FLOW_REJECTED_BY;
 
 slice flow_rejection_message(slice actor, slice note, struct arena *arena)
 {

@@ -211,6 +211,7 @@ static struct flow_row row_of(struct flow_page *page, const struct flow_listed *
         .step = index + 1,
         .step_count = tmpl->step_count,
         .status = flow->status,
+        .is_rejected = listed->is_rejected,
         .waiting_for = flow->status == FLOW_WAITING ? flow->waiting_for : FLOW_WAITS_NOT,
         .ends_at = flow_due_at(flow),
         .updated_at = flow->updated_at,

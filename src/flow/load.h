@@ -47,6 +47,7 @@ struct flow_row {
     slice asker;             /* SLICE_NONE if it was not requested, or if the page has a need */
     size_t step, step_count; /* the number of the current step, counted from 1 */
     enum flow_status status;
+    bool is_rejected; /* cancelled because a person rejected its approval */
     enum flow_waiting waiting_for;
     int64_t ends_at; /* when the flow continues by itself, or an approval expires; 0 if neither */
     int64_t updated_at;

@@ -204,38 +204,48 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
  * ("status <> ''", "template_key <> ''"). Templates are not indexed: a page reads at most 1000
  * flows and reports where it stopped. Documents are most of the cost of a list, so a caller that
  * needs only rows gets only rows. */
-#define LIST(only, input, asker, outputs)                                                \
-    STORE_PAGE_OF_SQL(                                                                   \
-        "sluice.flow", "x.*", only,                                                      \
-        "e.id as place, " STORE_FLOW_ROW_OF("e") ", e.title, " input " as input, " asker \
-                                                 " as asker, " outputs " as outputs",    \
-        ":template_key is null or e.template_key = :template_key")
+#define LIST(only, input, asker, rejected, outputs)                                           \
+    STORE_PAGE_OF_SQL("sluice.flow", "x.*", only,                                             \
+                      "e.id as place, " STORE_FLOW_ROW_OF(                                    \
+                          "e") ", e.title, " input " as input, " asker " as asker, " rejected \
+                               " as is_rejected, " outputs " as outputs",                     \
+                      "(:template_key is null or e.template_key = :template_key) and "        \
+                      "(:state is null or (:state = 'rejected') = " rejected ")")
+/* The last attempt of a rejected approval failed with this error (flow/decision.c). */
+#define IS_REJECTED                                                                               \
+    "(case when e.status = 'cancelled' then coalesce((select s.error::text like "                 \
+    "'{\"code\":\"policy_blocked\",\"message\":\"" FLOW_REJECTED_BY "%' from sluice.flow_step s " \
+    "where s.account_id = :account_id and s.flow_id = e.id and s.step_index = e.step_index "      \
+    "and s.attempt = e.attempt), false) else false end)"
 #define OF_DOCUMENT(column)                                                           \
     "(select " column " from sluice.flow_doc d where d.account_id = :account_id and " \
     "d.flow_id = e.id)"
 #define NO_INPUT          "null::json"
 #define NO_TEXT           "null::text"
-#define LIST_WHOLE(only)  LIST(only, OF_DOCUMENT("d.input"), NO_TEXT, OUTPUT_FRAMES)
-#define LIST_ROWS(only)   LIST(only, NO_INPUT, NO_TEXT, NO_TEXT)
-#define LIST_INPUTS(only) LIST(only, OF_DOCUMENT("d.input"), NO_TEXT, NO_TEXT)
-#define LIST_ASKED(only) \
-    LIST(only, NO_INPUT, OF_DOCUMENT("coalesce(" STORE_ACTOR_NAME ", d.actor)"), NO_TEXT)
+#define LIST_WHOLE(only)  LIST(only, OF_DOCUMENT("d.input"), NO_TEXT, "false", OUTPUT_FRAMES)
+#define LIST_ROWS(only)   LIST(only, NO_INPUT, NO_TEXT, "false", NO_TEXT)
+#define LIST_INPUTS(only) LIST(only, OF_DOCUMENT("d.input"), NO_TEXT, "false", NO_TEXT)
+#define LIST_ASKED(only)                                                                      \
+    LIST(only, NO_INPUT, OF_DOCUMENT("coalesce(" STORE_ACTOR_NAME ", d.actor)"), IS_REJECTED, \
+         NO_TEXT)
 #define ANY_STATUS ""
 #define OF_STATUS  " and x.status <> '' and x.status = :status"
 #define FOR_APPROVAL \
     " and x.template_key <> '' and x.waiting_for = 'approval' and x.status = :status"
 
 static const struct pg_column list_params[] = {STORE_PAGE_PARAMS, PG_ARG("template_key", PG_TEXT),
-                                               PG_ARG("status", PG_TEXT)};
+                                               PG_ARG("status", PG_TEXT), PG_ARG("state", PG_TEXT)};
 _Static_assert(offsetof(struct flow_listed, flow) == 0, "its columns are those of a flow");
-static const struct pg_column list_columns[] = {PG_ARG("place", PG_UUID),
-                                                STORE_FLOW_ROW_COLUMNS,
-                                                PG_OF("title", PG_TEXT, struct flow_listed, title),
-                                                PG_OF("input", PG_JSON, struct flow_listed, input),
-                                                PG_OF("asker", PG_TEXT, struct flow_listed, asker),
-                                                PG_ARG("outputs", PG_TEXT),
-                                                STORE_PAGE_COLUMNS};
-enum { OUTPUTS_COLUMN = 1 + STORE_FLOW_COLUMNS + 3 };
+static const struct pg_column list_columns[] = {
+    PG_ARG("place", PG_UUID),
+    STORE_FLOW_ROW_COLUMNS,
+    PG_OF("title", PG_TEXT, struct flow_listed, title),
+    PG_OF("input", PG_JSON, struct flow_listed, input),
+    PG_OF("asker", PG_TEXT, struct flow_listed, asker),
+    PG_OF("is_rejected", PG_BOOL, struct flow_listed, is_rejected),
+    PG_ARG("outputs", PG_TEXT),
+    STORE_PAGE_COLUMNS};
+enum { OUTPUTS_COLUMN = 1 + STORE_FLOW_COLUMNS + 4 };
 
 #define LIST_STMT(stmt_name, text)                                                       \
     {                                                                                    \
@@ -262,6 +272,7 @@ static const struct pg_stmt *list_stmt(const struct flow_filter *filter)
                                                       &flow_list_status_asked};
     size_t kind = filter->with_asker ? ASKED : filter->is_rows_alone ? ROWS : WHOLE;
     ASSERT(filter->is_rows_alone || (!filter->with_asker && !filter->with_input));
+    ASSERT(!filter->state.ptr || (filter->status == FLOW_CANCELLED && filter->with_asker));
     if (filter->is_for_approval) {
         ASSERT(filter->status == FLOW_WAITING && filter->with_asker);
         return &flow_list_approval_asked;
@@ -283,9 +294,9 @@ void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op
                        : slice_cstr(flow_status_name((enum flow_status)filter->status));
     if (uuid_is_nil(page.before)) /* above every id */
         memset(page.before.bytes, 0xff, sizeof(page.before.bytes));
-    store_ask_of(
-        pool, query, op, list_stmt(filter), &page,
-        PG_VALUES(pg_uuid(filter->account_id), pg_text(filter->template_key), pg_text(status)));
+    store_ask_of(pool, query, op, list_stmt(filter), &page,
+                 PG_VALUES(pg_uuid(filter->account_id), pg_text(filter->template_key),
+                           pg_text(status), pg_text(filter->state)));
 }
 
 int store_flow_list_result(const struct pg_query *query, struct flow_listed **list, size_t *count,

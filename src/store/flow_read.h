@@ -24,6 +24,9 @@ void store_flow_load(struct pg_pool *pool, struct pg_query *query, struct op *op
                      struct uuid account_id, struct uuid id, bool with_items);
 int store_flow_load_result(const struct pg_query *query, struct flow_whole *whole) MUST_CHECK;
 
+/* How the message of a rejected approval begins; the actor follows. Lists recognize it, too. */
+#define FLOW_REJECTED_BY "Rejected by "
+
 /* Selects flows, most recent first, with their inputs; `context` needs the outputs of completed
  * steps. */
 struct flow_filter {
@@ -31,6 +34,7 @@ struct flow_filter {
     int status;           /* enum flow_status; -1: any */
     bool is_for_approval; /* with FLOW_WAITING and with_asker: only flows that wait for a person */
     slice template_key;   /* SLICE_NONE: any */
+    slice state;          /* of cancelled flows: only "rejected" or "cancelled"; SLICE_NONE: any */
     struct uuid before;   /* the last flow of the previous page; nil: from the newest */
     int64_t limit;        /* 1 to 100 */
     bool is_rows_alone;   /* reads rows without input and outputs */
@@ -44,7 +48,8 @@ struct flow_listed {
     struct flow flow;
     slice title; /* as in struct flow_whole */
     slice input;
-    slice asker; /* the name of the key that started it, or the actor as stored */
+    slice asker;      /* the name of the key that started it, or the actor as stored */
+    bool is_rejected; /* with asker: cancelled because a person rejected its approval */
     struct flow_step *outputs;
     size_t output_count;
 };

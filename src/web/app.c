@@ -378,6 +378,9 @@ static enum op_result finish_app(struct web_request *request)
     struct json_writer *w = view_begin(request);
     write_app_facts(request, w, app);
     write_connections(request, w, app, rows, count, choice_count > 0 ? &choice[0] : NULL);
+    for (size_t i = 0; i < count; i++)
+        if (rows[i].status == CONNECTION_LIVE)
+            request->notice_about = WEB_NOTICE_LIVE;
     app_view_actions(w, app->integration, choice_count > 0 ? choice[0].scopes : SLICE_NONE);
     app_allow_forms(request, app->integration);
     return web_reply_view(request, 200, "app");

@@ -5,7 +5,7 @@
 #include "store/audit.h"
 #include "store/flow_inbox.h"
 #include "store/flow_read.h"
-#include "web/flow_decision.h"
+#include "web/flow_verdict.h"
 
 static slice template_name_of(const struct web_request *request, slice key)
 {
@@ -104,6 +104,7 @@ void view_waiting(struct web_request *request, struct json_writer *w,
     json_member_str(w, "title", decision.title.len > 0 ? decision.title : name);
     json_member_str(w, "template", name);
     json_member_str(w, "asker", row->asker.len > 0 ? row->asker : row->actor);
+    json_member_bool(w, "is_own", flow_actor_is_own(request, row->actor));
     view_time(w, "since_at", row->updated_at);
     view_time(w, "until_at", row->wake_at);
     json_member_str(w, "left", left_of(request, row));

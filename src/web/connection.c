@@ -200,6 +200,8 @@ static enum op_result reply_connection(struct web_request *request)
     connection_users_view(request, w, &page->use);
     if (page->app)
         app_allow_forms(request, page->app);
+    if (page->row.status == CONNECTION_LIVE)
+        request->notice_about = WEB_NOTICE_LIVE;
     return web_reply_view(request, 200, "connection");
 }
 

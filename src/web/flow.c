@@ -5,6 +5,7 @@
 #include "flow/load.h"
 #include "store/audit.h"
 #include "web/flow_log.h"
+#include "web/flow_verdict.h"
 #include "web/result.h"
 #include "web/waterfall.h"
 
@@ -19,7 +20,10 @@ struct flow_view_page {
     slice name, title, actor; /* title: SLICE_NONE: the flow has no title */
     slice step_titles[FLOW_STEPS_MAX], step_apps[FLOW_STEPS_MAX]; /* one for each step */
     bool is_fan_out[FLOW_STEPS_MAX];
-    bool has_ended;
+    int64_t attempt_at[FLOW_STEPS_MAX]; /* when the last attempt began; 0: unknown */
+    size_t current;                     /* the index of the current step */
+    bool has_ended, is_rejected;
+    slice canceller;                              /* SLICE_NONE: unknown, or not cancelled */
     const struct json *record, *steps, *decision; /* members of the view, the API's answer */
     struct flow_log log;
     struct flow_names *names;
@@ -28,25 +32,11 @@ struct flow_view_page {
 
 /* ---- parts of steps ---- */
 
-/* Returns the person who rejected an approval, and sets *note. Returns SLICE_NONE if no person
- * rejected it. */
-static slice rejecter_of(const struct json *step, slice *note)
-{
-    bool is_approval = slice_eq_cstr(json_get_str(step, SLICE("stepType")), "approval");
-    return is_approval ? flow_decider_of(NULL, JSON_GET(step, "error"), note) : SLICE_NONE;
-}
-
-static bool is_rejected(const struct json *step)
-{
-    slice note;
-    return rejecter_of(step, &note).ptr != NULL;
-}
-
 /* The message of an approval rejected by a person begins with the name of the key. */
 static slice error_message(struct web_request *request, const struct flow_view_page *page,
                            const struct json *step)
 {
-    slice note = SLICE_NONE, by = rejecter_of(step, &note);
+    slice note = SLICE_NONE, by = flow_step_rejecter(step, &note);
     return by.ptr ? flow_rejection_message(flow_names_actor(page->names, by), note,
                                            &request->serve.op.arena)
                   : json_get_str(JSON_GET(step, "error"), SLICE("message"));
@@ -118,11 +108,11 @@ struct step_bar {
     struct waterfall_bar drawn;
 };
 
-static struct step_bar bar_of(struct arena *arena, const struct json *step)
+static struct step_bar bar_of(struct arena *arena, const struct json *step, int64_t begin)
 {
     slice status = json_get_str(step, SLICE("status")),
           type = json_get_str(step, SLICE("stepType"));
-    bool is_decided = slice_eq_cstr(status, "completed") || is_rejected(step),
+    bool is_decided = slice_eq_cstr(status, "completed") || flow_step_is_rejected(step),
          is_failed = slice_eq_cstr(status, "failed") && !is_decided;
     slice ended = slice_eq_cstr(status, "completed") ? SLICE("completedAt") : SLICE("updatedAt");
     struct step_bar bar = {.text = SLICE("")};
@@ -132,6 +122,8 @@ static struct step_bar bar_of(struct arena *arena, const struct json *step)
     if (!time_parse(json_get_str(step, SLICE("startedAt")), &bar.span.begin) ||
         !time_parse(json_get_str(step, ended), &bar.span.end))
         return bar;
+    if (begin != 0)
+        bar.span.begin = begin;
     bar.kind = is_failed ? "bad" : bar.span.is_pause ? "wait" : "ok";
     slice took = view_span(arena, bar.span.end - bar.span.begin);
     if (is_decided && !bar.span.is_pause)
@@ -142,8 +134,8 @@ static struct step_bar bar_of(struct arena *arena, const struct json *step)
     return bar;
 }
 
-/* Returns the working time of the steps, without pauses. */
-static int64_t draw_bars(struct web_request *request, const struct json *steps,
+/* Returns the working time of the steps' last attempts, without pauses. */
+static int64_t draw_bars(struct web_request *request, const struct flow_view_page *page,
                          struct step_bar *bars, size_t count)
 {
     struct waterfall_span spans[WATERFALL_SPANS_MAX] = {{0}};
@@ -151,7 +143,7 @@ static int64_t draw_bars(struct web_request *request, const struct json *steps,
     size_t begun = 0;
     int64_t work = 0;
     for (size_t i = 0; i < count; i++) {
-        bars[i] = bar_of(&request->serve.op.arena, &steps->as.items[i]);
+        bars[i] = bar_of(&request->serve.op.arena, &page->steps->as.items[i], page->attempt_at[i]);
         if (bars[i].kind)
             spans[begun++] = bars[i].span;
         if (bars[i].kind && !bars[i].span.is_pause)
@@ -193,9 +185,11 @@ static void write_step(struct web_request *request, const struct flow_view_page 
     json_member_str(w, "kind", kind_of(request, page, at));
     json_member_str(w, "stepType", json_get_str(step, SLICE("stepType")));
     json_member_str(w, "status",
-                    is_rejected(step) ? SLICE("rejected") : json_get_str(step, SLICE("status")));
+                    flow_step_is_rejected(step) ? SLICE("rejected")
+                                                : json_get_str(step, SLICE("status")));
     json_member_bool(w, "current", slice_eq(key, json_get_str(page->record, SLICE("currentStep"))));
     json_member_str(w, "startedAt", json_get_str(step, SLICE("startedAt")));
+    view_time(w, "attempt_at", page->attempt_at[at]);
     json_member_i64(w, "attempts", json_get_i64(step, SLICE("attemptCount"), 0));
     json_member_str(w, "wakeAt", json_get_str(step, SLICE("wakeAt")));
     json_member_str(w, "bar", slice_cstr(bar->kind));
@@ -233,7 +227,7 @@ static void write_steps(struct web_request *request, const struct flow_view_page
     struct step_bar bars[WATERFALL_SPANS_MAX] = {{0}};
     size_t count = json_is(page->steps, JSON_ARRAY) ? page->steps->count : 0, done = 0;
     ASSERT(count <= WATERFALL_SPANS_MAX);
-    int64_t work = draw_bars(request, page->steps, bars, count);
+    int64_t work = draw_bars(request, page, bars, count);
     json_member_open(w, "steps", '[');
     for (size_t i = 0; i < count; i++) {
         slice status = json_get_str(&page->steps->as.items[i], SLICE("status"));
@@ -249,13 +243,17 @@ static void write_steps(struct web_request *request, const struct flow_view_page
 static void write_flow(struct web_request *request, struct flow_view_page *page,
                        struct json_writer *w)
 {
-    static const char *const copied[] = {"templateKey", "triggerType", "createdAt",
-                                         "updatedAt",   "completedAt", "status"};
+    static const char *const copied[] = {"templateKey", "triggerType", "createdAt", "updatedAt",
+                                         "completedAt"};
     enum flow_status status = page->flow.status;
     json_member_str(w, "id", request->serve.match.params[0]);
     json_member_str(w, "title", title_of(page));
     json_member_str(w, "name", page->name);
     json_member_str(w, "asker", flow_names_actor(page->names, page->actor));
+    json_member_bool(w, "is_own", flow_actor_is_own(request, page->actor));
+    json_member_str(w, "status", view_flow_status(status, page->is_rejected));
+    view_flow_state(request, page->names, &page->flow, page->steps, page->canceller,
+                    page->step_titles[page->current], w);
     json_member_i64(w, "rev", page->flow.rev);
     json_member_bool(w, "has_ended", page->has_ended);
     for (size_t i = 0; i < ARRAY_LEN(copied); i++)
@@ -282,6 +280,7 @@ static void write_flow(struct web_request *request, struct flow_view_page *page,
 
 static enum op_result finish_flow(struct web_request *request)
 {
+    request->notice_about = WEB_NOTICE_FLOW;
     write_flow(request, request->state, view_begin(request));
     return web_reply_view(request, 200, "flow");
 }
@@ -332,8 +331,10 @@ static enum op_result name_canceller(struct web_request *request)
         const struct json *details =
             json_parse(&request->serve.op.arena, events[i].details, &json_limits_request, NULL);
         if (uuid_parse(json_get_str(details, SLICE("flow_id")), &id) && uuid_eq(id, page->flow.id))
-            flow_log_set_canceller(&page->log, events[i].by.actor);
+            page->canceller = events[i].by.actor;
     }
+    if (page->canceller.ptr)
+        flow_log_set_canceller(&page->log, page->canceller);
     return name_those_of_flow(request);
 }
 
@@ -361,6 +362,28 @@ static void read_step_titles(struct web_request *request, struct flow_view_page 
     }
 }
 
+/* Reads when the last attempt of each step began. Attempts come in order. One that has not ended
+ * has no row: it began at the last change of the flow's row, unless the flow was cancelled since.
+ */
+static void read_attempts(struct flow_view_page *page, const struct flow_whole *whole)
+{
+    const struct flow *flow = &whole->flow;
+    int64_t last = 0;
+    for (size_t i = 0; i < whole->step_count; i++) {
+        const struct flow_step *attempt = &whole->steps[i];
+        if (attempt->step_index >= FLOW_STEPS_MAX)
+            continue;
+        page->attempt_at[attempt->step_index] = attempt->started_at;
+        if ((size_t)attempt->step_index == page->current)
+            last = attempt->is_completed ? INT64_MAX : attempt->attempt;
+    }
+    bool is_under_way = flow->status == FLOW_RUNNING
+                            ? last != INT64_MAX && last > 0
+                            : flow->status == FLOW_WAITING && flow->attempt > last;
+    if (is_under_way)
+        page->attempt_at[page->current] = flow->updated_at;
+}
+
 static enum op_result finish_load(struct web_request *request)
 {
     struct flow_view_page *page = request->state;
@@ -386,10 +409,13 @@ static enum op_result finish_load(struct web_request *request)
     page->record = JSON_GET(whole, "flow");
     page->steps = JSON_GET(whole, "steps");
     page->decision = waiting_step(page->steps);
+    page->current = flow_current_index(&page->flow, load->tmpl);
     read_step_titles(request, page, load->tmpl);
+    read_attempts(page, &load->whole);
+    page->is_rejected = flow_is_rejected(&page->flow, page->steps);
     if (flow_log_read(&page->log, &load->whole, load->tmpl, page->step_titles, arena) != OK)
         return web_reply_database(request, ERR_NOMEM);
-    if (page->flow.status != FLOW_CANCELLED)
+    if (page->flow.status != FLOW_CANCELLED || page->is_rejected)
         return name_those_of_flow(request);
     ask_cancels(request, page);
     return web_wait(request, name_canceller);

@@ -6,7 +6,7 @@
 #include "store/audit.h"
 #include "store/connection.h"
 #include "web/app.h"
-#include "web/flow_decision.h"
+#include "web/flow_verdict.h"
 
 /* Connections with names; further ones are shown by id. */
 enum { CONNECTIONS_MAX = 8, KEYS_MAX = 16 };
@@ -252,6 +252,7 @@ void view_decision(struct web_request *request, struct flow_names *names, const 
     json_member_str(w, "title", json_get_str(input, SLICE("title")));
     json_member_str(w, "summary", json_get_str(input, SLICE("summary")));
     json_member_str(w, "asker", flow_names_actor(names, asker));
+    json_member_bool(w, "is_own", flow_actor_is_own(request, asker));
     json_member_str(w, "asked_at", json_get_str(step, SLICE("startedAt")));
     json_member_str(w, "until_at", json_get_str(step, SLICE("expiresAt")));
     json_member_str(w, "note", web_field(request, "note"));

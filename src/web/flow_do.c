@@ -91,23 +91,21 @@ enum op_result web_refuse_command(struct web_request *request, const struct flow
 
 static enum op_result reply_done(struct web_request *request)
 {
-    static const char *const notices[] = {[FLOW_COMMAND_APPROVE] = "approved",
-                                          [FLOW_COMMAND_REJECT] = "rejected",
-                                          [FLOW_COMMAND_RESUME] = "resumed",
-                                          [FLOW_COMMAND_CANCEL] = "cancelled"};
     const struct flow_command *command = web_command_of(request);
-    /* A redirect follows only a command that was carried out, so a reload repeats nothing. */
+    /* A redirect follows only a command that was carried out, so a reload repeats nothing. The
+     * flow's page says what its state is, so it gets no notice. */
     if (command->answer != FLOW_ANSWER_DONE)
         return web_refuse_command(request, command);
     return web_reply_redirect(request,
                               arena_printf(&request->serve.op.arena, "/flows/%.*s",
                                            SLICE_ARG(request->serve.match.params[0])),
-                              notices[command->in.kind]);
+                              "");
 }
 
 /* ---- decisions ---- */
 
-/* The form was sent twice, or another person made the same decision first. Neither is an error. */
+/* The form was sent twice, or another person decided first. That is an error only if they decided
+ * otherwise. */
 static enum op_result reply_decided(struct web_request *request)
 {
     const struct pending *pending = request->state;
@@ -121,17 +119,15 @@ static enum op_result reply_decided(struct web_request *request)
     view_time(w, "at", command->earlier.at);
     /* A note belongs to one decision, so the later note cannot be stored. */
     json_member_bool(w, "has_note", command->in.note.ptr != NULL);
-    return web_reply_view(request, 200, "flow_decided");
+    bool is_same = command->earlier.is_approved == (pending->in.kind == FLOW_COMMAND_APPROVE);
+    return web_reply_view(request, is_same ? 200 : 409, "flow_decided");
 }
 
 static enum op_result finish_decision(struct web_request *request)
 {
-    /* A conflict with the same decision is a success for the reader. */
     struct pending *pending = request->state;
     const struct flow_command *command = &pending->command;
-    bool is_approved = pending->in.kind == FLOW_COMMAND_APPROVE;
-    if (command->answer == FLOW_ANSWER_CONFLICT && command->earlier.by.ptr &&
-        command->earlier.is_approved == is_approved)
+    if (command->answer == FLOW_ANSWER_CONFLICT && command->earlier.by.ptr)
         return flow_names_begin(request, &command->earlier.by, 1, NULL, &pending->names,
                                 reply_decided);
     return reply_done(request);

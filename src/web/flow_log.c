@@ -90,7 +90,9 @@ static void add_end(struct flow_log *log, const struct flow *flow)
     if (flow->status == FLOW_WAITING && flow->waiting_for == FLOW_WAITS_APPROVAL)
         add_event(log,
                   (struct flow_log_event){.at = flow->updated_at, .what = "Waits for approval"});
-    if (is_completed || flow->status == FLOW_CANCELLED)
+    /* A rejection is the end of its flow. */
+    bool is_rejected = strcmp(log->list[log->count - 1].what, "Rejected") == 0;
+    if (is_completed || (flow->status == FLOW_CANCELLED && !is_rejected))
         add_event(log, (struct flow_log_event){.at = flow->completed_at ? flow->completed_at
                                                                         : flow->updated_at,
                                                .what = is_completed ? "Completed" : "Cancelled"});

@@ -10,9 +10,10 @@ enum {
     COUNTED_MS = 24 * 60 * 60 * 1000 /* how far back ended flows are counted */
 };
 
-/* In the order of enum flow_status. */
-#define STATUSES "running waiting completed failed cancelled"
-enum { STATUS, TEMPLATE, STATUS_APPROVAL = FLOW_CANCELLED + 1 };
+/* In the order of enum flow_status. To people a rejected flow is in a state of its own; the API
+ * reports it as cancelled. */
+#define STATUSES "running waiting completed failed cancelled rejected"
+enum { STATUS, TEMPLATE, STATUS_REJECTED = FLOW_CANCELLED + 1, STATUS_APPROVAL };
 static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
     /* The last choice is for waiting flows that need an approval. */
     [STATUS] = {.name = "status", .words = STATUSES " approval"},
@@ -20,6 +21,11 @@ static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
     {.name = "before", .kind = SERVE_CURSOR}};
 
 /* ---- the list ---- */
+
+slice view_flow_status(enum flow_status status, bool is_rejected)
+{
+    return is_rejected ? SLICE("rejected") : slice_cstr(flow_status_name(status));
+}
 
 void view_flow(struct json_writer *w, const struct flow_row *flow)
 {
@@ -31,7 +37,7 @@ void view_flow(struct json_writer *w, const struct flow_row *flow)
     view_id(w, "id", flow->id);
     json_member_str(w, "title", flow->title);
     json_member_str(w, "name", flow->name);
-    json_member_str(w, "status", slice_cstr(flow_status_name(flow->status)));
+    json_member_str(w, "status", view_flow_status(flow->status, flow->is_rejected));
     json_member_str(w, "asker", flow->asker);
     json_member_str(w, "waits_for", waits[flow->waiting_for]);
     view_time(w, "until_at", flow->ends_at);
@@ -92,7 +98,12 @@ enum op_result web_flows(struct web_request *request)
     int status = list.choices[STATUS];
     const struct flow_filter filter = {
         .account_id = request->session.account_id,
-        .status = status == STATUS_APPROVAL ? FLOW_WAITING : status,
+        .status = status == STATUS_APPROVAL   ? FLOW_WAITING
+                  : status == STATUS_REJECTED ? FLOW_CANCELLED
+                                              : status,
+        .state = status == STATUS_REJECTED || status == FLOW_CANCELLED
+                     ? web_query(request, "status")
+                     : SLICE_NONE,
         .is_for_approval = status == STATUS_APPROVAL,
         .template_key = list.values[TEMPLATE],
         .before = list.page.before,

@@ -11,26 +11,26 @@
 #include "web/view.h"
 
 /* A sentence that is displayed once after a form was carried out. The query string contains the
- * word and this table the sentence, so that a link cannot make a page display arbitrary text. */
+ * word and this table the sentence, so that a link cannot make a page display arbitrary text. A
+ * sentence about the present is displayed only by a page that has found it to be true
+ * (notice_about), as another person may have acted since. */
 static const struct {
     const char *word, *sentence;
+    enum web_notice about;
 } notices[] = {
-    {"signed_out", "You are signed out."},
-    {"connected", "Connected."},
-    {"reconnected", "Reconnected."},
-    {"connection_deleted", "Connection deleted."},
-    {"connection_changed", "Connection changed."},
-    {"connection_works", "The app accepted the credential: the connection works."},
-    {"approved", "Approved. The flow continues."},
-    {"rejected", "Rejected. The flow has ended."},
-    {"resumed", "The flow continues."},
-    {"cancelled", "The flow was cancelled."},
-    {"started", "The flow has started."},
-    {"key_revoked", "The key was revoked. It is refused from now on."},
-    {"own_key_revoked", "Your key was revoked. You are signed out."},
-    {"connection_untested", "Connected. The app has no request that can test the connection."},
-    {"client_saved", "OAuth client saved."},
-    {"client_deleted", "OAuth client deleted."},
+    {"signed_out", "You are signed out.", WEB_NOTICE_PAST},
+    {"connected", "Connected.", WEB_NOTICE_LIVE},
+    {"reconnected", "Reconnected.", WEB_NOTICE_LIVE},
+    {"connection_deleted", "Connection deleted.", WEB_NOTICE_PAST},
+    {"connection_changed", "Connection changed.", WEB_NOTICE_PAST},
+    {"connection_works", "The app accepted the credential: the connection works.", WEB_NOTICE_LIVE},
+    {"started", "The flow has started.", WEB_NOTICE_FLOW},
+    {"key_revoked", "The key was revoked. It is refused from now on.", WEB_NOTICE_PAST},
+    {"own_key_revoked", "Your key was revoked. You are signed out.", WEB_NOTICE_PAST},
+    {"connection_untested", "Connected. The app has no request that can test the connection.",
+     WEB_NOTICE_LIVE},
+    {"client_saved", "OAuth client saved.", WEB_NOTICE_PAST},
+    {"client_deleted", "OAuth client deleted.", WEB_NOTICE_PAST},
 };
 
 /* ---- headers ---- */
@@ -162,13 +162,23 @@ static enum op_result reply_text(struct web_request *request, unsigned status, s
 
 /* ---- the frame ---- */
 
-/* Returns NULL if no notice has this word. */
-static const char *sentence_of(slice word)
+/* Returns ARRAY_LEN(notices) if no notice has this word. */
+static size_t find_notice(slice word)
 {
-    for (size_t i = 0; i < ARRAY_LEN(notices); i++)
-        if (slice_eq_cstr(word, notices[i].word))
-            return notices[i].sentence;
-    return NULL;
+    size_t at = 0;
+    while (at < ARRAY_LEN(notices) && !slice_eq_cstr(word, notices[at].word))
+        at++;
+    return at;
+}
+
+/* Returns the sentence of the requested notice; SLICE_NONE if there is none, or if it is about
+ * something that the page does not show. */
+static slice notice_of(struct web_request *request)
+{
+    size_t at = find_notice(web_query(request, "notice"));
+    bool is_true = at < ARRAY_LEN(notices) && (notices[at].about == WEB_NOTICE_PAST ||
+                                               notices[at].about == request->notice_about);
+    return slice_cstr(is_true ? notices[at].sentence : NULL);
 }
 
 /* Writes the account's data for the frame. They are empty without a session, or while the database
@@ -190,7 +200,6 @@ static void write_frame(struct web_request *request, struct json_writer *w)
 {
     const struct http_exchange *exchange = request->serve.exchange;
     const struct web_session *session = &request->session;
-    const char *sentence = sentence_of(web_query(request, "notice"));
     json_member_open(w, "frame", '{');
     json_member_str(w, "style", slice_cstr(web_asset_path("style.css")));
     json_member_str(w, "icon", slice_cstr(web_asset_path("icon.svg")));
@@ -198,8 +207,7 @@ static void write_frame(struct web_request *request, struct json_writer *w)
     json_member_str(w, "section", exchange->segment_count > 0 ? exchange->segments[0] : SLICE(""));
     json_member_str(w, "path", request->again_path);
     json_member_str(w, "problem", request->again_notice);
-    /* An unknown word displays nothing. */
-    json_member_str(w, "notice", sentence ? slice_cstr(sentence) : SLICE_NONE);
+    json_member_str(w, "notice", notice_of(request));
     /* Without a session a forged form has nothing to use. */
     json_member_str(w, "csrf",
                     session->is_open ? slice_of(session->csrf, SESSION_CSRF_LEN) : SLICE_NONE);
@@ -331,7 +339,7 @@ enum op_result web_reply_redirect(struct web_request *request, slice path, const
 {
     const char *joint = slice_find_char(path, '?') < 0 ? "?" : "&";
     ASSERT(path.len == 0 || path.ptr[0] == '/'); /* empty: it could not be allocated */
-    ASSERT(!*notice || sentence_of(slice_cstr(notice)));
+    ASSERT(!*notice || find_notice(slice_cstr(notice)) < ARRAY_LEN(notices));
     return redirect(request, arena_printf(&request->serve.op.arena, "%.*s%s%s%s", SLICE_ARG(path),
                                           *notice ? joint : "", *notice ? "notice=" : "", notice));
 }

@@ -13,6 +13,8 @@
 web_step web_flows;
 /* Writes an object as flow_row.html declares it; the other view functions below do the same. */
 void view_flow(struct json_writer *w, const struct flow_row *flow);
+/* Returns the state of a flow, for people. */
+slice view_flow_status(enum flow_status status, bool is_rejected);
 /* flow_start.c */
 web_step web_flow_new, web_flow_start;
 /* approvals.c */

@@ -7,7 +7,7 @@
 #include "store/connect_session.h"
 #include "web/app.h"
 #include "web/connection_users.h"
-#include "web/flow_decision.h"
+#include "web/flow_verdict.h"
 
 /* ---- a key ---- */
 
@@ -169,6 +169,8 @@ static void write_change(struct web_request *request, const struct flow_step_def
 
 enum part { PART_DONE, PART_BEGUN, PART_LEFT, PART_NONE };
 
+/* A step that failed, was cancelled or waits for another attempt may have made some of its calls,
+ * or one whose answer was lost. */
 static enum part part_of(const struct json *step)
 {
     slice status = json_get_str(step, SLICE("status"));
@@ -177,7 +179,7 @@ static enum part part_of(const struct json *step)
     /* A skipped step writes nothing, and is in no list. */
     if (slice_eq_cstr(status, "skipped"))
         return PART_NONE;
-    return slice_eq_cstr(status, "running") ? PART_BEGUN : PART_LEFT;
+    return json_get_str(step, SLICE("startedAt")).ptr ? PART_BEGUN : PART_LEFT;
 }
 
 /* The view's steps are in the template's order, so both have the same index. */
@@ -227,7 +229,8 @@ static enum op_result write_cancel(struct web_request *request)
     struct json_writer *w = view_begin(request);
     json_member_str(w, "id", request->serve.match.params[0]);
     json_member_str(w, "title", flow_whole_title(&load->whole, load->tmpl));
-    json_member_str(w, "status", slice_cstr(flow_status_name(status)));
+    json_member_str(w, "status",
+                    view_flow_status(status, flow_is_rejected(&load->whole.flow, steps)));
     json_member_bool(w, "has_ended", status == FLOW_COMPLETED || status == FLOW_CANCELLED);
     view_time(w, "since_at", load->whole.flow.created_at);
     view_time(w, "until_at", flow_approval_ends_at(&load->whole.flow));

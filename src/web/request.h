@@ -59,6 +59,9 @@ struct web_page {
     const struct web_view *view; /* the view, which needs the endpoint's scope; NULL: none */
 };
 
+/* What a notice is about: something past, or a state in which the page has to find its object. */
+enum web_notice { WEB_NOTICE_PAST, WEB_NOTICE_FLOW, WEB_NOTICE_LIVE };
+
 struct web_field {
     slice name, value;
 };
@@ -91,6 +94,7 @@ struct web_request {
     int64_t stamp;     /* the account's stamp, taken before the page read data (flow_watch_stamp) */
     bool holds_secret; /* the page displays a secret, and is sent uncompressed (gzip.h) */
     bool is_cacheable; /* the browser may cache the page, and checks whether it is current */
+    enum web_notice notice_about; /* what the page shows, for the notices about it (page.c) */
     slice form_origin;
     /* a form that could not be accepted is rendered again with its values (again.c) */
     bool is_signed_out; /* a form without a session: it is read and kept */

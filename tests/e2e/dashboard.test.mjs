@@ -79,7 +79,7 @@ async function approve(visit, id, note) {
   const before = (await dashboard.pagesMade()).length;
   await visit.page.getByLabel('Note').fill(note);
   await visit.press('Approve');
-  await visit.sees('Approved. The flow continues.');
+  await visit.sees(/You approved this, .*(The flow continues|The flow has completed)/);
   return { before, items };
 }
 
@@ -163,7 +163,7 @@ test('reject: nothing is made, and the note is stored', async () => {
   await visit.goto(`/flows/${id}`);
   await visit.page.getByLabel('Note').fill('not these');
   await visit.press('Reject');
-  await visit.sees('Rejected');
+  await visit.sees(/rejected\s+You rejected this, .* The flow has ended\./);
   const flow = await dashboard.reaches(account, id, 'cancelled');
   assert.match(JSON.stringify(flow.steps.find((step) => step.stepType === 'approval')), /not these/);
   assert.deepEqual(await dashboard.pagesMade(), before);
@@ -181,7 +181,7 @@ test('a stale page approves nothing', async () => {
   assert.equal(approved.status, 200, approved.text);
   await visit.press('Approve');
   assert.equal(await visit.title(), 'Already approved');
-  await visit.sees('This was already approved, by this API key at 20');
+  await visit.sees('You already approved this, 20');
   await dashboard.reaches(account, id, 'completed');
   assert.equal((await dashboard.pagesMade()).length, before.length + 2);
   await visit.end();
@@ -199,7 +199,7 @@ test('a flow that failed continues after the cause is repaired', async () => {
   await visit.goto(`/flows/${id}`);
   await dashboard.provider.faults([]);
   await visit.press('Resume');
-  await visit.sees('The flow continues.');
+  await visit.sees(/You approved this, .*(The flow continues|The flow has completed)/);
   await visit.page.locator('[role=status] .badge', { hasText: 'completed' }).waitFor();
   await visit.end();
 });

@@ -255,7 +255,7 @@ for (const [how, options] of WAYS) {
     assert.equal((await dashboard.reaches(account, id, 'waiting')).flow.status, 'waiting');
     await visit.press('Cancel the flow');
     await visit.press('Cancel the flow');
-    await visit.sees('The flow was cancelled.');
+    await visit.sees(/You cancelled the flow, /);
     await dashboard.reaches(account, id, 'cancelled');
     await visit.goto(`/flows/${id}/cancel`);
     await visit.sees('There is nothing to cancel');

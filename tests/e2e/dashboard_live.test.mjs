@@ -73,27 +73,55 @@ for (const [how, options] of [['in a small window', { viewport: { width: 900, he
     await Promise.all([visit.page.waitForNavigation(), aimed.click()]);
     assert.match(await visit.title(), /^Cancel /);
     await visit.press('Cancel the flow');
-    await visit.sees('The flow was cancelled.');
+    await visit.sees(/You cancelled the flow, /);
     await dashboard.reaches(account, id, 'cancelled');
     assert.equal((await dashboard.pagesMade()).length, made);
     await visit.end();
   });
 
-test('the mouse over "Approve": decisions of others move nothing, and a late press approves nothing', async () => {
+test('the mouse over "Approve": a decision of another person moves nothing; the buttons are disabled, and the bar names the person who decided', async () => {
+  const lead = { ...account, key: await dashboard.stack.key(account.id, ['--name', 'lead']) };
   const visit = await dashboard.signIn(account, { viewport: { width: 900, height: 600 } });
   const id = await dashboard.startTasks(account, { maxResults: 5 });
   await visit.goto(`/flows/${id}`);
   await visit.page.getByLabel('Note').fill('mine');
   const aimed = await aim(visit, visit.page.getByRole('button', { name: 'Approve' }));
-  assert.equal((await dashboard.call(account, 'POST', `/api/flows/${id}/approve`, { note: 'theirs' })).status, 200);
+  assert.equal((await dashboard.call(lead, 'POST', `/api/flows/${id}/approve`, { note: 'theirs' })).status, 200);
   await dashboard.reaches(account, id, 'completed');
   await until('the page knows', async () => (await badgeOf(visit, 'created').innerText()) === 'completed');
   await aimed.isAimedAt();
-  assert.equal(await barOf(visit).textContent(), 'The flow has its result.');
+  assert.match(await barOf(visit).textContent(), /^Approved by lead, .* The flow has completed, /);
   assert.equal(await visit.page.getByLabel('Note').inputValue(), 'mine');
-  await Promise.all([visit.page.waitForNavigation(), aimed.click()]);
-  assert.equal(await visit.title(), 'Already approved');
-  await visit.sees('Your note was not saved');
+  const buttons = ['Approve', 'Reject'].map((name) => visit.page.getByRole('button', { name }));
+  for (const button of buttons) assert.equal(await button.isDisabled(), true);
+  assert.equal(await visit.page.getByText('None of it has been done yet').isVisible(), false);
+  // they stay so when a lost connection is back
+  await visit.page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')));
+  for (const button of buttons) assert.equal(await button.isDisabled(), true);
+  await visit.isAccessible();
+  await visit.page.getByRole('button', { name: 'Show it' }).click();
+  assert.equal(await visit.page.locator('#decision').count(), 0);
+  assert.equal(await visit.page.locator('#flow-result').isVisible(), true);
+  await visit.end();
+});
+
+test('after one’s own decision the result appears in place, and nothing is announced', async () => {
+  const visit = await dashboard.signIn(account);
+  const id = await dashboard.startTasks(account, { maxResults: 1 });
+  const held = await hold(dashboard.provider, { method: 'POST', path_prefix: '/v1/pages' });
+  await visit.goto(`/flows/${id}`);
+  await visit.press('Approve');
+  await held.reached(1);
+  await visit.sees(/running\s+You approved this, .* The flow continues\./);
+  assert.equal(await visit.page.locator('#flow-result').isVisible(), false);
+  const { navigations } = visit;
+  await held.letGo();
+  await visit.page.locator('#flow-result').waitFor();
+  await visit.sees(/completed\s+You approved this, .* The flow has completed, /);
+  assert.equal(await barOf(visit).textContent(), '');
+  assert.equal(visit.navigations, navigations);
+  const [result, steps] = await Promise.all(['#flow-result', '#flow-steps'].map((part) => visit.page.locator(part).boundingBox()));
+  assert.ok(result.y + result.height <= steps.y, 'where the decision was');
   await visit.end();
 });
 

@@ -38,7 +38,7 @@ async function approve(flowId, account) {
   await visit.page.getByLabel('API key').fill(account.key);
   await visit.press('Sign in');
   await visit.press('Approve');
-  await visit.sees('Approved. The flow continues.');
+  await visit.sees(/You approved this, /);
   await visit.end();
 }
 

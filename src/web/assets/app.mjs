@@ -167,19 +167,27 @@ function keepFresh() {
     const fresh = page.querySelector('[data-live]');
     const added = [];
     let waits;
-    const put = (change, undo, mayNot) => {
+    // Returns whether the change was made. words: what the bar says if it was not.
+    const put = (change, undo, mayNot, words) => {
       if (isAsked) change();
-      else if (mayNot || !attempt(change, undo)) waits ??= 'This page has changed.';
+      else if (mayNot || !attempt(change, undo)) {
+        waits = words || waits || 'This page has changed.';
+        return false;
+      }
+      return true;
     };
+    const state = fresh.querySelector('[data-state]')?.textContent.trim();
     document.title = page.title;
     for (const old of blocksOf(document)) {
       const now = byId(page, old.id);
       const [next, parent, was, isFrame] = [old.nextSibling, old.parentNode, old.cloneNode(true), !live.contains(old)];
       if (now?.dataset.version === old.dataset.version || (isFrame && !now)) continue;
       if (isFrame) morph(old, now.cloneNode(true));
-      else if (!now) put(() => old.remove(), () => parent.insertBefore(old, next), boxOf(old).top < innerHeight || isBusy(old));
-      else put(() => morph(old, now.cloneNode(true)), () => morph(old, was), isBusy(old));
+      else if (!(now ? put(() => morph(old, now.cloneNode(true)), () => morph(old, was), isBusy(old))
+        : put(() => old.remove(), () => parent.insertBefore(old, next), boxOf(old).top < innerHeight || isBusy(old), state)))
+        old.dataset.old = '';
     }
+    turnOld();
     for (const now of blocksOf(fresh)) {
       if (byId(live, now.id)) continue;
       const copy = now.cloneNode(true);
@@ -245,12 +253,15 @@ function keepFresh() {
   let lost;
   let tries = 0;
   let isLost = false;
-  // No decision can be sent while the server is unreachable; typed text stays.
+  // No decision can be sent while the server is unreachable, nor one about a block that no longer
+  // holds (data-old); typed text stays.
   const turnForms = (isOff) => turn(live.querySelectorAll('[method=post] button'), isOff);
+  const turnOld = () => turn(live.querySelectorAll('[data-old] [method=post] button'), true);
   const regain = () => {
     if (!isLost) return;
     isLost = false;
     turnForms(false);
+    turnOld();
     say(latest ? 'This page has changed.' : '', true);
   };
   const listen = () => {

@@ -15,9 +15,9 @@ const MAIL_SCOPE = 'https://www.googleapis.com/auth/gmail.modify';
 const ROOT = new URL('../../../', import.meta.url).pathname;
 
 export class Dashboard {
-  // options: oidc (connects the mail app there), apps (with oidc: further manifests), and the
-  // options of Stack.serve
-  static async start({ oidc = false, apps = [], ...options } = {}) {
+  // options: oidc (connects the mail app there), apps (with oidc: further manifests),
+  // withoutBrowser, and the options of Stack.serve
+  static async start({ oidc = false, apps = [], withoutBrowser = false, ...options } = {}) {
     const dashboard = new Dashboard();
     try {
       dashboard.stack = await Stack.start({ postgres: { max_connections: 100 } });
@@ -28,7 +28,7 @@ export class Dashboard {
       dashboard.base = dashboard.server.base;
       const ready = join(dashboard.stack.dir, 'provider', 'ready.json');
       dashboard.taskParent = JSON.parse(await readFile(ready, 'utf8')).task_parent;
-      dashboard.browser = await Browser.start();
+      if (!withoutBrowser) dashboard.browser = await Browser.start();
     } catch (error) {
       await dashboard.stop();
       throw error;
