@@ -208,9 +208,10 @@ enum op_result api_start(struct api_request *request, const struct flow_request 
 enum op_result api_execution_wait(struct api_request *request, api_step *then);
 api_step api_execution_reply;
 /* Reads the connection in a member of the body. 0: none given; EXEC_CONNECTION_NONE: an id that no
- * connection can have, which the execution reports after earlier checks. Returns false if it is
- * invalid; the request was then answered. */
-bool api_connection_read(struct api_request *request, const char *name, int64_t *id) MUST_CHECK;
+ * connection can have, which the execution reports after earlier checks. Returns the fault (400);
+ * SLICE_NONE: none. */
+slice api_connection_read(struct api_request *request, const struct json *body, const char *name,
+                          int64_t *id) MUST_CHECK;
 /* Answers with the summary envelope for the outcome's reason. */
 enum op_result api_reply_outcome(struct api_request *request, const struct exec_outcome *outcome);
 

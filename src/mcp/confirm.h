@@ -46,6 +46,16 @@ enum mcp_answer mcp_confirm_answer(struct api_request *request, const struct mcp
  * answers the request. */
 enum op_result mcp_confirm_take_no(struct api_request *request, const struct exec_request *wanted);
 
+/* The answer after a "no". is_late: a call has run, or is running. */
+enum op_result mcp_confirm_reply_no(struct api_request *request, bool is_late);
+/* From a dry run that has ended: the text of a form about the call (the action, its integration and
+ * connection, and every field in full; SLICE_NONE: too long for a form), and the lines that say
+ * what its ids mean, as the app sees it (SLICE_NONE: none, or too long). A line of the input cannot
+ * look like their heading. */
+slice mcp_confirm_call(struct exec *exec, slice title, const struct json *input,
+                       struct arena *arena);
+slice mcp_confirm_shows(struct exec *exec, struct arena *arena);
+
 /* The action to run. NULL: it is unknown, which the execution reports. */
 const struct catalog_action *mcp_wanted_action(struct api_request *request,
                                                const struct exec_request *wanted);

@@ -1,5 +1,5 @@
 /*
- * tools/list and tools/call: eleven tools that cost a model little, and optionally those of the
+ * tools/list and tools/call: twelve tools that cost a model little, and optionally those of the
  * catalog (action_tools.c). Endpoints do the work of a tool; its result is that endpoint's JSON, as
  * text for the model, in which data from outside is marked (outside.h), and as structuredContent
  * for a program that asks for it: many clients show a model both, or only the latter. A refusal is
@@ -28,8 +28,8 @@ enum {
 
 /* An argument of a tool: one property of its schema. */
 struct input {
-    const char *name, *type;
-    const char *about; /* NULL if the name says it all */
+    const char *name, *type; /* type "objects": an array of objects */
+    const char *about;       /* NULL if the name says it all */
     bool is_required;
 };
 
@@ -107,8 +107,9 @@ static enum op_result call_read_result(struct api_request *request, const struct
     if (!query)
         return api_reply_no_memory(request);
     request->envelope = &mcp_tool_result;
-    if (!mcp_view_read(request, arguments, &wants_view))
-        return OP_DONE;
+    slice fault = mcp_view_read(arguments, &wants_view);
+    if (fault.ptr)
+        return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
     request->serve.match.params[0] = json_get_str(arguments, SLICE("execution_id"));
     json_object_set(arena, query, SLICE("max_output_bytes"), json_i64(MCP_OUTPUT_BYTES));
     return api_delegate(request, tool->endpoint, query, &mcp_tool_result);
@@ -192,6 +193,10 @@ static const struct tool tools[] = {
                 {"max_pages", "integer", "List pages to read, 1 to 100", false},
                 {"select", "string", "JMESPath over the output", false},
                 {"view", "string", "full: also what a result has left_out", false}}},
+    {"run_actions", "Run several actions",
+     "Runs up to 50 actions at once, in no order; returns their results in order.",
+     &mcp_run_actions, .is_destructive = true, .begin = call_endpoint,
+     .inputs = {{"actions", "objects", "Arguments of run_action, each", true}}},
     {"read_result", "Read a result", "Reads on where an output was cut, or reads any part of it.",
      &api_executions_get, .is_read = true, .begin = call_read_result,
      .inputs = {{"execution_id", "string", NULL, true},
@@ -264,7 +269,8 @@ static void put_schema(struct json_writer *w, const struct tool *tool)
     json_member_open(w, "properties", '{');
     for (size_t i = 0; i < INPUTS_MAX && tool->inputs[i].name; i++) {
         json_member_open(w, tool->inputs[i].name, '{');
-        json_member_str(w, "type", slice_cstr(tool->inputs[i].type));
+        bool has_objects = strcmp(tool->inputs[i].type, "objects") == 0;
+        json_member_str(w, "type", has_objects ? SLICE("array") : slice_cstr(tool->inputs[i].type));
         if (tool->inputs[i].about)
             json_member_str(w, "description", slice_cstr(tool->inputs[i].about));
         /* Without additionalProperties, some clients send an object without members. */
@@ -272,6 +278,9 @@ static void put_schema(struct json_writer *w, const struct tool *tool)
             json_member_bool(w, "additionalProperties", true);
         if (strcmp(tool->inputs[i].type, "array") == 0)
             json_member_raw(w, "items", SLICE("{\"type\":\"string\"}"));
+        if (has_objects)
+            json_member_raw(w, "items",
+                            SLICE("{\"type\":\"object\",\"additionalProperties\":true}"));
         json_close(w, '}');
     }
     json_close(w, '}');
