@@ -53,21 +53,19 @@ void mcp_run_prepare(struct api_request *request, const struct mcp_message *mess
 
 slice mcp_run_members(const struct exec_outcome *outcome, slice shows, struct arena *arena)
 {
-    struct json_text text;
-    bool is_asked = shows.len > 0 && outcome->reason == EXEC_CONFIRMATION_MISSING;
-    slice connection = SLICE_NONE;
+    struct buf text;
+    buf_init(&text, 4096 + shows.len);
     if (outcome->is_replayed) {
-        connection = SLICE("\"idempotent_replayed\":true,");
+        buf_append_cstr(&text, "\"idempotent_replayed\":true,");
     } else if (outcome->connection_id) {
-        struct json_writer *w = json_text_begin(&text, 4096);
-        json_put_str(w, outcome->connection_label);
-        connection = arena_printf(arena, "\"connection\":{\"id\":\"%lld\",\"label\":%.*s},",
-                                  (long long)outcome->connection_id,
-                                  SLICE_ARG(json_text_take(&text, arena)));
+        buf_printf(&text, "\"connection\":{\"id\":\"%lld\",\"label\":",
+                   (long long)outcome->connection_id);
+        json_write_str(&text, outcome->connection_label);
+        buf_append_cstr(&text, "},");
     }
-    return is_asked
-               ? arena_printf(arena, "%.*s\"shows\":%.*s,", SLICE_ARG(connection), SLICE_ARG(shows))
-               : connection;
+    if (shows.len > 0 && outcome->reason == EXEC_CONFIRMATION_MISSING)
+        buf_printf(&text, "\"shows\":%.*s,", SLICE_ARG(shows));
+    return arena_take(arena, &text);
 }
 
 /* Answers like POST /api/executions; the request's envelope converts it to the result. */

@@ -204,7 +204,7 @@ static const struct json *shown_of(struct arena *arena, const struct run *run)
 }
 
 /* A dry run that failed is the result of its action; nothing else of it is kept. */
-static enum op_result finish_ask(struct api_request *request)
+static enum op_result finish_dry_runs(struct api_request *request)
 {
     struct run *run = request->state;
     struct mcp_message *message = request->outer;
@@ -265,7 +265,7 @@ static enum op_result ask(struct api_request *request)
         }
         api_batch_start(request, &run->batch.items[i], &dry);
     }
-    return api_batch_wait(request, finish_ask);
+    return api_batch_wait(request, finish_dry_runs);
 }
 
 /* ---- the answer ---- */
