@@ -213,8 +213,9 @@ enum op_result api_execution_wait(struct api_request *request, api_step *then);
 api_step api_execution_reply;
 /* Reads the connection in a member of the body. *id is 0 if none was given, and
  * EXEC_CONNECTION_NONE for an id that no connection can have, which the execution reports after its
- * earlier checks. Returns false if it is invalid; the request was then answered. */
-bool api_connection_read(struct api_request *request, const char *name, int64_t *id) MUST_CHECK;
+ * earlier checks. Returns a sentence for 400 if it is invalid, otherwise SLICE_NONE. */
+slice api_connection_read(struct api_request *request, const struct json *body, const char *name,
+                          int64_t *id) MUST_CHECK;
 /* Answers with the summary envelope for the outcome's reason. */
 enum op_result api_reply_outcome(struct api_request *request, const struct exec_outcome *outcome);
 

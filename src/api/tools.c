@@ -78,25 +78,24 @@ static bool read_arguments(struct api_request *request, struct tool *tool)
     return true;
 }
 
-bool api_connection_read(struct api_request *request, const char *name, int64_t *id)
+slice api_connection_read(struct api_request *request, const struct json *body, const char *name,
+                          int64_t *id)
 {
-    const struct json *given = json_given(request->body, slice_cstr(name));
+    const struct json *given = json_given(body, slice_cstr(name));
     uint64_t number;
     *id = 0;
     if (!given)
-        return true;
-    if (given->type != JSON_STRING && !json_is_number(given)) {
-        (void)api_reply_error(request, 400, "%s must be a number or a string, got %s", name,
-                              json_type_name(given));
-        return false;
-    }
+        return SLICE_NONE;
+    if (given->type != JSON_STRING && !json_is_number(given))
+        return api_sentence(request, "%s must be a number or a string, got %s", name,
+                            json_type_name(given));
     if (given->type == JSON_STRING)
         *id = slice_to_u64(json_str(given), CONNECTION_ID_MAX, &number) ? (int64_t)number : 0;
     else if (!json_to_i64(given, id) || *id > CONNECTION_ID_MAX)
         *id = 0;
     if (*id <= 0)
         *id = EXEC_CONNECTION_NONE;
-    return true;
+    return SLICE_NONE;
 }
 
 static bool read_file_text(struct api_request *request, const struct json *item, size_t index,
@@ -312,10 +311,13 @@ static enum op_result begin_execute(struct api_request *request)
     slice fault = action && json_given(request->body, SLICE("arguments"))
                       ? api_misplaced_fault(request, &members, request->body, action->input_schema)
                       : SLICE_NONE;
+    if (!fault.ptr && !read_arguments(request, tool))
+        return OP_DONE;
+    if (!fault.ptr)
+        fault = api_connection_read(request, request->body, "connectionId", &connection_id);
     if (fault.ptr)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
-    if (!read_arguments(request, tool) ||
-        !api_connection_read(request, "connectionId", &connection_id) || !read_files(request, tool))
+    if (!read_files(request, tool))
         return OP_DONE;
     tool->name = request->serve.match.params[0];
     tool->integration_id = find_integration(*request->api->config.catalog, tool->name);

@@ -92,35 +92,28 @@ void mcp_confirm_put_input(struct buf *form, const struct json *input)
     }
 }
 
-/* What the ids mean follows the exact input, as far as it fits: a line of the input cannot look
- * like its heading. */
-static void put_shows(struct buf *form, slice text, struct arena *arena)
+slice mcp_confirm_shows(struct exec *exec, struct arena *arena)
 {
     static const char heading[] = "\n\nFrom the app, about this input (not sent):";
+    slice text = json_scan_get(exec_summary_of(exec), SLICE("shows"), arena);
     const struct json *shows = json_parse(arena, text, &json_limits_provider, NULL);
     struct buf lines;
     if (!json_is(shows, JSON_OBJECT))
-        return;
+        return SLICE_NONE;
     buf_init(&lines, MCP_FORM_BYTES_MAX);
     buf_append_cstr(&lines, heading);
     mcp_confirm_put_input(&lines, shows);
-    if (buf_is_ok(&lines) && form->len + lines.len <= MCP_FORM_BYTES_MAX)
-        buf_append(form, buf_slice(&lines));
-    buf_deinit(&lines);
+    return arena_take(arena, &lines);
 }
 
-/* Returns the text of the form: the action, its integration and connection, and every field in
- * full. Returns SLICE_NONE if it is too long for a form. */
-static slice show_call(struct api_request *request, const struct mcp_asking *asking)
+slice mcp_confirm_call(struct exec *exec, slice title, const struct json *input,
+                       struct arena *arena)
 {
-    const struct exec_outcome *out = exec_outcome_of(request->state);
-    const struct json *input = asking->input;
-    struct arena *arena = &request->serve.op.arena;
-    slice dry_run = exec_summary_of(request->state);
-    slice sent = json_scan_get(dry_run, SLICE("request"), arena);
+    const struct exec_outcome *out = exec_outcome_of(exec);
+    slice sent = json_scan_get(exec_summary_of(exec), SLICE("request"), arena);
     struct buf form;
     buf_init(&form, MCP_FORM_BYTES_MAX);
-    encode_visible(&form, asking->title, SLICE_NONE);
+    encode_visible(&form, title, SLICE_NONE);
     buf_printf(&form, "\n%.*s %.*s", SLICE_ARG(out->integration_id), SLICE_ARG(out->action_id));
     if (out->connection_id)
         buf_printf(&form, ", with the connection %lld: \"%.*s\"", (long long)out->connection_id,
@@ -130,8 +123,18 @@ static slice show_call(struct api_request *request, const struct mcp_asking *ask
     buf_append_char(&form, ' ');
     buf_append(&form, json_scan_str(json_scan_get(sent, SLICE("url"), arena), arena));
     mcp_confirm_put_input(&form, input);
-    put_shows(&form, json_scan_get(dry_run, SLICE("shows"), arena), arena);
     return arena_take(arena, &form);
+}
+
+/* What the ids mean follows the exact input, if it fits. */
+static slice show_call(struct api_request *request, const struct mcp_asking *asking)
+{
+    struct arena *arena = &request->serve.op.arena;
+    slice call = mcp_confirm_call(request->state, asking->title, asking->input, arena);
+    slice shows = mcp_confirm_shows(request->state, arena);
+    return call.ptr && shows.ptr && call.len + shows.len <= MCP_FORM_BYTES_MAX
+               ? arena_printf(arena, "%.*s%.*s", SLICE_ARG(call), SLICE_ARG(shows))
+               : call;
 }
 
 static void put_confirmation(struct json_writer *w, slice message)
@@ -227,19 +230,23 @@ static slice key_of(struct api_request *request, const struct mcp_state *state)
     return arena_take(&request->serve.op.arena, &text);
 }
 
-static enum op_result finish_no(struct api_request *request)
+enum op_result mcp_confirm_reply_no(struct api_request *request, bool is_late)
 {
-    struct claim_outcome found;
-    int status = store_claim_result(&request->query, &found);
-    if (status != OK)
-        return api_reply_database(request, status);
-    if (!store_claim_is_spent(&found))
+    if (is_late)
         return api_reply_error(request, 409,
                                "A person agreed to this before, so it has run or is running. The "
                                "answer \"no\" came too late.");
     return api_reply_error(
         request, 409,
         "The person did not agree. Nothing was done. Do not try again unless they ask for it.");
+}
+
+static enum op_result finish_no(struct api_request *request)
+{
+    struct claim_outcome found;
+    int status = store_claim_result(&request->query, &found);
+    return status == OK ? mcp_confirm_reply_no(request, !store_claim_is_spent(&found))
+                        : api_reply_database(request, status);
 }
 
 enum mcp_answer mcp_confirm_answer(struct api_request *request, const struct mcp_state *state,

@@ -46,6 +46,17 @@ enum mcp_answer mcp_confirm_answer(struct api_request *request, const struct mcp
  * answers the request. */
 enum op_result mcp_confirm_take_no(struct api_request *request, const struct exec_request *wanted);
 
+/* Answers after a "no". is_late: a call has run, or is running. */
+enum op_result mcp_confirm_reply_no(struct api_request *request, bool is_late);
+/* Returns the text of a form about a call whose dry run has ended: the action, its integration and
+ * connection, and every field in full. Returns SLICE_NONE if it is too long for a form. */
+slice mcp_confirm_call(struct exec *exec, slice title, const struct json *input,
+                       struct arena *arena);
+/* Returns the lines of the form that say what the ids of that call mean, as the app has it, or
+ * SLICE_NONE if there are none or they are too long. A line of the input cannot look like their
+ * heading. */
+slice mcp_confirm_shows(struct exec *exec, struct arena *arena);
+
 /* Returns the action to run, or NULL if it is unknown, which the execution reports. */
 const struct catalog_action *mcp_wanted_action(struct api_request *request,
                                                const struct exec_request *wanted);

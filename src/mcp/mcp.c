@@ -19,7 +19,8 @@ struct method {
 #define INSTRUCTIONS                                                                             \
     "sluice runs actions on apps that this account has connected. Find an action with "          \
     "search_actions; several things at once with its queries. If the signature does not say "    \
-    "enough, read the input with describe_action. Run it with run_action. start_flow "           \
+    "enough, read the input with describe_action. Run it with run_action, several with "         \
+    "run_actions. start_flow "                                                                   \
     "runs a template of several steps. Only some actions are listed as tools of their own: "     \
     "search_actions finds all. A write runs only if a person has agreed. The result of "         \
     "run_action says how to ask them. Data from outside is between a line BEGIN and a line END " \

@@ -58,10 +58,33 @@ slice mcp_meta_key_fault(const struct mcp_message *message, slice key);
 void mcp_run_prepare(struct api_request *request, const struct mcp_message *message,
                      struct exec_request *wanted);
 
-/* Reads the argument `view`: *wants_view is false if it is "full". Returns false if it is another
- * value; the request has been answered then. */
-bool mcp_view_read(struct api_request *request, const struct json *arguments, bool *wants_view);
-extern const struct api_endpoint mcp_run_action;
+/* Reads the argument `view`: *wants_view is false if it is "full". Returns the fault if it is
+ * another value. */
+slice mcp_view_read(const struct json *arguments, bool *wants_view) MUST_CHECK;
+extern const struct api_endpoint mcp_run_action, mcp_run_actions;
+
+/* ---- run.c: parts that run_action and run_actions share ---- */
+
+/* Reads the arguments of one action. Returns the fault; SLICE_NONE: wanted has the arguments, and
+ * *label the label that names the connection (SLICE_NONE: none does). */
+slice mcp_run_read(struct api_request *request, const struct json *arguments,
+                   struct exec_request *wanted, slice *label) MUST_CHECK;
+/* Sends the query for the connection with that label. Returns the fault: the app has none. */
+slice mcp_label_find(struct api_request *request, struct pg_query *query,
+                     const struct exec_request *wanted, slice label) MUST_CHECK;
+/* Sets the connection from the query's result. If it is not exactly one, *refusal is JSON text of
+ * an object, else SLICE_NONE. Returns a status of the database. */
+int mcp_label_take(struct api_request *request, struct pg_query *query, struct exec_request *wanted,
+                   slice label, slice *refusal) MUST_CHECK;
+/* Whether what the ids of this call mean is to be read before it is refused for lack of `confirm`.
+ * action: NULL if it is unknown. */
+bool mcp_run_will_be_asked(const struct catalog_action *action, const struct exec_request *wanted);
+/* A dry run that reads that, without record. */
+struct exec_request mcp_run_dry(const struct exec_request *wanted);
+/* The members that a result begins with, each followed by a comma: whether it is the result of an
+ * earlier call, the connection that is used if the app has several, and what the ids of a blocked
+ * write mean (JSON; SLICE_NONE: not known). */
+slice mcp_run_members(const struct exec_outcome *outcome, slice shows, struct arena *arena);
 
 #ifdef SLUICE_TEST_BUILD
 /* Answers from the conformance suite's table (tests/e2e/mcp_conformance/fixture.c). Returns false

@@ -14,7 +14,7 @@
 enum { BYTES_MAX = 64 * 1024 * 1024, ID_BYTES = 6 };
 
 /* Objects, or arrays of objects, with members of both kinds. */
-#define MIXED "flow steps error connection connections"
+#define MIXED "flow steps error connection connections results"
 
 /* `error` means a sentence here; an object of that name is in MIXED. */
 #define OWN                                                                                      \
@@ -33,7 +33,6 @@ enum { BYTES_MAX = 64 * 1024 * 1024, ID_BYTES = 6 };
 struct division {
     struct arena *arena;
     struct json_writer *own, *pointers;
-    bool is_refusal; /* the message is sluice's own */
     bool is_failed;
 };
 
@@ -42,13 +41,28 @@ static slice member_text(slice object, const char *name, struct arena *arena)
     return json_scan_str(json_scan_get(object, slice_cstr(name), arena), arena);
 }
 
+static bool is_summary(slice pointer)
+{
+    static const char results[] = "/results/";
+    return pointer.len == 0 || (slice_starts_with(pointer, slice_cstr(results)) &&
+                                slice_find_char(slice_from(pointer, strlen(results)), '/') < 0);
+}
+
+/* Whether the message of this summary is sluice's own. */
+static bool is_refusal(slice object, struct arena *arena)
+{
+    return slice_eq_cstr(member_text(object, "status", arena), "blocked") &&
+           slice_has_word(SLICE(OWN_REFUSALS), member_text(object, "error_code", arena));
+}
+
 static bool is_own(const struct division *d, slice object, slice pointer, slice name, slice value)
 {
     if (json_scan_type(value) == JSON_NULL)
         return true;
-    /* These two members are the message and the display of a summary. */
+    /* These two members are the message and the display of a summary: the whole, or one of
+     * `results`. */
     if (slice_eq_cstr(name, "message") || slice_eq_cstr(name, "display"))
-        return pointer.len == 0 && d->is_refusal;
+        return is_summary(pointer) && is_refusal(object, d->arena);
     /* The input of a step comes from earlier steps, and a hint about it may quote it. */
     if (slice_eq_cstr(name, "hint"))
         return !slice_eq_cstr(member_text(object, "code", d->arena), "validation_error");
@@ -108,9 +122,6 @@ bool mcp_outside_find(slice json_text, struct arena *arena, struct mcp_outside *
         .arena = arena,
         .own = json_text_begin(&own, BYTES_MAX),
         .pointers = json_text_begin(&pointers, BYTES_MAX),
-        .is_refusal =
-            slice_eq_cstr(member_text(json_text, "status", arena), "blocked") &&
-            slice_has_word(SLICE(OWN_REFUSALS), member_text(json_text, "error_code", arena)),
     };
     json_open(d.pointers, '[');
     found->outside = divide(&d, json_text, SLICE(""));

@@ -51,32 +51,21 @@ void mcp_run_prepare(struct api_request *request, const struct mcp_message *mess
         wanted->idempotency_key = mcp_meta_key(message);
 }
 
-/* Returns the members that a result begins with, if any: whether it is the result of an earlier
- * call, and the connection that is used if the app has several. */
-static slice result_members(const struct exec_outcome *outcome, struct arena *arena)
+slice mcp_run_members(const struct exec_outcome *outcome, slice shows, struct arena *arena)
 {
-    struct json_writer w;
     struct buf text;
-    if (outcome->is_replayed)
-        return SLICE("\"idempotent_replayed\":true,");
-    if (!outcome->connection_id)
-        return SLICE_NONE;
-    buf_init(&text, 4096);
-    buf_printf(&text,
-               "\"connection\":{\"id\":\"%lld\",\"label\":", (long long)outcome->connection_id);
-    json_begin(&w, &text);
-    json_put_str(&w, outcome->connection_label);
-    buf_append(&text, SLICE("},"));
+    buf_init(&text, 4096 + shows.len);
+    if (outcome->is_replayed) {
+        buf_append_cstr(&text, "\"idempotent_replayed\":true,");
+    } else if (outcome->connection_id) {
+        buf_printf(&text,
+                   "\"connection\":{\"id\":\"%lld\",\"label\":", (long long)outcome->connection_id);
+        json_write_str(&text, outcome->connection_label);
+        buf_append_cstr(&text, "},");
+    }
+    if (shows.len > 0 && outcome->reason == EXEC_CONFIRMATION_MISSING)
+        buf_printf(&text, "\"shows\":%.*s,", SLICE_ARG(shows));
     return arena_take(arena, &text);
-}
-
-/* What the ids of a blocked write mean. */
-static slice shows_member(const struct mcp_message *message, const struct exec_outcome *outcome,
-                          struct arena *arena)
-{
-    bool is_asked = message->shows.len > 0 && outcome->reason == EXEC_CONFIRMATION_MISSING;
-    return is_asked ? arena_printf(arena, "\"shows\":%.*s,", SLICE_ARG(message->shows))
-                    : SLICE_NONE;
 }
 
 /* Answers like POST /api/executions; the request's envelope converts it to the result. */
@@ -86,11 +75,9 @@ enum op_result mcp_run_reply(struct api_request *request)
     if (mcp_connect_is_wanted(request, message))
         return mcp_connect_ask(request, message);
     struct arena *arena = &request->serve.op.arena;
-    const struct exec_outcome *outcome = exec_outcome_of(request->state);
-    slice members[] = {mcp_slips_member(request, message), result_members(outcome, arena),
-                       shows_member(message, outcome, arena)};
-    message->result_members = arena_printf(arena, "%.*s%.*s%.*s", SLICE_ARG(members[0]),
-                                           SLICE_ARG(members[1]), SLICE_ARG(members[2]));
+    slice slips = mcp_slips_member(request, message);
+    slice members = mcp_run_members(exec_outcome_of(request->state), message->shows, arena);
+    message->result_members = arena_printf(arena, "%.*s%.*s", SLICE_ARG(slips), SLICE_ARG(members));
     return api_execution_reply(request);
 }
 
@@ -113,18 +100,30 @@ static enum op_result finish_shows(struct api_request *request)
     return start_run(request, message->unconfirmed);
 }
 
+struct exec_request mcp_run_dry(const struct exec_request *wanted)
+{
+    struct exec_request dry = *wanted;
+    dry.is_dry_run = dry.wants_shows = dry.is_recorded_by_caller = true;
+    dry.idempotency_key = SLICE_NONE;
+    return dry;
+}
+
+bool mcp_run_will_be_asked(const struct catalog_action *action, const struct exec_request *wanted)
+{
+    return action && action->show_count > 0 && action->requires_confirmation &&
+           !wanted->is_confirmed && !wanted->is_dry_run && !wanted->refusal_hint.ptr;
+}
+
 /* The reply to an unconfirmed write is what a person is asked about. A dry run first reads what its
  * ids mean; nothing of it is recorded. */
 static enum op_result ask_shows(struct api_request *request, const struct exec_request *wanted)
 {
     struct mcp_message *message = request->outer;
-    struct exec_request dry = *wanted;
+    struct exec_request dry = mcp_run_dry(wanted);
     message->unconfirmed = ARENA_NEW(&request->serve.op.arena, struct exec_request);
     if (!message->unconfirmed)
         return api_reply_no_memory(request);
     *message->unconfirmed = *wanted;
-    dry.is_dry_run = dry.wants_shows = dry.is_recorded_by_caller = true;
-    dry.idempotency_key = SLICE_NONE;
     request->state = exec_start(request->api->config.exec, &dry, &request->serve.op);
     return request->state ? api_execution_wait(request, finish_shows)
                           : api_reply_no_memory(request);
@@ -164,9 +163,8 @@ enum op_result mcp_run(struct api_request *request, struct exec_request *wanted)
         return mcp_confirm_ask(request, wanted);
     if (action && !message->is_agreed)
         wanted->refusal_hint = mcp_confirm_refusal(request, message, action->tool_name);
-    bool will_be_asked = action && action->show_count > 0 && action->requires_confirmation &&
-                         !wanted->is_confirmed && !wanted->is_dry_run && !wanted->refusal_hint.ptr;
-    return will_be_asked ? ask_shows(request, wanted) : start_run(request, wanted);
+    return mcp_run_will_be_asked(action, wanted) ? ask_shows(request, wanted)
+                                                 : start_run(request, wanted);
 }
 
 /* ---- a connection by its label ---- */
@@ -183,12 +181,14 @@ static bool has_label(const struct connection *row, slice label)
 
 /* The labels are data from outside, so they are members: an error's sentence quotes none. A key
  * that may not list connections gets ids alone. */
-static enum op_result refuse_label(struct api_request *request, slice app,
-                                   const struct connection *rows, size_t count, size_t equal)
+static slice refuse_label(struct api_request *request, slice app, const struct connection *rows,
+                          size_t count, size_t equal)
 {
-    struct json_writer *w = api_reply_open(request, CHOICES_BYTES_MAX);
+    struct json_text text;
+    struct json_writer *w = json_text_begin(&text, CHOICES_BYTES_MAX);
     size_t listed = equal > 0 ? equal : count;
     const char *more = listed > CHOICES_MAX ? " There are more; list_connections lists all." : "";
+    json_open(w, '{');
     json_member_str(
         w, "error",
         equal > 0
@@ -210,25 +210,54 @@ static enum op_result refuse_label(struct api_request *request, slice app,
         json_close(w, '}');
     }
     json_close(w, ']');
-    return api_reply_close(request, 400);
+    json_close(w, '}');
+    return json_text_take(&text, &request->serve.op.arena);
 }
 
 /* The rows with the label are the first ones. The execution itself reports an app without
  * connections. */
+int mcp_label_take(struct api_request *request, struct pg_query *query, struct exec_request *wanted,
+                   slice label, slice *refusal)
+{
+    struct connection *rows;
+    size_t count, equal = 0;
+    int status = store_connection_list_result(query, &rows, &count);
+    *refusal = SLICE_NONE;
+    if (status != OK)
+        return status;
+    while (equal < count && has_label(&rows[equal], label))
+        equal++;
+    wanted->connection_id = count > 0 ? rows[0].id : 0;
+    if (equal == 1 || count == 0)
+        return OK;
+    *refusal = refuse_label(request, wanted->integration_id, rows, count, equal);
+    return refusal->ptr ? OK : ERR_NOMEM;
+}
+
+slice mcp_label_find(struct api_request *request, struct pg_query *query,
+                     const struct exec_request *wanted, slice label)
+{
+    const struct catalog_integration *app =
+        catalog_find_integration(*request->api->config.catalog, wanted->integration_id, NULL);
+    if (app && app->auth.kind == AUTH_NONE)
+        return api_sentence(request,
+                            "%.*s needs no connection. Nothing was done. Leave connection_id out.",
+                            SLICE_ARG(app->name));
+    store_connection_labelled(request->api->config.pool, query, &request->serve.op,
+                              request->serve.grant.account_id, wanted->integration_id, label,
+                              CHOICES_MAX + 1);
+    return SLICE_NONE;
+}
+
 static enum op_result finish_label(struct api_request *request)
 {
     struct naming *naming = request->state;
-    struct connection *rows;
-    size_t count, equal = 0;
-    int status = store_connection_list_result(&request->query, &rows, &count);
+    slice refusal;
+    int status = mcp_label_take(request, &request->query, &naming->wanted, naming->label, &refusal);
     if (status != OK)
-        return api_reply_database(request, status);
-    while (equal < count && has_label(&rows[equal], naming->label))
-        equal++;
-    if (equal != 1 && count > 0)
-        return refuse_label(request, naming->wanted.integration_id, rows, count, equal);
-    naming->wanted.connection_id = count > 0 ? rows[0].id : 0;
-    return mcp_run(request, &naming->wanted);
+        return status == ERR_NOMEM ? api_reply_no_memory(request)
+                                   : api_reply_database(request, status);
+    return refusal.ptr ? api_reply(request, 400, refusal) : mcp_run(request, &naming->wanted);
 }
 
 /* Finds the id before a form is shown and before the call gets its fingerprint. */
@@ -236,51 +265,54 @@ static enum op_result find_label(struct api_request *request, const struct exec_
                                  slice label)
 {
     struct naming *naming = ARENA_NEW(&request->serve.op.arena, struct naming);
-    const struct catalog_integration *app =
-        catalog_find_integration(*request->api->config.catalog, wanted->integration_id, NULL);
     if (!naming)
         return api_reply_no_memory(request);
-    if (app && app->auth.kind == AUTH_NONE)
-        return api_reply_error(request, 400,
-                               "%.*s needs no connection. Nothing was done. Leave connection_id "
-                               "out.",
-                               SLICE_ARG(app->name));
     *naming = (struct naming){.wanted = *wanted, .label = label};
+    slice fault = mcp_label_find(request, &request->query, wanted, label);
+    if (fault.ptr)
+        return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
     request->state = naming;
-    store_connection_labelled(request->api->config.pool, &request->query, &request->serve.op,
-                              request->serve.grant.account_id, wanted->integration_id, label,
-                              CHOICES_MAX + 1);
     return api_wait(request, finish_label);
 }
 
 /* ---- run_action ---- */
 
-bool mcp_view_read(struct api_request *request, const struct json *arguments, bool *wants_view)
+slice mcp_view_read(const struct json *arguments, bool *wants_view)
 {
     const struct json *view = json_given(arguments, SLICE("view"));
     *wants_view = !view;
-    if (!view || slice_eq_cstr(json_str(view), "full"))
-        return true;
-    (void)api_reply_error(request, 400, "view must be \"full\", or left out");
-    return false;
+    return !view || slice_eq_cstr(json_str(view), "full")
+               ? SLICE_NONE
+               : SLICE("view must be \"full\", or left out");
+}
+
+slice mcp_run_read(struct api_request *request, const struct json *arguments,
+                   struct exec_request *wanted, slice *label)
+{
+    bool wants_view;
+    uint64_t number;
+    slice fault = api_execution_read(request, mcp_run_action.members, arguments, wanted);
+    *label = json_get_str(arguments, SLICE("connection_id"));
+    if (label->len == 0 || slice_to_u64(*label, UINT64_MAX, &number))
+        *label = SLICE_NONE;
+    if (!fault.ptr)
+        fault = api_connection_read(request, arguments, "connection_id", &wanted->connection_id);
+    if (!fault.ptr)
+        fault = mcp_view_read(arguments, &wants_view);
+    if (fault.ptr)
+        return fault;
+    mcp_run_prepare(request, request->outer, wanted);
+    wanted->wants_view = wants_view;
+    return SLICE_NONE;
 }
 
 static enum op_result begin_run_action(struct api_request *request)
 {
     struct exec_request wanted;
-    slice problem = api_execution_read(request, request->endpoint->members, request->body, &wanted);
-    slice label = json_get_str(request->body, SLICE("connection_id"));
-    uint64_t number;
+    slice label, problem = mcp_run_read(request, request->body, &wanted, &label);
     if (problem.ptr)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(problem));
-    if (!api_connection_read(request, "connection_id", &wanted.connection_id))
-        return OP_DONE;
-    mcp_run_prepare(request, request->outer, &wanted);
-    if (!mcp_view_read(request, request->body, &wanted.wants_view))
-        return OP_DONE;
-    if (label.len > 0 && !slice_to_u64(label, UINT64_MAX, &number))
-        return find_label(request, &wanted, label);
-    return mcp_run(request, &wanted);
+    return label.ptr ? find_label(request, &wanted, label) : mcp_run(request, &wanted);
 }
 
 const struct api_endpoint mcp_run_action = {

@@ -1,5 +1,5 @@
 /*
- * tools/list and tools/call: eleven tools that cost a model little, and optionally those of the
+ * tools/list and tools/call: twelve tools that cost a model little, and optionally those of the
  * catalog (action_tools.c). Endpoints do the work of a tool; its result is that endpoint's JSON, as
  * text for the model, in which data from outside is marked (outside.h), and as structuredContent
  * for a program that asks for it: many clients show a model both, or only the latter. A refusal is
@@ -28,8 +28,8 @@ enum {
 
 /* An argument of a tool: one property of its schema. */
 struct input {
-    const char *name, *type;
-    const char *about; /* NULL if the name says it all */
+    const char *name, *type; /* type "objects": an array of objects */
+    const char *about;       /* NULL if the name says it all */
     bool is_required;
 };
 
@@ -107,8 +107,9 @@ static enum op_result call_read_result(struct api_request *request, const struct
     if (!query)
         return api_reply_no_memory(request);
     request->envelope = &mcp_tool_result;
-    if (!mcp_view_read(request, arguments, &wants_view))
-        return OP_DONE;
+    slice fault = mcp_view_read(arguments, &wants_view);
+    if (fault.ptr)
+        return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
     request->serve.match.params[0] = json_get_str(arguments, SLICE("execution_id"));
     json_object_set(arena, query, SLICE("max_output_bytes"), json_i64(MCP_OUTPUT_BYTES));
     return api_delegate(request, tool->endpoint, query, &mcp_tool_result);
@@ -165,7 +166,7 @@ static const struct tool tools[] = {
      &mcp_search, .is_read = true, .is_own = true, .begin = call_endpoint,
      .inputs = {{"query", "string", "One thing to do, in words", false},
                 {"queries", "array", "Instead: up to 5 things", false},
-                {"connected_only", "boolean", "Only apps that are connected", false},
+                {"connected_only", "boolean", "Only connected apps", false},
                 {"limit", "integer", "Results of each, 1 to 100. Default: 5", false}}},
     {"describe_action", "Describe an action",
      "The input schema, examples and preconditions of an action or a template.", &api_actions_get,
@@ -181,10 +182,9 @@ static const struct tool tools[] = {
                 {"action_id", "string", NULL, true},
                 {"input", "object", "As the action's input_schema says", true},
                 {"confirm", "boolean", "The person has agreed to exactly this call", false},
-                {"connection_id", "string",
-                 "The connection, by id or label, if the app has several", false},
+                {"connection_id", "string", "By id or label, if the app has several", false},
                 {"idempotency_key", "string",
-                 "Calls with the same key and input run once and return the first result", false},
+                 "Same key and input: runs once, returns the first result", false},
                 {"dry_run", "boolean", "Send nothing; return the request that would be sent",
                  false},
                 {"shows", "boolean", "With dry_run: read what the ids mean", false},
@@ -192,6 +192,10 @@ static const struct tool tools[] = {
                 {"max_pages", "integer", "List pages to read, 1 to 100", false},
                 {"select", "string", "JMESPath over the output", false},
                 {"view", "string", "full: also what a result has left_out", false}}},
+    {"run_actions", "Run several actions",
+     "Runs up to 50 calls of run_action at once; results in order.", &mcp_run_actions,
+     .is_destructive = true, .begin = call_endpoint,
+     .inputs = {{"actions", "objects", "Arguments of run_action", true}}},
     {"read_result", "Read a result", "Reads on where an output was cut, or reads any part of it.",
      &api_executions_get, .is_read = true, .begin = call_read_result,
      .inputs = {{"execution_id", "string", NULL, true},
@@ -200,22 +204,19 @@ static const struct tool tools[] = {
                 {"select", "string", "As in the call", false},
                 {"view", "string", "As in the call", false}}},
     {"start_flow", "Start a flow",
-     "Starts a durable run of a template with several steps and returns its flow. get_flow takes "
-     "the flow's id. describe_action with `template` has its input. Templates: ",
+     "Starts a durable run of a template and returns its flow. describe_action with `template` "
+     "has its input. Templates: ",
      &api_flows_start, .is_destructive = true, .begin = call_start_flow,
      .inputs = {{"template", "string", "The template's key", true},
                 {"input", "object", "As the template's input_schema says", false},
-                {"idempotency_key", "string", "Calls with the same key and input start one flow",
-                 false}}},
+                {"idempotency_key", "string", "Same key and input: one flow", false}}},
     {"get_flow", "Read a flow",
      "Returns the state of a flow, its steps, and its last output or the approval that it waits "
      "for. A person has to approve it.",
      &api_flows_get, .is_read = true, .begin = call_get_flow,
-     .inputs = {{"flow_id", "string", "The flow's id, as start_flow returns it", true},
-                {"wait", "integer", "Seconds to wait until the flow no longer runs, at most 60",
-                 false},
-                {"until", "string",
-                 "ended: wait also while the flow waits for an approval or a time", false},
+     .inputs = {{"flow_id", "string", "As start_flow returns it", true},
+                {"wait", "integer", "Seconds to wait while it runs, at most 60", false},
+                {"until", "string", "ended: wait also for an approval or a time", false},
                 {"include", "array",
                  "steps: every step's input and output; context: the flow's input and outputs",
                  false}}},
@@ -224,7 +225,7 @@ static const struct tool tools[] = {
      .inputs = {{"flow_id", "string", NULL, true}}},
     {"list_apps", "List apps", "All apps, and whether each is connected.", &api_integrations_list,
      .is_read = true, .is_own = true, .begin = call_list_apps,
-     .inputs = {{"connected_only", "boolean", "Only apps that are connected", false},
+     .inputs = {{"connected_only", "boolean", "Only connected apps", false},
                 {"page", "integer", "Default: 1", false}}},
     {"history", "Read the history",
      "Each action that ran, also in flows, newest first, with time, outcome and key.",
@@ -235,24 +236,21 @@ static const struct tool tools[] = {
                 {"limit", "integer", "1 to 100. Default: 20", false},
                 {"cursor", "string", "Of the previous page", false}}},
     {"list_connections", "List connections",
-     "This account's connections: app, label, login, status, and which is the app's default. With "
-     "link_id: whether that link was used.",
+     "Connections: app, label, login, status, default. With link_id: whether that link was used.",
      &api_connections_list, .is_read = true, .begin = call_list_connections,
-     .inputs = {{"integration_id", "string", "Only connections of this app", false},
+     .inputs = {{"integration_id", "string", "Only of this app", false},
                 {"cursor", "string", "Of the previous page", false},
                 {"link_id", "string", "As connect_app returns it", false},
                 {"wait", "integer", "Seconds to wait for its use, at most 60", false}}},
     {"connect_app", "Connect an app",
-     "Makes a link that a person uses to connect an app to this account. Show them the link. It "
-     "works once and expires after 15 minutes. Wait for its use with list_connections, then repeat "
-     "the call that was blocked.",
+     "Makes a link for a person to connect an app. Show them the link. It works once, for 15 "
+     "minutes. Wait for its use with list_connections, then repeat the blocked call.",
      &api_connect_session, .is_own = true, .begin = call_endpoint,
      .inputs = {{"integration_id", "string", NULL, true},
-                {"force_reconnect", "boolean", "Renew the grant of the existing connection", false},
-                {"connection_id", "string", "The connection to reconnect, if there are several",
-                 false},
+                {"force_reconnect", "boolean", "Renew the existing grant", false},
+                {"connection_id", "string", "Which to reconnect, if there are several", false},
                 {"email", "string", "Only the login with this email", false},
-                {"subject", "string", "Only the login with this id in the app", false}}},
+                {"subject", "string", "Only the login with this id", false}}},
 };
 
 /* ---- tools/list ---- */
@@ -264,7 +262,8 @@ static void put_schema(struct json_writer *w, const struct tool *tool)
     json_member_open(w, "properties", '{');
     for (size_t i = 0; i < INPUTS_MAX && tool->inputs[i].name; i++) {
         json_member_open(w, tool->inputs[i].name, '{');
-        json_member_str(w, "type", slice_cstr(tool->inputs[i].type));
+        bool has_objects = strcmp(tool->inputs[i].type, "objects") == 0;
+        json_member_str(w, "type", has_objects ? SLICE("array") : slice_cstr(tool->inputs[i].type));
         if (tool->inputs[i].about)
             json_member_str(w, "description", slice_cstr(tool->inputs[i].about));
         /* Without additionalProperties, some clients send an object without members. */
@@ -272,6 +271,9 @@ static void put_schema(struct json_writer *w, const struct tool *tool)
             json_member_bool(w, "additionalProperties", true);
         if (strcmp(tool->inputs[i].type, "array") == 0)
             json_member_raw(w, "items", SLICE("{\"type\":\"string\"}"));
+        if (has_objects)
+            json_member_raw(w, "items",
+                            SLICE("{\"type\":\"object\",\"additionalProperties\":true}"));
         json_close(w, '}');
     }
     json_close(w, '}');

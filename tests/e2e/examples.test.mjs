@@ -49,7 +49,7 @@ test('mcp.sh', async () => {
   const [discovered, listed, found, action, read, blocked, said, asked, agreed, ...more] = all.map((message) => message.result);
   assert.deepEqual(more, []);
   assert.ok(discovered.supportedVersions.includes(MODERN));
-  assert.equal(listed.tools.length, 11);
+  assert.equal(listed.tools.length, 12);
   assert.match(found.content[0].text, /^gmail send_message\(to!, subject!, /m);
   assert.deepEqual(contentOf(action).input_schema.required, ['to', 'subject']);
   assert.deepEqual([read, said, agreed].map((one) => contentOf(one).status), ['succeeded', 'succeeded', 'succeeded']);

@@ -129,7 +129,7 @@ test('undescribed items may be anything, and tools say so with types', async () 
   const lists = { any: ['a', 1, null, [[[[[1]]]]], { b: [] }], none: [[]] };
   assert.deepEqual(JSON.parse((await sent('add_list', lists)).body), lists);
   const { result } = await new Mcp(server.base, account.key, '/mcp?tools=harbor').ask('tools/list');
-  assert.equal(result.tools.length, 11 + manifest.actions.length);
+  assert.equal(result.tools.length, 12 + manifest.actions.length);
   assert.deepEqual(result.tools.flatMap(faultsOf), []);
 });
 

@@ -11,7 +11,7 @@ import { LEGACY, MODERN, Mcp, SCHEMAS, connect, inside, marked, meta, contentOf 
 import { Stack } from './support/stack.mjs';
 import { faultsOf } from './support/tool_rules.mjs';
 
-const OWN = ['search_actions', 'describe_action', 'run_action', 'read_result', 'start_flow', 'get_flow', 'cancel_flow', 'list_apps', 'history', 'list_connections', 'connect_app'];
+const OWN = ['search_actions', 'describe_action', 'run_action', 'run_actions', 'read_result', 'start_flow', 'get_flow', 'cancel_flow', 'list_apps', 'history', 'list_connections', 'connect_app'];
 let stack, server, account, mcp, reader;
 
 before(async () => {
@@ -120,12 +120,12 @@ test('which callers are allowed: key, origin, method', async () => {
   for (const origin of ['https://chat.example', 'https://CHAT.example:443', server.base]) assert.equal(await from(origin), 200, origin);
 });
 
-test('there are eleven tools, and those that a key may not use are not listed', async () => {
+test('there are twelve tools, and those that a key may not use are not listed', async () => {
   const { result } = await mcp.ask('tools/list');
   assert.deepEqual(result.tools.map((tool) => tool.name), OWN);
   assert.deepEqual([result.ttlMs, result.cacheScope, result.nextCursor], [300000, 'private', undefined]);
-  assert.deepEqual(result.tools.map((tool) => tool.annotations.readOnlyHint), [true, true, false, true, false, true, false, true, true, true, false]);
-  assert.match(result.tools[4].description, /\n- [a-z0-9_-]+: /);
+  assert.deepEqual(result.tools.map((tool) => tool.annotations.readOnlyHint), [true, true, false, false, true, false, true, false, true, true, true, false]);
+  assert.match(result.tools[5].description, /\n- [a-z0-9_-]+: /);
   assert.deepEqual((await mcp.ask('tools/list')).result, result);
   const narrow = new Mcp(server.base, reader);
   assert.deepEqual((await narrow.ask('tools/list')).result.tools.map((tool) => tool.name), ['search_actions', 'describe_action', 'read_result', 'get_flow', 'list_apps', 'history', 'list_connections']);
