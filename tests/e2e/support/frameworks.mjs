@@ -222,6 +222,8 @@ export function prove(clients) {
         const revoke = async () => {
           const { events } = (await at.servers[0].call(at.account.key, 'GET', '/api/audit?kind=key.created&limit=1')).json;
           await at.stack.prepare(['keys', 'revoke', at.account.id, events[0].details.key_id]);
+          // each server learns of it by a notification
+          for (const one of at.servers) await until('the key is refused', async () => (await one.call(key, 'GET', '/api/executions?limit=1')).status === 401);
         };
         const talk = await converse(client, `${at.relay.base}/mcp?tools=probe`, key, lines({ ...at, subject: `${name}: ${what}`, revoke }));
         if (UNBROKEN.includes(what)) assert.equal(talk.broken, 0);
