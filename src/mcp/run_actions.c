@@ -39,7 +39,7 @@ struct act {
     slice coerced, shows;  /* see mcp_slips_member and mcp_run_members */
     enum asking asking;    /* what its dry run is for */
     slice title;           /* of the action, for the form */
-    bool is_shown;         /* it was in the form that the person answered */
+    bool is_in_form;       /* it was in the form that the person answered */
     bool is_unseen;        /* a write that was not: it is made as a dry run */
 };
 
@@ -164,7 +164,7 @@ static slice show_calls(struct api_request *request, const struct run *run, size
     buf_printf(&form, "%zu %s", count, count == 1 ? "write:" : "writes, made together:");
     for (size_t i = 0; i < run->batch.count; i++) {
         const struct act *act = &run->acts[i];
-        if (!act->is_shown)
+        if (!act->is_in_form)
             continue;
         struct exec *exec = run->batch.items[i].exec;
         calls[i] = mcp_confirm_call(exec, act->title, act->wanted.input, arena);
@@ -173,7 +173,7 @@ static slice show_calls(struct api_request *request, const struct run *run, size
         len += calls[i].len + strlen("\n\n50. ");
     }
     for (size_t i = 0; i < run->batch.count; i++) {
-        if (!run->acts[i].is_shown)
+        if (!run->acts[i].is_in_form)
             continue;
         buf_printf(&form, "\n\n%zu. ", ++number);
         buf_append(&form, calls[i]);
@@ -186,14 +186,14 @@ static slice show_calls(struct api_request *request, const struct run *run, size
 
 /* The connections that the form shows, null for an action that it does not show: this comes back
  * in the state. NULL: out of memory. */
-static const struct json *shown_of(struct arena *arena, const struct run *run)
+static const struct json *form_item_of(struct arena *arena, const struct run *run)
 {
     struct buf text;
     buf_init(&text, MCP_FILLED_BYTES_MAX);
-    buf_append_cstr(&text, "{\"shown\":[");
+    buf_append_cstr(&text, "{\"in_form\":[");
     for (size_t i = 0; i < run->batch.count; i++) {
         buf_append_cstr(&text, i > 0 ? "," : "");
-        if (run->acts[i].is_shown)
+        if (run->acts[i].is_in_form)
             buf_printf(&text, "%lld",
                        (long long)exec_outcome_of(run->batch.items[i].exec)->connection_id);
         else
@@ -214,10 +214,10 @@ static enum op_result finish_dry_runs(struct api_request *request)
         struct act *act = &run->acts[i];
         struct exec *exec = run->batch.items[i].exec;
         const struct exec_outcome *out = exec ? exec_outcome_of(exec) : NULL;
-        act->is_shown = exec && act->asking == ASKS_IN_FORM && out->is_dry_run &&
-                        out->reason == EXEC_SUCCEEDED;
-        count += act->is_shown;
-        if (exec && act->asking == ASKS_IN_FORM && !act->is_shown)
+        act->is_in_form = exec && act->asking == ASKS_IN_FORM && out->is_dry_run &&
+                          out->reason == EXEC_SUCCEEDED;
+        count += act->is_in_form;
+        if (exec && act->asking == ASKS_IN_FORM && !act->is_in_form)
             act->result = arena_dup(arena, outcome_result(act, exec, arena));
         if (exec && act->asking == ASKS_IN_WORDS)
             act->shows =
@@ -227,7 +227,7 @@ static enum op_result finish_dry_runs(struct api_request *request)
         struct mcp_state state = {.connection_id = 0};
         memcpy(state.call, run->digest, sizeof(state.call));
         slice text = show_calls(request, run, count);
-        message->filled = shown_of(arena, run);
+        message->filled = form_item_of(arena, run);
         if (!message->filled)
             return api_reply_no_memory(request);
         return text.ptr ? mcp_confirm_send(request, &state, text) : refuse_large(request);
@@ -239,7 +239,7 @@ static enum op_result finish_dry_runs(struct api_request *request)
 
 /* Starts the dry runs of what a person is asked about, and of writes whose ids are explained to a
  * client without forms. */
-static enum op_result ask(struct api_request *request)
+static enum op_result ask_form(struct api_request *request)
 {
     struct run *run = request->state;
     struct mcp_message *message = request->outer;
@@ -276,7 +276,7 @@ static enum op_result finish_no(struct api_request *request)
     bool is_late = false;
     for (size_t i = 0; i < run->batch.count; i++) {
         struct claim_outcome found;
-        if (!run->acts[i].is_shown)
+        if (!run->acts[i].is_in_form)
             continue;
         int status = run->is_short_of_memory ? ERR_NOMEM
                                              : store_claim_result(&run->acts[i].query, &found);
@@ -293,7 +293,7 @@ static enum op_result take_no(struct api_request *request)
 {
     struct run *run = request->state;
     for (size_t i = 0; i < run->batch.count; i++)
-        if (run->acts[i].is_shown && !run->is_short_of_memory)
+        if (run->acts[i].is_in_form && !run->is_short_of_memory)
             run->is_short_of_memory = !exec_claim_spend(request->api->config.pool,
                                                         &run->acts[i].query, &request->serve.op,
                                                         &run->acts[i].wanted);
@@ -301,17 +301,17 @@ static enum op_result take_no(struct api_request *request)
 }
 
 /* What was shown has the consent, the connection and the key that go with the form. */
-static void take_shown(struct api_request *request, struct act *act, size_t index,
-                       const struct json *shown, slice key)
+static void take_form_items(struct api_request *request, struct act *act, size_t index,
+                            const struct json *in_form, slice key)
 {
     const struct catalog_action *action = act->is_read ? mcp_wanted_action(request, &act->wanted)
                                                        : NULL;
-    act->is_shown = action && json_to_i64(shown, &act->wanted.connection_id);
-    act->is_unseen = action && !act->is_shown && action->requires_confirmation &&
+    act->is_in_form = action && json_to_i64(in_form, &act->wanted.connection_id);
+    act->is_unseen = action && !act->is_in_form && action->requires_confirmation &&
                      !act->wanted.is_dry_run;
-    act->wanted.is_confirmed = act->is_shown;
+    act->wanted.is_confirmed = act->is_in_form;
     act->wanted.is_dry_run = act->wanted.is_dry_run || act->is_unseen;
-    if (act->is_shown && !act->wanted.idempotency_key.ptr)
+    if (act->is_in_form && !act->wanted.idempotency_key.ptr)
         act->wanted.idempotency_key =
             arena_printf(&request->serve.op.arena, "%.*s-%zu", SLICE_ARG(key), index);
 }
@@ -326,19 +326,19 @@ static enum op_result take_answer(struct api_request *request, slice sealed)
         return mcp_confirm_refuse_state(request, "is not valid or is older than 10 minutes");
     const struct json *filled =
         json_parse(&request->serve.op.arena, state.filled, &json_limits_request, NULL);
-    const struct json *shown = JSON_GET(filled, "shown");
+    const struct json *in_form = JSON_GET(filled, "in_form");
     if (memcmp(state.call, run->digest, sizeof(state.call)) != 0 || !state.is_confirmation ||
-        !json_is(shown, JSON_ARRAY) || shown->count != run->batch.count)
+        !json_is(in_form, JSON_ARRAY) || in_form->count != run->batch.count)
         return mcp_confirm_refuse_state(request, "belongs to another call");
     enum mcp_answer answer = mcp_confirm_answer(request, &state, &key, &guards_until);
     if (answer == MCP_ANSWER_NONE)
-        return ask(request);
+        return ask_form(request);
     if (!key.ptr)
         return api_reply_no_memory(request);
     for (size_t i = 0; i < run->batch.count; i++) {
-        take_shown(request, &run->acts[i], i, &shown->as.items[i], key);
-        run->acts[i].wanted.key_guards_until = run->acts[i].is_shown ? guards_until : 0;
-        if (run->acts[i].is_shown && !run->acts[i].wanted.idempotency_key.ptr)
+        take_form_items(request, &run->acts[i], i, &in_form->as.items[i], key);
+        run->acts[i].wanted.key_guards_until = run->acts[i].is_in_form ? guards_until : 0;
+        if (run->acts[i].is_in_form && !run->acts[i].wanted.idempotency_key.ptr)
             return api_reply_no_memory(request);
     }
     return answer == MCP_ANSWER_NO ? take_no(request) : run_all(request);
@@ -374,7 +374,7 @@ static enum op_result decide(struct api_request *request)
     const struct mcp_message *message = request->outer;
     if ((message->has_forms || message->state.ptr) && !digest_calls(request, request->state))
         return refuse_large(request);
-    return message->state.ptr ? take_answer(request, message->state) : ask(request);
+    return message->state.ptr ? take_answer(request, message->state) : ask_form(request);
 }
 
 static enum op_result finish_labels(struct api_request *request)

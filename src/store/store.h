@@ -13,7 +13,7 @@
 #include "pg/pg.h"
 #include "pg/sync.h"
 
-/* Returns the statement with that number, counted from 0, or NULL after the last; for tests. */
+/* For tests. Returns the statement with that number, counted from 0, or NULL after the last. */
 const struct pg_stmt *store_stmt_at(size_t index);
 
 /*
