@@ -328,7 +328,7 @@ test('a filter that a list does not know is refused with the possible values', a
     ['/executions?period=2h', 'period must be one of: 1h 24h 7d 30d.'],
     ['/executions?key=x', 'key must be the id of a key.'],
     ['/executions?app=a%20b', 'app must be a word of at most 200 characters.'],
-    ['/flows?status=blocked', 'status must be one of: running waiting completed failed cancelled approval.'],
+    ['/flows?status=blocked', 'status must be one of: running waiting completed failed cancelled rejected approval.'],
     ['/flows?template=%FF', 'template must be the key of a template.'],
     ['/audit?kind=nope', 'kind must be one of, or the first word of: account.created'],
     ['/audit?by=%FF', 'by must be an actor in the audit trail.'],
@@ -799,7 +799,7 @@ test('a key without a name is named by its first characters, a flow without a ti
   };
   const known = `${prefix}…`;
   await sees('/', `with the key ${known}`);
-  await sees('/approvals', `requested by ${known}`);
+  await sees('/approvals', `you asked for this yourself, with the key ${known}`);
   await sees(`/flows/${id}`, `Started by ${known}`);
   await sees('/executions', known);
   await sees('/executions?status=blocked', known);
