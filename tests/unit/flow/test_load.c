@@ -249,6 +249,7 @@ static void put_row(struct pg_query *query, const struct row_flow *row, bool is_
     cells[n++] = pg_text(row->title);
     cells[n++] = pg_json(row->input);
     cells[n++] = pg_text(SLICE("a key's name"));
+    cells[n++] = pg_bool(false);
     cells[n++] = pg_text(SLICE_NONE);
     cells[n++] = pg_bool(!is_cut);
     cells[n++] = pg_bool(is_cut);
