@@ -41,7 +41,7 @@ for (const [action, other, word] of [['/approve', '/reject', 'approved'], ['/rej
     for (const reply of [replies.find((one) => one.status === 200), await send(page, action)]) {
       assert.equal(reply.status, 200);
       assert.match(reply.text, new RegExp(`<h1>Already ${word}</h1>`));
-      assert.match(reply.text, new RegExp(`was already ${word}, by this API key at <time datetime="20`));
+      assert.match(reply.text, new RegExp(`You already ${word} this, <time datetime="20`));
     }
     const key = await stack.key(account.id);
     const another = new Pages(server.base);
@@ -49,10 +49,10 @@ for (const [action, other, word] of [['/approve', '/reject', 'approved'], ['/rej
     const { csrf } = formsOf((await another.go('/')).text)[0].fields;
     const form = decides(page);
     const theirs = await another.ask(`/flows/${id}${action}`, { method: 'POST', fields: { ...form.fields, csrf } });
-    assert.match(theirs.text, new RegExp(`was already ${word}, by ${account.key.slice(0, 10)}… at`));
+    assert.match(theirs.text, new RegExp(`This was already ${word} by <strong>${account.key.slice(0, 10)}…</strong>, <time`));
     const wrong = await send(page, other);
     assert.equal(wrong.status, 409);
-    assert.match(wrong.text, /<h1>Not done<\/h1>/);
+    assert.match(wrong.text, new RegExp(`<h1>Already ${word}</h1>`));
     const told = await stack.cluster.sql(`select count(*) from sluice.audit_event where kind = 'flow.${word}' and details::json->>'flow_id' = '${id}'`);
     assert.equal(told, '1');
   });
