@@ -233,7 +233,8 @@ static void find_view(struct api_request *request, struct get *get, const struct
 }
 
 /* The row contains the summary, unless the summary is large; it is then read separately
- * (exec/summary_read.h). A select is evaluated there, too, on a pool thread. */
+ * (exec/summary_read.h). The caller's `select` expression is
+ * evaluated there, too, on a pool thread. */
 static enum op_result on_row(struct api_request *request)
 {
     struct get *get = request->state;

@@ -92,7 +92,8 @@ static bool on_path(void *user, const slice *names, size_t count)
     return true;
 }
 
-/* If there is a slip, only the slip is reported: the misspelled name would also be unknown. */
+/* If the expression has a mistaken comparison, only that is reported: in `ok == true`, on_path
+ * would also report `true` as an unknown name. */
 static bool on_expr(void *user, const struct expr *expr, slice where)
 {
     struct lint *lint = user;

@@ -78,7 +78,7 @@ static int open_listener(slice address, struct err *err)
     uint64_t port;
     (void)local_split_port(address, &port_text);
     if (!slice_to_u64(port_text, UINT16_MAX, &port) || port == 0)
-        return err_set(err, ERR_INVALID, "there is no port to ask in %.*s", SLICE_ARG(address)), -1;
+        return err_set(err, ERR_INVALID, "%.*s has no port to connect to", SLICE_ARG(address)), -1;
     slice url = ready_base_url(address, (uint16_t)port, text);
     return open_tcp(slice_from(url, sizeof("http://") - 1), err);
 }

@@ -240,8 +240,8 @@ static void on_attempt_due(struct timer *timer)
     dial_close_stream(dial);
 }
 
-/* Sets the timer to the share of one address; the last address gets all that the call's own timer
- * leaves. */
+/* Starts the timer with one address's share of the remaining time. The last address is limited only
+ * by the call's own timer. */
 static void dial_arm_attempt(struct http_dial *dial)
 {
     /* Divided by the number of addresses left, including this one: of three addresses the first

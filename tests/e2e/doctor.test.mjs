@@ -165,7 +165,7 @@ test('healthcheck: a server that is ready, one whose database is unreachable, no
   assert.match((await ask(`127.0.0.1:${port}`)).stderr, /refused/);
   assert.match((await ask(`unix:${join(stack.dir, 'no.sock')}`)).stderr, /No such file/);
   const bad = await ask('nowhere');
-  assert.deepEqual([bad.code, bad.stderr], [1, 'sluice healthcheck: there is no port to ask in nowhere\n']);
+  assert.deepEqual([bad.code, bad.stderr], [1, 'sluice healthcheck: nowhere has no port to connect to\n']);
 });
 
 test('top shows what a server did between two requests for its metrics', async () => {
