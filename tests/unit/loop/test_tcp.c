@@ -232,7 +232,7 @@ static void many_that_are_ready_are_read_in_turns_and_all_of_them(void **state)
 
 /* ---- a connection that stays while new connections keep coming ---- */
 
-enum { GUESTS = 40, GUEST_TURNS = 200, GUEST_TURNS_PER_READ_MAX = 8 };
+enum { GUESTS = 40, GUEST_TURNS = 200 };
 
 struct inn {
     struct loop *loop;
@@ -242,7 +242,7 @@ struct inn {
         struct stream *stream;
         int peer;
     } guests[GUESTS]; /* the first guest stays */
-    size_t accepted, closed, reads_of_first;
+    size_t accepted, closed, reads, reads_of_first;
     bool is_over;
 };
 
@@ -264,6 +264,7 @@ static void on_guest_read(struct stream *stream, void *owner, slice bytes)
     uint64_t until_ns = clock_mono_ns() + READ_NS;
     while (clock_mono_ns() < until_ns)
         continue;
+    inn->reads++;
     if (guest == &inn->guests[0]) {
         inn->reads_of_first++;
         assert_int_equal(write(guest->peer, "x", 1), 1);
@@ -322,7 +323,7 @@ static void new_streams_do_not_keep_another_from_its_turn(void **state)
     WAIT_UNTIL(inn.loop, inn.guests[0].stream && inn.accepted >= GUESTS);
     for (size_t i = 0; i < GUEST_TURNS; i++)
         loop_turn(inn.loop, true);
-    size_t reads = inn.reads_of_first;
+    size_t reads = inn.reads, reads_of_first = inn.reads_of_first;
     inn.is_over = true;
     tcp_listener_accept_all(inn.listener);
     for (size_t i = 0; i < GUESTS; i++)
@@ -330,7 +331,9 @@ static void new_streams_do_not_keep_another_from_its_turn(void **state)
             stream_close(inn.guests[i].stream);
     WAIT_UNTIL(inn.loop, inn.closed == inn.accepted);
     tcp_listener_free(inn.listener);
-    assert_true(reads >= GUEST_TURNS / GUEST_TURNS_PER_READ_MAX);
+    /* Reads are counted, not turns: on a busy machine a turn may have time for one read only. */
+    assert_true(reads > 2 * GUESTS);
+    assert_true(reads_of_first * 2 * GUESTS >= reads);
 }
 
 static void the_queue_has_a_limit(void **state)
