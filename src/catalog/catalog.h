@@ -294,6 +294,7 @@ struct catalog_action {
      * support one. The member is in the JSON body, with dots for nesting: "variables.input.id". */
     slice idempotency_header, idempotency_member;
     struct catalog_pairs recipients; /* the recipients of a call (recipient.h) */
+    struct catalog_pairs targets;    /* where a call writes (target.h) */
     struct catalog_show *shows;      /* what ids in the input mean */
     unsigned show_count;             /* at most CATALOG_SHOWS_MAX */
     slice gone; /* why the provider removed the operation; empty if it still exists */

@@ -28,7 +28,7 @@ enum {
     ROOT_SECOND = 256,
     ROOT_ANSWER = 512, /* status and body */
     ROOT_REPLY = ROOT_ANSWER | ROOT_HEADERS,
-    RECIPIENT_NAME_MAX = 30,
+    REACH_NAME_MAX = 30,
 };
 
 /* One linter walks the whole integration and updates reader.path and reader.about as it goes. */
@@ -529,23 +529,24 @@ static void check_undo(struct lint *lint, const struct catalog_action *action)
                      "that reverses it");
 }
 
-/* The recipients must be known before the call. */
-static void check_recipients(struct lint *lint, const struct catalog_action *action)
+/* The people whom a call reaches, and where it writes, must be known before the call. what: what
+ * the value gives. */
+static void check_reach(struct lint *lint, const struct catalog_action *action, const char *member,
+                        const struct catalog_pairs *pairs, const char *name, const char *what)
 {
-    if (action->level == LEVEL_READ)
-        reader_error(&lint->reader, "recipients", "is for an action that writes");
-    for (size_t i = 0; i < action->recipients.count; i++) {
-        const struct catalog_pair *recipient = &action->recipients.items[i];
-        if (!slice_is_name(recipient->name, RECIPIENT_NAME_MAX))
-            reader_error(&lint->reader, "recipients",
-                         "its name must be words for people, such as \"To\"");
-        if (expr_template_is_constant(recipient->value))
-            reader_error(&lint->reader, "recipients",
-                         "\"%.*s\" must be a ${...} over the input: its addresses",
-                         SLICE_ARG(slice_first_utf8(recipient->name, 80)));
+    if (action->level == LEVEL_READ && pairs->count > 0)
+        reader_error(&lint->reader, member, "is for an action that writes");
+    for (size_t i = 0; i < pairs->count; i++) {
+        const struct catalog_pair *pair = &pairs->items[i];
+        if (!slice_is_name(pair->name, REACH_NAME_MAX))
+            reader_error(&lint->reader, member, "its name must be words for people, such as \"%s\"",
+                         name);
+        if (expr_template_is_constant(pair->value))
+            reader_error(&lint->reader, member, "\"%.*s\" must be a ${...} over the input: its %s",
+                         SLICE_ARG(slice_first_utf8(pair->name, 80)), what);
         lint->roots = ROOT_INPUT;
-        lint->member = "recipients";
-        expr_template_each_expr(recipient->value, on_expr, lint);
+        lint->member = member;
+        expr_template_each_expr(pair->value, on_expr, lint);
     }
 }
 
@@ -657,8 +658,8 @@ static void check_action(struct lint *lint, const struct catalog_action *action)
         manifest_lint_header(&lint->reader, "idempotency_header", action->idempotency_header);
     if (action->undo.len > 0)
         check_undo(lint, action);
-    if (action->recipients.count > 0)
-        check_recipients(lint, action);
+    check_reach(lint, action, "recipients", &action->recipients, "To", "addresses");
+    check_reach(lint, action, "target", &action->targets, "Channel", "id");
     if (action->show_count > 0)
         check_shows(lint, action);
     check_schemas(lint, action);

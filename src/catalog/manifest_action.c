@@ -305,6 +305,7 @@ static void read_behaviour(struct reader *r, struct catalog_action *action)
     action->idempotency_member = reader_text(r, "idempotency_member");
     action->undo = reader_text(r, "undo");
     action->recipients = reader_pairs(r, "recipients");
+    action->targets = reader_pairs(r, "target");
     manifest_read_shows(r, action);
     action->gone = reader_text(r, "gone");
     action->deadline_ms = (unsigned)reader_count(r, "deadline_ms", CATALOG_DEADLINE_MS_MAX);

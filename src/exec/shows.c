@@ -6,6 +6,7 @@
  * or is not allowed gives no text. The texts are data from outside, and never part of what is sent.
  */
 #include "base/encode.h"
+#include "catalog/target.h"
 #include "exec/internal.h"
 
 enum {
@@ -21,14 +22,6 @@ struct exec_shows {
     struct exec *reads[CATALOG_SHOWS_MAX];
     slice json;
 };
-
-/* Returns NULL if the input does not have the member. */
-static const struct json *member_at(const struct json *input, slice path)
-{
-    while (input && path.len > 0)
-        input = json_get(input, slice_split(&path, '.'));
-    return input && input->type != JSON_NULL ? input : NULL;
-}
 
 static void on_due(struct timer *timer)
 {
@@ -103,12 +96,13 @@ enum op_result exec_step_show(struct op *op)
     json_object_set(&op->arena, &root, SLICE("input"), *exec->in.input);
     for (unsigned i = 0; i < action->show_count; i++) {
         const struct catalog_show *show = &action->shows[i];
-        if (show->action_id.len > 0 && member_at(exec->in.input, show->member))
+        if (show->action_id.len > 0 && target_input_at(exec->in.input, show->member))
             exec->shows->reads[i] = start_read(exec, show, &root);
     }
     if (op->holds == 0)
         return OP_NEXT;
-    timer_start_in_ms(&exec->shows->timer, READS_MS);
+    uint64_t left_ms = exec_left_ms(exec);
+    timer_start_in_ms(&exec->shows->timer, left_ms < READS_MS ? left_ms : READS_MS);
     op_keep_children(op);
     return OP_WAIT;
 }
@@ -152,7 +146,7 @@ enum op_result exec_step_take_texts(struct op *op)
         const struct catalog_show *show = &exec->action->shows[i];
         const struct json *output = read_output(exec->shows->reads[i], &op->arena);
         struct json root = json_object();
-        if (!member_at(exec->in.input, show->member) || (show->action_id.len > 0 && !output))
+        if (!target_input_at(exec->in.input, show->member) || (show->action_id.len > 0 && !output))
             continue;
         json_object_set(&op->arena, &root, SLICE("input"), *exec->in.input);
         if (output)

@@ -73,6 +73,22 @@ struct flow_output {
     const struct json *value; /* NULL: not parsed yet */
 };
 
+/* What ids in the calls of an approval mean (shows.c). */
+enum { FLOW_READS_MAX = 3 };
+struct flow_shows {
+    bool is_read;
+    unsigned reads_left;
+    size_t count;
+    struct flow_show {
+        size_t item; /* the call's position in the approval */
+        slice integration_id, action_id;
+        const struct json *input;
+        int64_t connection_id;
+        struct exec *exec;        /* the dry run that reads; NULL: none */
+        const struct json *texts; /* {member: text}; NULL: none */
+    } items[FLOW_READS_MAX];
+};
+
 /* The next attempt. Its documents are in the current scratch arena. */
 struct flow_plan {
     enum flow_plan_kind kind;
@@ -83,6 +99,7 @@ struct flow_plan {
     slice input_json;        /* the input in the step's row; may be a summary of the items */
     int64_t connection_id;   /* CALL */
     int64_t wake_at;         /* PARK: when the pause ends; 0 if only a person ends it */
+    struct flow_shows shows; /* PARK, of an approval */
     struct flow_error error; /* FAULT */
 };
 
@@ -301,6 +318,21 @@ struct flow_adopter *flow_adopter_new(struct flow_service *service) MUST_CHECK;
 void flow_adopter_stop(struct flow_adopter *adopter);
 /* take.c: takes the flow of a dead owner in a separate op and runs it. */
 bool flow_take_start(struct flow_service *service, const struct flow_ref *ref, struct op *parent);
+
+/* shows.c: what ids in the calls of the planned approval mean. flow_shows_are_due returns whether
+ * they are to be read before the approval begins. */
+bool flow_shows_are_due(const struct flow_run *run);
+/* Called for each call, in order, after begin, while the approval is written; the first calls
+ * that have ids to read are noted. After the reads both do nothing. */
+void flow_shows_begin(struct flow_run *run);
+void flow_shows_add(struct flow_run *run, size_t item, const struct catalog_action *action,
+                    const struct json *input, int64_t connection_id);
+/* Starts the reads, which hold run; then takes their texts. */
+void flow_shows_read(struct flow_run *run);
+void flow_shows_take(struct flow_run *run);
+void flow_shows_cancel(struct flow_run *run);
+/* Returns {member: text} of the call; NULL if there is none. */
+const struct json *flow_shows_of(const struct flow_run *run, size_t item);
 
 /* trace.c: none of these functions does anything if the flow is not traced. flow_trace_begin
  * prepares a new run before its statement is made. run->whole.trace is the text to store; parent

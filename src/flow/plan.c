@@ -262,6 +262,7 @@ void flow_plan_make(struct flow_run *run, size_t at, int64_t attempt, bool is_de
     run->plan.attempt = attempt;
     run->plan.input_json = SLICE_NONE;
     run->plan.wake_at = run->plan.connection_id = 0;
+    run->plan.shows = (struct flow_shows){0};
     run->transition.retry_ms = 0;
     for (size_t i = at; i < run->tmpl->step_count; i++) {
         const struct flow_step_def *step = &run->tmpl->steps[i];

@@ -5,6 +5,7 @@
  */
 #include "base/clock.h"
 #include "catalog/recipient.h"
+#include "catalog/target.h"
 #include "flow/change.h"
 #include "flow/internal.h"
 #include "flow/template_read.h"
@@ -82,7 +83,8 @@ struct approval {
     struct flow_run *run;
     struct json_writer w;
     struct expr_budget budget, change_budget;
-    bool with_changes;
+    bool with_aids; /* changes, and where the calls write */
+    size_t call_count;
     slice domains[DOMAINS_MAX];
     size_t domain_count;
     struct err err;
@@ -123,7 +125,7 @@ static void put_changes(struct approval *a, const struct flow_step_def *step,
     const struct flow_before *def = &step->before;
     const struct json *before, *item = JSON_GET(root, "item");
     slice key = a->run->tmpl->steps[def->step].key;
-    if (!def->now || !a->with_changes)
+    if (!def->now || !a->with_aids)
         return;
     before = json_get(JSON_GET(root, "steps"), key);
     if (def->is_by_item)
@@ -131,6 +133,22 @@ static void put_changes(struct approval *a, const struct flow_step_def *step,
                                                                       : NULL;
     const struct flow_change change = {def, key, before, item, input, index};
     flow_change_write(&a->w, &change, &a->change_budget, flow_run_scratch(a->run));
+}
+
+/* Writes where the call writes, and what ids in its input mean. */
+static void put_target(struct approval *a, const struct catalog_action *action,
+                       const struct json *input, int64_t connection_id)
+{
+    size_t item = a->call_count++;
+    if (!action || !a->with_aids)
+        return;
+    flow_shows_add(a->run, item, action, input, connection_id);
+    const struct json *shows = flow_shows_of(a->run, item);
+    struct json target = target_of(action, input, shows, flow_run_scratch(a->run));
+    if (target.count > 0)
+        json_member(&a->w, "target", &target);
+    if (shows)
+        json_member(&a->w, "shows", shows);
 }
 
 /* Always returns false, so that a caller can return the result. */
@@ -166,6 +184,7 @@ static bool put_call(struct approval *a, const struct flow_step_def *step, const
         json_member(&a->w, "connection", &connection);
     if (step->is_when_late)
         json_member_bool(&a->w, "conditional", true);
+    put_target(a, action, &input, flow_connection_id(&connection));
     json_member(&a->w, "input", &input);
     put_changes(a, step, root, &input, index);
     json_close(&a->w, '}');
@@ -222,10 +241,11 @@ static bool put_items(struct approval *a)
 
 /* Writes {title, summary, items, domains}. Returns false with *err set if that fails. */
 static bool write_asked(struct flow_run *run, const struct json *title, const struct json *summary,
-                        bool with_changes, struct err *err)
+                        bool with_aids, struct err *err)
 {
     struct buf text;
-    struct approval a = {.run = run, .with_changes = with_changes};
+    struct approval a = {.run = run, .with_aids = with_aids};
+    flow_shows_begin(run);
     (void)err_set(&a.err, ERR_LIMIT, "it is too large"); /* any other failure replaces this error */
     buf_init(&text, FLOW_OUTPUT_BYTES_MAX);
     json_begin(&a.w, &text);
@@ -247,8 +267,8 @@ static bool write_asked(struct flow_run *run, const struct json *title, const st
 }
 
 /* If the approval cannot be shown completely, the step fails, because people may approve only
- * what was shown. Changes are only for convenience, and are omitted if there is no room for
- * them. */
+ * what was shown. Changes and names are only for convenience, and are omitted if there is no room
+ * for them. */
 static void write_input(struct flow_run *run, const struct json *title, const struct json *summary)
 {
     struct err err;

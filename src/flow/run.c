@@ -37,6 +37,7 @@ enum run_step {
     RUN_JOINED,
     RUN_TRANSFORM,
     RUN_PARK,
+    RUN_PARK_NAMED,
     RUN_PASS,
     RUN_COMPLETE,
     RUN_FAIL,
@@ -287,12 +288,27 @@ static enum op_result step_transform(struct op *op)
     return text.ptr ? complete_step(run, text) : fail_step(run, too_large);
 }
 
-/* Records a wait or an approval. Once it is durable the run ends, and the flow costs no memory. */
+/* Records a wait or an approval, after the reads that say what its ids mean. Once it is durable the
+ * run ends, and the flow costs no memory. */
 static enum op_result step_park(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
     ASSERT(flow_run_step(run)->type == FLOW_WAIT || flow_run_step(run)->type == FLOW_APPROVAL);
-    return move_on(run);
+    if (!flow_shows_are_due(run))
+        return move_on(run);
+    flow_shows_read(run);
+    op_keep_children(op);
+    return op->holds > 0 ? OP_WAIT : OP_NEXT; /* no memory: no read has begun */
+}
+
+/* The approval is written once more, with what its ids mean. */
+static enum op_result step_park_named(struct op *op)
+{
+    struct flow_run *run = flow_run_of(op);
+    ASSERT(flow_shows_are_due(run));
+    flow_shows_take(run);
+    flow_plan_approval(run, flow_run_step(run));
+    return run->plan.kind == FLOW_PLAN_FAULT ? fail_step(run, run->plan.error) : move_on(run);
 }
 
 /* Completes a wait that is over, or was already over when it was planned. Its output is {"until":
@@ -405,6 +421,7 @@ static const struct op_step steps[] = {
     [RUN_JOINED] = {"joined", step_joined, TO_RECORD},
     [RUN_TRANSFORM] = {"transform", step_transform, TO_RECORD},
     [RUN_PARK] = {"park", step_park, TO_RECORD},
+    [RUN_PARK_NAMED] = {"park_named", step_park_named, TO_RECORD},
     [RUN_PASS] = {"pass", step_pass, TO_RECORD},
     [RUN_COMPLETE] = {"complete", step_complete, TO_RECORD},
     [RUN_FAIL] = {"fail", step_fail, TO_RECORD},
@@ -421,6 +438,7 @@ static void on_cancel(struct op *op)
     struct flow_run *run = flow_run_of(op);
     if (run->progress.exec)
         exec_cancel(run->progress.exec);
+    flow_shows_cancel(run);
     flow_fan_cancel(run);
 }
 
@@ -540,7 +558,8 @@ struct flow_run *flow_run_new(struct flow_service *service, const struct flow *f
     run->transition.next = run->flow;
     /* Revision 2 is written by the statement of revision 1: one commit for a flow that begins
      * with a pause. */
-    if (run->plan.kind == FLOW_PLAN_PARK || run->plan.kind == FLOW_PLAN_END)
+    bool is_pause = run->plan.kind == FLOW_PLAN_PARK && !flow_shows_are_due(run);
+    if (is_pause || run->plan.kind == FLOW_PLAN_END)
         flow_run_next(run);
     return run;
 }

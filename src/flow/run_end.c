@@ -37,7 +37,8 @@ static void move_to(struct flow_run *run, struct flow_change change)
     flow_state_move(&run->transition.next, &run->flow, &change);
 }
 
-/* The state in which the plan is executed. A process that shuts down records no intent: the next
+/* The state in which the plan is executed; the reads before an approval are made by the flow's
+ * owner, before the attempt begins. A process that shuts down records no intent: the next
  * owner finds an attempt that was not begun, and may begin it. */
 static void move_to_plan(struct flow_run *run)
 {
@@ -55,7 +56,7 @@ static void move_to_plan(struct flow_run *run)
         change.to = FLOW_COMPLETED;
         change.step_index = run->flow.step_index;
         change.attempt = run->flow.attempt;
-    } else if (plan->kind == FLOW_PLAN_PARK) {
+    } else if (plan->kind == FLOW_PLAN_PARK && !flow_shows_are_due(run)) {
         change.to = FLOW_WAITING;
         change.attempt = plan->attempt;
         change.waiting_for = flow_run_step(run)->type == FLOW_APPROVAL ? FLOW_WAITS_APPROVAL

@@ -24,6 +24,8 @@ struct decision {
     bool is_final;                                   /* at least one call cannot be reverted */
     const struct catalog_action *actions[TOOLS_MAX]; /* each once */
     size_t action_count;
+    slice target;          /* where the first call writes */
+    bool has_more_targets; /* another call writes elsewhere */
 };
 
 /* A tool that is no longer in the catalog has no action. */
@@ -41,6 +43,21 @@ static void add_tool(const struct web_request *request, struct decision *decisio
     decision->is_final = decision->is_final || effect_is_final(action);
     if (decision->action_count < TOOLS_MAX)
         decision->actions[decision->action_count++] = action;
+}
+
+/* Notes where a call writes: the app's name for it, or the id. */
+static void add_target(struct decision *decision, const struct json *item)
+{
+    const struct json *targets = JSON_GET(item, "target");
+    for (uint32_t i = 0; json_is(targets, JSON_ARRAY) && i < targets->count; i++) {
+        const struct json *target = &targets->as.items[i];
+        slice name = json_get_str(target, SLICE("name"));
+        slice text = name.len > 0 ? name : json_get_str(target, SLICE("id"));
+        if (decision->target.len == 0)
+            decision->target = text;
+        else if (!slice_eq(decision->target, text))
+            decision->has_more_targets = true;
+    }
 }
 
 static const struct json *parse_text(struct web_request *request, slice text)
@@ -64,8 +81,10 @@ static struct decision decision_of(struct web_request *request, const struct flo
     decision.title = json_get_str(document, SLICE("title"));
     decision.domains = JSON_GET(document, "domains");
     decision.calls = json_is(items, JSON_ARRAY) ? items->count : 0;
-    for (int64_t i = 0; i < decision.calls; i++)
+    for (int64_t i = 0; i < decision.calls; i++) {
         add_tool(request, &decision, json_get_str(&items->as.items[i], SLICE("tool")));
+        add_target(&decision, &items->as.items[i]);
+    }
     return decision;
 }
 
@@ -95,7 +114,7 @@ static slice left_of(struct web_request *request, const struct flow_inbox_row *r
 }
 
 void view_waiting(struct web_request *request, struct json_writer *w,
-                  const struct flow_inbox_row *row)
+                  const struct flow_inbox_row *row, bool with_target)
 {
     const struct decision decision = decision_of(request, row);
     slice name = template_name_of(request, row->template_key);
@@ -110,6 +129,8 @@ void view_waiting(struct web_request *request, struct json_writer *w,
     json_member_str(w, "left", left_of(request, row));
     json_member_bool(w, "leaves", effect_any_leaves(request, decision.domains));
     json_member_i64(w, "calls", decision.calls);
+    json_member_str(w, "target", with_target ? decision.target : SLICE(""));
+    json_member_bool(w, "has_more_targets", decision.has_more_targets);
     write_apps(&decision, w);
     json_close(w, '}');
 }
@@ -229,7 +250,7 @@ static enum op_result finish_approvals(struct web_request *request)
     bool is_more = page->waiting_count > ROWS_MAX;
     json_member_open(w, "waiting", '[');
     for (size_t i = 0; i < page->waiting_count && i < ROWS_MAX; i++)
-        view_waiting(request, w, &page->waiting[i]);
+        view_waiting(request, w, &page->waiting[i], true);
     json_close(w, ']');
     json_member_i64(w, "from", filter->skip);
     json_member_i64(w, "before", filter->skip > ROWS_MAX ? filter->skip - ROWS_MAX : 0);

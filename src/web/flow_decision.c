@@ -3,6 +3,7 @@
  * what is sent, and the names of the keys that asked and decided. The names are read from the
  * database first, all at the same time.
  */
+#include "catalog/target.h"
 #include "store/audit.h"
 #include "store/connection.h"
 #include "web/app.h"
@@ -169,6 +170,37 @@ void view_writes_as(struct web_request *request, struct flow_names *names, const
     json_close(w, ']');
 }
 
+/* Writes where the call writes, and what its ids mean in the app's words, which were stored with
+ * the approval. An older approval has neither; the place is then known from the input. */
+static void write_target(struct web_request *request, const struct json *item,
+                         const struct catalog_action *action, struct json_writer *w)
+{
+    const struct json *shows = JSON_GET(item, "shows"), *target = JSON_GET(item, "target");
+    struct json made = json_array();
+    if (!target && action)
+        made = target_of(action, JSON_GET(item, "input"), shows, &request->serve.op.arena);
+    target = json_is(target, JSON_ARRAY) ? target : &made;
+    json_member_open(w, "target", '[');
+    for (uint32_t i = 0; i < target->count; i++) {
+        const struct json *one = &target->as.items[i];
+        json_open(w, '{');
+        json_member_str(w, "label", json_get_str(one, SLICE("label")));
+        json_member_str(w, "name", json_get_str(one, SLICE("name")));
+        json_member_str(w, "id", json_get_str(one, SLICE("id")));
+        json_member_bool(w, "is_unread", json_get_bool(one, SLICE("unread"), false));
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+    json_member_open(w, "shows", '[');
+    for (uint32_t i = 0; json_is(shows, JSON_OBJECT) && i < shows->count; i++) {
+        json_open(w, '{');
+        json_member_str(w, "name", json_str(&shows->as.members[i].key));
+        json_member_str(w, "text", json_str(&shows->as.members[i].value));
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+}
+
 /* Writes the headline first, then all fields, which are folded. */
 static void write_item(struct web_request *request, struct flow_names *names,
                        const struct json *item, const struct titled_steps *steps, size_t i,
@@ -188,6 +220,7 @@ static void write_item(struct web_request *request, struct flow_names *names,
                   action ? action->integration->name : tool);
     json_member_str(w, "effect", effect_verb(action));
     json_member_bool(w, "is_final", effect_is_final(action));
+    write_target(request, item, action, w);
     view_recipients(request, w, action, input);
     view_changes(w, item, steps);
     json_member_bool(w, "conditional", json_get_bool(item, SLICE("conditional"), false));

@@ -83,8 +83,12 @@ test('a decision shows the connection, the action, its severity, the requester a
   assert.equal(await decision.locator('.ask > span time').count(), step.expiresAt ? 1 : 0);
   assert.match(await decision.locator('.impact').innerText(), /2 × Create a page\s+Notion/);
   const { connections } = (await dashboard.call(account, 'GET', '/api/connections?integration_id=notion')).json;
-  for (const [i, { input }] of step.input.items.entries()) {
+  for (const [i, { input, target }] of step.input.items.entries()) {
     const call = decision.locator('.items > li').nth(i);
+    // where it goes: the name if the app gave one, and the id; not in a fold
+    assert.deepEqual(target.map(({ id }) => id), [Object.values(input.parent).find((id) => id.length > 30)]);
+    const { label, name, id: place, unread } = target[0];
+    assert.equal((await call.locator('dl.facts').first().innerText()).replace(/\s+/g, ' '), [label, name, place, unread && '(name not read)'].filter(Boolean).join(' '));
     assert.match(await call.locator('.via').innerText(), new RegExp(`^create\\s+No\\s+Notion: Create a page, as ${connections[0].label}$`));
     assert.deepEqual(JSON.parse(await call.locator('details pre').last().textContent()), input);
   }
@@ -95,7 +99,7 @@ test('a decision shows the connection, the action, its severity, the requester a
   // the inbox shows the same decision, and links to the flow
   await visit.goto('/approvals');
   const row = visit.page.locator('.todo > li').filter({ has: visit.page.locator(`a[href="/flows/${id}"]`) });
-  assert.match(await row.innerText(), /Create 2 task pages in Notion\s+Unread mail to tasks in Notion, requested by support-agent, waiting since [\s\S]*2 writes/);
+  assert.match(await row.innerText(), /Create 2 task pages in Notion\s+Unread mail to tasks in Notion, to \S.*, requested by support-agent, waiting since [\s\S]*2 writes/);
   for (const [label, choice, count] of [['Template', 'Unread mail summary', 0], ['Template', 'any', 1], ['Requested by', 'support-agent', 1]]) {
     await visit.page.getByLabel(label).selectOption(choice);
     await visit.press('Show');

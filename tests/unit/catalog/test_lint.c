@@ -487,6 +487,54 @@ static void clients_of_models_take_the_tool(void **state)
     assert_warned(clean);
 }
 
+/* A write before the action, with these `shows`. */
+#define ALL "\"actions\":["
+#define SAYS(shows)                                                                                \
+    ALL "{\"action_id\":\"set_page\",\"title\":\"Set a page\",\"description\":\"Sets one page.\"," \
+        "\"side_effect_level\":\"write\",\"shows\":{" shows "},\"input_schema\":{\"type\":"        \
+        "\"object\",\"required\":[\"id\"],\"additionalProperties\":false,\"properties\":{\"id\":"  \
+        "{\"type\":\"string\",\"description\":\"Page id\"}}},\"request\":{\"method\":\"POST\","    \
+        "\"path\":\"/pages/"                                                                       \
+        "${input.id}\"},\"response\":{\"body\":\"none\"},\"display\":{\"title\":"                  \
+        "\"A page\",\"summary\":\"It was set.\"}},"
+#define FROM(action, input, text) \
+    "\"id\":{\"action\":\"" action "\",\"input\":{" input "},\"text\":\"" text "\"}"
+#define ITS_ID "\"id\":\"${input.id}\""
+
+static void what_ids_mean_comes_from_a_read_that_can_run(void **state)
+{
+    (void)state;
+    static const struct case_of refused[] = {
+        {ALL, SAYS(FROM("nosuch", ITS_ID, "${output.title}")), "/actions/0/shows/id",
+         "\"nosuch\" is not a read of this app"},
+        {ALL, SAYS(FROM("set_page", ITS_ID, "${output.title}")), "/actions/0/shows/id",
+         "\"set_page\" is not a read of this app"},
+        {ALL, SAYS(FROM("get_page", "", "${output.title}")), "/actions/0/shows/id",
+         "\"input\" lacks \"id\" of get_page"},
+        {ALL, SAYS(FROM("get_page", ITS_ID ",\"of\":\"${input.id}\"", "${output.title}")),
+         "/actions/0/shows/id", "get_page takes no \"of\""},
+        {ALL, SAYS(FROM("get_page", "\"id\":\"${input.no}\"", "${output.title}")),
+         "/actions/0/shows/id", "\"no\""},
+        {ALL, SAYS(FROM("get_page", "\"id\":\"${output.id}\"", "${output.title}")),
+         "/actions/0/shows/id", "\"output\""},
+        {ALL, SAYS(FROM("get_page", ITS_ID, "A page")), "/actions/0/shows/id",
+         "\"text\" must have a ${...}"},
+        {ALL, SAYS("\"no.id\":{\"text\":\"${input.id}\"}"), "/actions/0/shows/no.id",
+         "input_schema has no property \"no\""},
+        {ALL, SAYS("\"id\":{\"text\":\"${output.title}\"}"), "/actions/0/shows/id", "\"output\""},
+        {ALL, SAYS("\"id\":{\"input\":{" ITS_ID "},\"text\":\"${input.id}\"}"),
+         "/actions/0/shows/id", "\"input\" is for an \"action\""},
+        {ACTION, "\"shows\":{\"id\":{\"text\":\"${input.id}\"}}," ACTION, "/actions/0/shows",
+         "is for an action that writes"},
+    };
+    static const struct case_of clean[] = {
+        {ALL, SAYS(FROM("get_page", ITS_ID, "${output.title || input.id}")), NULL, NULL},
+        {ALL, SAYS("\"id\":{\"text\":\"${input.id}\"}"), NULL, NULL},
+    };
+    assert_refused(refused);
+    assert_warned(clean);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -503,6 +551,7 @@ int main(void)
         UNIT_TEST(a_scope_that_is_asked_for_has_words),
         UNIT_TEST(clients_of_models_take_the_tool),
         UNIT_TEST(a_literal_is_written_as_one),
+        UNIT_TEST(what_ids_mean_comes_from_a_read_that_can_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

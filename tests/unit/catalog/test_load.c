@@ -444,6 +444,10 @@ static void the_recipients_are_known_before_a_write(void **state)
     assert_fault(b, ",\"recipients\":{\"To\":\"a@example.com\"}", get, post, at, "over the input");
     assert_fault(b, ",\"recipients\":{\" \":\"${input.id}\"}", get, post, at, "for people");
     assert_fault(b, ",\"recipients\":[]", get, post, at, "object");
+    at = "/actions/0/target";
+    assert_fault(b, ",\"target\":{\"Page\":\"${input.id}\"}", NULL, NULL, at, "that writes");
+    assert_fault(b, ",\"target\":{\"Page\":\"${input.nosuch}\"}", get, post, at, "nosuch");
+    assert_fault(b, ",\"target\":{\"Page\":\"a page\"}", get, post, at, "over the input");
 }
 
 static void faults_are_named_with_their_place(void **state)

@@ -13,6 +13,10 @@
 static const char *const templates[] = {
     TEMPLATE("ask", ASK("a", "\"expires_in\":60,")),
     TEMPLATE("ask_each", ASK("a", "") "," GET("b", EACH(""))),
+    TEMPLATE("ask_say",
+             ASK("a", "") "," STEP("b", "tool_call",
+                                   "\"tool\":\"demo_say\",\"confirmed_by\":\"approval:a\","
+                                   "\"input\":{\"q\":\"x\"}")),
     TEMPLATE("ask_wait", ASK("a", "") "," WAIT("b", "60")),
     TEMPLATE("ask_write", ASK("a", "") "," PUT("b", "approval:a", "")),
     TEMPLATE("chain",
@@ -101,6 +105,46 @@ static void an_approval_is_all_that_was_left(void **state)
     struct machine *m = *state;
     struct uuid id = machine_start(m, "ask", "{\"confirm\":true}");
     (void)approve_until_load(m, id);
+    machine_until(m, id, FLOW_COMPLETED);
+}
+
+static void check_asked(struct machine *m, struct uuid id, const char *part)
+{
+    slice input = machine_row(m, id)->waiting_input;
+    if (slice_find(input, slice_cstr(part)) < 0)
+        fail_msg("no %s in %.*s", part, SLICE_ARG(input));
+}
+
+static void an_approval_begins_once_its_names_are_read(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "ask_say", "{\"confirm\":true}");
+    assert_true(slice_eq_cstr(machine_call(m)->method, "GET"));
+    assert_int_equal(machine_row(m, id)->flow.status, FLOW_RUNNING);
+    machine_reply(m, 200);
+    machine_until(m, id, FLOW_WAITING);
+    check_asked(m, id,
+                "\"target\":[{\"label\":\"Place\",\"id\":\"x\",\"name\":\"Named x\"}],"
+                "\"shows\":{\"q\":\"Named x\"},\"input\":{\"q\":\"x\"}");
+    assert_int_equal(machine_command(m, FLOW_COMMAND_APPROVE, id), FLOW_ANSWER_DONE);
+    assert_true(slice_eq_cstr(machine_call(m)->method, "POST"));
+    machine_reply(m, 200);
+    machine_until(m, id, FLOW_COMPLETED);
+}
+
+/* The id is shown, and what runs is the same. */
+static void an_approval_without_its_names(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "ask_say", "{\"confirm\":true}");
+    machine_reply(m, 404);
+    machine_until(m, id, FLOW_WAITING);
+    check_asked(m, id,
+                "\"target\":[{\"label\":\"Place\",\"id\":\"x\",\"unread\":true}],"
+                "\"input\":{\"q\":\"x\"}");
+    assert_int_equal(machine_command(m, FLOW_COMMAND_APPROVE, id), FLOW_ANSWER_DONE);
+    assert_true(slice_eq_cstr(machine_call(m)->method, "POST"));
+    machine_reply(m, 200);
     machine_until(m, id, FLOW_COMPLETED);
 }
 
@@ -498,6 +542,7 @@ static const struct {
     {"pause", "{\"confirm\":true,\"n\":5}", false},
     {"ask_write", "{\"confirm\":true}", true},
     {"ask_each", "{\"confirm\":true,\"n\":[1,2]}", false},
+    {"ask_say", "{\"confirm\":true}", true},
 };
 
 enum event { EVENT_FAULT, EVENT_DEATH, EVENT_CANCEL };
@@ -653,6 +698,8 @@ int main(void)
         ON_A_MACHINE(nothing_to_do),
         ON_A_MACHINE(an_input_that_does_not_fit),
         ON_A_MACHINE(an_approval_is_all_that_was_left),
+        ON_A_MACHINE(an_approval_begins_once_its_names_are_read),
+        ON_A_MACHINE(an_approval_without_its_names),
         ON_A_MACHINE(a_wait_after_an_approval),
         ON_A_MACHINE(an_approval_that_expires_is_asked_again),
         ON_A_MACHINE(a_write_after_an_approval_has_its_intent_first),
