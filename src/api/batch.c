@@ -101,7 +101,8 @@ void api_batch_start(struct api_request *request, struct api_batch_item *item,
     item->retry_after_s = 1;
 }
 
-/* Each execution decides for itself: one that may have reached a provider runs to its record. */
+/* Each execution decides whether it continues: one that may have reached a provider runs until it
+ * is recorded. */
 static void gone_batch(struct api_request *request)
 {
     struct api_batch *batch = request->state;

@@ -6,7 +6,7 @@
  *
  * An execution is in the arena of its caller's op. The caller keeps what struct exec_request
  * borrows until the execution has ended. An execution that may have reached the provider always
- * runs to its record, even if its client has closed (exec_client_gone).
+ * runs until it is recorded, even if its client has closed (exec_client_gone).
  */
 #ifndef EXEC_EXEC_H
 #define EXEC_EXEC_H
@@ -184,7 +184,7 @@ struct op *exec_op_of(struct exec *exec);
 /* Like op_cancel: may be called at any time until the end, any number of times. */
 void exec_cancel(struct exec *exec);
 /* Called when the client has closed: a run that cannot have reached the provider is cancelled, any
- * other continues to its record. */
+ * other run continues until it is recorded. */
 void exec_client_gone(struct exec *exec);
 
 #endif
