@@ -247,6 +247,10 @@ static enum op_result ask_form(struct api_request *request)
         struct act *act = &run->acts[i];
         const struct catalog_action *action =
             act->is_read ? mcp_wanted_action(request, &act->wanted) : NULL;
+        /* The argument `confirm` is not enough for a client with forms. The action is looked up
+         * again when it runs, and a reload may have added it since. */
+        if (message->has_forms || !action)
+            act->wanted.is_confirmed = false;
         if (!action || run->batch.items[i].problem.ptr || act->result.ptr ||
             !api_may(request, SCOPE_EXECUTE, action))
             continue; /* the execution reports what is wrong */
@@ -256,7 +260,7 @@ static enum op_result ask_form(struct api_request *request)
         struct exec_request dry = mcp_run_dry(&act->wanted);
         if (mcp_confirm_is_wanted(request, message, &act->wanted)) {
             act->asking = ASKS_IN_FORM;
-            dry.is_recorded_by_caller = dry.is_confirmed = false;
+            dry.is_recorded_by_caller = false;
             dry.idempotency_key = act->wanted.idempotency_key;
         } else if (mcp_run_will_be_asked(action, &act->wanted)) {
             act->asking = ASKS_IN_WORDS;

@@ -1,7 +1,10 @@
 // Several actions in one call (src/mcp/README.md): the results are in the order of the actions, one
 // form shows all writes, and each action is treated as run_action treats it.
 import assert from 'node:assert/strict';
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
 import { Mcp, contentOf, inside } from './support/mcp.mjs';
 import { Stack } from './support/stack.mjs';
 
@@ -166,4 +169,36 @@ test('the outputs share one result, and read_result reads on', async () => {
   const [cut] = results[1].output.cuts;
   const rest = await mcp.call('read_result', { execution_id: results[1].execution_id, pointer: cut.pointer, offset: cut.kept });
   assert.equal(rest.isError, undefined);
+});
+
+// The call waits for the database in between, so a reload may add the action that was unknown.
+test('a write that appears after the person was to be asked does not run', async () => {
+  const folder = join(stack.dir, 'growing'), before = await ledger();
+  const probe = JSON.parse(await readFile(new URL('support/catalog/probe.json', import.meta.url)));
+  const backends = async () => (await stack.cluster.sql("select pid from pg_stat_activity where application_name = 'sluice'")).split('\n').map(Number);
+  await mkdir(folder);
+  await writeFile(join(folder, 'probe.json'), JSON.stringify(probe));
+  const others = new Set(await backends());
+  const growing = await stack.serve({ env: { SLUICE_CATALOG: folder } });
+  const at = new Mcp(growing.base, account.key);
+  assert.equal((await at.call('run_action', read())).isError, undefined);
+  const frozen = (await backends()).filter((pid) => !others.has(pid));
+  const signal = (name) => frozen.forEach((pid) => process.kill(pid, name));
+  const later = { ...send('later', { confirm: true }), action_id: 'send_later' };
+  const unconnected = { integration_id: 'notion', action_id: 'archive_page', input: { page_id: '1c5f7a3e-9b24-4d68-8f0a-6e2d4c8b9a10' } };
+  signal('SIGSTOP');
+  const asked = ask([later, unconnected], {}, FORM, at);
+  try {
+    await until('its dry run waits for the database', async () => /^sluice_executions_active 1$/m.test(await growing.metrics()));
+    probe.actions.push({ ...probe.actions.find((one) => one.action_id === 'send'), action_id: 'send_later' });
+    await writeFile(join(stack.dir, 'draft.json'), JSON.stringify(probe));
+    await rename(join(stack.dir, 'draft.json'), join(folder, 'probe.json'));
+    growing.process.kill('SIGHUP');
+    await until('the catalog was reloaded', () => growing.log.includes('"msg":"the catalog was reloaded"'));
+  } finally {
+    signal('SIGCONT');
+  }
+  const results = resultsOf(await asked);
+  assert.deepEqual(results.map((one) => [one.status, one.error_code]), [['blocked', 'policy_blocked'], ['blocked', 'integration_not_connected']], JSON.stringify(results));
+  assert.deepEqual(await ledger(), before);
 });
