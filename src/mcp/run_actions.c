@@ -134,9 +134,31 @@ static enum op_result reply_results(struct api_request *request)
 
 /* ---- the runs ---- */
 
+/* Equal writes without a key are numbered, so that after a lost reply each gets its own result.
+ * Returns false if out of memory. */
+static bool number_writes(struct api_request *request, struct run *run)
+{
+    uint8_t fingerprints[API_BATCH_ITEMS_MAX][IDEMPOTENCY_FINGERPRINT_LEN] = {{0}};
+    for (size_t i = 0; i < run->batch.count; i++) {
+        struct exec_request *wanted = &run->acts[i].wanted;
+        const struct catalog_action *action =
+            run->acts[i].is_read ? mcp_wanted_action(request, wanted) : NULL;
+        if (!action || action->level == LEVEL_READ || wanted->idempotency_key.ptr)
+            continue;
+        if (exec_fingerprint(wanted, action->action_id, fingerprints[i]) != OK)
+            return false;
+        for (size_t other = 0; other < i; other++)
+            wanted->lost_number +=
+                memcmp(fingerprints[other], fingerprints[i], sizeof(fingerprints[i])) == 0;
+    }
+    return true;
+}
+
 static enum op_result run_all(struct api_request *request)
 {
     struct run *run = request->state;
+    if (!number_writes(request, run))
+        return api_reply_no_memory(request);
     for (size_t i = 0; i < run->batch.count; i++)
         if (!run->batch.items[i].problem.ptr && !run->acts[i].result.ptr)
             api_batch_start(request, &run->batch.items[i], &run->acts[i].wanted);

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { until } from './support/client.mjs';
+import { hold, until } from './support/client.mjs';
 import { Mcp, contentOf, inside } from './support/mcp.mjs';
 import { Stack } from './support/stack.mjs';
 
@@ -171,6 +171,65 @@ test('the outputs share one result, and read_result reads on', async () => {
   assert.equal(rest.isError, undefined);
 });
 
+const notes = async () => Number(await stack.cluster.sql(`select count(*) from sluice.idempotency_key where account_id = '${account.id}' and ascii(key) = 2`));
+const noted = (count) => until(`${count} runs are noted`, async () => (await notes()) === count);
+const forget = () => stack.cluster.sql(`delete from sluice.idempotency_key where account_id = '${account.id}' and ascii(key) = 2`);
+const active = async (count) => until(`${count} runs are under way`, async () => (await server.metrics()).includes(`\nsluice_executions_active ${count}\n`));
+const sure = (subject) => send(subject, { confirm: true });
+const replayed = (results) => results.map((one) => [one.status, one.idempotent_replayed]);
+
+test('equal writes without keys whose reply was lost are each made once by the same call', async () => {
+  await forget();
+  const before = (await ledger()).length, list = [sure('equal'), read(), sure('equal')];
+  const held = await hold(stack.provider, { method: 'POST', path_prefix: '/gmail/' });
+  await mcp.lose('run_actions', { actions: list }, () => held.reached(2));
+  await noted(2);
+  await held.letGo();
+  const all = [mcp, new Mcp(second.base, account.key)].map((at) => run(list, at));
+  for (const results of (await Promise.all(all)).map(resultsOf)) {
+    assert.deepEqual(replayed(results), [['succeeded', true], ['succeeded', undefined], ['succeeded', true]], JSON.stringify(results));
+    assert.notEqual(results[0].execution_id, results[2].execution_id);
+  }
+  assert.equal((await ledger()).length, before + 2);
+});
+
+test('of two equal writes, only the one that did nothing is made again', async () => {
+  await forget();
+  const before = (await ledger()).length, list = [sure('one of two'), sure('one of two')];
+  const match = { method: 'POST', path_prefix: '/gmail/' };
+  await stack.provider.faults([{ match, count: 1, action: { status: 400, hold: true } }, { match, count: 1, action: { hold: true } }]);
+  const hits = async () => (await stack.provider.control('GET', '/faults')).rules.reduce((sum, one) => sum + one.hits, 0);
+  await mcp.lose('run_actions', { actions: list }, () => until('both were sent', async () => (await hits()) === 2));
+  await noted(2);
+  await stack.provider.faults([]);
+  await noted(1);
+  const results = resultsOf(await run(list));
+  assert.deepEqual(replayed(results).sort(), [['succeeded', undefined], ['succeeded', true]], JSON.stringify(results));
+  assert.equal((await ledger()).length, before + 2);
+});
+
+test('a write that had ended when the reply was lost is not made again', async () => {
+  await forget();
+  const before = (await ledger()).length, list = [sure('ended'), send('unconfirmed'), { integration_id: 'probe', action_id: 'wait', input: { ms: 1 } }];
+  const held = await hold(stack.provider, { path_prefix: '/sleep/' });
+  await mcp.lose('run_actions', { actions: list }, () => held.reached(1).then(() => active(1)));
+  await noted(1);
+  await held.letGo();
+  const results = resultsOf(await run(list));
+  assert.deepEqual(replayed(results), [['succeeded', true], ['blocked', undefined], ['succeeded', undefined]], JSON.stringify(results));
+  assert.equal((await ledger()).length, before + 1);
+});
+
+test('a client that disconnects before the writes begin makes none', async () => {
+  const before = await ledger();
+  const explained = { integration_id: 'gmail', action_id: 'trash_message', input: { id: 'demo0001' } };
+  const held = await hold(stack.provider, { method: 'GET', path_prefix: '/gmail/' });
+  await mcp.lose('run_actions', { actions: [explained, sure('too late')] }, () => held.reached(1));
+  await active(0);
+  await held.letGo();
+  assert.deepEqual(await ledger(), before);
+});
+
 // The call waits for the database in between, so a reload may add the action that was unknown.
 test('a write that appears after the person was to be asked does not run', async () => {
   const folder = join(stack.dir, 'growing'), before = await ledger();
@@ -179,19 +238,19 @@ test('a write that appears after the person was to be asked does not run', async
   await mkdir(folder);
   await writeFile(join(folder, 'probe.json'), JSON.stringify(probe));
   const others = new Set(await backends());
-  const growing = await stack.serve({ env: { SLUICE_CATALOG: folder } });
+  const growing = await stack.serve({ env: { SLUICE_CATALOG: folder }, args: ['--database-timeout', '60s'] }); // so that no query is given up
   const at = new Mcp(growing.base, account.key);
   assert.equal((await at.call('run_action', read())).isError, undefined);
   const frozen = (await backends()).filter((pid) => !others.has(pid));
   const signal = (name) => frozen.forEach((pid) => process.kill(pid, name));
   const later = { ...send('later', { confirm: true }), action_id: 'send_later' };
   const unconnected = { integration_id: 'notion', action_id: 'archive_page', input: { page_id: '1c5f7a3e-9b24-4d68-8f0a-6e2d4c8b9a10' } };
+  probe.actions.push({ ...probe.actions.find((one) => one.action_id === 'send'), action_id: 'send_later' });
+  await writeFile(join(stack.dir, 'draft.json'), JSON.stringify(probe));
   signal('SIGSTOP');
   const asked = ask([later, unconnected], {}, FORM, at);
   try {
     await until('its dry run waits for the database', async () => /^sluice_executions_active 1$/m.test(await growing.metrics()));
-    probe.actions.push({ ...probe.actions.find((one) => one.action_id === 'send'), action_id: 'send_later' });
-    await writeFile(join(stack.dir, 'draft.json'), JSON.stringify(probe));
     await rename(join(stack.dir, 'draft.json'), join(folder, 'probe.json'));
     growing.process.kill('SIGHUP');
     await until('the catalog was reloaded', () => growing.log.includes('"msg":"the catalog was reloaded"'));
