@@ -33,7 +33,7 @@ enum asking { ASKS_NONE, ASKS_IN_FORM, ASKS_IN_WORDS };
 struct act {
     struct exec_request wanted;
     bool is_read;          /* wanted is filled in */
-    slice label;           /* names the connection; SLICE_NONE: none does */
+    slice label;           /* of the connection, if it was named by its label */
     struct pg_query query; /* finds that connection, or spends the key after a "no" */
     slice result;          /* known before, or without, a run: JSON text of an object */
     slice coerced, shows;  /* see mcp_slips_member and mcp_run_members */
@@ -64,7 +64,7 @@ static slice error_result(struct arena *arena, slice sentence, int64_t retry_aft
     return json_text_take(&text, arena);
 }
 
-/* Instead of a summary that is too large for this result: what is needed to read it. */
+/* Returns the result of an execution whose summary is too large here: what is needed to read it. */
 static slice left_out_result(struct arena *arena, const struct exec_outcome *out)
 {
     struct json_text text;
@@ -82,7 +82,7 @@ static slice left_out_result(struct arena *arena, const struct exec_outcome *out
     return json_text_take(&text, arena);
 }
 
-/* An execution that has ended. */
+/* Returns the result of an execution that has ended. */
 static slice outcome_result(const struct act *act, const struct exec *exec, struct arena *arena)
 {
     const struct exec_outcome *out = exec_outcome_of(exec);
@@ -174,8 +174,8 @@ static enum op_result refuse_large(struct api_request *request)
                            "person can agree to them. Nothing was done. Run fewer in one call.");
 }
 
-/* The texts of all dry runs for a form, and what their ids mean as far as it fits: the exact inputs
- * come first. SLICE_NONE: too long for a form. */
+/* Returns the text of the form: every write, and what its ids mean as far as the exact inputs of
+ * all leave room. Returns SLICE_NONE if it is too long for a form. */
 static slice show_calls(struct api_request *request, const struct run *run, size_t count)
 {
     struct arena *arena = &request->serve.op.arena;
@@ -206,8 +206,8 @@ static slice show_calls(struct api_request *request, const struct run *run, size
     return arena_take(arena, &form);
 }
 
-/* The connections that the form shows, null for an action that it does not show: this comes back
- * in the state. NULL: out of memory. */
+/* Returns the connections that the form shows, with null for an action that it does not show. They
+ * come back in the state. Returns NULL if out of memory. */
 static const struct json *form_item_of(struct arena *arena, const struct run *run)
 {
     struct buf text;
@@ -372,8 +372,8 @@ static enum op_result take_answer(struct api_request *request, slice sealed)
 
 /* ---- the arguments ---- */
 
-/* A digest of all calls and their actions, as they are before a state changes them. false: too
- * large. */
+/* Makes the digest of all calls and their actions, as they are before a state changes them. Returns
+ * false if they are too large. */
 static bool digest_calls(struct api_request *request, struct run *run)
 {
     struct buf text;
@@ -418,7 +418,7 @@ static enum op_result finish_labels(struct api_request *request)
     return decide(request);
 }
 
-/* A name that run_action does not take. SLICE_NONE: there is none. */
+/* Returns the fault of a name that run_action does not take, or SLICE_NONE. */
 static slice unknown_fault(struct api_request *request, const struct json *call)
 {
     for (uint32_t i = 0; i < call->count; i++) {
@@ -430,8 +430,8 @@ static slice unknown_fault(struct api_request *request, const struct json *call)
     return SLICE_NONE;
 }
 
-/* The position distinguishes the calls that share a key in _meta, and each has its part of a
- * result. */
+/* Gives the call its part of the result's bytes, and a key of its own if the key is in _meta, which
+ * all calls share. Returns the fault of that key, or SLICE_NONE. */
 static slice prepare(struct api_request *request, struct act *act, size_t index, size_t count)
 {
     const struct json *given = json_given(request->body, SLICE("actions"));
@@ -449,7 +449,7 @@ static slice prepare(struct api_request *request, struct act *act, size_t index,
     return api_key_fault(wanted->idempotency_key);
 }
 
-/* Returns the fault; SLICE_NONE: none. */
+/* Returns the fault of this item, or SLICE_NONE. */
 static slice read_act(struct api_request *request, struct act *act, size_t index,
                       const struct json *list)
 {
