@@ -94,6 +94,8 @@ void api_batch_start(struct api_request *request, struct api_batch_item *item,
     wanted->replay_room = &batch->replay_room;
     wanted->trace = batch->trace;
     item->exec = exec_start(request->api->config.exec, wanted, &request->serve.op);
+    if (item->exec && request->serve.exchange->is_gone) /* during an earlier step of the request */
+        exec_client_gone(item->exec);
     if (item->exec)
         return;
     item->problem = SLICE("Out of memory. Try again.");

@@ -339,6 +339,10 @@ void exec_cancel(struct exec *exec)
  * whose result other requests with the same key are waiting for continues, too. */
 void exec_client_gone(struct exec *exec)
 {
+    if (exec->op.is_ended) { /* its action may no longer exist */
+        exec_lost_begin(exec);
+        return;
+    }
     bool is_plain_read = exec->action && exec->action->level == LEVEL_READ &&
                          exec->in.idempotency_key.len == 0;
     bool is_early = exec->op.step <= EXEC_STEP_CLAIM && !exec_is_claimed(exec);

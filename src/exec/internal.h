@@ -76,6 +76,7 @@ struct exec_key {
     /* account and key, as in the service's table of keys in flight; empty: not made yet */
     slice name;
     bool is_holder;        /* this run has the name's entry in that table */
+    slice lost;            /* the key of the run's note (lost.c); SLICE_NONE: it gets no note */
     bool is_lost;          /* the client disconnected, and lost.c has noted the run */
     enum exec_claim state; /* the state of claim */
     unsigned waits;        /* number of waits for a run of another process */
