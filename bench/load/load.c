@@ -283,8 +283,8 @@ static void on_starting(struct timer *timer)
     load->cpu_s = used_cpu_s();
 }
 
-/* Returns whether a scheduled operation has not ended. An open loop waits for all operations that
- * were scheduled while measuring. */
+/* Returns whether any scheduled operation has not ended yet. An open loop waits for all operations
+ * that were scheduled while measuring. */
 static bool is_anything_due(const struct load *load)
 {
     if (load->plan->options->rate <= 0)

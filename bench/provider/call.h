@@ -53,8 +53,8 @@ struct call {
 bool call_route(struct call *call, const struct route *routes, size_t count, const slice *segments,
                 size_t segment_count);
 /* Reads the JSON of the request, or the query of a GET. requests is the schema of {name of the
- * route: body}; NULL: the body is not checked. Returns ERR_INVALID if the schema does not allow the
- * body; err says why. Other errors mean that the body is not valid JSON. */
+ * route: body}; if it is NULL, the body is not checked. Returns ERR_INVALID if the schema does not
+ * allow the body; err says why. Other errors mean that the body is not valid JSON. */
 int call_body(struct call *call, const struct schema *requests, struct err *err) MUST_CHECK;
 bool call_reply(struct call *call, unsigned status, const struct json *value);
 /* Records that the route's write was carried out. */

@@ -269,8 +269,8 @@ static void read_body(struct arena *arena, slice text, struct mime_part *part)
 static int read_part(struct reading *r, slice raw, slice id, unsigned depth,
                      struct mime_part *part);
 
-/* Returns the position of the next line that begins with the mark, followed only by blanks or
- * (*is_last) two dashes, including the line end before it. Returns -1 if there is none. */
+/* Returns the position of the next mark (a line end and the delimiter) that is followed on its line
+ * only by blanks, or by two dashes (*is_last). Returns -1 if there is none. */
 static ptrdiff_t find_delimiter(slice text, slice mark, bool *is_last)
 {
     for (size_t from = 0;;) {

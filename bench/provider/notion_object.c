@@ -341,7 +341,7 @@ static slice block_type(const struct call *call, const struct json *block)
     return SLICE_NONE;
 }
 
-/* Copies all members of the content except children into `former`. */
+/* Returns a copy of `former` with all members of the content except children. */
 static struct json read_content(struct call *call, const struct json *content,
                                 const struct json *former)
 {

@@ -33,7 +33,7 @@ struct api_config {
     struct catalog **catalog; /* the current snapshot */
     struct flow_service *flow;
     struct flow_template_set **templates; /* the current set */
-    uint64_t files_body_bytes_max;        /* limit of bodies with files; 0: that of other bodies */
+    uint64_t files_body_bytes_max;        /* limit of bodies with files; 0: as other bodies */
     /* proxies whose X-Forwarded-For is trusted, or NULL. Must outlive the api */
     const struct address_policy *trusted_proxies;
     uint64_t account_rate_per_s; /* requests per second and account; 0: unlimited */

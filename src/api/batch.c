@@ -94,6 +94,8 @@ void api_batch_start(struct api_request *request, struct api_batch_item *item,
     wanted->replay_room = &batch->replay_room;
     wanted->trace = batch->trace;
     item->exec = exec_start(request->api->config.exec, wanted, &request->serve.op);
+    if (item->exec && request->serve.exchange->is_gone) /* during an earlier step of the request */
+        exec_client_gone(item->exec);
     if (item->exec)
         return;
     item->problem = SLICE("Out of memory. Try again.");
@@ -101,7 +103,8 @@ void api_batch_start(struct api_request *request, struct api_batch_item *item,
     item->retry_after_s = 1;
 }
 
-/* Each execution decides for itself: one that may have reached a provider runs to its record. */
+/* Each execution decides whether it continues: one that may have reached a provider runs until it
+ * is recorded. */
 static void gone_batch(struct api_request *request)
 {
     struct api_batch *batch = request->state;

@@ -28,14 +28,14 @@ struct api_batch {
     const struct trace_context *trace; /* the parent span of its executions; or NULL */
 };
 
-/* The items in this member of the body. NULL: it is not an array of 1 to API_BATCH_ITEMS_MAX items,
- * and the request was answered. */
+/* Returns the items in this member of the body. Returns NULL if the member is not an array of 1 to
+ * API_BATCH_ITEMS_MAX items; the request was then answered. */
 const struct json *api_batch_list(struct api_request *request, const char *member) MUST_CHECK;
-/* Whether the op now waits for the database's part of the account's rate: call api_wait, and then
- * this again. */
+/* Returns whether the op now waits for the database's part of the account's rate. If so, call
+ * api_wait, and then this function again. */
 bool api_batch_awaits_rate(struct api_request *request, size_t count) MUST_CHECK;
-/* Sets request->state to the batch, and counts its items as requests: one over the account's rate
- * has a problem. false: out of memory. */
+/* Sets request->state to the batch, and counts its items as requests: an item over the account's
+ * rate gets a problem. Returns false if out of memory. */
 bool api_batch_init(struct api_request *request, struct api_batch *batch, size_t count,
                     size_t reply_bytes_max) MUST_CHECK;
 /* Starts an item that has no problem. */

@@ -98,7 +98,7 @@ static void put_integration_state(struct json_writer *w,
 }
 
 /* Returns the matches of the query, best first; without a query, all integrations in their order.
- * NULL if out of memory. */
+ * Returns NULL if out of memory. */
 static const struct catalog_integration **order(struct arena *arena, const struct catalog *catalog,
                                                 const struct filter *filter, size_t *count)
 {

@@ -141,7 +141,7 @@ enum op_result api_execution_reply(struct api_request *request)
                           exec_op_of(exec));
 }
 
-/* A run that may have reached a provider continues to its record (exec/exec.h). */
+/* A run that may have reached a provider continues until it is recorded (exec/exec.h). */
 static void gone_create(struct api_request *request)
 {
     exec_client_gone(request->state);
@@ -233,8 +233,8 @@ static void find_view(struct api_request *request, struct get *get, const struct
 }
 
 /* The row contains the summary, unless the summary is large; it is then read separately
- * (exec/summary_read.h). The caller's `select` expression is
- * evaluated there, too, on a pool thread. */
+ * (exec/summary_read.h). The caller's `select` expression is evaluated there, too, on a pool
+ * thread. */
 static enum op_result on_row(struct api_request *request)
 {
     struct get *get = request->state;

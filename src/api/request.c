@@ -372,7 +372,8 @@ void api_continue(struct api_request *request)
     (void)request;
 }
 
-/* Once the endpoint has begun it decides, since it may have changed something or be about to. */
+/* Once the endpoint has begun, it decides whether the request continues, since it may have changed
+ * something or be about to. */
 static bool on_gone(struct serve_request *serve)
 {
     struct api_request *request = request_of(serve);

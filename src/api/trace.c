@@ -62,7 +62,7 @@ const struct trace_context *api_trace_batch(struct api_request *request)
         return parent;
     struct batch_trace *trace = ARENA_NEW(&request->serve.op.arena, struct batch_trace);
     if (!trace)
-        return NULL; /* not the parent, which is not in a batch_trace */
+        return NULL; /* not parent: api_trace_batch_end needs a batch_trace */
     *trace = (struct batch_trace){
         .batch = trace_child(parent), .parent = parent, .began_us = clock_wall_us()};
     return &trace->batch;

@@ -138,7 +138,7 @@ static char *alloc_large(struct arena *arena, size_t size)
     return chunk->data;
 }
 
-/* Makes a new chunk, with room for `size` bytes, the newest. */
+/* Allocates `size` bytes at the start of a new chunk. */
 static char *alloc_chunk(struct arena *arena, size_t size)
 {
     size_t chunk_size = next_chunk_size(arena);

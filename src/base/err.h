@@ -34,7 +34,7 @@ struct err {
 /* Sets *err (which may be NULL) and returns code, so that `return err_set(...)` reads well. */
 int err_set(struct err *err, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
-/* As err_set, for functions that return a pointer: always returns NULL. */
+/* Like err_set, for functions that return a pointer: always returns NULL. */
 void *err_null(struct err *err, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 /* Puts "prefix: " before the present text, to say where the error is. Returns err->code. */

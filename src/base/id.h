@@ -21,7 +21,7 @@ struct uuid {
 /* Fills `out` with random bytes from getrandom(2); aborts if the kernel does not have it. A page of
  * entropy is buffered without a lock, so this is for the loop thread only. */
 void random_bytes(void *out, size_t len);
-/* As random_bytes, without the buffer: for any thread, and for keys that must never be in the
+/* Like random_bytes, but without the buffer: for any thread, and for keys that must never be in the
  * buffer. */
 void random_kernel(void *out, size_t len);
 uint64_t random_u64(void);

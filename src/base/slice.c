@@ -254,7 +254,7 @@ bool code_point_is_unsafe(uint32_t c)
 
 bool code_point_is_hidden(uint32_t c)
 {
-    /* These ranges are from Unicode 15, each from its first to its last character.
+    /* These ranges are from Unicode 15, each from its first to its last character. They include
      * Default_Ignorable_Code_Point without the two variation selectors that make a symbol a text or
      * an emoji, and blank symbols. */
     static const uint32_t ranges[][2] = {

@@ -59,11 +59,11 @@ struct call_built {
 
 /* Adds the members of the credential that are secret to the mask. */
 void call_mask_credential(const struct json *credential, struct secret_mask *mask);
-/* Builds the current request of scope->progress. ERR_INVALID: err is a sentence for the caller
- * about the input (an expression that fails, an empty path segment, a header that may not be sent);
- * nothing was sent. ERR_REFUSED: a URL from a reply has a host that is not in the manifest.
- * ERR_LIMIT, ERR_NOMEM. credential is a JSON object with the members that auth.send names,
- * decrypted by the caller; NULL for AUTH_NONE. */
+/* Builds the current request of scope->progress. Returns ERR_INVALID if the input does not fit (an
+ * expression that fails, an empty path segment, a header that may not be sent); err is then a
+ * sentence for the caller, and nothing was sent. Returns ERR_REFUSED if a URL from a reply has a
+ * host that is not in the manifest; otherwise OK, ERR_LIMIT or ERR_NOMEM. credential is a JSON
+ * object with the members that auth.send names, decrypted by the caller; NULL for AUTH_NONE. */
 int call_build(const struct catalog_action *action, const struct call_scope *scope,
                const struct json *credential, struct arena *arena, struct call_built *built,
                struct err *err) MUST_CHECK;
@@ -75,7 +75,8 @@ void call_progress_put(const struct call_progress *progress, struct json *root,
                        struct arena *arena);
 /* Appends the URL in text, which is from a reply to a request for former_url: an absolute URL, or a
  * path on the same origin. Its host must be that of former_url or one of hosts (array of strings,
- * may be NULL), else ERR_REFUSED with the URL's origin in err. ERR_INVALID: not a URL. */
+ * may be NULL); otherwise returns ERR_REFUSED with the URL's origin in err. Returns ERR_INVALID if
+ * the text is not a URL. */
 int call_url_follow(slice former_url, slice text, const struct json *hosts, struct buf *url,
                     struct err *err) MUST_CHECK;
 

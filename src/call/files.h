@@ -34,7 +34,7 @@ slice call_files_check(const struct catalog_action *action, const struct call_fi
                        size_t count, size_t file_bytes_max, struct arena *arena);
 /* Returns a hint on what the caller can do about the fault; constant text. */
 slice call_files_hint(const struct catalog_action *action, bool is_data_lacking);
-/* Decodes the file's data into the arena. Returns ERR_SYNTAX if it is not base64; ERR_NOMEM. */
+/* Decodes the file's data into the arena. Returns OK, ERR_SYNTAX (not base64) or ERR_NOMEM. */
 int call_file_decode(struct call_file *file, struct arena *arena) MUST_CHECK;
 /* Writes the field, name, type and hash of each file; nothing if there are none, so that the
  * fingerprints of such calls stay the same. */

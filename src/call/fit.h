@@ -45,9 +45,9 @@ struct call_fit {
 /* summary: the text of an execution summary (call/summary.h), valid JSON. It is truncated as text,
  * without a tree, so the memory needed is about the size of the wanted part. Sets *fitted to the
  * summary itself if nothing has to be changed, else to a new one in the arena, and *output (may be
- * NULL) to the new output within it, or SLICE_NONE if the output is unchanged. Returns ERR_NOTFOUND
- * if the pointer leads to no value; ERR_NOMEM. Accesses nothing but the arena, so that it may run
- * on a pool thread. */
+ * NULL) to the new output within it, or SLICE_NONE if the output is unchanged. Returns OK,
+ * ERR_NOMEM, or ERR_NOTFOUND if the pointer leads to no value. Accesses nothing but the arena, so
+ * that it may run on a pool thread. */
 int call_fit_summary(slice summary, const struct call_fit *wanted, struct arena *arena,
                      slice *fitted, slice *output) MUST_CHECK;
 /* Returns the replacement for an output that could not be read, in the arena: a cut of the whole,

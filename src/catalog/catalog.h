@@ -246,12 +246,12 @@ struct catalog_then {
     bool is_idempotent; /* the request may be repeated automatically after a lost reply */
 };
 
-/* What an id in a write's input means, in words for the person who is asked: the text is made
- * from the output of a read of the same app, or from the input alone. */
+/* What an id in a write's input means, in words for the person who is asked to confirm: the text is
+ * made from the output of a read of the same app, or from the input alone. */
 struct catalog_show {
-    slice member;               /* names in the input, with dots between them; absent: no text */
+    slice member;               /* path in the input: names joined by dots; no value: no text */
     slice action_id;            /* the read; empty: none */
-    struct catalog_pairs input; /* of the read */
+    struct catalog_pairs input; /* the read's input */
     const struct expr_template *text;
 };
 

@@ -575,7 +575,8 @@ static void check_view(struct lint *lint, const struct catalog_action *action)
                        "needs an output_schema with properties: its names cannot be checked");
 }
 
-/* The read must run as it is: with no confirmation, and with an input that fits its schema. */
+/* Checks that the read can run without a person: it needs no confirmation, and its input fits its
+ * schema. */
 static void check_show_read(struct lint *lint, const struct catalog_integration *app,
                             const struct catalog_show *show)
 {

@@ -84,7 +84,7 @@ void manifest_lint_order(const struct reader *parent, const struct catalog_error
         struct order_lint lint = {.rules = rules};
         struct reader_path path = {&list, SLICE_NONE, rules->items[i].source_index};
         struct reader r = *parent;
-        /* a slip is then the actual fault, and is reported elsewhere with its position */
+        /* a slip in the rule is the actual fault, and is reported elsewhere with its position */
         struct err slip;
         /* the app's own rules before a part are special cases of the part's rules */
         if (rules->items[i].is_of_part || expr_find_slip(rules->items[i].when, &slip) ||

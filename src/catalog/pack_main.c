@@ -3,9 +3,9 @@
  *
  * catalog-pack FILE.json... >catalog.pack
  *
- * A fault in a manifest fails the build, with the same messages as at run time. It is compiled from
- * the same sources as sluice, so both agree on the layout. For cross builds it would have to run on
- * the target, because the pack has numbers in the machine's own form.
+ * A fault in a manifest fails the build, with the same messages as at run time. The tool is
+ * compiled from the same sources as sluice, so both agree on the layout. For cross builds it would
+ * have to run on the target, because the pack has numbers in the machine's own form.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -26,7 +26,7 @@ bool catalog_tool_takes_property(slice name)
     return name.len > 0 && name.len <= CATALOG_TOOL_PROPERTY_MAX;
 }
 
-/* Returns the last schema in the chain of $ref. NULL if the schema has no $ref, or if the chain
+/* Returns the last schema in the chain of $ref, or NULL if the schema has no $ref, or if the chain
  * leaves the schema or is circular. */
 static const struct json *target_of(const struct json *root, const struct json *schema)
 {
@@ -179,8 +179,8 @@ static void put_items(struct catalog_tool *tool, struct json_writer *w, const st
     json_close(w, '}');
 }
 
-/* Whether both have the same constraining keyword, so that neither schema may replace the
- * other's. */
+/* Whether both schemas have the same constraining keyword, so that neither value may replace the
+ * other. */
 static bool constrains_same(const struct json *schema, const struct json *target)
 {
     for (uint32_t i = 0; i < schema->count; i++) {

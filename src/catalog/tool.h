@@ -30,8 +30,8 @@ slice catalog_tool_description(const struct catalog_action *action, struct arena
 
 /* Returns a call in one line, which may be all that an agent needs: `send_message(to!, subject!,
  * text | html, cc, ...)`. `!` follows a required input; of inputs with `|` between them one is
- * required (`a + b`: both together); [] marks a list, {} an object; `...` means further inputs. In
- * the arena; SLICE_NONE if out of memory. */
+ * required (`a + b`: both together); [] marks a list, {} an object; `...` means further inputs. The
+ * text is in the arena; SLICE_NONE if out of memory. */
 slice catalog_tool_signature(slice name, const struct json *input_schema, struct arena *arena);
 
 /* Whether clients accept the name of a property. */

@@ -6,7 +6,8 @@
 
 #include "cli/session.h"
 
-/* These are bodies for session_run, with the options out, yes and settle. */
+/* These are bodies for session_run. accounts_export reads the option out, accounts_erase the
+ * options yes and settle. */
 int accounts_export(struct session *session, struct command_call *call);
 int accounts_erase(struct session *session, struct command_call *call);
 

@@ -15,7 +15,7 @@ extern const char config_attach_name[], config_attach_lock_name[];
  * the trust roots and the origin overrides. The caller checks whether out has reached its limit. */
 void config_attach_put(const struct config *config, struct buf *out);
 /* For a command: reads the settings of config->data_dir over its own. Returns ERR_NOTFOUND if the
- * folder has no data of `sluice dev`, ERR_CLOSED if no `sluice dev` runs on it or it is still
+ * folder has no data of `sluice dev`, and ERR_CLOSED if no `sluice dev` runs on it or it is still
  * starting. */
 int config_attach(struct config *config, struct err *err) MUST_CHECK;
 

@@ -41,8 +41,8 @@ struct connect_command_request {
 struct connect_command {
     struct op op;
     /* out: OK; ERR_NOTFOUND: the account has no such row, or another browser has taken the link;
-     * ERR_INVALID: at each attempt, another connection became the default at the same moment. Else
-     * the database's status; ERR_CLOSED if the change may have been made */
+     * ERR_INVALID: at each attempt, another connection became the default at the same moment; else
+     * the database's status, which is ERR_CLOSED if the change may have been made */
     int status;
     slice integration_id;        /* if OK: the app of the connection; in the op's arena */
     struct connect_session link; /* if OK: the session of the link */

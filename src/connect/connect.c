@@ -284,7 +284,7 @@ bool connect_find(struct connect_service *service, struct connect_lookup *lookup
     }
     if (!cache_await(&service->sets, key, &lookup->wait, op))
         return true;
-    /* remains the status if the lookup is cancelled before the answer */
+    /* the status if the lookup is cancelled before the answer arrives */
     lookup->status = ERR_CLOSED;
     return false;
 }

@@ -101,8 +101,8 @@ void connect_changed(struct connect_service *service, struct uuid account_id, sl
 void connect_forget_account(struct connect_service *service, struct uuid account_id);
 void connect_forget_all(struct connect_service *service);
 
-/* Its callback runs after each change of the account's connections by any process, and also if
- * notifications may have been missed. The callback only stores a fact or wakes an op. */
+/* The callback of a watch runs after each change of the account's connections by any process, and
+ * also if notifications may have been missed. It only stores a fact or wakes an op. */
 struct connect_watch {
     struct uuid account_id;
     void (*on_change)(struct connect_watch *watch);
@@ -205,7 +205,7 @@ static inline bool connect_state_is_live(enum connect_state state)
 enum connect_state connect_state_for(const struct catalog_integration *integration,
                                      const struct connection_app *apps, size_t count);
 /* Returns one flag for each integration of the catalog, in the arena: whether an account with these
- * connections has it connected, or it needs no connection. NULL if out of memory. */
+ * connections has it connected, or it needs no connection. Returns NULL if out of memory. */
 const bool *connect_connected_flags(struct arena *arena, const struct catalog *catalog,
                                     const struct connection_app *apps, size_t count);
 
@@ -213,8 +213,7 @@ const bool *connect_connected_flags(struct arena *arena, const struct catalog *c
  * object that the caller opens and closes. */
 void connect_write(struct json_writer *w, const struct connection *row);
 /* Writes what a model needs to choose a connection: id, integration_id, label, identity (a text),
- * status, default.
- * */
+ * status, default. */
 void connect_write_brief(struct json_writer *w, const struct connection *row);
 
 /* The cursor of a list. connect_cursor makes the text that names the last row of a page, in the

@@ -21,9 +21,9 @@ struct oauth_client_lookup {
 /* Takes two holds on op. */
 void oauth_client_find(struct connect_service *service, struct oauth_client_lookup *lookup,
                        struct op *op, struct uuid account_id, slice integration_id);
-/* client_id is in op's arena; *secret is a reference for the caller, NULL for a public client. It
- * is ERR_NOTFOUND if there is no client, ERR_CRYPTO if the client's secret cannot be opened here.
- * Else returns the status of the queries. */
+/* *client_id is in op's arena; *secret is a reference for the caller, or NULL for a public client.
+ * Returns ERR_NOTFOUND if there is no client, ERR_CRYPTO if the client's secret cannot be opened
+ * here, otherwise the status of the queries. */
 int oauth_client_result(struct connect_service *service, const struct oauth_client_lookup *lookup,
                         slice integration_id, slice *client_id, struct secret **secret) MUST_CHECK;
 

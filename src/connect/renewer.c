@@ -395,7 +395,7 @@ static enum op_result step_stored(struct op *op)
         renewer->claim.is_held = false; /* the write has ended the claim */
         return finish_renewal(renewer, CONNECT_RENEWED, SLICE_NONE);
     }
-    /* ERR_INVALID: the database refuses the statement, and a retry does not help */
+    /* ERR_INVALID means that the database refuses the statement, so a retry does not help */
     if (status == ERR_INVALID || renewer->tries++ >= STORE_TRIES_MAX) {
         op_log(op, LOG_ERROR, "a new token cannot be stored", LOG_INT("connection_id", renewer->id),
                LOG_CSTR("sqlstate", renewer->query.sqlstate));

@@ -26,7 +26,8 @@ int dev_folder_open(struct dev_folder *folder, const char *path, struct err *err
 void dev_folder_close(struct dev_folder *folder);
 /* Writes DIR/name to out. It is asserted to fit, since dev_folder_open checked the length. */
 void dev_folder_path(const struct dev_folder *folder, const char *name, char out[DEV_PATH_MAX]);
-/* Appends a small file (64 KiB) to out; returns ERR_NOTFOUND if there is none. */
+/* Appends the file to out, whose maximum is the limit; returns ERR_NOTFOUND if there is no such
+ * file. */
 int dev_folder_read(const struct dev_folder *folder, const char *name, struct buf *out,
                     struct err *err) MUST_CHECK;
 /* Replaces the file as a whole, by rename; mode 0600. */

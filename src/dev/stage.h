@@ -19,7 +19,7 @@ void dev_stages_init(struct dev_stages *stages, FILE *out);
 /* Ends the previous stage and begins the next; `text` describes it. Does nothing if stages is
  * NULL. */
 void dev_stage(struct dev_stages *stages, const char *text);
-/* As dev_stage, for a stage that itself writes to the terminal: its line is printed when it
+/* Like dev_stage, for a stage that itself writes to the terminal: its line is printed when it
  * ends. */
 void dev_stage_later(struct dev_stages *stages, const char *text);
 /* Ends the last stage, which has succeeded. */

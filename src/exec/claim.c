@@ -13,9 +13,7 @@
 
 enum { WAIT_MS_MIN = 50, WAIT_MS_MAX = 1000, FINGERPRINT_BYTES_MAX = 64 * 1024 * 1024 };
 
-/* Makes the fingerprint from the request without `confirm`: integration, short action id,
- * connection, sorted input, files. */
-static int make_fingerprint(struct exec *exec)
+int exec_fingerprint(const struct exec_request *request, slice action_id, uint8_t *fingerprint)
 {
     struct buf text;
     buf_init(&text, FINGERPRINT_BYTES_MAX);
@@ -23,18 +21,23 @@ static int make_fingerprint(struct exec *exec)
      * format must differ. For the same reason a member that was added later (pages, files) adds
      * nothing if it is not used. */
     buf_append(&text, SLICE("1\n"));
-    buf_append(&text, exec->in.integration_id);
+    buf_append(&text, request->integration_id);
     buf_append_char(&text, '\n');
-    buf_append(&text, exec->out.action_id);
-    buf_printf(&text, "\n%lld\n", (long long)exec->in.connection_id);
-    json_write_sorted(&text, exec->in.input);
-    if (exec->in.pages_max > 1)
-        buf_printf(&text, "\npages %u\n", exec->in.pages_max);
-    call_files_write_fingerprint(exec->in.files, exec->in.file_count, &text);
+    buf_append(&text, action_id);
+    buf_printf(&text, "\n%lld\n", (long long)request->connection_id);
+    json_write_sorted(&text, request->input);
+    if (request->pages_max > 1)
+        buf_printf(&text, "\npages %u\n", request->pages_max);
+    call_files_write_fingerprint(request->files, request->file_count, &text);
     bool is_ok = buf_is_ok(&text);
-    vault_sha256(buf_slice(&text), exec->key.claim.fingerprint);
+    vault_sha256(buf_slice(&text), fingerprint);
     buf_deinit(&text);
     return is_ok ? OK : ERR_NOMEM;
+}
+
+static int make_fingerprint(struct exec *exec)
+{
+    return exec_fingerprint(&exec->in, exec->out.action_id, exec->key.claim.fingerprint);
 }
 
 static bool is_same_request(const struct exec *exec, const uint8_t *fingerprint)
@@ -194,10 +197,11 @@ static enum op_result load_lost(struct exec *exec)
 {
     if (make_fingerprint(exec) != OK)
         return exec_stop_memory(exec);
-    slice key = exec_lost_key(exec, &exec->op.arena);
-    if (!key.ptr)
+    exec->key.lost = exec_lost_key(exec, &exec->op.arena);
+    if (!exec->key.lost.ptr)
         return exec_stop_memory(exec);
-    store_claim_find(exec->service->config.pool, &exec->query, &exec->op, exec->in.account_id, key);
+    store_claim_find(exec->service->config.pool, &exec->query, &exec->op, exec->in.account_id,
+                     exec->key.lost);
     return OP_WAIT;
 }
 

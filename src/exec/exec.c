@@ -335,10 +335,14 @@ void exec_cancel(struct exec *exec)
 
 /* A run whose client has closed is cancelled while nothing depends on it: before a provider can
  * have received the request, and a plain read at any time. A read with a key may have sent its
- * claim, and a write after CLAIM may have been sent: both run to their record. A run whose result
- * other requests with the same key are waiting for continues, too. */
+ * claim, and a write after CLAIM may have been sent: both continue until they are recorded. A run
+ * whose result other requests with the same key are waiting for continues, too. */
 void exec_client_gone(struct exec *exec)
 {
+    if (exec->op.is_ended) { /* its action may no longer exist */
+        exec_lost_begin(exec);
+        return;
+    }
     bool is_plain_read = exec->action && exec->action->level == LEVEL_READ &&
                          exec->in.idempotency_key.len == 0;
     bool is_early = exec->op.step <= EXEC_STEP_CLAIM && !exec_is_claimed(exec);

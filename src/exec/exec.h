@@ -6,7 +6,7 @@
  *
  * An execution is in the arena of its caller's op. The caller keeps what struct exec_request
  * borrows until the execution has ended. An execution that may have reached the provider always
- * runs to its record, even if its client has closed (exec_client_gone).
+ * runs until it is recorded, even if its client has closed (exec_client_gone).
  */
 #ifndef EXEC_EXEC_H
 #define EXEC_EXEC_H
@@ -122,6 +122,8 @@ struct exec_request {
     /* For writes without an idempotency key: the API key, if its client may automatically repeat a
      * call whose reply it did not get (lost.c). Nil: a repeated call runs again. */
     struct uuid lost_by;
+    /* The number of equal requests before this one in the caller's call: each has its own note. */
+    unsigned lost_number;
     int64_t key_guards_until;  /* see struct claim; 0: the key has the usual lifetime */
     uint64_t output_bytes_max; /* see call/fit.h; 0: the limit of the service */
     slice select;              /* an expression over the output (call/view.h); SLICE_NONE: none */
@@ -167,6 +169,11 @@ struct exec_request {
 bool exec_claim_spend(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       const struct exec_request *request) MUST_CHECK;
 
+/* Makes the fingerprint (IDEMPOTENCY_FINGERPRINT_LEN bytes) of a request from its integration, this
+ * short action id, its connection, sorted input, pages and files. Returns OK or ERR_NOMEM. */
+int exec_fingerprint(const struct exec_request *request, slice action_id,
+                     uint8_t *fingerprint) MUST_CHECK;
+
 /* Returns SCOPE_EXECUTE_READ or SCOPE_EXECUTE_WRITE. A dry run calls no app and needs neither. */
 uint32_t exec_scope_of(const struct catalog_action *action);
 
@@ -184,7 +191,8 @@ struct op *exec_op_of(struct exec *exec);
 /* Like op_cancel: may be called at any time until the end, any number of times. */
 void exec_cancel(struct exec *exec);
 /* Called when the client has closed: a run that cannot have reached the provider is cancelled, any
- * other continues to its record. */
+ * other run continues until it is recorded. A run that has ended may be part of a call that still
+ * runs. */
 void exec_client_gone(struct exec *exec);
 
 #endif

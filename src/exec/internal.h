@@ -76,6 +76,7 @@ struct exec_key {
     /* account and key, as in the service's table of keys in flight; empty: not made yet */
     slice name;
     bool is_holder;        /* this run has the name's entry in that table */
+    slice lost;            /* the key of the run's note (lost.c); SLICE_NONE: it gets no note */
     bool is_lost;          /* the client disconnected, and lost.c has noted the run */
     enum exec_claim state; /* the state of claim */
     unsigned waits;        /* number of waits for a run of another process */
@@ -274,9 +275,10 @@ void exec_key_release(struct exec *exec);
 void exec_claim_release_later(struct exec *exec);
 void exec_claim_record_later(struct exec *exec, enum claim_end end);
 bool exec_endings_have(const struct exec_service *service, struct uuid execution_id);
-/* lost.c. In this order: whether a repeated call gets this run's result if the client disconnects
- * before it has the result; the key of the run's note, made from the fingerprint; notes the run
- * after the client has disconnected; removes the note at the end of a run that did nothing. */
+/* lost.c. The first function returns whether a repeated call gets this run's result if the client
+ * disconnects before it has the result; the second returns the key of the run's note, made from the
+ * fingerprint. The third notes the run after the client has disconnected; the last removes the note
+ * at the end of a run that did nothing. */
 bool exec_is_lost_watched(const struct exec *exec);
 slice exec_lost_key(const struct exec *exec, struct arena *arena);
 void exec_lost_begin(struct exec *exec);

@@ -30,7 +30,9 @@ slice exec_lost_key(const struct exec *exec, struct arena *arena)
     char by[UUID_TEXT_LEN + 1], request[2 * IDEMPOTENCY_FINGERPRINT_LEN + 1];
     uuid_format(exec->in.lost_by, by);
     encode_hex_in(request, sizeof(request), slice_of(fingerprint, IDEMPOTENCY_FINGERPRINT_LEN));
-    return arena_printf(arena, LOST_KEY_MARK "%s-%s", by, request);
+    return exec->in.lost_number == 0
+               ? arena_printf(arena, LOST_KEY_MARK "%s-%s", by, request)
+               : arena_printf(arena, LOST_KEY_MARK "%s-%s-%u", by, request, exec->in.lost_number);
 }
 
 static struct lost *lost_of(struct store_later *later)
@@ -67,20 +69,20 @@ static void start(struct exec *exec, const struct store_later_class *class)
         return;
     struct arena *arena = &lost->later.op.arena;
     lost->claim = exec->key.claim;
-    lost->claim.account_id = exec->in.account_id;
-    lost->claim.execution_id = exec->out.execution_id;
-    lost->claim.key = exec_lost_key(exec, arena);
-    lost->claim.integration_id = arena_dup(arena, exec->integration->integration_id);
-    lost->claim.action_id = arena_dup(arena, exec->action->action_id);
+    lost->claim.key = arena_dup(arena, exec->key.lost);
+    lost->claim.integration_id = arena_dup(arena, exec->out.integration_id);
+    lost->claim.action_id = arena_dup(arena, exec->out.action_id);
     lost->claim.lifetime_ms = 0;
     lost->claim.guards_until = clock_shared_us() + EXEC_LOST_MS * 1000;
     if (!lost->claim.key.ptr || !lost->claim.integration_id.ptr || !lost->claim.action_id.ptr)
         op_cancel(&lost->later.op);
 }
 
+/* The run may have ended. */
 void exec_lost_begin(struct exec *exec)
 {
-    if (exec->key.is_lost || !exec_is_lost_watched(exec))
+    bool is_undone = exec->op.is_ended && exec->out.effect == EXEC_EFFECT_NONE;
+    if (exec->key.is_lost || !exec->key.lost.ptr || exec->out.is_replayed || is_undone)
         return;
     exec->key.is_lost = true;
     start(exec, &note_class);

@@ -106,8 +106,12 @@ static void write_all(struct exec *exec)
 {
     struct exec_outcome *out = &exec->out;
     slice output = json_text_of(&exec->pages.all, &exec->op.arena, exec->op.arena.bytes_max);
-    if (!output.ptr)
-        return; /* out of memory: the output remains that of the last page */
+    if (!output.ptr) { /* the last page alone must not look like all of them */
+        exec_end_with(exec, EXEC_REPLY_TOO_LARGE,
+                      SLICE("The pages that were read do not fit into memory together."),
+                      SLICE("Read fewer pages at once: set a smaller max_pages."));
+        return;
+    }
     out->output_json = output;
     call_reply_display(exec->action, exec->in.input, &exec->pages.all, &exec->op.arena, out);
 }

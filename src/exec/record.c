@@ -133,9 +133,9 @@ static enum op_result check_unstored(struct exec *exec)
                                              "not be recorded. Nothing was changed. Try again."));
 }
 
-/* ERR_NOTFOUND: the fence did not match, so another process has recovered the claim after this
- * node's lease expired, and its record is valid. Like OK, ERR_NOTFOUND ends the claim. ERR_INVALID
- * and ERR_LIMIT are permanent. */
+/* ERR_NOTFOUND means that the fence did not match: another process has recovered the claim after
+ * this node's lease expired, and its record is valid. Like OK, ERR_NOTFOUND ends the claim.
+ * ERR_INVALID and ERR_LIMIT are permanent. */
 enum op_result exec_step_check_record(struct op *op)
 {
     struct exec *exec = exec_of(op);

@@ -62,7 +62,7 @@ void exec_doubt_learn(struct exec *exec)
         attempt->doubt = NULL;
 }
 
-/* Returns only reasons after which clients do not send the same or another request, as they might
+/* Returns a reason after which clients do not repeat the request or send another one, as they might
  * after the reason of the last reply. */
 static enum exec_reason reason_of_doubt(const struct exec_outcome *doubt)
 {

@@ -105,8 +105,8 @@ static enum expr_truth foresee(const struct expr_node *node, const struct json *
     }
     if (node->kind != EXPR_NODE_AND && node->kind != EXPR_NODE_OR)
         return evaluate_node(node, known);
-    /* A single kid can decide the result. If none does, the result is EXPR_EITHER if that of any
-     * kid is. */
+    /* A single kid can decide the result. If none does, the result is EXPR_EITHER if any kid's
+     * result is. */
     enum expr_truth decides = node->kind == EXPR_NODE_AND ? EXPR_FALSE : EXPR_TRUE;
     enum expr_truth all = node->kind == EXPR_NODE_AND ? EXPR_TRUE : EXPR_FALSE;
     for (const struct expr_node *kid = node->first; kid; kid = kid->next) {

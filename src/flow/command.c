@@ -700,10 +700,10 @@ static bool must_wait(const struct flow_command *command)
     return command->in.kind == FLOW_COMMAND_CANCEL && (command->was_cancelled || is_others);
 }
 
-/* ERR_NOTFOUND: another change was faster, or the flow does not exist. The other commands load to
- * find out which. A cancel tries once more: if another request cancels the flow at the same moment,
- * neither half of the statement finds it, since in the statement's snapshot the flow is neither
- * changeable nor cancelled. */
+/* ERR_NOTFOUND means that another change was faster, or that the flow does not exist. The other
+ * commands load to find out which. A cancel tries once more: if another request cancels the flow at
+ * the same moment, neither half of the statement finds it, since in the statement's snapshot the
+ * flow is neither changeable nor cancelled. */
 static enum op_result step_changed(struct op *op)
 {
     struct flow_command *command = command_of(op);

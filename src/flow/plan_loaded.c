@@ -86,7 +86,7 @@ static void plan_woken(struct flow_run *run, size_t at)
  *   a pause with an attempt            its time has come
  *   else                               the attempt that was not begun; with attempt > 0 the step's
  *                                      `when` was true before
- * attempt_base counts only if a failed step was resumed, which has a failed row.
+ * attempt_base counts only if a failed step was resumed; its attempt then has a failed row.
  */
 static void plan_standing(struct flow_run *run)
 {

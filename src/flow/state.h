@@ -27,7 +27,7 @@ struct flow_change {
  * intent of the first call. The caller has set the ids, template, owner, deadline and times of
  * flow. */
 void flow_state_begin(struct flow *flow, size_t step, bool is_begun);
-/* *Sets *next to *now after the change, one revision later. */
+/* Sets *next to *now after the change, one revision later. */
 void flow_state_move(struct flow *next, const struct flow *now, const struct flow_change *change);
 /* Asserts the constraints of sql/0002_flows.sql on rows of flow_step and flow_item. */
 void flow_state_check_step(const struct flow_step *step);

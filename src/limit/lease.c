@@ -37,7 +37,7 @@ struct lease_ask {
     struct lease *lease; /* NULL once it has ended */
     struct rate_lease_ask row;
     char name[RATE_LEASE_NAME_MAX];
-    int64_t used;
+    int64_t used, part; /* part: the lease's before the request */
     double given_back;
     uint64_t sent_ns;
 };
@@ -103,15 +103,27 @@ static int64_t rate_needed(const struct lease *lease)
     return most * LEASE_MILLION * (1000 / LEASE_TICK_MS);
 }
 
+/* The database may give another process all but the floor, so until the answer arrives this process
+ * makes no call above it. While the database is unreachable it keeps its whole part. */
+static void fill_calls(struct lease *lease, struct rate_lease_ask *row)
+{
+    row->need = (int64_t)(lease->floor + lease->backlog);
+    row->floor = (int64_t)lease->floor;
+    if (lease->leases->is_down && lease->is_had && row->floor < lease->part)
+        row->floor = lease->part;
+    if (lease->part > row->floor)
+        lease->part = row->floor;
+}
+
 /* Half of the unused tokens is returned for other processes. */
 static void fill_row(struct lease *lease, struct lease_ask *ask)
 {
     struct rate_lease_ask *row = &ask->row;
     row->total = lease->total;
     row->burst = lease->burst;
+    ask->part = lease->part;
     if (is_of_calls(lease)) {
-        row->need = (int64_t)(lease->floor + lease->backlog);
-        row->floor = (int64_t)lease->floor;
+        fill_calls(lease, row);
         return;
     }
     if (lease->tokens.tokens > 0 && lease->backlog == 0)
@@ -182,6 +194,7 @@ static bool on_answer(struct store_later *later)
     if (leases->is_down) {
         lease->used += ask->used;
         lease->tokens.tokens += ask->given_back;
+        lease->part = lease->is_had ? ask->part : lease->part;
     } else {
         lease_take_answer(lease, ask, &got);
     }
@@ -227,9 +240,10 @@ static bool has_it_all(const struct lease *lease)
 
 void lease_fill(struct lease *lease, uint64_t now_ns)
 {
-    if (!lease->leases || lease->leases->is_down) {
-        /* the part remains that of the last answer */
-    } else if (lease->is_had && now_ns >= lease->ends_ns) {
+    /* While the database is unreachable, the last part stays valid. Once it is back, a process that
+     * had no part has none until its own answer. */
+    bool is_over = !lease->is_had || now_ns >= lease->ends_ns;
+    if (lease->leases && !lease->leases->is_down && is_over) {
         lease->is_had = false;
         lease->part = 0;
         lease->tokens = (struct token_bucket){0, now_ns};

@@ -33,7 +33,7 @@ enum asking { ASKS_NONE, ASKS_IN_FORM, ASKS_IN_WORDS };
 struct act {
     struct exec_request wanted;
     bool is_read;          /* wanted is filled in */
-    slice label;           /* names the connection; SLICE_NONE: none does */
+    slice label;           /* of the connection, if it was named by its label */
     struct pg_query query; /* finds that connection, or spends the key after a "no" */
     slice result;          /* known before, or without, a run: JSON text of an object */
     slice coerced, shows;  /* see mcp_slips_member and mcp_run_members */
@@ -64,7 +64,7 @@ static slice error_result(struct arena *arena, slice sentence, int64_t retry_aft
     return json_text_take(&text, arena);
 }
 
-/* Instead of a summary that is too large for this result: what is needed to read it. */
+/* Returns the result of an execution whose summary is too large here: what is needed to read it. */
 static slice left_out_result(struct arena *arena, const struct exec_outcome *out)
 {
     struct json_text text;
@@ -82,7 +82,7 @@ static slice left_out_result(struct arena *arena, const struct exec_outcome *out
     return json_text_take(&text, arena);
 }
 
-/* An execution that has ended. */
+/* Returns the result of an execution that has ended. */
 static slice outcome_result(const struct act *act, const struct exec *exec, struct arena *arena)
 {
     const struct exec_outcome *out = exec_outcome_of(exec);
@@ -134,9 +134,31 @@ static enum op_result reply_results(struct api_request *request)
 
 /* ---- the runs ---- */
 
+/* Equal writes without a key are numbered, so that after a lost reply each gets its own result.
+ * Returns false if out of memory. */
+static bool number_writes(struct api_request *request, struct run *run)
+{
+    uint8_t fingerprints[API_BATCH_ITEMS_MAX][IDEMPOTENCY_FINGERPRINT_LEN] = {{0}};
+    for (size_t i = 0; i < run->batch.count; i++) {
+        struct exec_request *wanted = &run->acts[i].wanted;
+        const struct catalog_action *action =
+            run->acts[i].is_read ? mcp_wanted_action(request, wanted) : NULL;
+        if (!action || action->level == LEVEL_READ || wanted->idempotency_key.ptr)
+            continue;
+        if (exec_fingerprint(wanted, action->action_id, fingerprints[i]) != OK)
+            return false;
+        for (size_t other = 0; other < i; other++)
+            wanted->lost_number +=
+                memcmp(fingerprints[other], fingerprints[i], sizeof(fingerprints[i])) == 0;
+    }
+    return true;
+}
+
 static enum op_result run_all(struct api_request *request)
 {
     struct run *run = request->state;
+    if (!number_writes(request, run))
+        return api_reply_no_memory(request);
     for (size_t i = 0; i < run->batch.count; i++)
         if (!run->batch.items[i].problem.ptr && !run->acts[i].result.ptr)
             api_batch_start(request, &run->batch.items[i], &run->acts[i].wanted);
@@ -152,8 +174,8 @@ static enum op_result refuse_large(struct api_request *request)
                            "person can agree to them. Nothing was done. Run fewer in one call.");
 }
 
-/* The texts of all dry runs for a form, and what their ids mean as far as it fits: the exact inputs
- * come first. SLICE_NONE: too long for a form. */
+/* Returns the text of the form: every write, and what its ids mean as far as the exact inputs of
+ * all leave room. Returns SLICE_NONE if it is too long for a form. */
 static slice show_calls(struct api_request *request, const struct run *run, size_t count)
 {
     struct arena *arena = &request->serve.op.arena;
@@ -184,8 +206,8 @@ static slice show_calls(struct api_request *request, const struct run *run, size
     return arena_take(arena, &form);
 }
 
-/* The connections that the form shows, null for an action that it does not show: this comes back
- * in the state. NULL: out of memory. */
+/* Returns the connections that the form shows, with null for an action that it does not show. They
+ * come back in the state. Returns NULL if out of memory. */
 static const struct json *form_item_of(struct arena *arena, const struct run *run)
 {
     struct buf text;
@@ -247,6 +269,10 @@ static enum op_result ask_form(struct api_request *request)
         struct act *act = &run->acts[i];
         const struct catalog_action *action =
             act->is_read ? mcp_wanted_action(request, &act->wanted) : NULL;
+        /* The argument `confirm` is not enough for a client with forms. The action is looked up
+         * again when it runs, and a reload may have added it since. */
+        if (message->has_forms || !action)
+            act->wanted.is_confirmed = false;
         if (!action || run->batch.items[i].problem.ptr || act->result.ptr ||
             !api_may(request, SCOPE_EXECUTE, action))
             continue; /* the execution reports what is wrong */
@@ -256,7 +282,7 @@ static enum op_result ask_form(struct api_request *request)
         struct exec_request dry = mcp_run_dry(&act->wanted);
         if (mcp_confirm_is_wanted(request, message, &act->wanted)) {
             act->asking = ASKS_IN_FORM;
-            dry.is_recorded_by_caller = dry.is_confirmed = false;
+            dry.is_recorded_by_caller = false;
             dry.idempotency_key = act->wanted.idempotency_key;
         } else if (mcp_run_will_be_asked(action, &act->wanted)) {
             act->asking = ASKS_IN_WORDS;
@@ -346,8 +372,8 @@ static enum op_result take_answer(struct api_request *request, slice sealed)
 
 /* ---- the arguments ---- */
 
-/* A digest of all calls and their actions, as they are before a state changes them. false: too
- * large. */
+/* Makes the digest of all calls and their actions, as they are before a state changes them. Returns
+ * false if they are too large. */
 static bool digest_calls(struct api_request *request, struct run *run)
 {
     struct buf text;
@@ -392,7 +418,7 @@ static enum op_result finish_labels(struct api_request *request)
     return decide(request);
 }
 
-/* A name that run_action does not take. SLICE_NONE: there is none. */
+/* Returns the fault of a name that run_action does not take, or SLICE_NONE. */
 static slice unknown_fault(struct api_request *request, const struct json *call)
 {
     for (uint32_t i = 0; i < call->count; i++) {
@@ -404,8 +430,8 @@ static slice unknown_fault(struct api_request *request, const struct json *call)
     return SLICE_NONE;
 }
 
-/* The position distinguishes the calls that share a key in _meta, and each has its part of a
- * result. */
+/* Gives the call its part of the result's bytes, and a key of its own if the key is in _meta, which
+ * all calls share. Returns the fault of that key, or SLICE_NONE. */
 static slice prepare(struct api_request *request, struct act *act, size_t index, size_t count)
 {
     const struct json *given = json_given(request->body, SLICE("actions"));
@@ -423,7 +449,7 @@ static slice prepare(struct api_request *request, struct act *act, size_t index,
     return api_key_fault(wanted->idempotency_key);
 }
 
-/* Returns the fault; SLICE_NONE: none. */
+/* Returns the fault of this item, or SLICE_NONE. */
 static slice read_act(struct api_request *request, struct act *act, size_t index,
                       const struct json *list)
 {

@@ -211,7 +211,8 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
                                " as is_rejected, " outputs " as outputs",                     \
                       "(:template_key is null or e.template_key = :template_key) and "        \
                       "(:state is null or (:state = 'rejected') = " rejected ")")
-/* The last attempt of a rejected approval failed with this error (flow/decision.c). */
+/* The last attempt of a rejected approval failed with this error (flow/decision.c). The error is
+ * compared as text because ->> fails if a person's message has \u0000. */
 #define IS_REJECTED                                                                               \
     "(case when e.status = 'cancelled' then coalesce((select s.error::text like "                 \
     "'{\"code\":\"policy_blocked\",\"message\":\"" FLOW_REJECTED_BY "%' from sluice.flow_step s " \

@@ -20,6 +20,7 @@ struct flow_log_event {
     int64_t at;
     const char *what;
     slice step, by, code, text; /* SLICE_NONE: none */
+    bool is_rejection;          /* by a person */
 };
 
 static void add_event(struct flow_log *log, struct flow_log_event event)
@@ -45,7 +46,8 @@ static void add_attempt(struct flow_log *log, const struct flow_step *step, bool
         add_event(log, (struct flow_log_event){.at = step->finished_at,
                                                .what = step->is_completed ? "Approved" : "Rejected",
                                                .by = by,
-                                               .text = note});
+                                               .text = note,
+                                               .is_rejection = !step->is_completed});
     else if (!step->is_completed)
         add_event(log, (struct flow_log_event){
                            .at = step->finished_at,
@@ -91,7 +93,7 @@ static void add_end(struct flow_log *log, const struct flow *flow)
         add_event(log,
                   (struct flow_log_event){.at = flow->updated_at, .what = "Waits for approval"});
     /* A rejection is the end of its flow. */
-    bool is_rejected = strcmp(log->list[log->count - 1].what, "Rejected") == 0;
+    bool is_rejected = log->list[log->count - 1].is_rejection;
     if (is_completed || (flow->status == FLOW_CANCELLED && !is_rejected))
         add_event(log, (struct flow_log_event){.at = flow->completed_at ? flow->completed_at
                                                                         : flow->updated_at,

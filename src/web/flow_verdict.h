@@ -17,7 +17,7 @@ bool flow_is_rejected(const struct flow *flow, const struct json *steps);
 /* Whether the actor is the caller of this request. */
 bool flow_actor_is_own(struct web_request *request, slice actor);
 
-/* Writes a member "state", as flow_state.html declares it. canceller: SLICE_NONE: unknown.
+/* Writes a member "state", as flow_state.html declares it. canceller is SLICE_NONE if unknown.
  * failed_step: the title of the current step. */
 void view_flow_state(struct web_request *request, struct flow_names *names, const struct flow *flow,
                      const struct json *steps, slice canceller, slice failed_step,

@@ -10,7 +10,7 @@ import { Mcp, marked } from './support/mcp.mjs';
 
 // The share of the recorded tokens and calls that the tasks cost now, rounded up. It may only fall.
 // The aim is 0.6 of the calls.
-const REACHED = { tokens: 0.3, calls: 0.78 };
+const REACHED = { tokens: 0.3, calls: 0.72 };
 // Runs the calls from before the rework, with the program from before it, and prints the numbers to
 // record.
 const isBefore = process.env.SLUICE_AGENT_TASKS === 'before';
@@ -63,9 +63,14 @@ function jsonOf(reply) {
 async function play(task, script, account) {
   const mcp = new Mcp(stage.server.base, account.agent);
   const spent = { calls: 0, bytes: 0, text: '', replies: [] };
+  let results;
   for (const step of script) {
     if (!step) {
       spent.replies.push({});
+      continue;
+    }
+    if (step.result > 0) {
+      spent.replies.push(results[step.result]);
       continue;
     }
     const { tool, person, args, ...more } = build(step, { r: spent.replies });
@@ -85,7 +90,9 @@ async function play(task, script, account) {
     spent.calls++;
     spent.bytes += Buffer.byteLength(JSON.stringify(args)) + Buffer.byteLength(text);
     spent.text += text;
-    spent.replies.push(jsonOf(reply));
+    const json = jsonOf(reply);
+    if (tool === 'run_actions') ({ results } = json);
+    spent.replies.push(tool === 'run_actions' ? results[0] : json);
   }
   return spent;
 }

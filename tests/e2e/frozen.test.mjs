@@ -60,23 +60,42 @@ const writers = async () => {
 };
 const signal = (pids, name) => pids.forEach((pid) => process.kill(Number(pid), name));
 
+// Pauses the only writer and sends a write, so that its claim is what the writer has in flight. A
+// writer has one batch in flight: if that is a heartbeat, the claim is never sent, and the pause is
+// begun again. Returns the paused backend and the reply to the write.
+async function freezeWithClaim() {
+  const gauges = async () => {
+    const text = await server.metrics();
+    return ['database_pending', 'pg_queries_waiting', 'executions_active'].map((name) =>
+      Number(new RegExp(`^sluice_${name} (\\d+)`, 'm').exec(text)[1]),
+    );
+  };
+  let count = 0;
+  return until('the claim is in flight', async () => {
+    // a connection whose last statement was a select is not known to be the writer until it writes
+    await send(`warming ${++count}`);
+    const frozen = await writers();
+    if (frozen.length !== 1) return false;
+    signal(frozen, 'SIGSTOP');
+    const isIdle = (await gauges())[0] === 0;
+    const subject = `unkeyed ${count}`;
+    let isAnswered = false;
+    const reply = isIdle && send(subject).finally(() => (isAnswered = true));
+    if (isIdle) await until('it runs', async () => (await gauges())[2] === 1 || isAnswered);
+    const [pending, waiting] = await gauges();
+    if (isIdle && !isAnswered && pending === 1 && waiting === 0) return { frozen, subject, reply };
+    signal(frozen, 'SIGCONT');
+    await reply;
+    return false;
+  });
+}
+
 test('claims that are committed after their connection was given up', async () => {
   assert.equal((await send('before')).status, 200); // key and connection are cached from now on
-  // a connection whose last statement was a select is not known to be the writer until it writes
-  let warming = 0;
-  const frozen = await until('the writer is known', async () => {
-    await send(`warming ${++warming}`);
-    const pids = await writers();
-    return pids.length === 1 && pids;
-  });
-  const requests = [
-    () => send('unkeyed'),
-    () => send('keyed', { idempotency_key: 'keyed write' }),
-    () => read('keyed read'),
-  ];
-  signal(frozen, 'SIGSTOP');
+  const { frozen, subject, reply: unkeyed } = await freezeWithClaim();
+  const keyed = [() => send('keyed', { idempotency_key: 'keyed write' }), () => read('keyed read')];
   try {
-    for (const reply of await Promise.all(requests.map((one) => one()))) assert.equal(reply.status, 503, reply.text);
+    for (const reply of await Promise.all([unkeyed, ...keyed.map((one) => one())])) assert.equal(reply.status, 503, reply.text);
     // sent on the new connection, after the statements that released the claims
     await until('it writes again', async () => (await send('after')).status === 200);
     assert.deepEqual(await inFlight(), [], 'there was nothing to release');
@@ -86,11 +105,11 @@ test('claims that are committed after their connection was given up', async () =
   await until('the late claims are released', async () => (await recovered('released')) > 0);
   await noneInFlight();
   // Nothing had been sent, so the same request runs again.
-  for (const reply of await Promise.all(requests.map((one) => one()))) {
+  for (const reply of await Promise.all([send(subject), ...keyed.map((one) => one())])) {
     assert.equal(reply.status, 200, reply.text);
     assert.equal(reply.headers.get('idempotent-replayed'), null);
   }
-  for (const subject of ['unkeyed', 'keyed']) assert.equal(await sent(subject), 1, subject);
+  for (const marker of [subject, 'keyed']) assert.equal(await sent(marker), 1, marker);
 });
 
 // A start is answered once its result is known, and with 503 only if nothing began. If the answer

@@ -21,7 +21,7 @@ before(async () => {
   fails = false;
   provider = await Scripted.start((request, reply, url) => {
     const answer = () => reply.writeHead(fails ? 500 : 200, { 'content-type': 'application/json' }).end('{"ok":true}');
-    setTimeout(answer, url.pathname === '/slow' ? 30 : 0);
+    setTimeout(answer, url.pathname === '/slow' ? 1 + 40 * Math.random() : 0);
   });
   stack.catalog = await writeCatalog(stack.dir, {
     capped: { limits: { in_flight_max: CAP }, actions: { slow: {} } },
@@ -144,7 +144,7 @@ test('a connection\'s cap and pace apply to all processes together', async () =>
   const account = await stack.account('connection', { apps: [] });
   const run = (line, integration_id, action_id) => line.call(account.key, 'POST', '/api/executions', { integration_id, action_id, input: {} });
   // Stays within the account's own burst and rate: requests that these refuse are sent again.
-  const runAll = async (app, action, count) => {
+  const runAll = async (app, action, count, rest = 0) => {
     const lines = nodes.flatMap((node) => linesTo(node, 6));
     let left = count;
     await Promise.all(
@@ -154,14 +154,26 @@ test('a connection\'s cap and pace apply to all processes together', async () =>
           do reply = await run(line, app, action);
           while (reply.status === 429 && (await pause(20)) === undefined);
           assert.equal(reply.status, 200, reply.text);
+          if (rest) await pause(rest * Math.random());
         }
       }),
     );
     lines.forEach((line) => line.end());
   };
+  // A session that locks the row now and then makes every request for a part take long, and a
+  // process may begin calls while one is under way.
+  const { table, node } = await stack.cluster.shardOf('rate_lease', account.id);
+  const slow = stack.cluster.psql(
+    `do $$ begin for i in 1..100 loop
+      perform from sluice.${table} where account_id = '${account.id}' for update; perform pg_sleep(0.04); commit;
+    end loop; end $$`,
+    'sluice',
+    node,
+  );
   provider.most = 0;
-  await runAll('capped', 'slow', 40);
+  await runAll('capped', 'slow', 200, 400);
   assert.ok(provider.most <= CAP && provider.most > 1, `${provider.most} at the same time`);
+  assert.equal((await slow).code, 0);
   const began = await seconds();
   await runAll('paced', 'read', 50);
   const took = (await seconds()) - began;

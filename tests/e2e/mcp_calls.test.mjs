@@ -151,15 +151,7 @@ for (const version of [MODERN, LEGACY]) {
 
 // Sends the call and closes its connection once the provider, which keeps its reply, has received
 // `least` requests.
-async function lose(held, name, args, least) {
-  const abort = new AbortController();
-  const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: args } };
-  const headers = { authorization: `Bearer ${account.key}`, 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
-  const reply = fetch(`${server.base}/mcp`, { method: 'POST', headers, body: JSON.stringify(body), signal: abort.signal }).catch((error) => error.name);
-  await held.reached(least);
-  abort.abort();
-  assert.equal(await reply, 'AbortError');
-}
+const lose = (held, name, args, least) => mcp.lose(name, args, () => held.reached(least));
 const noted = () => until('the run is noted', async () => (await stack.cluster.sql(`select 1 from sluice.idempotency_key where account_id = '${account.id}' and ascii(key) = 2`)).length > 0);
 const forgotten = () => stack.cluster.sql(`delete from sluice.idempotency_key where account_id = '${account.id}' and ascii(key) = 2`);
 

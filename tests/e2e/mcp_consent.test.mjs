@@ -1,7 +1,7 @@
 // Writes over MCP need a person (src/mcp/README.md): a client that shows forms is asked about every
 // tool that writes and every start that confirms a write, whatever the model claims. A key that
-// refuses unattended writes makes none without a form. Tests every tool of every app and every
-// template, all connected, with a provider that counts calls.
+// refuses unattended writes makes none without a form. Tests every tool of every app, alone and as
+// an item of run_actions, and every template, all connected, with a provider that counts calls.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Mcp, contentOf } from './support/mcp.mjs';
@@ -40,7 +40,12 @@ const writes = actions.filter((action) => action.side_effect_level !== 'read');
 const nameOf = ({ integration_id, action_id }) => `${integration_id}_${action_id}`;
 const inputOf = (action) => action.examples[0].input;
 const ask = (key, name, args, more = {}, params = {}) => new Mcp(server.base, key).ask('tools/call', { name, arguments: args, ...params }, more).then(({ result }) => result);
-const run = (key, action, more, args = { confirm: true }) => ask(key, 'run_action', { integration_id: action.integration_id, action_id: action.action_id, input: inputOf(action), ...args }, more);
+const callOf = (action, args = { confirm: true }) => ({ integration_id: action.integration_id, action_id: action.action_id, input: inputOf(action), ...args });
+const run = (key, action, more, args) => ask(key, 'run_action', callOf(action, args), more);
+const runAll = (key, items, more) => ask(key, 'run_actions', { actions: items }, more);
+// The tools in groups whose writes fit into one form.
+const groups = (list) => Array.from({ length: Math.ceil(list.length / 8) }, (_, at) => list.slice(8 * at, 8 * at + 8));
+const read = () => callOf(actions.find((action) => nameOf(action) === 'gmail_list_messages'), {});
 
 // Ten at a time.
 async function each(list, work) {
@@ -60,6 +65,18 @@ test('a client that shows forms is asked about every write, alone and under its 
       else unasked.push([nameOf(action), contentOf(result).error_code]);
     }
   });
+  await each(groups(writes), async (group) => {
+    const result = await runAll(keys.plain, [...group.map((action) => callOf(action)), read()], FORM);
+    assert.equal(result.resultType, 'input_required', JSON.stringify(result).slice(0, 500));
+    const { message } = result.inputRequests.confirmation.params;
+    const asked = group.filter((action) => new RegExp(`\\n${action.integration_id} ${action.action_id}(?:,|\\n)`).test(message));
+    assert.ok(message.startsWith(`${asked.length} write`), message);
+    // an item that the form leaves out does not run after it
+    const left = group.filter((action) => !asked.includes(action));
+    if (left.length === 0) return;
+    const done = await runAll(keys.plain, left.map((action) => callOf(action)), FORM);
+    unasked.push(...left.map((action, at) => [nameOf(action), contentOf(done).results[at].error_code]));
+  });
   assert.equal(calls, 0);
   // a file cannot be sent over /mcp
   const withFiles = new Set(writes.filter((action) => action.files).map(nameOf));
@@ -67,21 +84,33 @@ test('a client that shows forms is asked about every write, alone and under its 
 });
 
 test('a key that refuses unattended writes makes none without a form, and says what can', async () => {
+  const check = (action, { status, error_code, message, hint }) => {
+    assert.deepEqual([status, error_code], ['blocked', 'policy_blocked'], nameOf(action));
+    assert.match(message, /needs the consent of a person, but this client cannot show a form(?:, and the action cannot run as requested: .*)?\. Nothing was done\.$/, nameOf(action));
+    assert.match(hint, /Use a client that can show a form \(MCP elicitation\)/);
+    assert.doesNotMatch(hint, /confirm: true/);
+  };
   await each(writes, async (action) => {
     for (const result of [await run(keys.refuse, action), await run(keys.refuse, action, {}, {}), await ask(keys.refuse, nameOf(action), { ...inputOf(action), confirm: true })]) {
-      const { status, error_code, message, hint } = contentOf(result);
-      assert.deepEqual([result.isError, status, error_code], [true, 'blocked', 'policy_blocked'], nameOf(action));
-      assert.match(message, /needs the consent of a person, but this client cannot show a form(?:, and the action cannot run as requested: .*)?\. Nothing was done\.$/, nameOf(action));
-      assert.match(hint, /Use a client that can show a form \(MCP elicitation\)/);
-      assert.doesNotMatch(hint, /confirm: true/);
+      assert.equal(result.isError, true, nameOf(action));
+      check(action, contentOf(result));
     }
+  });
+  await each(groups(writes), async (group) => {
+    const twice = group.flatMap((action) => [action, action]);
+    const result = await runAll(keys.refuse, twice.map((action, at) => callOf(action, at % 2 ? {} : { confirm: true })));
+    assert.equal(result.isError, true);
+    for (const [at, action] of twice.entries()) check(action, contentOf(result).results[at]);
   });
   assert.equal(calls, 0);
   const { hint } = contentOf(await run(keys.refuse, writes.find((action) => nameOf(action) === 'notion_create_page')));
   assert.match(hint, /, or a flow that waits for an approval: .*unread_mail_to_tasks/);
   // with a form it can write, a dry run is not a write, and REST is unchanged
-  assert.equal((await run(keys.refuse, writes[0], FORM)).resultType, 'input_required');
-  assert.equal(contentOf(await run(keys.refuse, writes[0], {}, { dry_run: true })).status, undefined);
+  for (const of of [(more, args) => run(keys.refuse, writes[0], more, args), (more, args) => runAll(keys.refuse, [callOf(writes[0], args)], more)]) {
+    assert.equal((await of(FORM)).resultType, 'input_required');
+    const dry = contentOf(await of({}, { dry_run: true }));
+    assert.equal((dry.results?.[0] ?? dry).dry_run, true);
+  }
   const post = writes.find((action) => nameOf(action) === 'slack_post_message');
   const rest = await server.call(keys.refuse, 'POST', '/api/executions', { integration_id: 'slack', action_id: 'post_message', input: inputOf(post), confirm: true });
   assert.equal(rest.status, 200, rest.text);
@@ -91,18 +120,23 @@ test('a key that refuses unattended writes makes none without a form, and says w
 test('the setting refuses for all keys but those that say otherwise; forms: never takes confirm', async () => {
   const post = writes.find((action) => nameOf(action) === 'slack_post_message');
   strict = await stage.serve(['--unattended-writes', 'refuse']);
-  const at = async (key, more, args) => new Mcp(strict.base, key).ask('tools/call', { name: 'run_action', arguments: { integration_id: 'slack', action_id: 'post_message', input: inputOf(post), ...args } }, more).then(({ result }) => result);
-  assert.equal(contentOf(await at(keys.plain, {}, { confirm: true })).error_code, 'policy_blocked');
-  assert.equal(calls, 0);
-  assert.equal(contentOf(await at(keys.allow, {}, { confirm: true })).status, 'succeeded');
-  assert.equal((await at(keys.allow, FORM, { confirm: true })).resultType, 'input_required');
-  assert.equal(calls, 1);
-  // there is no user to ask: the client's forms do not count
-  assert.equal(contentOf(await run(keys.never, post, FORM)).status, 'succeeded');
-  assert.equal(contentOf(await run(keys.never, post, FORM, {})).error_code, 'policy_blocked');
-  assert.equal(contentOf(await at(keys.never, FORM, { confirm: true })).error_code, 'policy_blocked');
-  assert.equal(calls, 2);
-  calls = 0;
+  const one = callOf(post, {});
+  const faces = [['run_action', (args) => ({ ...one, ...args }), (result) => contentOf(result)], ['run_actions', (args) => ({ actions: [{ ...one, ...args }] }), (result) => contentOf(result).results[0]]];
+  for (const [name, of, content] of faces) {
+    const on = (base) => (key, more, args) => new Mcp(base, key).ask('tools/call', { name, arguments: of(args) }, more).then(({ result }) => result);
+    const at = on(strict.base), usual = on(server.base);
+    assert.equal(content(await at(keys.plain, {}, { confirm: true })).error_code, 'policy_blocked');
+    assert.equal(calls, 0);
+    assert.equal(content(await at(keys.allow, {}, { confirm: true })).status, 'succeeded');
+    assert.equal((await at(keys.allow, FORM, { confirm: true })).resultType, 'input_required');
+    assert.equal(calls, 1);
+    // there is no user to ask: the client's forms do not count
+    assert.equal(content(await usual(keys.never, FORM, { confirm: true })).status, 'succeeded');
+    assert.equal(content(await usual(keys.never, FORM, {})).error_code, 'policy_blocked');
+    assert.equal(content(await at(keys.never, FORM, { confirm: true })).error_code, 'policy_blocked');
+    assert.equal(calls, 2);
+    calls = 0;
+  }
 });
 
 // A value that the schema accepts, with the required members only.

@@ -1,7 +1,10 @@
 // Several actions in one call (src/mcp/README.md): the results are in the order of the actions, one
 // form shows all writes, and each action is treated as run_action treats it.
 import assert from 'node:assert/strict';
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { hold, until } from './support/client.mjs';
 import { Mcp, contentOf, inside } from './support/mcp.mjs';
 import { Stack } from './support/stack.mjs';
 
@@ -166,4 +169,95 @@ test('the outputs share one result, and read_result reads on', async () => {
   const [cut] = results[1].output.cuts;
   const rest = await mcp.call('read_result', { execution_id: results[1].execution_id, pointer: cut.pointer, offset: cut.kept });
   assert.equal(rest.isError, undefined);
+});
+
+const notes = async () => Number(await stack.cluster.sql(`select count(*) from sluice.idempotency_key where account_id = '${account.id}' and ascii(key) = 2`));
+const noted = (count) => until(`${count} runs are noted`, async () => (await notes()) === count);
+const forget = () => stack.cluster.sql(`delete from sluice.idempotency_key where account_id = '${account.id}' and ascii(key) = 2`);
+const active = async (count) => until(`${count} runs are under way`, async () => (await server.metrics()).includes(`\nsluice_executions_active ${count}\n`));
+const sure = (subject) => send(subject, { confirm: true });
+const replayed = (results) => results.map((one) => [one.status, one.idempotent_replayed]);
+
+test('equal writes without keys whose reply was lost are each made once by the same call', async () => {
+  await forget();
+  const before = (await ledger()).length, list = [sure('equal'), read(), sure('equal')];
+  const held = await hold(stack.provider, { method: 'POST', path_prefix: '/gmail/' });
+  await mcp.lose('run_actions', { actions: list }, () => held.reached(2));
+  await noted(2);
+  await held.letGo();
+  const all = [mcp, new Mcp(second.base, account.key)].map((at) => run(list, at));
+  for (const results of (await Promise.all(all)).map(resultsOf)) {
+    assert.deepEqual(replayed(results), [['succeeded', true], ['succeeded', undefined], ['succeeded', true]], JSON.stringify(results));
+    assert.notEqual(results[0].execution_id, results[2].execution_id);
+  }
+  assert.equal((await ledger()).length, before + 2);
+});
+
+test('of two equal writes, only the one that did nothing is made again', async () => {
+  await forget();
+  const before = (await ledger()).length, list = [sure('one of two'), sure('one of two')];
+  const match = { method: 'POST', path_prefix: '/gmail/' };
+  await stack.provider.faults([{ match, count: 1, action: { status: 400, hold: true } }, { match, count: 1, action: { hold: true } }]);
+  const hits = async () => (await stack.provider.control('GET', '/faults')).rules.reduce((sum, one) => sum + one.hits, 0);
+  await mcp.lose('run_actions', { actions: list }, () => until('both were sent', async () => (await hits()) === 2));
+  await noted(2);
+  await stack.provider.faults([]);
+  await noted(1);
+  const results = resultsOf(await run(list));
+  assert.deepEqual(replayed(results).sort(), [['succeeded', undefined], ['succeeded', true]], JSON.stringify(results));
+  assert.equal((await ledger()).length, before + 2);
+});
+
+test('a write that had ended when the reply was lost is not made again', async () => {
+  await forget();
+  const before = (await ledger()).length, list = [sure('ended'), send('unconfirmed'), { integration_id: 'probe', action_id: 'wait', input: { ms: 1 } }];
+  const held = await hold(stack.provider, { path_prefix: '/sleep/' });
+  await mcp.lose('run_actions', { actions: list }, () => held.reached(1).then(() => active(1)));
+  await noted(1);
+  await held.letGo();
+  const results = resultsOf(await run(list));
+  assert.deepEqual(replayed(results), [['succeeded', true], ['blocked', undefined], ['succeeded', undefined]], JSON.stringify(results));
+  assert.equal((await ledger()).length, before + 1);
+});
+
+test('a client that disconnects before the writes begin makes none', async () => {
+  const before = await ledger();
+  const explained = { integration_id: 'gmail', action_id: 'trash_message', input: { id: 'demo0001' } };
+  const held = await hold(stack.provider, { method: 'GET', path_prefix: '/gmail/' });
+  await mcp.lose('run_actions', { actions: [explained, sure('too late')] }, () => held.reached(1));
+  await active(0);
+  await held.letGo();
+  assert.deepEqual(await ledger(), before);
+});
+
+// The call waits for the database in between, so a reload may add the action that was unknown.
+test('a write that appears after the person was to be asked does not run', async () => {
+  const folder = join(stack.dir, 'growing'), before = await ledger();
+  const probe = JSON.parse(await readFile(new URL('support/catalog/probe.json', import.meta.url)));
+  const backends = async () => (await stack.cluster.sql("select pid from pg_stat_activity where application_name = 'sluice'")).split('\n').map(Number);
+  await mkdir(folder);
+  await writeFile(join(folder, 'probe.json'), JSON.stringify(probe));
+  const others = new Set(await backends());
+  const growing = await stack.serve({ env: { SLUICE_CATALOG: folder }, args: ['--database-timeout', '60s'] }); // so that no query is given up
+  const at = new Mcp(growing.base, account.key);
+  assert.equal((await at.call('run_action', read())).isError, undefined);
+  const frozen = (await backends()).filter((pid) => !others.has(pid));
+  const signal = (name) => frozen.forEach((pid) => process.kill(pid, name));
+  const later = { ...send('later', { confirm: true }), action_id: 'send_later' };
+  const unconnected = { integration_id: 'notion', action_id: 'archive_page', input: { page_id: '1c5f7a3e-9b24-4d68-8f0a-6e2d4c8b9a10' } };
+  probe.actions.push({ ...probe.actions.find((one) => one.action_id === 'send'), action_id: 'send_later' });
+  await writeFile(join(stack.dir, 'draft.json'), JSON.stringify(probe));
+  signal('SIGSTOP');
+  const asked = ask([later, unconnected], {}, FORM, at);
+  try {
+    await until('its dry run waits for the database', async () => /^sluice_executions_active 1$/m.test(await growing.metrics()));
+    await rename(join(stack.dir, 'draft.json'), join(folder, 'probe.json'));
+    growing.process.kill('SIGHUP');
+    await until('the catalog was reloaded', () => growing.log.includes('"msg":"the catalog was reloaded"'));
+  } finally {
+    signal('SIGCONT');
+  }
+  const results = resultsOf(await asked);
+  assert.deepEqual(results.map((one) => [one.status, one.error_code]), [['blocked', 'policy_blocked'], ['blocked', 'integration_not_connected']], JSON.stringify(results));
+  assert.deepEqual(await ledger(), before);
 });

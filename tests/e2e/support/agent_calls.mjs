@@ -6,8 +6,9 @@
 //
 // ask: what the person asks. before: the calls that the task took at commit 307286f0, before the
 // tools were reworked. searches: everything that the first call searches for today. saved: the
-// positions in `before` of the calls that are not needed today. now: all calls that the task takes
-// today, if they do not follow from `before`, `searches` and `saved`. recorded: the calls and bytes
+// positions in `before` of the calls that are not needed today. together: positions of calls that
+// one call of run_actions makes today, when the first of them is due: all their inputs are known
+// then. now: all calls that the task takes today, if they do not follow from the others. recorded: the calls and bytes
 // (arguments and text content) of `before`, as printed by this command, which runs `before` with
 // the program of that commit:
 //     SLUICE_AGENT_TASKS=before SLUICE_BIN=PROGRAM SLUICE_RELEASE_BIN=PROGRAM \
@@ -57,6 +58,7 @@ export const TASKS = [
     ask: 'What are my 5 newest unread mails about?',
     before: [...list('is:unread', { maxResults: 5 }), ...[0, 1, 2, 3, 4].map((at) => run('gmail', 'get_message', { id: `=r[2].output.messages[${at}].id` }))],
     searches: ['list unread mails', 'read a mail'],
+    together: [3, 4, 5, 6, 7],
     recorded: [8, 22382],
     reached: says('Draft agenda for Thursday', 'build 8841 failed'),
   },
@@ -106,6 +108,7 @@ export const TASKS = [
     ask: 'Mark the 3 newest unread mails as read.',
     before: [...list('is:unread', { maxResults: 3 }), ...[0, 1, 2].map((at) => write('gmail', 'mark_as_read', { id: `=r[2].output.messages[${at}].id` }))],
     searches: ['list unread mails', 'mark a mail as read'],
+    together: [3, 4, 5],
     recorded: [6, 11445],
     reached: ({ ledger }) => ledger.length === 3 && ledger.every((one) => one.path.endsWith('/modify')),
   },
@@ -116,6 +119,7 @@ export const TASKS = [
       write('gmail', 'modify_labels', { id: '=r[3].output.messages[0].id', addLabelIds: ["=r[1].output.labels[?name=='Receipts'] | [0].id"] })],
     searches: ['put a label on a mail', 'search mails', 'list labels'],
     saved: [2, 4],
+    together: [1, 3],
     recorded: [6, 18449],
     reached: ({ ledger }) => ledger.length === 1 && ledger[0].path.endsWith('0003/modify'),
   },
@@ -136,6 +140,7 @@ export const TASKS = [
       write('notion', 'create_page', { parent: { data_source_id: source }, title: '=r[2].output.subject', markdown: '=r[2].output.text' })],
     searches: ['search mails', 'read a mail', 'create a page in a database', 'search notion'],
     saved: [3],
+    together: [1, 5],
     recorded: [7, 28206],
     reached: ({ ledger }) => ledger.length === 1 && ledger[0].path === '/v1/pages' && ledger[0].marker === 'Invoice INV-4217 for November',
   },
@@ -190,6 +195,7 @@ export const TASKS = [
     before: [find('read messages of a channel'), describe('slack', 'list_messages'), run('slack', 'list_channels', {}), run('slack', 'list_messages', { channel: named('support') }), run('slack', 'list_users', {})],
     searches: ['read messages of a channel', 'list channels', 'list users of slack'],
     saved: [1],
+    together: [2, 4],
     recorded: [5, 18377],
     reached: says('Jenny Rosen asks for her money back', 'Ben Okafor'),
   },
@@ -210,6 +216,7 @@ export const TASKS = [
       write('slack', 'post_message', { channel: named('billing'), text: '=r[2].output.text' })],
     searches: ['search mails', 'read a mail', 'post a message to a channel', 'list channels'],
     saved: [3, 4],
+    together: [1, 5],
     recorded: [7, 24912],
     reached: posted('billing', '1,249.00 EUR'),
   },
@@ -317,8 +324,16 @@ export const TASKS = [
   },
 ];
 
-// The calls of a task that are made today. A call of `before` that is not needed is null.
-export function callsNow({ before, now, searches, saved = [] }) {
+// The calls of a task that are made today, with the positions that they have in `before`. A call
+// that is not needed is null. The reply to one that was made together with others is that call's
+// result.
+export function callsNow({ before, now, searches, saved = [], together = [] }) {
   if (now) return now;
-  return before.map((call, at) => (saved.includes(at) ? null : at === 0 && searches ? { tool: 'search_actions', args: { queries: searches } } : call));
+  return before.map((call, at) => {
+    if (saved.includes(at)) return null;
+    if (at === 0 && searches) return { tool: 'search_actions', args: { queries: searches } };
+    if (!together.includes(at)) return call;
+    const result = together.indexOf(at);
+    return { tool: 'run_actions', args: result === 0 && { actions: together.map((one) => before[one].args) }, result };
+  });
 }

@@ -205,6 +205,17 @@ export class Mcp {
     return { ...reply, ...reply.json };
   }
 
+  // Calls a tool, and closes the connection when `when` has ended.
+  async lose(name, args, when) {
+    const abort = new AbortController();
+    const body = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: args } };
+    const headers = { authorization: `Bearer ${this.key}`, 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+    const reply = fetch(this.base + this.path, { method: 'POST', headers, body: JSON.stringify(body), signal: abort.signal }).catch((error) => error.name);
+    await when();
+    abort.abort();
+    assert.equal(await reply, 'AbortError');
+  }
+
   // Calls a tool and returns its result, {content, isError}. contentOf() returns the result as
   // JSON.
   async call(name, args, options) {

@@ -248,6 +248,32 @@ static void without_a_part_it_has_the_whole(void **state)
     assert_int_equal(served, BURST);
 }
 
+/* The answer for one limit shows that the database is back, for all limits. */
+static void the_whole_ends_when_the_database_is_back(void **state)
+{
+    const struct uuid account = {{8}};
+    struct lease other;
+    (void)state;
+    limit(3, 0);
+    lease_init(&other, t.leases, &owner, account, SLICE("calls"));
+    lease_set(&other, 3, 0, now());
+    t.backlog = 1;
+    assert_true(lease_wants_more(&t.lease, now()));
+    pass();
+    seam_query_fail(asked(), ERR_BUSY);
+    seam_settle(t.loop);
+    lease_fill(&other, now());
+    lease_fill(&t.lease, now());
+    assert_int_equal(other.part, 3);
+    assert_int_equal(t.lease.part, 3);
+    seam_pass_ms(t.loop, LEASE_TICK_MS);
+    answer(1, 0);
+    lease_fill(&other, now());
+    assert_int_equal(other.part, 0);
+    assert_int_equal(t.lease.part, 1);
+    lease_deinit(&other);
+}
+
 /* The part that concurrent calls under way use is not returned. */
 static void calls_under_way_are_kept(void **state)
 {
@@ -272,6 +298,36 @@ static void calls_under_way_are_kept(void **state)
     answer(0, 0);
     seam_pass_ms(t.loop, 10 * LEASE_TICK_MS);
     assert_true(is_quiet());
+}
+
+/* The database may give what is not under way to another process at any time before the answer. */
+static void no_call_starts_above_the_floor_of_a_request(void **state)
+{
+    (void)state;
+    limit(3, 0);
+    t.backlog = 1;
+    assert_true(lease_wants_more(&t.lease, now()));
+    pass();
+    t.backlog = 0;
+    t.floor = 1;
+    answer(3, 0);
+    assert_int_equal(t.lease.part, 3);
+    seam_pass_ms(t.loop, LEASE_TICK_MS);
+    check_asked("floor", 1);
+    lease_fill(&t.lease, now());
+    assert_int_equal(t.lease.part, 1);
+    answer(2, 0);
+    assert_int_equal(t.lease.part, 2);
+    seam_pass_ms(t.loop, LEASE_TICK_MS);
+    assert_int_equal(t.lease.part, 1);
+    seam_query_fail(asked(), ERR_TIMEOUT);
+    seam_settle(t.loop);
+    assert_int_equal(t.lease.part, 2); /* that of the last answer */
+    seam_pass_ms(t.loop, LEASE_TICK_MS);
+    check_asked("floor", 2);
+    assert_int_equal(t.lease.part, 2);
+    answer(3, 0);
+    assert_int_equal(t.lease.part, 3);
 }
 
 static void many_are_asked_for_together(void **state)
@@ -305,7 +361,9 @@ int main(void)
         TEST(one_that_nothing_uses_asks_nothing),
         TEST(without_an_answer_the_last_part_stays_valid),
         TEST(without_a_part_it_has_the_whole),
+        TEST(the_whole_ends_when_the_database_is_back),
         TEST(calls_under_way_are_kept),
+        TEST(no_call_starts_above_the_floor_of_a_request),
         TEST(many_are_asked_for_together),
     };
     return cmocka_run_group_tests_name("limit/lease", tests, NULL, NULL);

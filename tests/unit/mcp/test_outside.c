@@ -46,6 +46,52 @@ static const struct row rows[] = {
      "\"error\":{\"message\":\"m\",\"hint\":\"h\"}}]}}",
      "[\"/flow/flow/title\",\"/flow/steps/1/error/message\",\"/flow/steps/2/error/message\",\"/"
      "flow/steps/2/error/hint\"]"},
+    /* the results of run_actions: each is divided as it would be alone */
+    {"{\"results\":[{\"status\":\"succeeded\",\"output\":{\"hint\":\"x\"},\"display\":{\"title"
+     "\":\"t\"}},{\"error\":\"e\",\"retry_after\":1},{\"status\":\"blocked\",\"error_code\":\"r"
+     "eauth_required\",\"message\":\"m\",\"hint\":\"h\"}]}",
+     "{\"results\":[{\"status\":\"succeeded\"},{\"error\":\"e\",\"retry_after\":1},{\"status\":"
+     "\"blocked\",\"error_code\":\"reauth_required\",\"hint\":\"h\"}]}",
+     "{\"results\":[{\"output\":{\"hint\":\"x\"},\"display\":{\"title\":\"t\"}},{},{\"message\""
+     ":\"m\"}]}",
+     "[\"/results/0/output\",\"/results/0/display\",\"/results/2/message\"]"},
+    /* a refusal is sluice's own in its result only */
+    {"{\"results\":[{\"status\":\"blocked\",\"error_code\":\"policy_blocked\",\"message\":\"m\""
+     ",\"hint\":\"h\",\"display\":{\"title\":\"t\"},\"shows\":{\"id\":\"s\"}},{\"status\":\"fai"
+     "led\",\"error_code\":\"policy_blocked\",\"message\":\"m\"}]}",
+     "{\"results\":[{\"status\":\"blocked\",\"error_code\":\"policy_blocked\",\"message\":\"m\""
+     ",\"hint\":\"h\",\"display\":{\"title\":\"t\"}},{\"status\":\"failed\",\"error_code\":\"po"
+     "licy_blocked\"}]}",
+     "{\"results\":[{\"shows\":{\"id\":\"s\"}},{\"message\":\"m\"}]}",
+     "[\"/results/0/shows\",\"/results/1/message\"]"},
+    {"{\"results\":[{\"error\":\"e\",\"connections\":[{\"id\":\"1\",\"label\":\"l\"}],\"coerced"
+     "\":[\"/input/a\"]},{\"status\":\"succeeded\",\"execution_id\":\"2\",\"truncated\":true}]}",
+     "{\"results\":[{\"error\":\"e\",\"connections\":[{\"id\":\"1\"}],\"coerced\":[\"/input/a\""
+     "]},{\"status\":\"succeeded\",\"execution_id\":\"2\",\"truncated\":true}]}",
+     "{\"results\":[{\"connections\":[{\"label\":\"l\"}]}]}",
+     "[\"/results/0/connections/0/label\"]"},
+    {"{\"results\":[{\"connection\":{\"id\":\"1\",\"label\":\"l\"},\"status\":\"succeeded\",\"o"
+     "utput\":1}]}",
+     "{\"results\":[{\"connection\":{\"id\":\"1\"},\"status\":\"succeeded\"}]}",
+     "{\"results\":[{\"connection\":{\"label\":\"l\"},\"output\":1}]}",
+     "[\"/results/0/connection/label\",\"/results/0/output\"]"},
+    /* an app's own results */
+    {"{\"status\":\"succeeded\",\"output\":{\"results\":[{\"status\":\"blocked\",\"error_code\""
+     ":\"forbidden\",\"message\":\"m\"}]}}",
+     "{\"status\":\"succeeded\"}",
+     "{\"output\":{\"results\":[{\"status\":\"blocked\",\"error_code\":\"forbidden\",\"message"
+     "\":\"m\"}]}}",
+     "[\"/output\"]"},
+    /* a summary has its place: no deeper object is one */
+    {"{\"results\":[{\"error\":{\"status\":\"blocked\",\"error_code\":\"forbidden\",\"message\""
+     ":\"m\"}},{\"results\":[{\"status\":\"blocked\",\"error_code\":\"forbidden\",\"message\":"
+     "\"m\"}]}]}",
+     "{\"results\":[{\"error\":{\"status\":\"blocked\",\"error_code\":\"forbidden\"}},{\"result"
+     "s\":[{\"status\":\"blocked\",\"error_code\":\"forbidden\"}]}]}",
+     "{\"results\":[{\"error\":{\"message\":\"m\"}},{\"results\":[{\"message\":\"m\"}]}]}",
+     "[\"/results/0/error/message\",\"/results/1/results/0/message\"]"},
+    {"{\"results\":[{\"error\":\"e\"},null,{}]}", "{\"results\":[{\"error\":\"e\"},null,{}]}", NULL,
+     NULL},
 };
 
 static void expect(slice got, const char *wanted)
