@@ -171,7 +171,7 @@ for (const [file, manifest] of manifests)
       assert.equal(file, `${manifest.integration_id}.json`);
       const known = ['integration_id', 'name', 'description', 'category', 'tags', 'docs_url', 'icon', 'base_url', 'redirects', 'headers', 'connection_params', 'auth', 'scope_words', 'identity', 'limits', 'errors', 'actions'];
       assert.deepEqual(Object.keys(manifest).filter((k) => !known.includes(k)), []);
-      const actionKeys = ['action_id', 'title', 'description', 'docs_url', 'checked', 'met', 'tags', 'side_effect_level', 'requires_confirmation', 'idempotent', 'idempotency_header', 'idempotency_member', 'undo', 'recipients', 'gone', 'scopes', 'input_schema', 'not_done_statuses', 'output_schema', 'request', 'response', 'shows', 'errors', 'files', 'deadline_ms', 'display', 'examples', 'preconditions'];
+      const actionKeys = ['action_id', 'title', 'description', 'docs_url', 'checked', 'met', 'tags', 'side_effect_level', 'requires_confirmation', 'idempotent', 'idempotency_header', 'idempotency_member', 'undo', 'recipients', 'target', 'gone', 'scopes', 'input_schema', 'not_done_statuses', 'output_schema', 'request', 'response', 'shows', 'errors', 'files', 'deadline_ms', 'display', 'examples', 'preconditions'];
       assert.equal(new Set(manifest.actions.map((a) => a.action_id)).size, manifest.actions.length);
       for (const a of manifest.actions) {
         assert.deepEqual(Object.keys(a).filter((k) => !actionKeys.includes(k)), [], a.action_id);
