@@ -1,0 +1,127 @@
+// Where the calls of an approval write, with the names that the app gives for ids (`target` and
+// `shows` of contrib/integrations/README.md). The names are read before the approval begins: the
+// approval begins whatever the app does, and a flow that ends meanwhile asks no person.
+import assert from 'node:assert/strict';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
+import { Scripted, overrides, writeCatalog } from './support/scripted.mjs';
+import { Stack } from './support/stack.mjs';
+
+const LABEL = 'Place';
+const id = { type: 'string', description: 'Id of the place.' };
+const input_schema = { type: 'object', additionalProperties: false, required: ['id'], properties: { id } };
+const TEMPLATE = {
+  key: 'place_approve',
+  name: 'Place approve',
+  description: 'An approval and a write.',
+  input: input_schema,
+  steps: [
+    { key: 'ask', type: 'approval', title: 'Post', summary: 'One post', expires_in: 3600 },
+    { key: 'post', type: 'tool_call', tool: 'places_post', confirmed_by: 'approval:ask', input: { id: '${input.id}' } },
+  ],
+};
+
+let stack, provider, account, servers, begun, posts;
+let answer; // answers a read
+
+before(async () => {
+  stack = await Stack.start({ provider: false });
+  [begun, posts] = [0, []];
+  provider = await Scripted.start((request, reply, url) => {
+    reply.setHeader('content-type', 'application/json');
+    if (request.method === 'POST') {
+      posts.push(url.pathname);
+      return reply.end('{"ok":true}');
+    }
+    begun++;
+    return answer(reply);
+  });
+  stack.catalog = await writeCatalog(stack.dir, {
+    places: {
+      actions: {
+        read: { input_schema, output_schema: { type: 'object', properties: { name: { type: 'string' } } }, request: { method: 'GET', path: '/places/${input.id}' } },
+        post: {
+          side_effect_level: 'write',
+          requires_confirmation: true,
+          idempotent: false,
+          undo: 'never',
+          input_schema,
+          request: { method: 'POST', path: '/places/${input.id}' },
+          target: { [LABEL]: '${input.id}' },
+          shows: { id: { action: 'read', input: { id: '${input.id}' }, text: '${output.name}' } },
+        },
+      },
+    },
+  });
+  await mkdir(join(stack.catalog, 'templates'));
+  await writeFile(join(stack.catalog, 'templates', 'place_approve.json'), JSON.stringify(TEMPLATE));
+  account = await stack.account('places', { apps: [] });
+  servers = [await serve(), await serve()];
+});
+after(async () => {
+  await provider?.stop();
+  await stack?.stopWell(assert);
+});
+
+const serve = () => stack.serve({ env: { SLUICE_CATALOG: stack.catalog }, args: overrides(provider.url, 'places') });
+const named = (name) => (reply) => reply.end(JSON.stringify({ name }));
+const silent = () => {};
+const call = (...args) => servers.at(-1).call(account.key, ...args);
+
+async function start(server = servers.at(-1)) {
+  const { status, json, text } = await server.call(account.key, 'POST', '/api/flows/start', { flowTemplate: 'place_approve', input: { id: 'p-1' } });
+  assert.equal(status, 200, text);
+  return json.flowId;
+}
+
+const read = async (flow) => (await call('GET', `/api/flows/${flow}`)).json;
+const waits = (flow) => until('the approval begins', async () => ((now) => now.flow.status === 'waiting' && now)(await read(flow)));
+const targetOf = ({ steps }) => steps.find(({ input }) => input?.items).input.items[0].target;
+
+test('the name that the app gives is beside the id', async () => {
+  answer = named('The big hall');
+  const flow = await start();
+  assert.deepEqual(targetOf(await waits(flow)), [{ label: LABEL, id: 'p-1', name: 'The big hall' }]);
+  assert.deepEqual(posts, []);
+  assert.equal((await call('POST', `/api/flows/${flow}/approve`, {})).status, 200);
+  await until('it has ended', async () => (await read(flow)).flow.status === 'completed');
+  assert.deepEqual(posts, ['/places/p-1']);
+});
+
+for (const [what, reply] of Object.entries({
+  'does not answer': silent,
+  'does not know the place': (to) => to.writeHead(404).end('{}'),
+  'gives no name': (to) => to.end('{}'),
+  'closes the connection': (to) => to.destroy(),
+}))
+  test(`an approval begins with the id alone if the app ${what}`, async () => {
+    answer = reply;
+    assert.deepEqual(targetOf(await waits(await start())), [{ label: LABEL, id: 'p-1', unread: true }]);
+  });
+
+test('a flow that is cancelled while names are read asks no person', async () => {
+  answer = silent;
+  const from = begun;
+  const flow = await start();
+  await until('the name is asked for', () => begun > from);
+  assert.equal((await call('POST', `/api/flows/${flow}/cancel`, {})).status, 200);
+  const { flow: ended, steps } = await until('it has ended', async () => ((now) => now.flow.status === 'cancelled' && now)(await read(flow)));
+  assert.equal(ended.status, 'cancelled');
+  assert.deepEqual(steps.filter(({ status }) => status === 'waiting'), []);
+});
+
+test('a process that dies while names are read leaves the flow to another, which asks once', async () => {
+  const [dying] = servers;
+  answer = silent;
+  const from = begun;
+  const flow = await start(dying);
+  await until('the name is asked for', () => begun > from);
+  answer = named('The small hall');
+  stack.forget(dying);
+  dying.process.kill('SIGKILL');
+  const now = await waits(flow);
+  assert.deepEqual(targetOf(now), [{ label: LABEL, id: 'p-1', name: 'The small hall' }]);
+  assert.equal(now.steps.filter(({ input }) => input?.items).length, 1);
+});
