@@ -198,6 +198,7 @@ static const struct {
     {"/search/issues",
      "{\"total_count\":2,\"incomplete_results\":false,\"items\":[" ISSUE("1") "," ISSUE("2") "]}"},
     {"/comments", "{\"id\":1,\"html_url\":\"https://github.example/1#1\"}"},
+    {"/repos/o/r/issues/", ISSUE("1")}, /* what the ids of an approval mean */
     {"demo.example/get", "{\"items\":[\"a\",\"b\",\"c\"]}"},
     {"demo.example", "{\"id\":\"made\"}"},
 };
