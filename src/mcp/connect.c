@@ -72,9 +72,13 @@ enum op_result mcp_connect_ask(struct api_request *request, struct mcp_message *
     struct json *body = ARENA_NEW(arena, struct json);
     if (!body)
         return api_reply_no_memory(request);
-    message->blocked = exec_summary_of(request->state); /* must live as long as the request */
+    /* The execution and its memory end during the queries for the link. */
+    message->blocked = arena_dup(arena, exec_summary_of(request->state));
+    slice app = arena_dup(arena, out->integration_id);
+    if (!message->blocked.ptr || !app.ptr)
+        return api_reply_no_memory(request);
     *body = json_object();
-    json_object_set(arena, body, SLICE("integration_id"), json_string(out->integration_id));
+    json_object_set(arena, body, SLICE("integration_id"), json_string(app));
     if (exec_outcome_next(out) == EXEC_NEXT_RECONNECT)
         json_object_set(arena, body, SLICE("force_reconnect"), json_bool(true));
     if (out->reconnect_id != 0)

@@ -108,6 +108,15 @@ test('the person’s answers are kept while an app is connected', async () => {
   assert.equal((await mcp.ask('tools/call', { name: 'probe_read_label', arguments: {}, ...more }, BOTH)).error.code, -32602);
 });
 
+// The link is refused after queries, when the run has ended.
+test('a call whose connection cannot be chosen for a link gets its own result', async () => {
+  const dead = await stack.account('Dead', { apps: [] });
+  for (const label of ['one', 'two']) await stack.connect(dead.id, 'probe', { token: 'ya29.demo-gmail-full' }, ['--label', label]);
+  await stack.cluster.sql(`update sluice.connection set status = 'reauth_required', error = 'gone', is_default = false where account_id = '${dead.id}'`);
+  const result = await ask('probe_read_label', { id: 'INBOX' }, {}, BOTH, new Mcp(server.base, dead.key));
+  assert.deepEqual([result.isError, contentOf(result).status, contentOf(result).error_code], [true, 'blocked', 'reauth_required'], JSON.stringify(result));
+});
+
 // Returns the notifications of a call, and its result.
 async function progressOf(stream, first) {
   const seen = first ? [first.params] : [];
