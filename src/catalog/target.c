@@ -3,6 +3,8 @@
  */
 #include "catalog/target.h"
 
+#include <ctype.h>
+
 enum { ID_BYTES_MAX = 300 }; /* the exact input has the rest */
 
 const struct json *target_input_at(const struct json *input, slice path)
@@ -12,37 +14,55 @@ const struct json *target_input_at(const struct json *input, slice path)
     return input && input->type != JSON_NULL ? input : NULL;
 }
 
+/* Returns SLICE_NONE for no value. */
 static slice id_text(const struct json *value, struct arena *arena)
 {
     if (!value || value->type == JSON_NULL)
         return SLICE_NONE;
-    return json_is(value, JSON_STRING) ? json_str(value)
-                                       : json_text_of(value, arena, 64 * ID_BYTES_MAX);
+    if (json_is(value, JSON_STRING))
+        return json_str(value);
+    slice text = json_text_of(value, arena, 64 * ID_BYTES_MAX);
+    return text.ptr ? text : SLICE("(too long to show)");
 }
 
-/* An id has the name of the member of the input that has this value. */
-static slice name_of_id(slice id, const struct json *input, const struct json *shows,
-                        struct arena *arena)
+struct mention {
+    slice member;
+    bool is_found;
+};
+
+/* Looks for the member as a whole path: "input.id", but not "input.id_of". */
+static bool find_mention(void *user, const struct expr *expr, slice where)
 {
-    for (uint32_t i = 0; json_is(shows, JSON_OBJECT) && i < shows->count; i++) {
-        const struct json_member *show = &shows->as.members[i];
-        const struct json *value = target_input_at(input, json_str(&show->key));
-        if (value && slice_eq(id_text(value, arena), id))
-            return json_str(&show->value);
+    struct mention *mention = user;
+    slice rest = expr_source(expr);
+    (void)where;
+    for (ptrdiff_t at; (at = slice_find(rest, SLICE("input."))) >= 0;) {
+        rest = slice_from(rest, (size_t)at + 6);
+        slice after = slice_from(rest, mention->member.len);
+        bool is_longer = after.len > 0 && (isalnum((unsigned char)after.ptr[0]) ||
+                                           after.ptr[0] == '_' || after.ptr[0] == '.');
+        mention->is_found |= slice_starts_with(rest, mention->member) && !is_longer;
     }
-    return SLICE_NONE;
+    return true;
 }
 
-/* Whether the app could say what a member of the input with this value means. */
-static bool has_name(const struct catalog_action *action, const struct json *input, slice id,
-                     struct arena *arena)
+/* Returns what the app can say about the id of a place: about the member of the input that the
+ * place's expression takes, and that has this value. A member that has the same value by chance
+ * gives no name. Returns NULL if there is none. */
+static const struct catalog_show *show_of(const struct catalog_action *action,
+                                          const struct expr_template *target,
+                                          const struct json *input, slice id, struct arena *arena)
 {
     for (unsigned i = 0; i < action->show_count; i++) {
-        const struct json *value = target_input_at(input, action->shows[i].member);
-        if (value && slice_eq(id_text(value, arena), id))
-            return true;
+        struct mention mention = {.member = action->shows[i].member};
+        const struct json *value = target_input_at(input, mention.member);
+        if (!value || !slice_eq(id_text(value, arena), id))
+            continue;
+        expr_template_each_expr(target, find_mention, &mention);
+        if (mention.is_found)
+            return &action->shows[i];
     }
-    return false;
+    return NULL;
 }
 
 static void push_target(struct json *list, slice label, slice id, slice name, bool is_unread,
@@ -72,9 +92,12 @@ struct json target_of(const struct catalog_action *action, const struct json *in
         bool is_known = expr_template_eval(targets->items[i].value, &root, 0, &budget, arena,
                                            &value, NULL) == OK;
         slice id = is_known ? id_text(&value, arena) : SLICE("(not known)");
-        if (id.len > 0)
-            push_target(&list, targets->items[i].name, id, name_of_id(id, input, shows, arena),
-                        has_name(action, input, id, arena), arena);
+        if (id.len == 0)
+            continue;
+        const struct catalog_show *show =
+            show_of(action, targets->items[i].value, input, id, arena);
+        slice name = show ? json_get_str(shows, show->member) : SLICE_NONE;
+        push_target(&list, targets->items[i].name, id, name, show != NULL, arena);
     }
     if (list.count == 0 && targets->count > 0)
         push_target(&list, targets->items[0].name, SLICE("(not named in the input)"), SLICE_NONE,

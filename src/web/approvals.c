@@ -24,8 +24,9 @@ struct decision {
     bool is_final;                                   /* at least one call cannot be reverted */
     const struct catalog_action *actions[TOOLS_MAX]; /* each once */
     size_t action_count;
-    slice target;          /* where the first call writes */
-    bool has_more_targets; /* another call writes elsewhere */
+    const struct json *targets; /* of the first call that has any */
+    slice target_app, target;   /* its app; the name or id of its first place */
+    bool has_more_targets;      /* another call writes elsewhere */
 };
 
 /* A tool that is no longer in the catalog has no action. */
@@ -45,19 +46,40 @@ static void add_tool(const struct web_request *request, struct decision *decisio
         decision->actions[decision->action_count++] = action;
 }
 
-/* Notes where a call writes: the app's name for it, or the id. */
-static void add_target(struct decision *decision, const struct json *item)
+static bool are_same_targets(const struct json *a, const struct json *b)
+{
+    bool is_same = a->count == b->count;
+    for (uint32_t i = 0; is_same && i < a->count; i++) {
+        const struct json *one = &a->as.items[i], *other = &b->as.items[i];
+        is_same =
+            slice_eq(json_get_str(one, SLICE("label")), json_get_str(other, SLICE("label"))) &&
+            slice_eq(json_get_str(one, SLICE("id")), json_get_str(other, SLICE("id")));
+    }
+    return is_same;
+}
+
+/* Notes where a call writes. Places are compared by their ids: two may have the same name, and the
+ * names of some may not have been read. */
+static void add_target(const struct web_request *request, struct decision *decision,
+                       const struct json *item)
 {
     const struct json *targets = JSON_GET(item, "target");
-    for (uint32_t i = 0; json_is(targets, JSON_ARRAY) && i < targets->count; i++) {
-        const struct json *target = &targets->as.items[i];
-        slice name = json_get_str(target, SLICE("name"));
-        slice text = name.len > 0 ? name : json_get_str(target, SLICE("id"));
-        if (decision->target.len == 0)
-            decision->target = text;
-        else if (!slice_eq(decision->target, text))
-            decision->has_more_targets = true;
+    slice app = json_get_str(item, SLICE("tool"));
+    const struct catalog_action *action = catalog_find_tool(*request->web->config.catalog, app);
+    if (!json_is(targets, JSON_ARRAY) || targets->count == 0)
+        return;
+    if (action)
+        app = action->integration->integration_id;
+    if (decision->targets) {
+        decision->has_more_targets |= !slice_eq(app, decision->target_app) ||
+                                      !are_same_targets(targets, decision->targets);
+        return;
     }
+    decision->targets = targets;
+    decision->target_app = app;
+    decision->target = json_get_str(&targets->as.items[0], SLICE("name"));
+    if (decision->target.len == 0)
+        decision->target = json_get_str(&targets->as.items[0], SLICE("id"));
 }
 
 static const struct json *parse_text(struct web_request *request, slice text)
@@ -83,7 +105,7 @@ static struct decision decision_of(struct web_request *request, const struct flo
     decision.calls = json_is(items, JSON_ARRAY) ? items->count : 0;
     for (int64_t i = 0; i < decision.calls; i++) {
         add_tool(request, &decision, json_get_str(&items->as.items[i], SLICE("tool")));
-        add_target(&decision, &items->as.items[i]);
+        add_target(request, &decision, &items->as.items[i]);
     }
     return decision;
 }

@@ -6,6 +6,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
+import { Pages } from './support/pages.mjs';
 import { Scripted, overrides, writeCatalog } from './support/scripted.mjs';
 import { Stack } from './support/stack.mjs';
 
@@ -21,6 +22,12 @@ const TEMPLATE = {
     { key: 'ask', type: 'approval', title: 'Post', summary: 'One post', expires_in: 3600 },
     { key: 'post', type: 'tool_call', tool: 'places_post', confirmed_by: 'approval:ask', input: { id: '${input.id}' } },
   ],
+};
+const MANY = {
+  ...TEMPLATE,
+  key: 'places_approve',
+  input: { type: 'object', additionalProperties: false, required: ['ids'], properties: { ids: { type: 'array', items: { type: 'string' }, description: 'Ids of places.' } } },
+  steps: [TEMPLATE.steps[0], { ...TEMPLATE.steps[1], for_each: 'input.ids', concurrency: 1, input: { id: '${item}' } }],
 };
 
 let stack, provider, account, servers, begun, posts;
@@ -56,7 +63,7 @@ before(async () => {
     },
   });
   await mkdir(join(stack.catalog, 'templates'));
-  await writeFile(join(stack.catalog, 'templates', 'place_approve.json'), JSON.stringify(TEMPLATE));
+  for (const one of [TEMPLATE, MANY]) await writeFile(join(stack.catalog, 'templates', `${one.key}.json`), JSON.stringify(one));
   account = await stack.account('places', { apps: [] });
   servers = [await serve(), await serve()];
 });
@@ -70,8 +77,8 @@ const named = (name) => (reply) => reply.end(JSON.stringify({ name }));
 const silent = () => {};
 const call = (...args) => servers.at(-1).call(account.key, ...args);
 
-async function start(server = servers.at(-1)) {
-  const { status, json, text } = await server.call(account.key, 'POST', '/api/flows/start', { flowTemplate: 'place_approve', input: { id: 'p-1' } });
+async function start(server = servers.at(-1), flowTemplate = 'place_approve', input = { id: 'p-1' }) {
+  const { status, json, text } = await server.call(account.key, 'POST', '/api/flows/start', { flowTemplate, input });
   assert.equal(status, 200, text);
   return json.flowId;
 }
@@ -100,6 +107,22 @@ for (const [what, reply] of Object.entries({
     answer = reply;
     assert.deepEqual(targetOf(await waits(await start())), [{ label: LABEL, id: 'p-1', unread: true }]);
   });
+
+// The places of a fan-out are compared by their ids: the app may name two alike, and only the first
+// names are read.
+test('the inbox says whether all calls write to one place', async () => {
+  answer = named('The hall');
+  const pages = new Pages(servers.at(-1).base);
+  await pages.signIn(account.key);
+  for (const [ids, isOne] of [[['p-1'], true], [['p-1', 'p-1', 'p-1', 'p-1', 'p-1'], true], [['p-1', 'p-2'], false]]) {
+    const flow = await start(undefined, 'places_approve', { ids });
+    await waits(flow);
+    const { text } = await pages.ask('/approvals');
+    const row = text.slice(text.indexOf(`wait-${flow}`)).split('</li>')[0];
+    assert.match(row, /, to <q dir="auto">The hall<\/q>/);
+    assert.equal(/and other places/.test(row), !isOne, `${ids}: ${row}`);
+  }
+});
 
 test('a flow that is cancelled while names are read asks no person', async () => {
   answer = silent;
