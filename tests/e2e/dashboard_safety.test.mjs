@@ -19,7 +19,7 @@ const NASTY = [
 ];
 const TAGS = new Set(
   `html head meta title link script body a header nav ul ol li form input button main h1 h2 h3 p br span strong
-   svg symbol use path rect circle line polyline g b i bdi small del ins aside footer
+   svg symbol use path rect circle line polyline g b i bdi small del ins q aside footer
    section label textarea select option details summary dl dt dd pre code div time table thead tbody tr th td fieldset legend`.split(/\s+/),
 );
 
