@@ -115,9 +115,9 @@ async function startFlow() {
 }
 
 test('a step of a flow fails in the same way, and continues once it is resumed', async () => {
-  await answer(PAGES, PAGE);
   const { reaches, approve, resume } = await startFlow();
-  await reaches('waiting');
+  await reaches('waiting'); // the name of the page was read by now
+  await answer(PAGES, PAGE);
   await approve();
   const failed = await reaches('failed');
   const { error } = failed.steps.find((step) => step.status === 'failed');
