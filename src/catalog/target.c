@@ -78,7 +78,7 @@ static void push_target(struct json *list, slice label, slice id, slice name, bo
     json_array_push(arena, list, target);
 }
 
-/* A person must see that the place is not known: so there is at least one entry. */
+/* There is at least one entry, so that a person sees that the place is not known. */
 struct json target_of(const struct catalog_action *action, const struct json *input,
                       const struct json *shows, struct arena *arena)
 {

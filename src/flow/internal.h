@@ -322,8 +322,8 @@ bool flow_take_start(struct flow_service *service, const struct flow_ref *ref, s
 /* shows.c: what ids in the calls of the planned approval mean. flow_shows_are_due returns whether
  * they are to be read before the approval begins. */
 bool flow_shows_are_due(const struct flow_run *run);
-/* Called for each call, in order, after begin, while the approval is written; the first calls
- * that have ids to read are noted. After the reads both do nothing. */
+/* While the approval is written, flow_shows_add is called for each call, in order; it notes the
+ * first calls that have ids to read. After the reads both do nothing. */
 void flow_shows_begin(struct flow_run *run);
 void flow_shows_add(struct flow_run *run, size_t item, const struct catalog_action *action,
                     const struct json *input, int64_t connection_id);

@@ -49,7 +49,7 @@ void flow_shows_add(struct flow_run *run, size_t item, const struct catalog_acti
     shows->count++;
 }
 
-/* The scopes are those of the flow's own reads (call.c). */
+/* The scopes are the same as for the flow's own reads (call.c). */
 void flow_shows_read(struct flow_run *run)
 {
     struct flow_shows *shows = &run->plan.shows;

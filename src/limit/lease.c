@@ -37,7 +37,7 @@ struct lease_ask {
     struct lease *lease; /* NULL once it has ended */
     struct rate_lease_ask row;
     char name[RATE_LEASE_NAME_MAX];
-    int64_t used, part; /* part: the lease's before the request */
+    int64_t used, part; /* part: that of the lease before the request */
     double given_back;
     uint64_t sent_ns;
 };

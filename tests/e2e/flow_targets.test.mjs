@@ -1,6 +1,6 @@
 // Where the calls of an approval write, with the names that the app gives for ids (`target` and
 // `shows` of contrib/integrations/README.md). The names are read before the approval begins: the
-// approval begins whatever the app does, and a flow that ends meanwhile asks no person.
+// approval begins whatever the app does, and a flow that ends meanwhile asks for no approval.
 import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -124,7 +124,7 @@ test('the inbox says whether all calls write to one place', async () => {
   }
 });
 
-test('a flow that is cancelled while names are read asks no person', async () => {
+test('a flow that is cancelled while names are read asks for no approval', async () => {
   answer = silent;
   const from = begun;
   const flow = await start();

@@ -130,7 +130,7 @@ test('the setting refuses for all keys but those that say otherwise; forms: neve
     assert.equal(content(await at(keys.allow, {}, { confirm: true })).status, 'succeeded');
     assert.equal((await at(keys.allow, FORM, { confirm: true })).resultType, 'input_required');
     assert.equal(calls, 1);
-    // there is no user to ask: the client's forms do not count
+    // no user can be asked, so the client's forms do not count
     assert.equal(content(await usual(keys.never, FORM, { confirm: true })).status, 'succeeded');
     assert.equal(content(await usual(keys.never, FORM, {})).error_code, 'policy_blocked');
     assert.equal(content(await at(keys.never, FORM, { confirm: true })).error_code, 'policy_blocked');

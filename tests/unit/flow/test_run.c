@@ -115,6 +115,14 @@ static void check_asked(struct machine *m, struct uuid id, const char *part)
         fail_msg("no %s in %.*s", part, SLICE_ARG(input));
 }
 
+static void approve_to_the_end(struct machine *m, struct uuid id)
+{
+    assert_int_equal(machine_command(m, FLOW_COMMAND_APPROVE, id), FLOW_ANSWER_DONE);
+    assert_true(slice_eq_cstr(machine_call(m)->method, "POST"));
+    machine_reply(m, 200);
+    machine_until(m, id, FLOW_COMPLETED);
+}
+
 static void an_approval_begins_once_its_names_are_read(void **state)
 {
     struct machine *m = *state;
@@ -126,10 +134,7 @@ static void an_approval_begins_once_its_names_are_read(void **state)
     check_asked(m, id,
                 "\"target\":[{\"label\":\"Place\",\"id\":\"x\",\"name\":\"Named x\"}],"
                 "\"shows\":{\"q\":\"Named x\"},\"input\":{\"q\":\"x\"}");
-    assert_int_equal(machine_command(m, FLOW_COMMAND_APPROVE, id), FLOW_ANSWER_DONE);
-    assert_true(slice_eq_cstr(machine_call(m)->method, "POST"));
-    machine_reply(m, 200);
-    machine_until(m, id, FLOW_COMPLETED);
+    approve_to_the_end(m, id);
 }
 
 /* The id is shown, and what runs is the same. */
@@ -142,10 +147,7 @@ static void an_approval_without_its_names(void **state)
     check_asked(m, id,
                 "\"target\":[{\"label\":\"Place\",\"id\":\"x\",\"unread\":true}],"
                 "\"input\":{\"q\":\"x\"}");
-    assert_int_equal(machine_command(m, FLOW_COMMAND_APPROVE, id), FLOW_ANSWER_DONE);
-    assert_true(slice_eq_cstr(machine_call(m)->method, "POST"));
-    machine_reply(m, 200);
-    machine_until(m, id, FLOW_COMPLETED);
+    approve_to_the_end(m, id);
 }
 
 static void a_wait_after_an_approval(void **state)
