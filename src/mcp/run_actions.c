@@ -134,8 +134,19 @@ static enum op_result reply_results(struct api_request *request)
 
 /* ---- the runs ---- */
 
+/* Whether the act makes a write whose reply may be lost, as exec/lost.c decides for its run. */
+static bool may_be_lost(const struct run *run, size_t i, const struct catalog_action *action)
+{
+    const struct act *act = &run->acts[i];
+    bool runs = !run->batch.items[i].problem.ptr && !act->result.ptr && !act->wanted.is_dry_run;
+    bool is_allowed = !action->requires_confirmation ||
+                      (act->wanted.is_confirmed && !act->wanted.refusal_hint.ptr);
+    return runs && is_allowed && action->level != LEVEL_READ && !act->wanted.idempotency_key.ptr;
+}
+
 /* Equal writes without a key are numbered, so that after a lost reply each gets its own result.
- * Returns false if out of memory. */
+ * Those that do not run are not counted: a repetition may leave them out. Returns false if out of
+ * memory. */
 static bool number_writes(struct api_request *request, struct run *run)
 {
     uint8_t fingerprints[API_BATCH_ITEMS_MAX][IDEMPOTENCY_FINGERPRINT_LEN] = {{0}};
@@ -143,7 +154,7 @@ static bool number_writes(struct api_request *request, struct run *run)
         struct exec_request *wanted = &run->acts[i].wanted;
         const struct catalog_action *action =
             run->acts[i].is_read ? mcp_wanted_action(request, wanted) : NULL;
-        if (!action || action->level == LEVEL_READ || wanted->idempotency_key.ptr)
+        if (!action || !may_be_lost(run, i, action))
             continue;
         if (exec_fingerprint(wanted, action->action_id, fingerprints[i]) != OK)
             return false;

@@ -220,6 +220,18 @@ test('a write that had ended when the reply was lost is not made again', async (
   assert.equal((await ledger()).length, before + 1);
 });
 
+test('a write whose reply was lost is not made again by a call without the items that did not run', async () => {
+  await forget();
+  const before = (await ledger()).length, write = sure('with others');
+  const list = [{ ...write, dry_run: true }, { ...write, confirm: false }, write, { integration_id: 'probe', action_id: 'wait', input: { ms: 1 } }];
+  const held = await hold(stack.provider, { path_prefix: '/sleep/' });
+  await mcp.lose('run_actions', { actions: list }, () => held.reached(1).then(() => active(1)));
+  await noted(1);
+  await held.letGo();
+  assert.deepEqual(replayed(resultsOf(await run([write]))), [['succeeded', true]]);
+  assert.equal((await ledger()).length, before + 1);
+});
+
 test('a client that disconnects before the writes begin makes none', async () => {
   const before = await ledger();
   const explained = { integration_id: 'gmail', action_id: 'trash_message', input: { id: 'demo0001' } };
