@@ -141,6 +141,66 @@ void view_action_curl(struct web_request *request, struct json_writer *w, slice 
                         action ? action->examples : NULL));
 }
 
+/* Returns a schema's type in words: "string", "integer or null", "list of object", or the values
+ * that it may have. */
+static slice type_of(struct arena *arena, const struct json *schema)
+{
+    const struct json *values = JSON_GET(schema, "enum"), *type = JSON_GET(schema, "type");
+    const struct json *either = JSON_GET(schema, "anyOf");
+    slice words = SLICE("");
+    const struct json *list = json_is(values, JSON_ARRAY)   ? values
+                              : json_is(type, JSON_ARRAY)   ? type
+                              : json_is(either, JSON_ARRAY) ? either
+                                                            : NULL;
+    for (uint32_t i = 0; list && i < list->count; i++) {
+        const struct json *one = &list->as.items[i];
+        slice word = json_is(one, JSON_STRING)   ? json_str(one)
+                     : json_is(one, JSON_OBJECT) ? type_of(arena, one)
+                                                 : json_text_of(one, arena, 64);
+        slice joint = i == 0 ? SLICE("") : list == values ? SLICE(", ") : SLICE(" or ");
+        words = arena_printf(arena, "%.*s%.*s%.*s", SLICE_ARG(words), SLICE_ARG(joint),
+                             SLICE_ARG(word));
+    }
+    if (list)
+        return words;
+    if (slice_eq_cstr(json_str(type), "array"))
+        return arena_printf(arena, "list of %.*s",
+                            SLICE_ARG(type_of(arena, JSON_GET(schema, "items"))));
+    return json_is(type, JSON_STRING) ? json_str(type) : SLICE("any");
+}
+
+/* Writes the members of the input, as docs_member.html declares them. */
+static void write_fields(struct web_request *request, struct json_writer *w,
+                         const struct json *schema)
+{
+    const struct json *fields = JSON_GET(schema, "properties"),
+                      *required = JSON_GET(schema, "required");
+    json_member_open(w, "fields", '[');
+    for (uint32_t i = 0; json_is(fields, JSON_OBJECT) && i < fields->count; i++) {
+        const struct json_member *field = &fields->as.members[i];
+        slice text = json_get_str(&field->value, SLICE("description"));
+        json_open(w, '{');
+        json_member_str(w, "name", json_str(&field->key));
+        json_member_str(w, "place", SLICE("body"));
+        json_member_str(w, "type", type_of(&request->serve.op.arena, &field->value));
+        json_member_bool(w, "required", json_has_text(required, json_str(&field->key)));
+        json_member_open(w, "text", '[');
+        if (text.len > 0) {
+            json_open(w, '{');
+            json_member_open(w, "parts", '[');
+            json_open(w, '{');
+            json_member_str(w, "text", text);
+            json_member_bool(w, "is_code", false);
+            json_close(w, '}');
+            json_close(w, ']');
+            json_close(w, '}');
+        }
+        json_close(w, ']');
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+}
+
 static void write_needed(struct json_writer *w, const struct catalog_action *action)
 {
     slice rest = action->scope_words;
@@ -200,6 +260,7 @@ static enum op_result finish_action(struct web_request *request)
                     count > 0 && app_refuses(action, choice[0].scopes) ? choice[0].label
                                                                        : SLICE_NONE);
     view_action_curl(request, w, app->integration_id, action->action_id, action);
+    write_fields(request, w, action->input_schema);
     value_view_text(w, "schema", action->input_schema, VALUE_TEXT_BYTES_MAX);
     return web_reply_view(request, 200, "action");
 }

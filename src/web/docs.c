@@ -1,8 +1,8 @@
 /*
- * Docs: the reference of the API: a list of the operations, and for each operation its parameters,
- * its replies and its call with curl. docs.pl makes the data of these pages from the API's document
- * (src/api/openapi.json) when sluice is built. They are the same for every reader; a session adds
- * only the frame.
+ * Docs: the first five minutes, and the reference of the API: a list of the operations, for each
+ * operation its parameters, its replies and its call with curl, and the codes of errors. docs.pl
+ * makes the data of these pages from the API's document (src/api/openapi.json) when sluice is
+ * built. They are the same for every reader; a session adds only the frame.
  */
 #include "base/embed.h"
 #include "web/pages.h"
@@ -14,7 +14,7 @@ static enum op_result reply_docs(struct web_request *request, slice data, const 
     return web_reply_view(request, 200, file);
 }
 
-/* The first line is the list, each other line an operation. */
+/* The first line is the list; each other line is a page: its name, a tab, and its data. */
 static slice list_of(slice *operations)
 {
     *operations = slice_of((const char *)embed_docs[0].data, embed_docs[0].len);
@@ -27,14 +27,22 @@ enum op_result web_docs(struct web_request *request)
     return reply_docs(request, list_of(&operations), "docs");
 }
 
+/* Returns the file of a page of its own, or of an operation. */
+static const char *file_of(slice name)
+{
+    return slice_eq_cstr(name, "errors")  ? "docs_errors"
+           : slice_eq_cstr(name, "start") ? "docs_start"
+                                          : "docs_operation";
+}
+
 enum op_result web_docs_operation(struct web_request *request)
 {
-    slice operations;
+    slice operations, wanted = request->serve.match.params[0];
     (void)list_of(&operations);
     while (operations.len > 0) {
         slice data = slice_split(&operations, '\n');
-        if (slice_eq(slice_split(&data, '\t'), request->serve.match.params[0]))
-            return reply_docs(request, data, "docs_operation");
+        if (slice_eq(slice_split(&data, '\t'), wanted))
+            return reply_docs(request, data, file_of(wanted));
     }
     return web_reply_missing(request, "The API has no such operation.");
 }

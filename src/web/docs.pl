@@ -1,5 +1,6 @@
 # Makes the data of the docs' pages (docs.html, docs_operation.html) from the interface's document: a
-# line for the list, then for each operation a line of its id, a tab and its data as JSON. Only what
+# line for the list, then for each page a line of its name, a tab and its data as JSON: the first five minutes,
+# the codes of errors, and each operation. Only what
 # perl has without any module: the build needs no package for it.
 #
 #   perl src/web/docs.pl <src/api/openapi.json >docs.pack
@@ -188,5 +189,19 @@ for my $path (@{get($root, 'paths')->{order}}) {
 my @tags = map { my $tag = $_; object(name => get($tag, 'name'), text => get($tag, 'description'),
     operations => [map { object(head(@$_)) } grep { is_among(get($_->[2], 'tags'), get($tag, 'name')) } @operations])
 } @{get($root, 'tags')};
+# As docs_errors.html declares it: the codes of a schema, each with its meaning.
+sub codes
+{
+    my ($name, $prefix, $schema) = @_;
+    my $meanings = get($schema, 'x-enumDescriptions');
+    return object(name => $name, codes => [map {
+        object(id => "$prefix$_", code => $_, text => get($meanings, $_) // die "docs.pl: $name $_ has no meaning\n")
+    } @{get($schema, 'enum')}]);
+}
+my @schemas = qw(components schemas);
+
 print encode(object(text => paragraphs(get($root, 'info', 'description')), tags => \@tags)), "\n";
+print "start\ttrue\n";
+print "errors\t", encode([codes('error_code', '', get($root, @schemas, 'ErrorCode')),
+    codes('error.code', 'exact-', get($root, @schemas, 'ToolError', 'properties', 'code'))]), "\n";
 print get($_->[2], 'operationId'), "\t", encode(page(@$_)), "\n" for @operations;

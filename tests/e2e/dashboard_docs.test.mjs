@@ -75,3 +75,64 @@ test('the browser keeps a page, and asks whether it is still the same', async ()
   assert.equal((await ask({ 'if-none-match': 'W/"0000000000000000"' })).status, 200);
   assert.equal((await fetch(`${dashboard.base}/docs/none`, { headers: { accept: 'text/html' } })).headers.get('cache-control'), 'no-store');
 });
+
+test('the first five minutes: its commands, pasted in order, end with an approved flow', async () => {
+  const visit = await dashboard.signIn(account);
+  await visit.goto('/docs');
+  await visit.press('From a key to an approved flow');
+  await visit.isAccessible();
+  await visit.fits();
+  const parts = ['key', 'read', 'write', 'flow', 'yes'];
+  const commands = await Promise.all(parts.map((part) => visit.page.locator(`#start-${part}`).textContent()));
+  const script = commands.join('\necho\n').replace('YOUR_KEY', account.key).replaceAll('curl ', 'curl -s ');
+  const { stdout } = await promisify(execFile)('sh', ['-c', script]);
+  const [read, write, waits, approved] = stdout.trim().split('\n').filter(Boolean).map((line) => JSON.parse(line));
+  assert.deepEqual([read.status, read.output.threads.length], ['succeeded', 3]);
+  assert.deepEqual([write.status, write.display.summary], ['succeeded', 'To you@example.com: Hello']);
+  assert.equal(waits.flow.status, 'waiting');
+  assert.equal(approved.flow.id, waits.flow.id);
+  const flow = await dashboard.call(account, 'GET', `/api/flows/${waits.flow.id}`);
+  assert.equal(flow.json.steps.find((step) => step.stepType === 'approval').status, 'completed');
+  await visit.end();
+});
+
+test('each code of an error has a meaning on its page, where links to it lead', async () => {
+  const visit = await dashboard.signIn(account);
+  const { components } = JSON.parse(await (await fetch(`${dashboard.base}/openapi.json`)).text());
+  const kinds = [['', components.schemas.ErrorCode], ['exact-', components.schemas.ToolError.properties.code]];
+  await visit.goto('/docs');
+  await visit.press('Codes of errors');
+  for (const [prefix, schema] of kinds) {
+    assert.deepEqual(Object.keys(schema['x-enumDescriptions']), schema.enum);
+    for (const code of schema.enum) {
+      const row = await visit.page.locator(`tr#${prefix}${code}`).innerText();
+      assert.ok(row.includes(code) && row.includes(schema['x-enumDescriptions'][code]), row);
+    }
+  }
+  await visit.isAccessible();
+  await visit.fits();
+  // from an execution that failed
+  const { json } = await dashboard.call(account, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'get_message', input: { id: '1999999999999999' } });
+  assert.equal(json.status, 'failed');
+  for (const path of ['/executions?status=failed', `/executions/${json.execution_id}`]) {
+    await visit.goto(path);
+    await visit.press(json.error_code);
+    assert.equal(visit.page.url(), `${dashboard.base}/docs/errors#${json.error_code}`);
+  }
+  await visit.end();
+});
+
+test("an action's page lists the fields of its input", async () => {
+  const visit = await dashboard.signIn(account);
+  await visit.goto('/integrations/gmail/actions/list_messages');
+  const { json } = await dashboard.call(account, 'GET', '/api/actions/gmail/list_messages');
+  const { properties } = json.input_schema;
+  const terms = await visit.page.locator('section[aria-labelledby=fields] dt').allInnerTexts();
+  assert.deepEqual(terms, Object.keys(properties));
+  const texts = await visit.page.locator('section[aria-labelledby=fields] dd').allInnerTexts();
+  assert.ok(texts.every((text, i) => text.includes(properties[terms[i]].description ?? '') && text.startsWith(properties[terms[i]].type.replace('array', 'list of '))), texts.join('\n'));
+  await visit.isAccessible();
+  await visit.goto('/integrations/gmail/actions/send_message');
+  assert.match(await visit.page.locator('section[aria-labelledby=fields]').innerText(), /to\n[^\n]*, required/);
+  await visit.end();
+});
