@@ -47,6 +47,27 @@ static const struct pg_stmt flow_inbox = {
 };
 
 #undef OF
+#define OF(name, type) PG_OF(#name, type, struct flow_near, name)
+/* Rows before the flow's own position come last, so the first row is the next decision and the last
+ * row the previous one. Titles are read for these two. */
+#define POSITION "coalesce(n.wake_at, 'infinity'), n.id"
+#define NEAR                                                                                      \
+    "(select n.id, n.template_key, row_number() over (order by (" POSITION                        \
+    ") < (own.at, :id), " POSITION ") as place, count(*) over () as others from " NEWEST          \
+    ", (select case when "                                                                        \
+    "w.waiting_for = 'approval' then coalesce(w.wake_at, 'infinity') else '-infinity' end as at " \
+    "from sluice.flow w where w.account_id = :account_id and w.id = :id) own where n.id <> :id) f"
+static const struct pg_stmt flow_near = {
+    .name = "flow_near",
+    .sql = "select :ord, c.* from @input lateral (select f.id, f.template_key, (select "
+           "replace(x.waiting_input::text, '\\u0000', '\\ufffd')::json->>'title' from "
+           "sluice.flow_doc x where x.account_id = :account_id and x.flow_id = f.id) as title, "
+           "f.others from " NEAR " where f.place in (1, f.others) order by f.place) c",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_UUID), PG_ARG("template_key", PG_TEXT)),
+    PG_GIVES(OF(id, PG_UUID), OF(template_key, PG_TEXT), OF(title, PG_TEXT), OF(others, PG_I64)),
+};
+
+#undef OF
 #define OF(name, type) PG_OF(#name, type, struct flow_asker, name)
 static const struct pg_stmt flow_askers = {
     .name = "flow_askers",
@@ -92,7 +113,8 @@ static const struct pg_stmt flow_counts = {
              OF(has_execution, PG_BOOL), OF(has_keys, PG_BOOL)),
 };
 
-const struct pg_stmt *const flow_inbox_stmts[] = {&flow_inbox, &flow_askers, &flow_counts, NULL};
+const struct pg_stmt *const flow_inbox_stmts[] = {&flow_inbox, &flow_near, &flow_askers,
+                                                  &flow_counts, NULL};
 
 void store_flow_counts(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        struct uuid account_id, struct uuid since)
@@ -106,6 +128,13 @@ void store_flow_inbox(struct pg_pool *pool, struct pg_query *query, struct op *o
                       struct uuid account_id, const struct flow_inbox_filter *filter)
 {
     store_ask_of(pool, query, op, &flow_inbox, filter, PG_VALUES(pg_uuid(account_id)));
+}
+
+void store_flow_near(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                     struct uuid account_id, struct uuid flow_id)
+{
+    store_ask(pool, query, op, &flow_near,
+              PG_VALUES(pg_uuid(account_id), pg_uuid(flow_id), pg_null(PG_TEXT)));
 }
 
 STORE_CALL_ID(store_flow_askers, flow_askers, slice, pg_text)

@@ -5,6 +5,7 @@
 #include "flow/load.h"
 #include "store/audit.h"
 #include "web/flow_log.h"
+#include "web/flow_next.h"
 #include "web/flow_verdict.h"
 #include "web/result.h"
 #include "web/waterfall.h"
@@ -28,6 +29,7 @@ struct flow_view_page {
     struct flow_log log;
     struct flow_names *names;
     struct pg_query cancels; /* audit events */
+    struct pg_query near;    /* the decisions next to this one */
 };
 
 /* ---- parts of steps ---- */
@@ -280,8 +282,13 @@ static void write_flow(struct web_request *request, struct flow_view_page *page,
 
 static enum op_result finish_flow(struct web_request *request)
 {
+    struct flow_view_page *page = request->state;
+    struct json_writer *w = view_begin(request);
     request->notice_about = WEB_NOTICE_FLOW;
-    write_flow(request, request->state, view_begin(request));
+    write_flow(request, page, w);
+    int status = flow_next_view(request, &page->near, w);
+    if (status != OK)
+        return web_reply_database(request, status);
     return web_reply_view(request, 200, "flow");
 }
 
@@ -291,6 +298,10 @@ static enum op_result name_those_of_flow(struct web_request *request)
     struct flow_view_page *page = request->state;
     slice actors[ACTORS_MAX];
     size_t count = flow_log_actors(&page->log, actors, ACTORS_MAX);
+    bool may_go_on = serve_may(&request->serve, SCOPE_APPROVE) &&
+                     (page->decision || flow_is_own_decision(request, page->steps));
+    if (may_go_on)
+        flow_next_ask(request, &page->near, page->flow.id);
     return flow_names_begin(request, actors, count,
                             JSON_GET(JSON_GET(page->decision, "input"), "items"), &page->names,
                             finish_flow);

@@ -4,6 +4,7 @@
  */
 #include "trace/trace.h"
 #include "web/flow_decision.h"
+#include "web/flow_next.h"
 
 struct pending {
     struct flow_command command;
@@ -130,7 +131,9 @@ static enum op_result finish_decision(struct web_request *request)
     if (command->answer == FLOW_ANSWER_CONFLICT && command->earlier.by.ptr)
         return flow_names_begin(request, &command->earlier.by, 1, NULL, &pending->names,
                                 reply_decided);
-    return reply_done(request);
+    bool goes_on = command->answer == FLOW_ANSWER_DONE &&
+                   slice_eq_cstr(web_field(request, "then"), "next");
+    return goes_on ? flow_next_go(request, pending->in.flow_id) : reply_done(request);
 }
 
 static enum op_result begin_approval(struct web_request *request, enum flow_command_kind kind)

@@ -50,6 +50,12 @@ static const struct json *last_decided(const struct json *steps, slice *by)
     return NULL;
 }
 
+bool flow_is_own_decision(struct web_request *request, const struct json *steps)
+{
+    slice by;
+    return last_decided(steps, &by) && flow_actor_is_own(request, by);
+}
+
 static void write_actor(struct web_request *request, struct flow_names *names, slice actor,
                         struct json_writer *w)
 {

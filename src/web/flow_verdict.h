@@ -16,6 +16,8 @@ bool flow_step_is_rejected(const struct json *step);
 bool flow_is_rejected(const struct flow *flow, const struct json *steps);
 /* Whether the actor is the caller of this request. */
 bool flow_actor_is_own(struct web_request *request, slice actor);
+/* Whether the last decision on the flow was made by the caller of this request. */
+bool flow_is_own_decision(struct web_request *request, const struct json *steps);
 
 /* Writes a member "state", as flow_state.html declares it. canceller is SLICE_NONE if unknown.
  * failed_step: the title of the current step. */

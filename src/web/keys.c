@@ -1,7 +1,7 @@
 /*
  * API keys: the list, creating and revoking. A new key's text is drawn when the form is rendered,
  * and sealed into it: a second press or a reload makes no second key, and still displays the first.
- * The text is only on the page that replies to the form.
+ * The text is only on the page that replies to the form (key_page.c).
  *
  * A key never gets a scope that the creator's own key does not have, and a key that is bound to
  * addresses cannot create keys.
@@ -51,9 +51,8 @@ static const char *state_of(const struct api_key *key)
     return key->expires_at > 0 && key->expires_at <= clock_shared_us() ? "expired" : "valid";
 }
 
-static void write_key(struct web_request *request, const struct api_key *key, struct json_writer *w)
+void view_key_members(struct web_request *request, struct json_writer *w, const struct api_key *key)
 {
-    json_open(w, '{');
     view_id(w, "id", key->id);
     json_member_str(w, "name", key->name);
     json_member_str(w, "state", slice_cstr(state_of(key)));
@@ -72,7 +71,6 @@ static void write_key(struct web_request *request, const struct api_key *key, st
     json_member_str(w, "addresses", key->addresses);
     json_member_bool(w, "is_formless", key->forms.ptr != NULL);
     json_member_str(w, "unattended_writes", key->unattended_writes);
-    json_close(w, '}');
 }
 
 /* Writes the key that the form will create: its id and its text, sealed. */
@@ -92,6 +90,9 @@ static void write_new_key(struct web_request *request, struct json_writer *w)
 
 static void write_key_form(struct web_request *request, struct json_writer *w)
 {
+    /* The form of a key that reads has these scopes checked from the start. */
+    const uint32_t reading = SCOPE_READ | SCOPE_EXECUTE_READ;
+    bool reads_only = slice_eq_cstr(web_query(request, "for"), "reading") && !request->fields;
     write_new_key(request, w);
     json_member_str(w, "name", web_field(request, "name"));
     json_member_str(w, "expires", web_field(request, "expires"));
@@ -108,7 +109,9 @@ static void write_key_form(struct web_request *request, struct json_writer *w)
         json_open(w, '{');
         json_member_str(w, "scope", slice_cstr(scope_name(choices[i].scope)));
         json_member_str(w, "meaning", slice_cstr(choices[i].meaning));
-        json_member_bool(w, "checked", web_field(request, choices[i].field).ptr != NULL);
+        bool is_preset = reads_only && ((uint32_t)choices[i].scope & ~reading) == 0;
+        json_member_bool(w, "checked",
+                         is_preset || web_field(request, choices[i].field).ptr != NULL);
         json_close(w, '}');
     }
     json_close(w, ']');
@@ -146,7 +149,11 @@ static enum op_result finish_keys_page(struct web_request *request)
     struct json_writer *w = view_begin(request);
     json_member_open(w, "keys", '[');
     for (size_t i = count; i-- > 0;) /* backwards, since the query returns the oldest first */
-        write_key(request, &keys[i], w);
+    {
+        json_open(w, '{');
+        view_key_members(request, w, &keys[i]);
+        json_close(w, '}');
+    }
     json_close(w, ']');
     return web_reply_view(request, 200, "keys");
 }
@@ -220,13 +227,12 @@ static bool read_mcp_limits(struct web_request *request, struct api_key *key)
            slice_eq_cstr(key->unattended_writes, "refuse");
 }
 
-static enum op_result reply_key(struct web_request *request, unsigned status)
+static enum op_result reply_key(struct web_request *request, unsigned status,
+                                const struct api_key *key)
 {
     const struct changing *it = request->state;
-    struct json_writer *w = view_begin(request);
-    json_member_str(w, "key", it->text);
     request->holds_secret = true;
-    return web_reply_view(request, status, "key_new");
+    return web_reply_key(request, status, key, it->text);
 }
 
 /* The form was sent before: the key exists, and a browser that sent the form twice has displayed
@@ -247,7 +253,7 @@ static enum op_result reply_repeated(struct web_request *request)
                    slice_eq(row.forms, key->forms) &&
                    slice_eq(row.unattended_writes, key->unattended_writes);
     if (is_same && !row.revoked_at && clock_shared_us() - row.created_at < reveal_us)
-        return reply_key(request, 200);
+        return reply_key(request, 200, &row);
     return web_reply_problem(
         request, 409, "This key has already been created",
         "The form was sent twice, but only one key was created. It was displayed once, and its "
@@ -262,7 +268,7 @@ static enum op_result finish_create(struct web_request *request)
                            it->in.key.key.hash, NULL);
         return web_wait(request, reply_repeated);
     }
-    return it->command.status == OK ? reply_key(request, 201)
+    return it->command.status == OK ? reply_key(request, 201, &it->in.key.key)
                                     : web_reply_database(request, it->command.status);
 }
 

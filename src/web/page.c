@@ -25,6 +25,7 @@ static const struct {
     {"connection_changed", "Connection changed.", WEB_NOTICE_PAST},
     {"connection_works", "The app accepted the credential: the connection works.", WEB_NOTICE_LIVE},
     {"started", "The flow has started.", WEB_NOTICE_FLOW},
+    {"decided", "Your decision was recorded.", WEB_NOTICE_PAST},
     {"key_revoked", "The key was revoked. It is refused from now on.", WEB_NOTICE_PAST},
     {"own_key_revoked", "Your key was revoked. You are signed out.", WEB_NOTICE_PAST},
     {"connection_untested", "Connected. The app has no request that can test the connection.",
@@ -204,6 +205,7 @@ static void write_frame(struct web_request *request, struct json_writer *w)
     json_member_str(w, "style", slice_cstr(web_asset_path("style.css")));
     json_member_str(w, "icon", slice_cstr(web_asset_path("icon.svg")));
     json_member_str(w, "script", slice_cstr(web_asset_path("app.mjs")));
+    json_member_str(w, "shortcuts", slice_cstr(web_asset_path("shortcuts.mjs")));
     json_member_str(w, "section", exchange->segment_count > 0 ? exchange->segments[0] : SLICE(""));
     json_member_str(w, "path", request->again_path);
     json_member_str(w, "problem", request->again_notice);

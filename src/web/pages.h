@@ -96,5 +96,14 @@ web_step web_connect_link, web_connect_link_take;
 web_step web_key_revoke_ask, web_connection_delete_ask, web_flow_cancel_ask;
 /* keys.c */
 web_step web_keys, web_key_form, web_key_create, web_key_revoke;
+struct api_key;
+/* Writes the members of an object as keys.html declares it. */
+void view_key_members(struct web_request *request, struct json_writer *w,
+                      const struct api_key *key);
+/* key_page.c */
+web_step web_key, web_key_events;
+/* Replies with the page of a key. secret: its text, if it was created just now; else SLICE_NONE. */
+enum op_result web_reply_key(struct web_request *request, unsigned status,
+                             const struct api_key *key, slice secret);
 
 #endif

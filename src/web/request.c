@@ -88,6 +88,8 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/keys", PAGE(WEB_SESSION, SCOPE_ADMIN, web_keys)},
     {HTTP_METHOD_GET, "/keys/new", PAGE(WEB_SESSION, SCOPE_ADMIN, web_key_form)},
     {HTTP_METHOD_POST, "/keys/new", PAGE(WEB_SESSION, SCOPE_ADMIN, web_key_create)},
+    {HTTP_METHOD_GET, "/keys/{id}", PAGE(WEB_SESSION, SCOPE_ADMIN, web_key)},
+    {HTTP_METHOD_GET, "/keys/{id}/events", PAGE(WEB_SESSION, SCOPE_ADMIN, web_key_events)},
     {HTTP_METHOD_GET, "/keys/{id}/revoke", PAGE(WEB_SESSION, SCOPE_ADMIN, web_key_revoke_ask)},
     {HTTP_METHOD_POST, "/keys/{id}/revoke", PAGE(WEB_SESSION, SCOPE_ADMIN, web_key_revoke)},
     {HTTP_METHOD_GET, "/audit", PAGE(WEB_SESSION, SCOPE_ADMIN, web_audit_trail)},
@@ -439,7 +441,8 @@ static void read_frame(struct web_request *request)
 {
     const struct web_session *session = &request->session;
     web_step *begin = request->page->begin;
-    bool is_page = begin != web_flow_events && begin != web_account_events && begin != web_asset;
+    bool is_page = begin != web_flow_events && begin != web_account_events &&
+                   begin != web_key_events && begin != web_asset;
     bool has_frame = is_page && session->is_open && !session->link_token.ptr;
     if (has_frame && !request->brief.stmt)
         store_account_brief(request->web->config.pool, &request->brief, &request->serve.op,

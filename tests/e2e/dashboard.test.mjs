@@ -6,7 +6,7 @@ import { execFile } from 'node:child_process';
 import { after, before, test } from 'node:test';
 import { promisify } from 'node:util';
 import { hold } from './support/client.mjs';
-import { Dashboard, PHONE } from './support/dashboard.mjs';
+import { APPROVE, Dashboard, PHONE } from './support/dashboard.mjs';
 import { credentials } from './support/stack.mjs';
 
 let dashboard, account;
@@ -54,7 +54,7 @@ async function startTasks(visit, number) {
 // Does not load another page: the bar announces the decision if the page did not show it from the
 // start.
 async function comesToDecision(visit) {
-  const [approve, show] = ['Approve', 'Show it'].map((name) => visit.page.getByRole('button', { name }));
+  const [approve, show] = [APPROVE, 'Show it'].map((name) => visit.page.getByRole('button', { name }));
   await approve.or(show).first().waitFor();
   if (await show.isVisible()) await show.click();
   await approve.waitFor();
@@ -167,7 +167,7 @@ test('reject: nothing is made, and the note is stored', async () => {
   const flow = await dashboard.reaches(account, id, 'cancelled');
   assert.match(JSON.stringify(flow.steps.find((step) => step.stepType === 'approval')), /not these/);
   assert.deepEqual(await dashboard.pagesMade(), before);
-  assert.equal(await visit.page.getByRole('button', { name: 'Approve' }).count(), 0);
+  assert.equal(await visit.page.getByRole('button', { name: APPROVE }).count(), 0);
   await visit.end();
 });
 

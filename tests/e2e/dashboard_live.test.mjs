@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { hold, until } from './support/client.mjs';
-import { Dashboard, PHONE } from './support/dashboard.mjs';
+import { APPROVE, Dashboard, PHONE } from './support/dashboard.mjs';
 
 const DECIDE = 'The flow is now waiting for your decision.';
 const CHANGED = 'This page has changed.';
@@ -68,7 +68,7 @@ for (const [how, options] of [['in a small window', { viewport: { width: 900, he
     await letGo();
     await announces(visit, DECIDE);
     await aimed.isAimedAt();
-    assert.equal(await visit.page.getByRole('button', { name: 'Approve' }).count(), 0, 'new content above waits');
+    assert.equal(await visit.page.getByRole('button', { name: APPROVE }).count(), 0, 'new content above waits');
     const made = (await dashboard.pagesMade()).length;
     await Promise.all([visit.page.waitForNavigation(), aimed.click()]);
     assert.match(await visit.title(), /^Cancel /);
@@ -85,14 +85,14 @@ test('the mouse over "Approve": a decision of another person moves nothing; the 
   const id = await dashboard.startTasks(account, { maxResults: 5 });
   await visit.goto(`/flows/${id}`);
   await visit.page.getByLabel('Note').fill('mine');
-  const aimed = await aim(visit, visit.page.getByRole('button', { name: 'Approve' }));
+  const aimed = await aim(visit, visit.page.getByRole('button', { name: APPROVE }));
   assert.equal((await dashboard.call(lead, 'POST', `/api/flows/${id}/approve`, { note: 'theirs' })).status, 200);
   await dashboard.reaches(account, id, 'completed');
   await until('the page knows', async () => (await badgeOf(visit, 'created').innerText()) === 'completed');
   await aimed.isAimedAt();
   assert.match(await barOf(visit).textContent(), /^Approved by lead, .* The flow has completed, /);
   assert.equal(await visit.page.getByLabel('Note').inputValue(), 'mine');
-  const buttons = ['Approve', 'Reject'].map((name) => visit.page.getByRole('button', { name }));
+  const buttons = [APPROVE, 'Reject'].map((name) => visit.page.getByRole('button', { name }));
   for (const button of buttons) assert.equal(await button.isDisabled(), true);
   assert.equal(await visit.page.getByText('None of it has been done yet').isVisible(), false);
   // they stay so when a lost connection is back
@@ -188,7 +188,7 @@ for (const [how, options] of [['', {}], [' at 390 pixels', PHONE]])
     const show = visit.page.getByRole('button', { name: 'Show it' });
     await show.focus();
     await visit.page.keyboard.press('Enter');
-    await visit.page.getByRole('button', { name: 'Approve' }).waitFor();
+    await visit.page.getByRole('button', { name: APPROVE }).waitFor();
     assert.equal(await visit.page.evaluate(() => document.activeElement.id), 'decision');
     assert.equal(await barOf(visit).textContent(), '');
     assert.equal(await show.isVisible(), false);
@@ -338,7 +338,7 @@ test('a pressed button is disabled until the answer; while the connection is los
   const visit = await dashboard.signIn(account);
   const id = await dashboard.startTasks(account, { maxResults: 1 });
   await visit.goto(`/flows/${id}`);
-  const approve = visit.page.getByRole('button', { name: 'Approve' });
+  const approve = visit.page.getByRole('button', { name: APPROVE });
   let isBroken = true;
   await visit.page.route(/\/flows\/[0-9a-f-]+(\/events.*)?$/, (route) => (isBroken ? route.abort('connectionreset') : route.continue()));
   await visit.page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')));

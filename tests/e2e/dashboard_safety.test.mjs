@@ -20,7 +20,7 @@ const NASTY = [
 const TAGS = new Set(
   `html head meta title link script body a header nav ul ol li form input button main h1 h2 h3 p br span strong
    svg symbol use path rect circle line polyline g b i bdi small del ins q aside footer
-   section label textarea select option details summary dl dt dd pre code div time table thead tbody tr th td fieldset legend`.split(/\s+/),
+   dialog section label textarea select option details summary dl dt dd pre code div time table thead tbody tr th td fieldset legend`.split(/\s+/),
 );
 
 let dashboard, account, other, owned;
@@ -52,7 +52,9 @@ async function isTame(visit) {
         if (name.startsWith('on') || name === 'style' || (/^(href|src|action|formaction)$/.test(name) && !/^[/#]/.test(value) && !value.startsWith('https://developers.google.com/') && !one.matches('#flow-result a[rel=noreferrer][href^="https://"]')))
           found.push(`${name}=${value}`);
     }
-    if (document.scripts.length !== 1) found.push(`${document.scripts.length} scripts`);
+    const scripts = [...document.scripts].map((one) => `${one.getAttribute('src').replace(/-[a-z]+\.mjs$/, '')}${one.textContent}`);
+    if (!scripts.every((one) => /^\/assets\/[0-9a-f]{16}$/.test(one)) || scripts.length > 2) found.push(`scripts: ${scripts}`);
+    for (const icon of document.querySelectorAll('use')) if (!document.querySelector(icon.getAttribute('href'))) found.push(`no icon ${icon.getAttribute('href')}`);
     if (globalThis.isHacked) found.push('something ran');
     return found;
   }, [...TAGS]);

@@ -110,7 +110,9 @@ export class Visit {
       ),
     );
     page.on('pageerror', (error) => visit.problems.push(`exception: ${error.message}`));
+    // A test that expects a question sets `answer`.
     page.on('dialog', (dialog) => {
+      if (visit.answer) return visit.answer(dialog);
       visit.problems.push(`dialog: ${dialog.message()}`);
       dialog.dismiss();
     });

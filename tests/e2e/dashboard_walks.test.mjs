@@ -1,0 +1,233 @@
+// What a person does on the dashboard, with the number of presses it takes at most, in headless
+// Chromium.
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { after, before, test } from 'node:test';
+import { promisify } from 'node:util';
+import { until } from './support/client.mjs';
+import { Dashboard } from './support/dashboard.mjs';
+
+let dashboard;
+
+before(async () => {
+  dashboard = await Dashboard.start();
+});
+after(() => dashboard?.stop());
+
+// A visit that counts what is pressed.
+async function walk(account, path) {
+  const visit = await dashboard.signIn(account);
+  await visit.goto(path);
+  let presses = 0;
+  const press = async (target) => {
+    presses++;
+    await Promise.all([visit.page.waitForNavigation(), target.first().click()]);
+  };
+  return { visit, press, pressed: () => presses };
+}
+
+const waiting = async (account, count) => {
+  const ids = [];
+  for (let i = 0; i < count; i++) ids.push(await dashboard.startTasks(account, { maxResults: 1 }));
+  return ids;
+};
+const decisionOf = async (account, id) => (await dashboard.call(account, 'GET', `/api/flows/${id}`)).json.steps.find((step) => step.stepType === 'approval');
+const isOpen = (visit, id) => assert.equal(new URL(visit.page.url()).pathname, `/flows/${id}`);
+
+test('nine decisions in a row are approved with ten presses, and each page says what comes next', async () => {
+  const account = await dashboard.account('Nine');
+  const ids = await waiting(account, 9);
+  const { visit, press, pressed } = await walk(account, '/approvals');
+  assert.match(await visit.page.title(), /^\(9\) /);
+  await press(visit.page.locator('#waiting .what'));
+  const seen = [];
+  for (let left = 9; left > 0; left--) {
+    seen.push(new URL(visit.page.url()).pathname.split('/').at(-1));
+    assert.match(await visit.page.title(), new RegExp(`^\\(${left}\\) `));
+    const next = visit.page.locator('#flow-next');
+    if (left > 2) assert.match(await next.textContent(), new RegExp(`Next: .+ \\(${left - 2} more\\)`));
+    if (left === 2) assert.doesNotMatch(await next.textContent(), /more/);
+    if (left === 1) assert.equal(await next.isVisible(), false);
+    await press(visit.page.getByRole('button', { name: left > 1 ? 'Approve, show next' : /^Approve/ }));
+    if (left > 1) await visit.sees('Your decision was recorded.');
+  }
+  assert.equal(pressed(), 10);
+  assert.deepEqual(seen.toSorted(), ids.toSorted(), 'each decision once');
+  for (const id of ids) await dashboard.reaches(account, id, 'completed');
+  // the last decision is shown in place
+  await visit.sees(/You approved this/);
+  assert.doesNotMatch(await visit.page.title(), /^\(/);
+  await visit.end();
+});
+
+test('a decision that was the last one leads to the inbox; a plain approval names the next decision', async () => {
+  const account = await dashboard.account('Last');
+  const [first, second] = await waiting(account, 2);
+  const { visit, press } = await walk(account, `/flows/${first}`);
+  const other = await walk(account, `/flows/${second}`);
+  await press(visit.page.getByRole('button', { name: 'Approve 1 write', exact: true }));
+  isOpen(visit, first);
+  await press(visit.page.locator('#flow-next a'));
+  isOpen(visit, second);
+  // this page was loaded while two waited
+  await other.press(other.visit.page.getByRole('button', { name: 'Approve, show next' }));
+  assert.equal(new URL(other.visit.page.url()).pathname, '/approvals');
+  await other.visit.sees('Nothing is waiting for a decision');
+  for (const one of [visit, other.visit]) await one.end();
+});
+
+test('keys: J and K go through the decisions, A and R ask once, no letter of a text decides', async () => {
+  const account = await dashboard.account('Keys');
+  const ids = await waiting(account, 3);
+  const { visit } = await walk(account, '/approvals');
+  const { keyboard } = visit.page;
+  const type = async (key, navigates = false) => Promise.all([navigates && visit.page.waitForNavigation(), keyboard.press(key)]);
+  const focused = () => visit.page.evaluate(() => document.activeElement.pathname ?? document.activeElement.tagName);
+  const order = await visit.page.locator('#waiting .what').evaluateAll((all) => all.map((one) => one.pathname));
+  assert.deepEqual(order.toSorted(), ids.map((id) => `/flows/${id}`).toSorted());
+  for (const [key, at] of [['j', 0], ['j', 1], ['k', 0], ['k', 2], ['j', 0]]) {
+    await type(key);
+    assert.equal(await focused(), order[at]);
+  }
+  await type('Enter', true);
+  const here = () => new URL(visit.page.url()).pathname;
+  for (const [key, at] of [['j', 1], ['j', 2], ['j', 0], ['k', 2], ['k', 1]]) {
+    await type(key, true);
+    assert.equal(here(), order[at]);
+  }
+  const asked = [];
+  let agrees = false;
+  visit.answer = (dialog) => {
+    asked.push(dialog.message());
+    return agrees ? dialog.accept() : dialog.dismiss();
+  };
+  const id = here().split('/').at(-1);
+  const { title } = (await decisionOf(account, id)).input;
+  // neither a text, nor a shortcut of the browser, nor a question that is refused
+  await visit.page.getByLabel('Note').pressSequentially('jar? k');
+  assert.equal(await visit.page.getByLabel('Note').inputValue(), 'jar? k');
+  await visit.page.locator('h2#decision').focus();
+  await keyboard.press('Alt+a');
+  assert.deepEqual(asked, []);
+  await keyboard.press('a');
+  await keyboard.press('r');
+  assert.deepEqual(asked, [`Approve "${title}"?`, `Reject "${title}"?`]);
+  assert.equal((await decisionOf(account, id)).status, 'waiting');
+  // the sheet lists the keys and takes none of them
+  await keyboard.press('?');
+  const sheet = visit.page.getByRole('dialog', { name: 'Keys' });
+  await sheet.waitFor();
+  await visit.isAccessible();
+  await keyboard.press('a');
+  assert.equal(asked.length, 2);
+  await keyboard.press('Escape');
+  await sheet.waitFor({ state: 'hidden' });
+  await visit.page.getByRole('button', { name: 'Keys' }).click();
+  await sheet.getByRole('button', { name: 'Close' }).click();
+  // approved, then the next one is rejected; the note is sent with the decision
+  agrees = true;
+  await type('a', true);
+  const decided = await decisionOf(account, id);
+  assert.deepEqual([decided.status, decided.output.note], ['completed', 'jar? k']);
+  assert.equal(here(), order[0], 'the first one that waits');
+  const next = here().split('/').at(-1);
+  await type('r', true);
+  await dashboard.reaches(account, next, 'cancelled');
+  await visit.end();
+});
+
+test('without a script the next decision is a button and a link', async () => {
+  const account = await dashboard.account('No script');
+  const ids = await waiting(account, 2);
+  const visit = await dashboard.signIn(account, { javaScriptEnabled: false });
+  await visit.goto(`/flows/${ids[0]}`);
+  await visit.press('Approve, show next');
+  isOpen(visit, ids[1]);
+  await visit.press('Reject');
+  await visit.sees(/You rejected this/);
+  await visit.end();
+});
+
+// The settings of a program, as they are on the page of a key.
+const settingsOf = async (visit, id) => (await visit.page.locator(`#use-${id}`).textContent()).trim();
+async function connects({ url, server_url, headers }, expected) {
+  const body = { jsonrpc: '2.0', id: 1, method: 'initialize', params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 'walk', version: '1' } } };
+  const reply = await fetch(url ?? server_url, {
+    method: 'POST', body: JSON.stringify(body),
+    headers: { ...headers, 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream' },
+  });
+  assert.equal(reply.status, expected);
+}
+
+test('a read-only key with its first call and its MCP settings takes four presses', async () => {
+  const account = await dashboard.account('First call');
+  const { visit, press, pressed } = await walk(account, '/');
+  await press(visit.page.getByRole('link', { name: 'API keys' }));
+  await press(visit.page.getByRole('link', { name: 'New read-only key' }));
+  await visit.page.getByLabel('Name', { exact: true }).fill('reader');
+  await press(visit.page.getByRole('button', { name: 'Create the key' }));
+  const key = await visit.page.locator('#new-key').textContent();
+  await visit.isAccessible();
+  await visit.sees('No call has arrived with this key yet.');
+  const rows = await visit.page.locator('dl.rows').innerText();
+  for (const words of ['reader', 'read:', 'execute:read:', 'Expires']) assert.ok(rows.includes(words), `${rows} lacks ${words}`);
+  assert.doesNotMatch(rows, /admin|approve|execute:write/);
+  // Each program's settings, once opened, connect with this key.
+  for (const name of ['Claude Code', 'Cursor', 'VS Code', 'OpenAI']) await visit.page.locator('summary', { hasText: name }).click();
+  assert.equal(pressed() + 1, 4, 'the first settings that are opened');
+  const settings = [
+    JSON.parse(await settingsOf(visit, 'cursor')).mcpServers.sluice,
+    JSON.parse(await settingsOf(visit, 'vscode')).servers.sluice,
+    JSON.parse(await settingsOf(visit, 'openai')),
+  ];
+  const [, url, header] = (await settingsOf(visit, 'claude')).match(/^claude mcp add --transport http sluice (\S+) --header "Authorization: (.+)"$/);
+  settings.push({ url, headers: { Authorization: header } });
+  const navigations = visit.navigations;
+  // The page says by itself that the first call has arrived: that of the pasted command.
+  const { stdout } = await promisify(execFile)('sh', ['-c', `${await settingsOf(visit, 'curl')} -s`]);
+  assert.ok(JSON.parse(stdout).items.length > 0, stdout);
+  await visit.page.getByText('The first call with this key has arrived.').waitFor();
+  assert.equal(visit.navigations, navigations);
+  assert.equal(await visit.page.locator('#new-key').textContent(), key, 'the key stays on the page');
+  for (const one of settings) await connects(one, 200);
+  const write = { integration_id: 'gmail', action_id: 'send_message', confirm: true, input: { to: 'ada@example.com', subject: 'No', text: 'No' } };
+  assert.equal((await dashboard.call({ key }, 'POST', '/api/executions', write)).status, 403);
+  await visit.end();
+});
+
+test('the page of a key without its text: what it may do, its use, and what another account sees', async () => {
+  const account = await dashboard.account('Key page');
+  const visit = await dashboard.signIn(account, { javaScriptEnabled: false });
+  const makes = async (name, scopes) => {
+    await visit.goto('/keys/new');
+    await visit.page.getByLabel('Name', { exact: true }).fill(name);
+    for (const scope of scopes) await visit.page.getByRole('checkbox', { name: scope }).check();
+    await visit.press('Create the key');
+    const key = await visit.page.locator('#new-key').textContent();
+    await visit.goto('/keys');
+    await visit.press(name);
+    return { key, path: new URL(visit.page.url()).pathname };
+  };
+  const approver = await makes('only approves', [/^approve/]);
+  assert.equal(await visit.title(), 'only approves');
+  assert.equal(await visit.page.locator('#use-curl, #use-cursor').count(), 0, 'no call that this key could make is offered');
+  const { key, path } = await makes('used', [/^read/]);
+  assert.equal((await visit.page.content()).includes(key), false);
+  await visit.sees('No call has arrived with this key yet.');
+  await visit.sees('SLUICE_KEY=YOUR_KEY');
+  const events = async (who) => (await fetch(`${dashboard.base}${path}/events`, { headers: { cookie: (await who.context.cookies()).map((one) => `${one.name}=${one.value}`).join('; ') } })).text();
+  assert.equal(await events(visit), 'retry: 2000\n\n');
+  await connects({ url: `${dashboard.base}/mcp`, headers: { Authorization: `Bearer ${key}` } }, 200);
+  await until('the use is recorded', async () => (await events(visit)) === 'retry: 2000\ndata: used\n\n');
+  await visit.page.reload();
+  await visit.sees('The first call with this key has arrived.');
+  await visit.press('Revoke');
+  await visit.press('Revoke the key');
+  await visit.goto(path);
+  assert.equal(await visit.page.locator('#use').count(), 0);
+  await visit.goto(approver.path);
+  await visit.sees('No call has arrived with this key yet.');
+  const stranger = await dashboard.signIn(await dashboard.account('Stranger'));
+  for (const where of [path, `${path}/events`]) assert.equal((await stranger.goto(where)).status(), 404);
+  for (const one of [visit, stranger]) await one.end();
+});
