@@ -146,7 +146,7 @@ void view_waiting(struct web_request *request, struct json_writer *w,
     json_member_str(w, "template", name);
     json_member_str(w, "asker", row->asker.len > 0 ? row->asker : row->actor);
     json_member_bool(w, "is_own", flow_actor_is_own(request, row->actor));
-    view_time(w, "since_at", row->updated_at);
+    view_time(w, "since_at", with_target ? row->updated_at : 0);
     view_time(w, "until_at", row->wake_at);
     json_member_str(w, "left", left_of(request, row));
     json_member_bool(w, "leaves", effect_any_leaves(request, decision.domains));

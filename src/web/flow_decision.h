@@ -19,7 +19,8 @@ slice flow_names_actor(struct flow_names *names, slice actor);
  * if the app needs no connection. */
 slice flow_names_label(struct web_request *request, struct flow_names *names,
                        const struct json *item);
-/* Writes an object, as todo_flow.html declares it. with_target: also where the calls write. */
+/* Writes an object, as todo_flow.html declares it. with_target: also where the calls
+ * write, and since when the flow waits. */
 struct flow_inbox_row;
 void view_waiting(struct web_request *request, struct json_writer *w,
                   const struct flow_inbox_row *row, bool with_target);

@@ -55,6 +55,7 @@ test('the members of a body, and a call that can be pasted', async () => {
   await visit.context.grantPermissions(['clipboard-read', 'clipboard-write']);
   await visit.page.getByRole('button', { name: 'Copy' }).click();
   await visit.page.getByRole('button', { name: 'Copied' }).waitFor();
+  await visit.page.getByRole('button', { name: 'Copy', exact: true }).waitFor();
   assert.equal(await visit.page.evaluate(() => navigator.clipboard.readText()), await visit.page.locator('#curl').textContent());
   await visit.goto('/docs/listFlows');
   assert.ok(JSON.parse(await byShell(await visit.page.locator('#curl').innerText())).flows);

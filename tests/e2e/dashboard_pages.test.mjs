@@ -41,7 +41,7 @@ test('the frame: account and key, counts, and no link to what the key may not se
   await visit.goto('/executions');
   assert.match(await visit.page.title(), /^\(1\) Executions - sluice$/);
   assert.equal(await visit.page.locator('.who').innerText(), 'Ac\nAcme <b>&\nwith the key ops-lead');
-  assert.deepEqual((await nav(visit).getByRole('link').allInnerTexts()).map((text) => text.trim().replace(/\s+/g, ' ')), ['Overview', 'Approvals 1', 'Flows', 'Executions', 'Apps', 'API keys', 'Audit trail']);
+  assert.deepEqual((await nav(visit).getByRole('link').allInnerTexts()).map((text) => text.trim().replace(/\s+/g, ' ')), ['Overview', 'Approvals 1', 'Flows', 'Executions', 'Apps', 'Connections', 'API keys', 'Audit trail']);
   assert.equal(await nav(visit).locator('[aria-current=page]').innerText(), 'Executions');
   // with the keyboard: the skip link first, then the navigation in its order
   await visit.page.keyboard.press('Tab');
@@ -642,7 +642,7 @@ test('the overview: apps by health, then connected ones without calls, eight in 
   await visit.goto('/');
   assert.deepEqual(await rowsOf(visit, '#apps'), ['Notion 60 5.0 % N ms failing', 'Slack 30 0.0 % 3.9 s slow', 'GitHub 27 0.0 % N ms works', 'Probe 6 - - reconnect', 'Gmail 0 - - no calls']);
   assert.match((await visit.page.locator('#waiting').innerText()).replace(/\s+/g, ' '), /^Needs you 1 All approvals Pr Probe needs to be reconnected: \S+ gone\. Until then, calls that use it are refused: 6 calls to Probe in the last 24 h\. 6 blocked Reconnect$/);
-  assert.equal((await nav(visit).locator('a[href="/integrations"]').textContent()).trim(), 'Apps, to reconnect: 1');
+  assert.equal((await nav(visit).locator('a[href="/connections"]').textContent()).trim(), 'Connections, to reconnect: 1');
   await dashboard.counted(own, ['asana', 'jira', 'stripe', 'zendesk', 'hubspot'].map((app) => [app, 'x', 'succeeded', '', 1]));
   await visit.goto('/');
   assert.equal((await rowsOf(visit, '#apps')).length, 8);

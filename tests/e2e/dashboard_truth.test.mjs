@@ -235,6 +235,10 @@ test('a connection in each of its states: no page says that it works, or has no 
         ['This connection no longer works: The app revoked the token', !isLive],
         [/\bConnected\.|Reconnected\.|the connection works/, isLive && notice],
       ], `${what}, ${notice}`);
+      compare((await look('/connections?app=notion')).words, [
+        ['no error', isLive && row.last_used_at && !row.failed_at], ['not used yet', !row.last_used_at], [/last used \d/, row.last_used_at], [/, failed \d.*: The app refused the call/, row.failed_at],
+        ['No longer works: The app revoked the token', !isLive],
+      ], `${what}, the list`);
       compare((await look(`/integrations/notion?notice=${notice}`)).words, [[/\bConnected\.|Reconnected\.|the connection works/, isLive && notice]], `${what}, the app, ${notice}`);
     }
     compare((await look('/')).words, [['Notion needs to be reconnected', !isLive]], `${what}, the overview`);

@@ -424,3 +424,14 @@ test('nothing else is marked as checked', () => {
   const total = ids.reduce((sum, id) => sum + manifestOf(id).actions.length, 0);
   console.log(`figure: ${checked} of ${total} actions agree with machine-readable descriptions of ${compared.length} vendors`);
 });
+
+test('each credential that a person types has a label and says where to find it', () => {
+  const FIELDS = { api_key: ['api_key'], bearer: ['token'], basic: ['username', 'password'], oauth2_client_credentials: ['client_id', 'client_secret'] };
+  const lacking = [];
+  for (const file of readdirSync(folder).filter((name) => name.endsWith('.json'))) {
+    const { auth } = json(folder, file);
+    for (const { type, form } of [auth].flat())
+      for (const field of FIELDS[type] ?? []) if (!form?.[field]?.label || !form[field].help) lacking.push(`${file}: ${type}: ${field}`);
+  }
+  assert.deepEqual(lacking, []);
+});

@@ -49,6 +49,7 @@ document.addEventListener('click', async ({ target }) => {
   if (!button) return;
   await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
   button.textContent = 'Copied';
+  setTimeout(() => (button.textContent = 'Copy'), 2000);
 });
 
 const live = document.querySelector('[data-live]');
