@@ -268,12 +268,14 @@ static bool write_asked(struct flow_run *run, const struct json *title, const st
 
 /* If the approval cannot be shown completely, the step fails, because people may approve only
  * what was shown. Changes and names are only for convenience, and are omitted if there is no room
- * for them. */
+ * for them. Once names were read, the input is already there without them. */
 static void write_input(struct flow_run *run, const struct json *title, const struct json *summary)
 {
     struct err err;
-    if (write_asked(run, title, summary, true, &err) ||
-        (err.code == ERR_LIMIT && write_asked(run, title, summary, false, &err)))
+    if (write_asked(run, title, summary, true, &err))
+        return;
+    if (err.code == ERR_LIMIT && !run->plan.shows.is_read &&
+        write_asked(run, title, summary, false, &err))
         return;
     flow_plan_fault(run, "the approval", err.text);
 }

@@ -7,6 +7,7 @@
  */
 #include "catalog/target.h"
 #include "flow/internal.h"
+#include "json/scan.h"
 
 enum { READS_MS = 2000 };
 
@@ -86,10 +87,12 @@ void flow_shows_take(struct flow_run *run)
     for (size_t i = 0; i < shows->count; i++) {
         struct flow_show *show = &shows->items[i];
         bool is_made = show->exec && exec_outcome_of(show->exec)->is_dry_run;
-        if (is_made)
-            show->texts = JSON_GET(json_parse(arena, arena_dup(arena, exec_summary_of(show->exec)),
-                                              &json_limits_provider, NULL),
-                                   "shows");
+        if (is_made) /* of the summary only this member: the request in it may be large */
+            show->texts = json_parse(
+                arena,
+                arena_dup(arena,
+                          json_scan_get(exec_summary_of(show->exec), SLICE("shows"), arena)),
+                &json_limits_provider, NULL);
         show->exec = NULL;
     }
     shows->is_read = true;

@@ -150,6 +150,24 @@ static void an_approval_without_its_names(void **state)
     approve_to_the_end(m, id);
 }
 
+/* Without memory for its names, an approval begins without them. */
+static void an_approval_whose_names_do_not_fit(void **state)
+{
+    struct machine *m = *state;
+    uint64_t n = 0, hits;
+    do {
+        struct uuid id = machine_start(m, "ask_say", "{\"confirm\":true}");
+        seam_call_reply(machine_call(m), 200, "{}");
+        mem_fail_at(++n, 1);
+        seam_settle(m->node.loop);
+        hits = mem_fail_hits();
+        mem_fail_at(0, 0);
+        machine_until(m, id, FLOW_WAITING);
+        check_asked(m, id, "\"target\":[{\"label\":\"Place\",\"id\":\"x\",");
+    } while (hits > 0);
+    assert_true(n > 3);
+}
+
 static void a_wait_after_an_approval(void **state)
 {
     struct machine *m = *state;
@@ -702,6 +720,7 @@ int main(void)
         ON_A_MACHINE(an_approval_is_all_that_was_left),
         ON_A_MACHINE(an_approval_begins_once_its_names_are_read),
         ON_A_MACHINE(an_approval_without_its_names),
+        ON_A_MACHINE(an_approval_whose_names_do_not_fit),
         ON_A_MACHINE(a_wait_after_an_approval),
         ON_A_MACHINE(an_approval_that_expires_is_asked_again),
         ON_A_MACHINE(a_write_after_an_approval_has_its_intent_first),
