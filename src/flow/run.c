@@ -369,7 +369,7 @@ static enum op_result record_again(struct flow_run *run, int status)
     bool is_refused = status == ERR_INVALID || status == ERR_LIMIT;
     op_log(&run->op, LOG_WARN, "a transition could not be stored", LOG_INT("status", status),
            LOG_CSTR("sqlstate", run->query.sqlstate), LOG_STR("cause", run->query.message));
-    if (is_refused && flow_run_has_finished(run) && run->transition.finished.is_completed) {
+    if (is_refused && (!flow_run_has_finished(run) || run->transition.finished.is_completed)) {
         flow_run_finish_refused(run);
         return OP_STOP;
     }

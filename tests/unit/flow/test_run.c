@@ -330,6 +330,17 @@ static void an_output_that_the_database_refuses(void **state)
     machine_check_error(m, id, "cannot be stored");
 }
 
+static void an_approval_that_the_database_refuses(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "ask_say", "{\"confirm\":true}");
+    machine_reply(m, 200);
+    seam_query_fail(machine_query(m, "flow_park"), ERR_INVALID);
+    machine_until(m, id, FLOW_FAILED);
+    machine_check_error(m, id, "input cannot be stored");
+    machine_check_outcome(m, id, "not_done");
+}
+
 static void a_transition_that_fails_is_tried_again(void **state)
 {
     struct machine *m = *state;
@@ -735,6 +746,7 @@ int main(void)
         ON_A_MACHINE(a_deadline_that_passes_between_attempts),
         ON_A_MACHINE(a_deadline_that_ends_a_wait),
         ON_A_MACHINE(an_output_that_the_database_refuses),
+        ON_A_MACHINE(an_approval_that_the_database_refuses),
         ON_A_MACHINE(a_transition_that_fails_is_tried_again),
         ON_A_MACHINE(a_write_that_a_dead_server_had_begun),
         ON_A_MACHINE(a_drain_while_it_sleeps),
