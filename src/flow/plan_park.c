@@ -84,7 +84,6 @@ struct approval {
     struct json_writer w;
     struct expr_budget budget, change_budget;
     bool with_aids; /* changes, and where the calls write */
-    size_t call_count;
     slice domains[DOMAINS_MAX];
     size_t domain_count;
     struct err err;
@@ -139,11 +138,9 @@ static void put_changes(struct approval *a, const struct flow_step_def *step,
 static void put_target(struct approval *a, const struct catalog_action *action,
                        const struct json *input, int64_t connection_id)
 {
-    size_t item = a->call_count++;
     if (!action || !a->with_aids)
         return;
-    flow_shows_add(a->run, item, action, input, connection_id);
-    const struct json *shows = flow_shows_of(a->run, item);
+    const struct json *shows = flow_shows_of(a->run, action, input, connection_id);
     struct json target = target_of(action, input, shows, flow_run_scratch(a->run));
     if (target.count > 0)
         json_member(&a->w, "target", &target);

@@ -163,7 +163,7 @@ static void an_approval_whose_names_do_not_fit(void **state)
         hits = mem_fail_hits();
         mem_fail_at(0, 0);
         machine_until(m, id, FLOW_WAITING);
-        check_asked(m, id, "\"target\":[{\"label\":\"Place\",\"id\":\"x\",");
+        check_asked(m, id, "\"id\":\"x\","); /* in its target */
     } while (hits > 0);
     assert_true(n > 3);
 }
