@@ -17,6 +17,12 @@ static const char *const templates[] = {
              ASK("a", "") "," STEP("b", "tool_call",
                                    "\"tool\":\"demo_say\",\"confirmed_by\":\"approval:a\","
                                    "\"input\":{\"q\":\"x\"}")),
+    TEMPLATE("ask_much",
+             GET("r", "") "," ASK("a", "") "," STEP(
+                 "b", "tool_call",
+                 "\"tool\":\"demo_say\",\"confirmed_by\":\"approval:a\",\"for_each\":\"input.n\","
+                 "\"before\":{\"step\":\"r\",\"now\":{\"Q\":\"${before.q}\"},\"then\":{\"Q\":\"${"
+                 "q}\"}},\"input\":{\"q\":\"${item}\"}")),
     TEMPLATE("ask_wait", ASK("a", "") "," WAIT("b", "60")),
     TEMPLATE("ask_write", ASK("a", "") "," PUT("b", "approval:a", "")),
     TEMPLATE("chain",
@@ -166,6 +172,27 @@ static void an_approval_whose_names_do_not_fit(void **state)
         check_asked(m, id, "\"id\":\"x\","); /* in its target */
     } while (hits > 0);
     assert_true(n > 3);
+}
+
+/* If there is no room for everything, the places are left out first, and the changes stay. */
+static void an_approval_of_many_calls(void **state)
+{
+    enum { CALLS = 1000, TEXT = 300 };
+    struct machine *m = *state;
+    struct buf input;
+    buf_init(&input, 2 * CALLS * TEXT);
+    buf_append_cstr(&input, "{\"confirm\":true,\"n\":[");
+    for (int i = 0; i < CALLS; i++)
+        buf_printf(&input, "%s\"%0*d\"", i > 0 ? "," : "", TEXT, 7);
+    buf_append_cstr(&input, "]}");
+    buf_append(&input, slice_of("", 1)); /* a NUL */
+    struct uuid id = machine_start(m, "ask_much", buf_slice(&input).ptr);
+    buf_deinit(&input);
+    seam_call_reply(machine_call(m), 200, "{\"q\":\"old\"}");
+    machine_until(m, id, FLOW_WAITING);
+    check_asked(m, id,
+                "\"changes\":{\"step\":\"r\",\"properties\":[{\"name\":\"Q\",\"now\":\"old\"");
+    assert_true(slice_find(machine_row(m, id)->waiting_input, SLICE("\"target\"")) < 0);
 }
 
 static void a_wait_after_an_approval(void **state)
@@ -732,6 +759,7 @@ int main(void)
         ON_A_MACHINE(an_approval_begins_once_its_names_are_read),
         ON_A_MACHINE(an_approval_without_its_names),
         ON_A_MACHINE(an_approval_whose_names_do_not_fit),
+        ON_A_MACHINE(an_approval_of_many_calls),
         ON_A_MACHINE(a_wait_after_an_approval),
         ON_A_MACHINE(an_approval_that_expires_is_asked_again),
         ON_A_MACHINE(a_write_after_an_approval_has_its_intent_first),
