@@ -349,14 +349,15 @@ static enum op_result finish_keyed(struct api_request *request)
                                                                : request->then_keyed(request);
 }
 
-/* In most cases the cached key is still valid, and there is no query. */
+/* In most cases the cached key is still valid, and there is no query. The endpoint's on_gone stays:
+ * a write whose client leaves during the query gets a note, too. */
 static enum op_result check_key_again(struct api_request *request)
 {
     const struct vault_caller caller = request->serve.check.caller;
+    ASSERT(request->on_gone);
     if (vault_auth_check_caller(request->api->config.auth, &request->serve.check, &caller,
                                 request->serve.check.address, &request->serve.op))
         return finish_keyed(request);
-    request->on_gone = api_continue;      /* the wait has ended */
     op_keep_children(&request->serve.op); /* the results of the child ops have not been read yet */
     return api_wait(request, finish_keyed);
 }

@@ -80,9 +80,8 @@ struct flow_shows {
     unsigned reads_left;
     size_t count;
     struct flow_show {
-        size_t item; /* the call's position in the approval */
         slice integration_id, action_id;
-        const struct json *input;
+        const struct json *input, *sources; /* sources: what the texts are made from */
         int64_t connection_id;
         struct exec *exec;        /* the dry run that reads; NULL: none */
         const struct json *texts; /* {member: text}; NULL: none */
@@ -322,17 +321,15 @@ bool flow_take_start(struct flow_service *service, const struct flow_ref *ref, s
 /* shows.c: what ids in the calls of the planned approval mean. flow_shows_are_due returns whether
  * they are to be read before the approval begins. */
 bool flow_shows_are_due(const struct flow_run *run);
-/* While the approval is written, flow_shows_add is called for each call, in order; it notes the
- * first calls that have ids to read. After the reads both do nothing. */
 void flow_shows_begin(struct flow_run *run);
-void flow_shows_add(struct flow_run *run, size_t item, const struct catalog_action *action,
-                    const struct json *input, int64_t connection_id);
+/* Returns {member: text} of the call; NULL if there is none. It is called for each call, in order,
+ * while the approval is written: before the reads it notes the first ones that are needed. */
+const struct json *flow_shows_of(struct flow_run *run, const struct catalog_action *action,
+                                 const struct json *input, int64_t connection_id);
 /* Starts the reads, which hold run; then takes their texts. */
 void flow_shows_read(struct flow_run *run);
 void flow_shows_take(struct flow_run *run);
 void flow_shows_cancel(struct flow_run *run);
-/* Returns {member: text} of the call; NULL if there is none. */
-const struct json *flow_shows_of(const struct flow_run *run, size_t item);
 
 /* trace.c: none of these functions does anything if the flow is not traced. flow_trace_begin
  * prepares a new run before its statement is made. run->whole.trace is the text to store; parent

@@ -76,6 +76,10 @@ void flow_plan_wait(struct flow_run *run, const struct flow_step_def *step)
 
 enum { DOMAINS_MAX = 64 };
 
+/* What an approval shows beside the calls, as far as there is room: in this order all of it, only
+ * the changes, nothing. */
+enum aids { AIDS_ALL, AIDS_CHANGES, AIDS_NONE };
+
 /* All calls share the budgets; otherwise each of a thousand calls would have a full budget.
  * Changes have a separate budget, since an approval that cannot show them still shows what is
  * sent. */
@@ -83,8 +87,7 @@ struct approval {
     struct flow_run *run;
     struct json_writer w;
     struct expr_budget budget, change_budget;
-    bool with_aids; /* changes, and where the calls write */
-    size_t call_count;
+    enum aids aids;
     slice domains[DOMAINS_MAX];
     size_t domain_count;
     struct err err;
@@ -125,7 +128,7 @@ static void put_changes(struct approval *a, const struct flow_step_def *step,
     const struct flow_before *def = &step->before;
     const struct json *before, *item = JSON_GET(root, "item");
     slice key = a->run->tmpl->steps[def->step].key;
-    if (!def->now || !a->with_aids)
+    if (!def->now || a->aids == AIDS_NONE)
         return;
     before = json_get(JSON_GET(root, "steps"), key);
     if (def->is_by_item)
@@ -139,11 +142,9 @@ static void put_changes(struct approval *a, const struct flow_step_def *step,
 static void put_target(struct approval *a, const struct catalog_action *action,
                        const struct json *input, int64_t connection_id)
 {
-    size_t item = a->call_count++;
-    if (!action || !a->with_aids)
+    if (!action || a->aids != AIDS_ALL)
         return;
-    flow_shows_add(a->run, item, action, input, connection_id);
-    const struct json *shows = flow_shows_of(a->run, item);
+    const struct json *shows = flow_shows_of(a->run, action, input, connection_id);
     struct json target = target_of(action, input, shows, flow_run_scratch(a->run));
     if (target.count > 0)
         json_member(&a->w, "target", &target);
@@ -241,10 +242,10 @@ static bool put_items(struct approval *a)
 
 /* Writes {title, summary, items, domains}. Returns false with *err set if that fails. */
 static bool write_asked(struct flow_run *run, const struct json *title, const struct json *summary,
-                        bool with_aids, struct err *err)
+                        enum aids aids, struct err *err)
 {
     struct buf text;
-    struct approval a = {.run = run, .with_aids = with_aids};
+    struct approval a = {.run = run, .aids = aids};
     flow_shows_begin(run);
     (void)err_set(&a.err, ERR_LIMIT, "it is too large"); /* any other failure replaces this error */
     buf_init(&text, FLOW_OUTPUT_BYTES_MAX);
@@ -268,13 +269,17 @@ static bool write_asked(struct flow_run *run, const struct json *title, const st
 
 /* If the approval cannot be shown completely, the step fails, because people may approve only
  * what was shown. Changes and names are only for convenience, and are omitted if there is no room
- * for them. */
+ * for them. Once names were read, the input is already there without them. */
 static void write_input(struct flow_run *run, const struct json *title, const struct json *summary)
 {
     struct err err;
-    if (write_asked(run, title, summary, true, &err) ||
-        (err.code == ERR_LIMIT && write_asked(run, title, summary, false, &err)))
-        return;
+    enum aids least = run->plan.shows.is_read ? AIDS_ALL : AIDS_NONE;
+    for (enum aids aids = AIDS_ALL; aids <= least; aids++) {
+        if (write_asked(run, title, summary, aids, &err))
+            return;
+        if (err.code != ERR_LIMIT)
+            break;
+    }
     flow_plan_fault(run, "the approval", err.text);
 }
 

@@ -301,14 +301,18 @@ static enum op_result step_park(struct op *op)
     return op->holds > 0 ? OP_WAIT : OP_NEXT; /* no memory: no read has begun */
 }
 
-/* The approval is written once more, with what its ids mean. */
+/* The approval is written once more, with what its ids mean. If there is no room for that, it
+ * begins as it was written first. */
 static enum op_result step_park_named(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
     ASSERT(flow_shows_are_due(run));
     flow_shows_take(run);
+    const struct flow_plan unnamed = run->plan;
     flow_plan_approval(run, flow_run_step(run));
-    return run->plan.kind == FLOW_PLAN_FAULT ? fail_step(run, run->plan.error) : move_on(run);
+    if (run->plan.kind == FLOW_PLAN_FAULT)
+        run->plan = unnamed;
+    return move_on(run);
 }
 
 /* Completes a wait that is over, or was already over when it was planned. Its output is {"until":
@@ -365,7 +369,7 @@ static enum op_result record_again(struct flow_run *run, int status)
     bool is_refused = status == ERR_INVALID || status == ERR_LIMIT;
     op_log(&run->op, LOG_WARN, "a transition could not be stored", LOG_INT("status", status),
            LOG_CSTR("sqlstate", run->query.sqlstate), LOG_STR("cause", run->query.message));
-    if (is_refused && flow_run_has_finished(run) && run->transition.finished.is_completed) {
+    if (is_refused && (!flow_run_has_finished(run) || run->transition.finished.is_completed)) {
         flow_run_finish_refused(run);
         return OP_STOP;
     }

@@ -214,12 +214,17 @@ void flow_run_finish_failed(struct flow_run *run, const struct flow_error *error
 void flow_run_finish_refused(struct flow_run *run)
 {
     struct flow_step *finished = &run->transition.finished;
-    bool has_called = run->tmpl->steps[finished->step_index].type == FLOW_TOOL_CALL &&
-                      !flow_call_is_read(run, (size_t)finished->step_index);
     struct flow_error error = flow_error_make(
         "execution_failed", SLICE("The step's output cannot be stored."), SLICE_NONE);
+    if (!flow_run_has_finished(run)) { /* what an approval shows, before anybody was asked */
+        error.message = SLICE("The step's input cannot be stored.");
+        flow_run_fail(run, run->plan.step, run->plan.attempt, &error);
+        return;
+    }
+    bool has_called = run->tmpl->steps[finished->step_index].type == FLOW_TOOL_CALL &&
+                      !flow_call_is_read(run, (size_t)finished->step_index);
     error.effect = has_called ? EXEC_EFFECT_DONE : EXEC_EFFECT_NONE;
-    ASSERT(flow_run_has_finished(run) && finished->is_completed);
+    ASSERT(finished->is_completed);
     finished->is_completed = false;
     finished->output = SLICE_NONE;
     finished->error = flow_error_text(&error, flow_run_scratch(run));

@@ -1,12 +1,13 @@
 /*
  * What the ids of the calls that an approval confirms mean, in the app's words (`shows` of
  * contrib/integrations/README.md). They are read once, before the approval begins, and stored with
- * it: at most FLOW_READS_MAX reads in READS_MS. Each call's dry run makes its reads (exec/shows.c),
- * with the connection of the call, within its limits and without a record. A call without texts is
- * shown with its ids.
+ * it: at most FLOW_READS_MAX reads in READS_MS. The dry run of a call makes its reads
+ * (exec/shows.c), with the connection of the call, within its limits and without a record, once for
+ * all calls that need the same. A call without texts is shown with its ids.
  */
 #include "catalog/target.h"
 #include "flow/internal.h"
+#include "json/scan.h"
 
 enum { READS_MS = 2000 };
 
@@ -25,28 +26,79 @@ void flow_shows_begin(struct flow_run *run)
     shows->reads_left = FLOW_READS_MAX;
 }
 
-void flow_shows_add(struct flow_run *run, size_t item, const struct catalog_action *action,
-                    const struct json *input, int64_t connection_id)
+static bool find_input(void *user, const struct expr *expr, slice where)
+{
+    slice source = expr_source(expr);
+    bool *is_found = user;
+    (void)where;
+    *is_found |= slice_find(source, SLICE("input")) >= 0 || slice_find(source, SLICE("@")) >= 0 ||
+                 slice_find(source, SLICE("$")) >= 0;
+    return !*is_found;
+}
+
+/* Returns {member: what its text is made from}: the input of the read, and the whole input of the
+ * call if the text uses that, too. Calls of one action for which it is equal have equal texts. */
+static struct json sources_of(const struct catalog_action *action, const struct json *input,
+                              struct arena *arena)
+{
+    struct json sources = json_object(), root = json_object();
+    json_object_set(arena, &root, SLICE("input"), *input);
+    for (unsigned i = 0; i < action->show_count; i++) {
+        const struct catalog_show *show = &action->shows[i];
+        struct json source = json_array(), value;
+        struct expr_budget budget;
+        bool is_input_used = false;
+        if (!target_input_at(input, show->member))
+            continue;
+        expr_budget_init(&budget);
+        for (size_t j = 0; j < show->input.count; j++) {
+            bool is_made = expr_template_eval(show->input.items[j].value, &root, 0, &budget, arena,
+                                              &value, NULL) == OK;
+            json_array_push(arena, &source, is_made ? value : json_null);
+        }
+        expr_template_each_expr(show->text, find_input, &is_input_used);
+        if (is_input_used)
+            json_array_push(arena, &source, *input);
+        json_object_set(arena, &sources, show->member, source);
+    }
+    return sources;
+}
+
+static bool show_is_of(const struct flow_show *show, const struct catalog_action *action,
+                       int64_t connection_id, const struct json *sources)
+{
+    return slice_eq(show->integration_id, action->integration->integration_id) &&
+           slice_eq(show->action_id, action->action_id) && show->connection_id == connection_id &&
+           json_equal(show->sources, sources);
+}
+
+const struct json *flow_shows_of(struct flow_run *run, const struct catalog_action *action,
+                                 const struct json *input, int64_t connection_id)
 {
     struct flow_shows *shows = &run->plan.shows;
-    unsigned reads = 0;
-    for (unsigned i = 0; i < action->show_count; i++)
-        reads += target_input_at(input, action->shows[i].member) != NULL;
-    if (shows->is_read || reads == 0 || reads > shows->reads_left)
-        return;
     struct arena *arena = flow_run_scratch(run);
+    bool is_over = shows->is_read ? shows->count == 0 : shows->reads_left == 0;
+    if (action->show_count == 0 || is_over)
+        return NULL;
+    const struct json sources = sources_of(action, input, arena);
+    for (size_t i = 0; i < shows->count; i++)
+        if (show_is_of(&shows->items[i], action, connection_id, &sources))
+            return shows->items[i].texts;
+    if (shows->is_read || sources.count == 0 || sources.count > shows->reads_left)
+        return NULL;
     struct flow_show *show = &shows->items[shows->count];
     *show = (struct flow_show){
-        .item = item,
         .integration_id = arena_dup(arena, action->integration->integration_id),
         .action_id = arena_dup(arena, action->action_id),
         .input = json_dup(arena, input),
+        .sources = json_dup(arena, &sources), /* the catalog's constants may be in it */
         .connection_id = connection_id,
     };
-    if (!show->integration_id.ptr || !show->action_id.ptr || !show->input)
-        return;
-    shows->reads_left -= reads;
+    if (!show->integration_id.ptr || !show->action_id.ptr || !show->input || !show->sources)
+        return NULL;
+    shows->reads_left -= (unsigned)sources.count;
     shows->count++;
+    return NULL;
 }
 
 /* The scopes are the same as for the flow's own reads (call.c). */
@@ -86,19 +138,12 @@ void flow_shows_take(struct flow_run *run)
     for (size_t i = 0; i < shows->count; i++) {
         struct flow_show *show = &shows->items[i];
         bool is_made = show->exec && exec_outcome_of(show->exec)->is_dry_run;
-        if (is_made)
-            show->texts = JSON_GET(json_parse(arena, arena_dup(arena, exec_summary_of(show->exec)),
-                                              &json_limits_provider, NULL),
-                                   "shows");
+        if (is_made) /* of the summary only this member: the request in it may be large */
+            show->texts = json_parse(
+                arena,
+                arena_dup(arena, json_scan_get(exec_summary_of(show->exec), SLICE("shows"), arena)),
+                &json_limits_provider, NULL);
         show->exec = NULL;
     }
     shows->is_read = true;
-}
-
-const struct json *flow_shows_of(const struct flow_run *run, size_t item)
-{
-    for (size_t i = 0; i < run->plan.shows.count; i++)
-        if (run->plan.shows.items[i].item == item)
-            return run->plan.shows.items[i].texts;
-    return NULL;
 }

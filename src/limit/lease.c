@@ -9,7 +9,8 @@
 #include "base/metric.h"
 
 enum {
-    ASK_TIMEOUT_MS = 1000,
+    ASK_TIMEOUT_MS =
+        1000,            /* then the database is unreachable; below RATE_LEASE_MS - LEASE_TICK_MS */
     USUAL_PROCESSES = 8, /* a part smaller than the limit divided by this number will soon grow */
 };
 #define MS_NS 1000000ULL
@@ -24,11 +25,11 @@ static struct metric unanswered_total = METRIC_INIT(
 struct leases {
     struct store_laters asks; /* under way */
     struct uuid holder;
-    struct list active; /* struct lease.link */
+    struct list active; /* struct lease.link: those with something to request or report */
+    struct list asked;  /* struct lease.link: those in LEASE_ASKED, first request first */
     size_t count;       /* number of leases */
     struct timer timer;
     uint64_t flushed_ns;
-    bool is_down; /* the last request was not answered */
     bool is_closed;
 };
 
@@ -37,8 +38,7 @@ struct lease_ask {
     struct lease *lease; /* NULL once it has ended */
     struct rate_lease_ask row;
     char name[RATE_LEASE_NAME_MAX];
-    int64_t used, part; /* part: that of the lease before the request */
-    double given_back;
+    int64_t used;
     uint64_t sent_ns;
 };
 
@@ -70,7 +70,7 @@ static void leases_await(struct leases *leases, uint64_t due)
 
 static void lease_activate(struct lease *lease)
 {
-    /* A request is under way; on_answer checks again. */
+    /* While a request is under way, on_end checks again. */
     if (!lease->leases || lease->leases->is_closed || lease->ask)
         return;
     if (list_is_empty(&lease->link))
@@ -78,11 +78,12 @@ static void lease_activate(struct lease *lease)
     leases_await(lease->leases, lease_due_ns(lease));
 }
 
-/* Whether the lease is still requested. An unused lease lets its part expire, for other
- * processes. */
+/* Whether the lease is still requested. An unused lease lets its part expire, for other processes.
+ * One that was not answered is requested until it is: its part does not expire before. */
 static bool lease_is_in_use(const struct lease *lease)
 {
-    return lease->used != 0 || lease->backlog > 0 || lease->floor > 0 || lease->is_urgent;
+    return lease->used != 0 || lease->backlog > 0 || lease->floor > 0 || lease->is_urgent ||
+           lease->state == LEASE_ALONE;
 }
 
 /* ---- requests ---- */
@@ -103,36 +104,42 @@ static int64_t rate_needed(const struct lease *lease)
     return most * LEASE_MILLION * (1000 / LEASE_TICK_MS);
 }
 
+/* Without other processes, or without the database, the part is the whole limit. */
+static bool has_it_all(const struct lease *lease)
+{
+    return lease->state == LEASE_ALONE && lease->last == LEASE_NO_PART;
+}
+
 /* The database may give another process all but the floor, so until the answer arrives this process
  * makes no call above it. While the database is unreachable it keeps its whole part. */
 static void fill_calls(struct lease *lease, struct rate_lease_ask *row)
 {
     row->need = (int64_t)(lease->floor + lease->backlog);
     row->floor = (int64_t)lease->floor;
-    if (lease->leases->is_down && lease->is_had && row->floor < lease->part)
-        row->floor = lease->part;
-    if (lease->part > row->floor)
+    if (lease->state == LEASE_ASKED && lease->part > row->floor)
         lease->part = row->floor;
+    if (!has_it_all(lease) && row->floor < lease->part)
+        row->floor = lease->part;
 }
 
-/* Half of the unused tokens is returned for other processes. */
-static void fill_row(struct lease *lease, struct lease_ask *ask)
+/* Half of the unused tokens is returned for other processes. While the database is unreachable, all
+ * stay, except those of a whole limit, which the database did not grant. */
+static void fill_row(struct lease *lease, struct rate_lease_ask *row)
 {
-    struct rate_lease_ask *row = &ask->row;
     row->total = lease->total;
     row->burst = lease->burst;
-    ask->part = lease->part;
     if (is_of_calls(lease)) {
         fill_calls(lease, row);
         return;
     }
-    if (lease->tokens.tokens > 0 && lease->backlog == 0)
-        ask->given_back = lease->tokens.tokens / 2;
-    lease->tokens.tokens -= ask->given_back;
+    if (lease->state == LEASE_ASKED && lease->tokens.tokens > 0 && lease->backlog == 0)
+        lease->given_back = lease->tokens.tokens / 2;
+    lease->tokens.tokens -= lease->given_back;
     row->used = lease->used * LEASE_MILLION;
     row->need = rate_needed(lease);
     row->backlog = (int64_t)lease->backlog * LEASE_MILLION;
-    row->kept = lease->tokens.tokens > 0 ? (int64_t)(lease->tokens.tokens * LEASE_MILLION) : 0;
+    if (!has_it_all(lease) && lease->tokens.tokens > 0)
+        row->kept = (int64_t)(lease->tokens.tokens * LEASE_MILLION);
 }
 
 static void ask_init(struct lease_ask *ask, struct lease *lease, uint64_t now)
@@ -146,8 +153,14 @@ static void ask_init(struct lease_ask *ask, struct lease *lease, uint64_t now)
     ask->row.account_id = lease->account_id;
     ask->row.name = slice_of(ask->name, lease->name_len);
     ask->row.holder = lease->leases->holder;
-    fill_row(lease, ask);
     list_unlink(&lease->link);
+    lease->given_back = 0;
+    if (lease->state != LEASE_ALONE) {
+        lease->last = lease->state == LEASE_HELD ? lease->part : LEASE_NO_PART;
+        lease->state = LEASE_ASKED;
+        list_push_back(&lease->leases->asked, &lease->link);
+    }
+    fill_row(lease, &ask->row);
     lease->ask = ask;
     lease->asked_ns = now;
     lease->used = 0;
@@ -158,7 +171,7 @@ static void ask_init(struct lease_ask *ask, struct lease *lease, uint64_t now)
 static void send_ask(struct store_later *later)
 {
     struct lease_ask *ask = CONTAINER_OF(later, struct lease_ask, later);
-    later->query.deadline_ns = loop_now_ns(later->laters->loop) + ASK_TIMEOUT_MS * MS_NS;
+    later->query.deadline_ns = ask->sent_ns + ASK_TIMEOUT_MS * MS_NS;
     store_rate_lease_take(later->laters->pool, &later->query, &later->op, &ask->row);
 }
 
@@ -169,49 +182,90 @@ static void lease_take_answer(struct lease *lease, const struct lease_ask *ask,
     double tokens = (double)got->held / LEASE_MILLION - (double)lease->used;
     lease->tokens = (struct token_bucket){tokens, now_of(lease->leases)};
     lease->part = got->part;
-    lease->is_had = true;
+    lease->state = LEASE_HELD;
     lease->ends_ns = ask->sent_ns + RATE_LEASE_MS * MS_NS;
     lease->may_have_more = is_of_calls(lease)
                                ? got->part >= ask->row.need
                                : got->held >= ask->row.backlog && got->held >= ask->row.kept;
 }
 
+static void lease_go_alone(struct lease *lease)
+{
+    if (lease->state != LEASE_ASKED)
+        return;
+    list_unlink(&lease->link);
+    lease->state = LEASE_ALONE;
+    if (lease->last != LEASE_NO_PART)
+        lease->part = lease->last;
+    lease->tokens.tokens += lease->given_back;
+}
+
+static void lease_answered(struct lease *lease)
+{
+    lease_fill(lease, now_of(lease->leases));
+    lease->owner->on_answer(lease);
+}
+
+/* If the connection was lost, the database may have given away the part above the floor. So the
+ * request is repeated, and the part stays at the floor until ASK_TIMEOUT_MS have passed. */
+static bool on_sent(struct store_later *later)
+{
+    const struct lease *lease = CONTAINER_OF(later, struct lease_ask, later)->lease;
+    return lease && lease->state == LEASE_ASKED && later->query.status == ERR_CLOSED;
+}
+
 /* If the answer was lost, the usage is reported again: it may count twice, but is never lost. */
-static bool on_answer(struct store_later *later)
+static void on_end(struct store_later *later, enum op_end end)
 {
     struct lease_ask *ask = CONTAINER_OF(later, struct lease_ask, later);
-    struct leases *leases = CONTAINER_OF(later->laters, struct leases, asks);
     struct lease *lease = ask->lease;
     struct rate_lease got = {0};
-    int status = store_rate_lease_take_result(&later->query, &got);
-    /* ERR_INVALID: the account no longer exists and has no part; the database is reachable. */
-    leases->is_down = (status != OK && status != ERR_INVALID) || leases->is_closed;
+    int status = end == OP_ENDED_DONE ? store_rate_lease_take_result(&later->query, &got)
+                                      : ERR_CLOSED;
     if (status != OK)
         metric_inc(&unanswered_total);
     if (!lease)
-        return false;
-    lease->ask = NULL;
-    if (leases->is_down) {
-        lease->used += ask->used;
-        lease->tokens.tokens += ask->given_back;
-        lease->part = lease->is_had ? ask->part : lease->part;
-    } else {
+        return;
+    /* ERR_INVALID: the account no longer exists and has no part; the database is reachable. */
+    if (status == OK || status == ERR_INVALID) {
+        list_unlink(&lease->link);
         lease_take_answer(lease, ask, &got);
+    } else {
+        lease_go_alone(lease);
+        lease->used += ask->used;
     }
-    lease_fill(lease, now_of(leases));
-    lease->owner->on_answer(lease);
+    lease->ask = NULL;
+    lease_answered(lease);
     lease->owner->on_ask(lease);
     if (lease_is_in_use(lease))
         lease_activate(lease);
-    return false;
 }
 
 static const struct store_later_class ask_class = {
-    STORE_LATER(store_later_once, "leases", struct lease_ask),
+    STORE_LATER(store_later_again, "leases", struct lease_ask),
     .send = send_ask,
-    .on_sent = on_answer,
+    .on_sent = on_sent,
+    .on_end = on_end,
+    .retry_ms = LEASE_GAP_MS,
     .failure = "parts of limits could not be requested",
 };
+
+static uint64_t lease_timeout_ns(const struct lease *lease)
+{
+    return lease->asked_ns + ASK_TIMEOUT_MS * MS_NS;
+}
+
+/* A request that was sent is limited only by statement_timeout, and its answer is awaited: it
+ * counts even if it is late. */
+static void leases_expire(struct leases *leases, uint64_t now)
+{
+    LIST_EACH(&leases->asked, struct lease, lease, link) {
+        if (lease_timeout_ns(lease) > now)
+            return;
+        lease_go_alone(lease);
+        lease_answered(lease);
+    }
+}
 
 /* Takes all leases that are due. Those that are not, or for which there is no room, set the
  * timer again. */
@@ -219,6 +273,7 @@ static void on_due(struct timer *timer)
 {
     struct leases *leases = CONTAINER_OF(timer, struct leases, timer);
     uint64_t now = now_of(leases);
+    leases_expire(leases, now);
     LIST_EACH(&leases->active, struct lease, lease, link) {
         struct lease_ask *ask =
             lease_due_ns(lease) <= now ? store_later(&leases->asks, &ask_class, NULL, 0) : NULL;
@@ -228,32 +283,28 @@ static void on_due(struct timer *timer)
     leases->flushed_ns = now;
     LIST_EACH(&leases->active, struct lease, lease, link)
         leases_await(leases, lease_due_ns(lease));
+    if (!list_is_empty(&leases->asked))
+        leases_await(leases, lease_timeout_ns(LIST_ITEM(leases->asked.next, struct lease, link)));
 }
 
 /* ---- use ---- */
 
-/* Without other processes, or without the database, the part is the whole limit. */
-static bool has_it_all(const struct lease *lease)
-{
-    return !lease->leases || (lease->leases->is_down && !lease->is_had);
-}
-
 void lease_fill(struct lease *lease, uint64_t now_ns)
 {
-    /* While the database is unreachable, the last part stays valid. Once it is back, a process that
-     * had no part has none until its own answer. */
-    bool is_over = !lease->is_had || now_ns >= lease->ends_ns;
-    if (lease->leases && !lease->leases->is_down && is_over) {
-        lease->is_had = false;
+    bool is_over = lease->state == LEASE_NONE ||
+                   (lease->state != LEASE_ALONE && now_ns >= lease->ends_ns);
+    if (is_over) {
         lease->part = 0;
         lease->tokens = (struct token_bucket){0, now_ns};
+        if (lease->state == LEASE_HELD)
+            lease->state = LEASE_NONE;
     }
     if (has_it_all(lease) && lease->part != lease->total) {
         lease->part = lease->total;
         token_bucket_init(&lease->tokens, (double)lease->burst / LEASE_MILLION, now_ns);
     }
     double burst = (double)lease->burst / LEASE_MILLION;
-    if (lease->leases && lease->leases->is_down && lease->is_had)
+    if (lease->state == LEASE_ALONE && !has_it_all(lease))
         burst = burst * (double)lease->part / (double)lease->total;
     if (!is_of_calls(lease))
         token_bucket_fill(&lease->tokens, (double)lease->part / LEASE_MILLION, burst, now_ns);
@@ -284,11 +335,11 @@ void lease_spend(struct lease *lease, int64_t calls)
 bool lease_wants_more(struct lease *lease, uint64_t now_ns)
 {
     lease_fill(lease, now_ns);
-    if (has_it_all(lease) || lease->leases->is_down) {
+    if (lease->state == LEASE_ALONE || lease->leases->is_closed) {
         lease_activate(lease);
         return false;
     }
-    if (!lease->is_had || lease->may_have_more)
+    if (lease->state == LEASE_NONE || lease->may_have_more)
         lease->is_urgent = lease->ask == NULL;
     lease_activate(lease);
     return lease->is_urgent || lease->ask;
@@ -309,6 +360,8 @@ void lease_init(struct lease *lease, struct leases *leases, const struct lease_o
     ASSERT(name.len > 0 && name.len <= RATE_LEASE_NAME_MAX);
     *lease = (struct lease){.leases = leases, .owner = owner, .account_id = account_id};
     list_init(&lease->link);
+    lease->last = LEASE_NO_PART;
+    lease->state = leases ? LEASE_NONE : LEASE_ALONE;
     memcpy(lease->name, name.ptr, name.len);
     lease->name_len = (uint8_t)name.len;
     if (leases)
@@ -350,6 +403,7 @@ struct leases *leases_new(struct loop *loop, struct pg_pool *pool)
     store_laters_init(&leases->asks, loop, pool, LEASE_FLUSH_MAX);
     leases->holder = uuid_v7();
     list_init(&leases->active);
+    list_init(&leases->asked);
     timer_init(&leases->timer, loop, on_due);
     return leases;
 }
@@ -359,9 +413,10 @@ void leases_close(struct leases *leases)
     if (!leases)
         return;
     timer_stop(&leases->timer);
-    leases->is_closed = leases->is_down = true;
+    leases->is_closed = true;
     LIST_EACH(&leases->active, struct lease, lease, link)
         list_unlink(&lease->link);
+    store_laters_cancel(&leases->asks);
 }
 
 void leases_free(struct leases *leases)

@@ -5,9 +5,10 @@
  * An unused limit costs nothing. A limit in use requests its part from the database and reports its
  * usage, once in LEASE_TICK_MS, in one statement for all limits. If its part is not enough and more
  * may be available, it requests more without waiting for the tick, at most every LEASE_GAP_MS. A
- * part is valid for RATE_LEASE_MS, counted from its request. While the database is unreachable,
- * each process continues with its last part; a process that had no part uses the whole limit, as if
- * `leases` were NULL.
+ * part is valid for RATE_LEASE_MS, counted from its request. If a request is not answered within a
+ * second, the process continues with its last part until a later one is; a process that had no part
+ * uses the whole limit, as if `leases` were NULL. Each limit is on its own: on a cluster, one node
+ * may be unreachable while the others answer.
  *
  * The owner embeds a lease and zeroes it first. Time is the loop's. Not thread-safe.
  */
@@ -24,6 +25,7 @@ struct lease;
 
 enum { LEASE_TICK_MS = 500, LEASE_GAP_MS = 20, LEASE_FLUSH_MAX = 1000 };
 #define LEASE_MILLION 1000000
+#define LEASE_NO_PART (-1)
 
 /* on_ask is called before a request: the owner fills in its current need (lease.backlog,
  * lease.floor). on_answer is called after any answer: the owner checks its calls again. Neither
@@ -31,6 +33,14 @@ enum { LEASE_TICK_MS = 500, LEASE_GAP_MS = 20, LEASE_FLUSH_MAX = 1000 };
 struct lease_owner {
     void (*on_ask)(struct lease *lease);
     void (*on_answer)(struct lease *lease);
+};
+
+enum lease_state {
+    LEASE_NONE,  /* no part: not requested yet, or not used for a while */
+    LEASE_HELD,  /* the part of the last answer, until ends_ns */
+    LEASE_ASKED, /* a request is under way: of the part before it, what the database cannot give
+                  * away meanwhile */
+    LEASE_ALONE, /* the last request was not answered: the last part, or the whole limit */
 };
 
 struct lease {
@@ -45,19 +55,22 @@ struct lease {
     const struct lease_owner *owner;
     struct uuid account_id;
     int64_t total, burst;
-    struct list link; /* links the leases with something to request or report */
+    enum lease_state state;
+    int64_t last;      /* LEASE_ASKED and LEASE_ALONE: the part before; LEASE_NO_PART: none */
+    double given_back; /* LEASE_ASKED: of the tokens, by the request */
+    struct list link;  /* in leases->active or, while LEASE_ASKED, in leases->asked */
     struct lease_ask *ask;
     uint64_t asked_ns, ends_ns, window;
     int64_t used, arrived, arrived_before; /* used: the usage since the last report */
-    bool is_had, is_urgent, may_have_more;
+    bool is_urgent, may_have_more;
     uint8_t name_len;
     char name[RATE_LEASE_NAME_MAX];
 };
 
 /* Returns NULL if out of memory. pool must outlive the result. */
 struct leases *leases_new(struct loop *loop, struct pg_pool *pool) MUST_CHECK;
-/* To be called before the pool is freed: no further requests are made, as if the database were
- * unreachable. Accepts NULL. */
+/* To be called before the pool is freed: no further requests are made, and those under way end
+ * without an answer. Accepts NULL. */
 void leases_close(struct leases *leases);
 /* All leases must have ended (asserted). Accepts NULL. */
 void leases_free(struct leases *leases);

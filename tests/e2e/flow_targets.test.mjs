@@ -108,6 +108,14 @@ for (const [what, reply] of Object.entries({
     assert.deepEqual(targetOf(await waits(await start())), [{ label: LABEL, id: 'p-1', unread: true }]);
   });
 
+test('calls that write to one place share the read of its name', async () => {
+  answer = named('The hall');
+  const from = begun;
+  const { steps } = await waits(await start(undefined, 'places_approve', { ids: Array(10).fill('p-1') }));
+  const names = steps.find(({ input }) => input?.items).input.items.map(({ target }) => target[0].name);
+  assert.deepEqual([names, begun - from], [Array(10).fill('The hall'), 1]);
+});
+
 // The places of a fan-out are compared by their ids: the app may name two alike, and only the first
 // names are read.
 test('the inbox says whether all calls write to one place', async () => {

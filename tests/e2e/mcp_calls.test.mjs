@@ -161,7 +161,7 @@ for (const version of [MODERN, LEGACY]) {
 // Sends the call and closes its connection once the provider, which keeps its reply, has received
 // `least` requests.
 const lose = (held, name, args, least) => mcp.lose(name, args, () => held.reached(least));
-const noted = () => until('the run is noted', async () => (await stack.cluster.sql(`select 1 from sluice.idempotency_key where account_id = '${account.id}' and ascii(key) = 2`)).length > 0);
+const noted = (ms) => until('the run is noted', async () => (await stack.cluster.sql(`select 1 from sluice.idempotency_key where account_id = '${account.id}' and ascii(key) = 2`)).length > 0, ms);
 const forgotten = () => stack.cluster.sql(`delete from sluice.idempotency_key where account_id = '${account.id}' and ascii(key) = 2`);
 
 test('a write whose reply was lost is not made twice by the same call, on any process', async () => {
@@ -204,6 +204,35 @@ test('a write whose reply arrived, and one that did nothing, run again', async (
   await held.letGo();
   await until('its note is removed', async () => (await stack.cluster.sql(`select 1 from sluice.idempotency_key where account_id = '${account.id}' and ascii(key) = 2`)).length === 0);
   assert.deepEqual([contentOf(await mcp.call('probe_send', { ...args, subject: 'refused' })).status], ['succeeded']);
+});
+
+// A locked table delays the second check of the key for at most a second (lock_timeout). If the
+// machine is too slow for that, the reply arrives, and another attempt follows.
+test('a write is noted if its client leaves while its key is checked again', async () => {
+  const args = { subject: 'lost at its end', confirm: true };
+  const recorded = async () => Number(await stack.cluster.sql(`select count(*) from sluice.execution where account_id = '${account.id}'`));
+  const locker = () => stack.cluster.sql(`select pid from pg_locks where relation = 'sluice.api_key'::regclass and mode = 'AccessExclusiveLock' and granted`);
+  await until('a run is noted', async () => {
+    await forgotten();
+    const before = await recorded();
+    const held = await hold(stack.provider, { path_prefix: '/gmail/' });
+    let lock;
+    const isLost = await mcp.lose('probe_send', args, async () => {
+      await held.reached(1);
+      lock = stack.cluster.psql('begin; lock table sluice.api_key; select pg_sleep(600)');
+      await until('the keys are locked', locker);
+      await stack.cluster.sql(`select pg_notify('sluice_change', '${account.id}')`); // the key is no longer cached
+      await held.letGo();
+      await until('it is recorded', async () => (await recorded()) > before);
+    }).then(() => true, () => false);
+    const isNoted = isLost && (await noted(5000).catch(() => false));
+    await stack.cluster.sql(`select pg_terminate_backend(${await locker()})`);
+    await lock;
+    return isNoted;
+  });
+  const before = await ledger();
+  assert.equal(contentOf(await mcp.call('probe_send', args)).idempotent_replayed, true);
+  assert.equal(await ledger(), before);
 });
 
 test('a client that closes its stream ends a read, and a write that was sent is recorded', async () => {

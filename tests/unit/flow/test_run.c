@@ -17,6 +17,12 @@ static const char *const templates[] = {
              ASK("a", "") "," STEP("b", "tool_call",
                                    "\"tool\":\"demo_say\",\"confirmed_by\":\"approval:a\","
                                    "\"input\":{\"q\":\"x\"}")),
+    TEMPLATE("ask_much",
+             GET("r", "") "," ASK("a", "") "," STEP(
+                 "b", "tool_call",
+                 "\"tool\":\"demo_say\",\"confirmed_by\":\"approval:a\",\"for_each\":\"input.n\","
+                 "\"before\":{\"step\":\"r\",\"now\":{\"Q\":\"${before.q}\"},\"then\":{\"Q\":\"${"
+                 "q}\"}},\"input\":{\"q\":\"${item}\"}")),
     TEMPLATE("ask_wait", ASK("a", "") "," WAIT("b", "60")),
     TEMPLATE("ask_write", ASK("a", "") "," PUT("b", "approval:a", "")),
     TEMPLATE("chain",
@@ -148,6 +154,45 @@ static void an_approval_without_its_names(void **state)
                 "\"target\":[{\"label\":\"Place\",\"id\":\"x\",\"unread\":true}],"
                 "\"input\":{\"q\":\"x\"}");
     approve_to_the_end(m, id);
+}
+
+/* Without memory for its names, an approval begins without them. */
+static void an_approval_whose_names_do_not_fit(void **state)
+{
+    struct machine *m = *state;
+    uint64_t n = 0, hits;
+    do {
+        struct uuid id = machine_start(m, "ask_say", "{\"confirm\":true}");
+        seam_call_reply(machine_call(m), 200, "{}");
+        mem_fail_at(++n, 1);
+        seam_settle(m->node.loop);
+        hits = mem_fail_hits();
+        mem_fail_at(0, 0);
+        machine_until(m, id, FLOW_WAITING);
+        check_asked(m, id, "\"id\":\"x\","); /* in its target */
+    } while (hits > 0);
+    assert_true(n > 3);
+}
+
+/* If there is no room for everything, the places are left out first, and the changes stay. */
+static void an_approval_of_many_calls(void **state)
+{
+    enum { CALLS = 1000, TEXT = 300 };
+    struct machine *m = *state;
+    struct buf input;
+    buf_init(&input, 2 * CALLS * TEXT);
+    buf_append_cstr(&input, "{\"confirm\":true,\"n\":[");
+    for (int i = 0; i < CALLS; i++)
+        buf_printf(&input, "%s\"%0*d\"", i > 0 ? "," : "", TEXT, 7);
+    buf_append_cstr(&input, "]}");
+    buf_append(&input, slice_of("", 1)); /* a NUL */
+    struct uuid id = machine_start(m, "ask_much", buf_slice(&input).ptr);
+    buf_deinit(&input);
+    seam_call_reply(machine_call(m), 200, "{\"q\":\"old\"}");
+    machine_until(m, id, FLOW_WAITING);
+    check_asked(m, id,
+                "\"changes\":{\"step\":\"r\",\"properties\":[{\"name\":\"Q\",\"now\":\"old\"");
+    assert_true(slice_find(machine_row(m, id)->waiting_input, SLICE("\"target\"")) < 0);
 }
 
 static void a_wait_after_an_approval(void **state)
@@ -310,6 +355,17 @@ static void an_output_that_the_database_refuses(void **state)
     seam_query_fail(machine_query(m, "flow_move"), ERR_INVALID);
     machine_until(m, id, FLOW_FAILED);
     machine_check_error(m, id, "cannot be stored");
+}
+
+static void an_approval_that_the_database_refuses(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = machine_start(m, "ask_say", "{\"confirm\":true}");
+    machine_reply(m, 200);
+    seam_query_fail(machine_query(m, "flow_park"), ERR_INVALID);
+    machine_until(m, id, FLOW_FAILED);
+    machine_check_error(m, id, "input cannot be stored");
+    machine_check_outcome(m, id, "not_done");
 }
 
 static void a_transition_that_fails_is_tried_again(void **state)
@@ -702,6 +758,8 @@ int main(void)
         ON_A_MACHINE(an_approval_is_all_that_was_left),
         ON_A_MACHINE(an_approval_begins_once_its_names_are_read),
         ON_A_MACHINE(an_approval_without_its_names),
+        ON_A_MACHINE(an_approval_whose_names_do_not_fit),
+        ON_A_MACHINE(an_approval_of_many_calls),
         ON_A_MACHINE(a_wait_after_an_approval),
         ON_A_MACHINE(an_approval_that_expires_is_asked_again),
         ON_A_MACHINE(a_write_after_an_approval_has_its_intent_first),
@@ -716,6 +774,7 @@ int main(void)
         ON_A_MACHINE(a_deadline_that_passes_between_attempts),
         ON_A_MACHINE(a_deadline_that_ends_a_wait),
         ON_A_MACHINE(an_output_that_the_database_refuses),
+        ON_A_MACHINE(an_approval_that_the_database_refuses),
         ON_A_MACHINE(a_transition_that_fails_is_tried_again),
         ON_A_MACHINE(a_write_that_a_dead_server_had_begun),
         ON_A_MACHINE(a_drain_while_it_sleeps),

@@ -231,6 +231,111 @@ static void without_an_answer_the_last_part_stays_valid(void **state)
     assert_int_equal(t.lease.part, CALLS(1));
 }
 
+/* pg limits a request's wait in its queue. One that was sent may take until statement_timeout. */
+static void a_request_that_hangs_is_not_answered(void **state)
+{
+    int served = 0;
+    (void)state;
+    limit(CALLS(RATE), CALLS(BURST));
+    t.backlog = 1;
+    (void)lease_wants_more(&t.lease, now());
+    pass();
+    t.backlog = 0;
+    answer(CALLS(RATE) / 2, CALLS(4));
+    assert_true(call());
+    seam_pass_ms(t.loop, LEASE_TICK_MS);
+    (void)asked();
+    seam_pass_ms(t.loop, 1000);
+    assert_int_equal(t.answers, 2); /* its calls check again */
+    for (int i = 0; i < 20; i++) {
+        seam_pass_ms(t.loop, 500);
+        while (call())
+            served++;
+    }
+    assert_in_range(served, 10 * RATE / 2, 11 * RATE / 2 + BURST);
+    assert_int_equal(seam_query_count(t.pool), 1);
+    seam_query_lose(asked());
+    pass();
+    assert_int_equal(t.lease.part, CALLS(RATE) / 2);
+    seam_pass_ms(t.loop, LEASE_TICK_MS);
+    assert_true(seam_param(asked(), "used")->as.i64 >= CALLS(served));
+    answer(CALLS(1), 0);
+    assert_int_equal(t.lease.part, CALLS(1));
+}
+
+/* An answer that is late counts: it shows that the database is reachable. */
+static void a_late_answer_counts(void **state)
+{
+    (void)state;
+    limit(3, 0);
+    t.backlog = 1;
+    assert_true(lease_wants_more(&t.lease, now()));
+    seam_pass_ms(t.loop, 999);
+    assert_int_equal(t.answers, 0);
+    seam_pass_ms(t.loop, 2);
+    assert_int_equal(t.answers, 1);
+    lease_fill(&t.lease, now());
+    assert_int_equal(t.lease.part, 3);
+    assert_false(lease_wants_more(&t.lease, now()));
+    answer(2, 0);
+    assert_int_equal(t.lease.part, 2);
+}
+
+/* The lost answer may have taken from this process what another process has by now. */
+static void after_a_lost_answer_the_floor_stays(void **state)
+{
+    (void)state;
+    limit(4, 0);
+    t.backlog = 1;
+    assert_true(lease_wants_more(&t.lease, now()));
+    pass();
+    t.backlog = 0;
+    t.floor = 1;
+    answer(3, 0);
+    seam_pass_ms(t.loop, LEASE_TICK_MS);
+    check_asked("floor", 1);
+    seam_query_lose(asked());
+    seam_settle(t.loop);
+    assert_int_equal(t.lease.part, 1);
+    assert_int_equal(t.answers, 1);
+    seam_pass_ms(t.loop, LEASE_GAP_MS);
+    check_asked("floor", 1); /* it is repeated at once */
+    seam_query_lose(asked());
+    seam_pass_ms(t.loop, 2 * LEASE_GAP_MS);
+    assert_int_equal(t.lease.part, 1);
+    answer(2, 0);
+    assert_int_equal(t.lease.part, 2);
+    seam_pass_ms(t.loop, LEASE_TICK_MS);
+    seam_query_lose(asked());
+    seam_pool_away_set(t.pool, true);
+    seam_pass_ms(t.loop, 900);
+    assert_int_equal(t.lease.part, 1);
+    seam_pass_ms(t.loop, 101);
+    assert_int_equal(t.lease.part, 2); /* the database is unreachable */
+    seam_pool_away_set(t.pool, false);
+}
+
+/* On a cluster one node may be dead, while the others answer. */
+static void a_limit_without_an_answer_changes_no_other(void **state)
+{
+    const struct uuid account = {{8}};
+    struct lease other;
+    (void)state;
+    limit(3, 0);
+    lease_init(&other, t.leases, &owner, account, SLICE("calls"));
+    lease_set(&other, 3, 0, now());
+    t.backlog = 1;
+    assert_true(lease_wants_more(&t.lease, now()));
+    pass();
+    seam_query_fail(asked(), ERR_BUSY);
+    seam_settle(t.loop);
+    lease_fill(&other, now());
+    lease_fill(&t.lease, now());
+    assert_int_equal(other.part, 0);
+    assert_int_equal(t.lease.part, 3);
+    lease_deinit(&other);
+}
+
 /* A process that starts while the database is unreachable acts as if it were the only one. */
 static void without_a_part_it_has_the_whole(void **state)
 {
@@ -248,30 +353,29 @@ static void without_a_part_it_has_the_whole(void **state)
     assert_int_equal(served, BURST);
 }
 
-/* The answer for one limit shows that the database is back, for all limits. */
+/* The whole ends with the first answer, even if nothing has used it since. */
 static void the_whole_ends_when_the_database_is_back(void **state)
 {
-    const struct uuid account = {{8}};
-    struct lease other;
     (void)state;
     limit(3, 0);
-    lease_init(&other, t.leases, &owner, account, SLICE("calls"));
-    lease_set(&other, 3, 0, now());
     t.backlog = 1;
     assert_true(lease_wants_more(&t.lease, now()));
     pass();
+    t.backlog = 0;
     seam_query_fail(asked(), ERR_BUSY);
     seam_settle(t.loop);
-    lease_fill(&other, now());
     lease_fill(&t.lease, now());
-    assert_int_equal(other.part, 3);
     assert_int_equal(t.lease.part, 3);
+    for (int i = 0; i < 10; i++) {
+        seam_pass_ms(t.loop, LEASE_TICK_MS);
+        seam_query_fail(asked(), ERR_BUSY);
+    }
     seam_pass_ms(t.loop, LEASE_TICK_MS);
+    check_asked("floor", 0);
     answer(1, 0);
-    lease_fill(&other, now());
-    assert_int_equal(other.part, 0);
     assert_int_equal(t.lease.part, 1);
-    lease_deinit(&other);
+    seam_pass_ms(t.loop, 10 * LEASE_TICK_MS);
+    assert_true(is_quiet());
 }
 
 /* The part that concurrent calls under way use is not returned. */
@@ -360,6 +464,10 @@ int main(void)
         TEST(use_is_reported_once_a_tick),
         TEST(one_that_nothing_uses_asks_nothing),
         TEST(without_an_answer_the_last_part_stays_valid),
+        TEST(a_request_that_hangs_is_not_answered),
+        TEST(a_late_answer_counts),
+        TEST(after_a_lost_answer_the_floor_stays),
+        TEST(a_limit_without_an_answer_changes_no_other),
         TEST(without_a_part_it_has_the_whole),
         TEST(the_whole_ends_when_the_database_is_back),
         TEST(calls_under_way_are_kept),
