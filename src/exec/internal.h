@@ -156,6 +156,7 @@ struct exec {
     struct exec_shows *shows;      /* belongs to shows.c; NULL: none */
     struct call_progress progress; /* only if the action has several requests (sequence.c) */
     struct exec_pages pages;
+    struct exec_each *each; /* belongs to each.c; NULL: no item was read */
     struct exec_record record;
     struct exec_trace *trace; /* belongs to trace.c; NULL: not traced */
 };
@@ -225,10 +226,17 @@ enum op_result exec_stop_unknown(struct exec *exec);
 bool exec_is_unconfirmed(const struct exec *exec);
 /* page.c: the input of the current page; in.input belongs to the whole run. */
 const struct json *exec_input(const struct exec *exec);
+/* each.c: once the list of an action with `each` was read: reads its items in addition. Returns
+ * OP_NEXT when the output has them; else it waits, and NEXT calls it again. */
+enum op_result exec_read_each(struct exec *exec);
+/* The run is cancelled: so are its reads of items. */
+void exec_cancel_each(struct exec *exec);
 /* gate.c: uses the connection with that id. Returns OP_NEXT, or OP_STOP with the outcome set. */
 enum op_result exec_use_connection(struct exec *exec, int64_t id);
 enum op_result exec_build_request(struct exec *exec);
 enum op_result exec_dry_run(struct exec *exec);
+/* gate.c: whether an expression of the manifest over the input is true. */
+bool exec_input_is(struct exec *exec, const struct expr *when);
 enum op_result exec_end_dry_run(struct exec *exec);
 /* renew.c: the manifest's auth with which its connection was made. */
 const struct catalog_auth *exec_auth(const struct exec *exec);

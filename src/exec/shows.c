@@ -76,6 +76,7 @@ static struct exec *start_read(struct exec *exec, const struct catalog_show *sho
         .input = make_input(exec, show, root),
         .connection_id = exec->connection.item ? exec->connection.item->id : 0,
         .is_recorded_by_caller = true,
+        .is_part = true,
         .timeout_ms = READS_MS,
         .trace = exec->in.trace,
     };

@@ -1,0 +1,160 @@
+/*
+ * Lists whose items are read in addition (exec/each.c): how many reads run at a time, what their
+ * results and failures add to the list, and what a cancel ends.
+ */
+#include <stdio.h>
+
+#include "exec/machine.h"
+#include "seam/table.h"
+
+enum { AT_ONCE = 10, MAX = 12 };
+
+#define SCHEMA(members) ",\"output_schema\":{\"type\":\"object\",\"properties\":{" members "}}"
+#define KIND            ",\"response\":{\"kind\":\"object\"}"
+#define EACH                                                                                     \
+    ",\"each\":{\"when\":\"input.q\",\"items\":\"rows\",\"action\":\"one\",\"input\":{\"q\":\"$" \
+    "{item.id}\"},\"output\":\"{name: name}\",\"max\":12}"
+
+static const char app[] =
+    APP("app", NO_AUTH, "",
+        ACTION("list", "read", "\"method\":\"GET\",\"path\":\"/list\"",
+               SCHEMA("\"rows\":{\"type\":\"array\"}")
+                   KIND EACH) "," ACTION("one", "read", GET, SCHEMA("\"name\":{}") KIND));
+
+static int set_up(void **state)
+{
+    const char *const manifests[] = {app, NULL};
+    *state = machine_new(manifests, (struct seam_tuning){0});
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    return machine_free(*state);
+}
+
+/* The texts of the run are no longer needed. */
+static void let_go(struct machine *m)
+{
+    seam_run_end(&m->run);
+    seam_settle(m->node.loop);
+}
+
+/* The list of so many rows, which have only ids. */
+static const char *rows(unsigned count)
+{
+    static char text[1024];
+    size_t len = (size_t)snprintf(text, sizeof(text), "{\"rows\":[");
+    for (unsigned i = 0; i < count; i++)
+        len +=
+            (size_t)snprintf(text + len, sizeof(text) - len, "%s{\"id\":\"i%u\"}", i ? "," : "", i);
+    (void)snprintf(text + len, sizeof(text) - len, "],\"next\":\"n\"}");
+    return text;
+}
+
+static void items_are_read_some_at_a_time(void **state)
+{
+    struct machine *m = *state;
+    machine_begin(m, "app", "list", "{\"q\":\"x\"}");
+    machine_reply(m, 200, rows(MAX + 1));
+    for (unsigned i = 0; i < MAX; i++) {
+        assert_int_equal(seam_call_count(m->node.http), i < AT_ONCE ? AT_ONCE - i : MAX - i);
+        if (i == 0)
+            assert_slice_equal(machine_call(m)->url, "https://app.example/get?q=i0");
+        machine_reply(m, i == 1 ? 404 : 200, "{\"name\":\"n\",\"other\":1}");
+    }
+    assert_int_equal(machine_end_of(m, &m->run), EXEC_SUCCEEDED);
+    slice output = m->run.out.output_json;
+    assert_slice_has(output, "{\"rows\":[{\"id\":\"i0\",\"name\":\"n\"},"
+                             "{\"id\":\"i1\",\"not_read\":\"The App found nothing there");
+    assert_slice_has(output, "{\"id\":\"i11\",\"name\":\"n\"},"
+                             "{\"id\":\"i12\",\"not_read\":\"Only the first 12 are read.\"}],"
+                             "\"next\":\"n\"}");
+    assert_int_equal(m->store.executions.count, 1); /* the reads of items leave no record */
+    assert_slice_has(m->store.executions.items[0].summary, "\"i11\"");
+    let_go(m);
+}
+
+static void nothing_is_read_unless_it_is_wanted(void **state)
+{
+    struct machine *m = *state;
+    machine_begin(m, "app", "list", "{}");
+    machine_reply(m, 200, rows(2));
+    machine_assert_no_call(m);
+    assert_int_equal(machine_end_of(m, &m->run), EXEC_SUCCEEDED);
+    assert_slice_equal(m->run.out.output_json,
+                       "{\"rows\":[{\"id\":\"i0\"},{\"id\":\"i1\"}],\"next\":\"n\"}");
+    let_go(m);
+}
+
+static void an_output_without_the_list_stays_as_it_is(void **state)
+{
+    static const char *const bodies[] = {"{\"rows\":[]}", "{\"rows\":7}", "{\"rows\":[1]}", "{}"};
+    struct machine *m = *state;
+    for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
+        machine_begin(m, "app", "list", "{\"q\":\"x\"}");
+        machine_reply(m, 200, bodies[i]);
+        machine_assert_no_call(m);
+        assert_int_equal(machine_end_of(m, &m->run), EXEC_SUCCEEDED);
+        assert_slice_equal(m->run.out.output_json, bodies[i]);
+        let_go(m);
+    }
+}
+
+/* A reply that is larger than what is read on the loop. */
+static void large_items_are_added_on_a_thread(void **state)
+{
+    enum { NAME = 80 * 1024 };
+    struct machine *m = *state;
+    char *body = mem_zalloc(NAME + 64);
+    size_t len = (size_t)snprintf(body, 64, "{\"name\":\"");
+    memset(body + len, 'x', NAME);
+    (void)snprintf(body + len + NAME, 8, "\"}");
+    machine_begin(m, "app", "list", "{\"q\":\"x\"}");
+    machine_reply(m, 200, rows(2));
+    machine_reply(m, 200, body);
+    machine_reply(m, 200, "{\"name\":\"n\"}");
+    assert_int_equal(machine_end_of(m, &m->run), EXEC_SUCCEEDED);
+    assert_true(m->run.out.output_json.len > NAME);
+    assert_slice_has(m->run.out.output_json, "x\"},{\"id\":\"i1\",\"name\":\"n\"}]");
+    let_go(m);
+    mem_free(body);
+}
+
+static void a_cancel_ends_the_reads(void **state)
+{
+    struct machine *m = *state;
+    machine_begin(m, "app", "list", "{\"q\":\"x\"}");
+    machine_reply(m, 200, rows(3));
+    assert_int_equal(seam_call_count(m->node.http), 3);
+    seam_run_cancel(&m->run);
+    machine_assert_no_call(m);
+    assert_int_equal(machine_end(m), EXEC_CANCELLED);
+    assert_int_equal(m->store.executions.count, 0);
+}
+
+static void a_dry_run_names_the_reads(void **state)
+{
+    struct machine *m = *state;
+    machine_want(m, "app", "list", "{\"q\":\"x\"}");
+    m->run.exec.is_dry_run = true;
+    seam_run_start(&m->run);
+    machine_assert_no_call(m);
+    (void)machine_end_of(m, &m->run);
+    assert_slice_has(m->run.summary_json, "\"each\":{\"action_id\":\"one\",\"max\":12}");
+    let_go(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(items_are_read_some_at_a_time, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(nothing_is_read_unless_it_is_wanted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_output_without_the_list_stays_as_it_is, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(large_items_are_added_on_a_thread, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_cancel_ends_the_reads, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_dry_run_names_the_reads, set_up, tear_down),
+    };
+    return cmocka_run_group_tests_name("exec/each", tests, NULL, NULL);
+}
