@@ -37,38 +37,47 @@ static void say_not_read(struct exec *exec, struct json *item, slice why)
     exec->each->is_changed = true;
 }
 
+/* A list that lacks what was read must not look whole. */
+static void end_too_large(struct exec *exec)
+{
+    exec_end_with(exec, EXEC_REPLY_TOO_LARGE,
+                  SLICE("The items that were read do not fit into memory together."),
+                  SLICE("Read fewer items in one call, or the list alone."));
+}
+
 /* Of an output without such a list, nothing is read. */
 static void take_list(struct exec *exec)
 {
     struct exec_each *each = exec->each;
     struct arena *arena = &exec->op.arena;
     const struct catalog_each *wanted = exec->action->each;
+    slice beyond = SLICE_NONE;
     each->output = json_parse(arena, exec->out.output_json, &json_limits_provider, NULL);
     each->list = json_get(each->output, wanted->items);
     for (uint32_t i = 0; json_is(each->list, JSON_ARRAY) && i < each->list->count; i++) {
         struct json *item = &each->list->as.items[i];
         if (item->type != JSON_OBJECT)
             return;
-        if (i < wanted->max)
+        if (i < wanted->max) {
             each->count++;
-        else
-            say_not_read(exec, item,
-                         arena_printf(arena, "Only the first %u are read.", wanted->max));
+            continue;
+        }
+        if (!beyond.ptr)
+            beyond = arena_printf(arena, "Only the first %u are read.", wanted->max);
+        say_not_read(exec, item, beyond);
     }
 }
 
 /* ---- one read ---- */
 
-/* Returns NULL if it cannot be made from this item. */
-static struct json *make_input(struct exec *exec, const struct json *item)
+/* Returns NULL if it cannot be made from this item. It is a copy, as the name of the action is: the
+ * catalog may be replaced before a cancelled read has ended. */
+static const struct json *make_input(struct exec *exec, const struct json *item)
 {
     const struct catalog_pairs *pairs = &exec->action->each->input;
     struct arena *arena = &exec->op.arena;
-    struct json root = json_object(), *input = ARENA_NEW(arena, struct json);
+    struct json root = json_object(), input = json_object();
     struct expr_budget budget;
-    if (!input)
-        return NULL;
-    *input = json_object();
     expr_budget_init(&budget);
     json_object_set(arena, &root, SLICE("input"), *exec->in.input);
     json_object_set(arena, &root, SLICE("item"), *item);
@@ -78,9 +87,9 @@ static struct json *make_input(struct exec *exec, const struct json *item)
                                &value, NULL) != OK)
             return NULL;
         if (value.type != JSON_NULL)
-            json_object_set(arena, input, pairs->items[i].name, value);
+            json_object_set(arena, &input, pairs->items[i].name, value);
     }
-    return arena->is_exhausted ? NULL : input;
+    return json_dup(arena, &input);
 }
 
 /* It is never confirmed, so it can only be a read, even if the catalog was replaced since. */
@@ -92,8 +101,8 @@ static void start_part(struct exec *exec, struct json *item)
         .account_id = exec->in.account_id,
         .by = exec->in.by,
         .scopes = exec->in.scopes,
-        .integration_id = exec->out.integration_id,
-        .action_id = exec->action->each->action_id,
+        .integration_id = exec->in.integration_id,
+        .action_id = arena_dup(&exec->op.arena, exec->action->each->action_id),
         .input = input,
         .connection_id = exec->connection.item ? exec->connection.item->id : 0,
         .is_recorded_by_caller = true,
@@ -102,7 +111,8 @@ static void start_part(struct exec *exec, struct json *item)
         .deadline_ns = exec->deadline_ns,
         .trace = exec->in.trace,
     };
-    struct exec *part = input ? exec_start(exec->service, &request, &exec->op) : NULL;
+    struct exec *part =
+        input && request.action_id.ptr ? exec_start(exec->service, &request, &exec->op) : NULL;
     if (!part) {
         say_not_read(exec, item, SLICE("Its read cannot be made from the list."));
         return;
@@ -146,9 +156,10 @@ static bool add_members(struct exec *exec, struct json *item, slice output)
 static void write_list(struct exec *exec)
 {
     slice output = json_text_of(exec->each->output, &exec->op.arena, exec->op.arena.bytes_max);
-    exec->each->is_changed = false;
     if (output.ptr)
         exec->out.output_json = output;
+    else
+        end_too_large(exec);
 }
 
 /* May run on a pool thread: it reads ended parts, and writes into the run's arena. */
@@ -166,10 +177,13 @@ static void merge(struct op *op)
         else if (!add_members(exec, each->items[i], out->output_json))
             say_not_read(exec, each->items[i], SLICE("Its reply could not be read."));
     }
-    each->part_count = 0;
     each->is_merged = true;
-    if (each->next >= each->count && each->is_changed)
+    if (!each->output || op->arena.is_exhausted)
+        end_too_large(exec);
+    else if (each->next >= each->count && each->is_changed) {
+        each->is_changed = false;
         write_list(exec);
+    }
 }
 
 static enum op_result run_merge(struct exec *exec)
@@ -189,17 +203,20 @@ static enum op_result run_merge(struct exec *exec)
 enum op_result exec_read_each(struct exec *exec)
 {
     struct exec_each *each = exec->each;
-    if (!each && reads_items(exec) && (each = ARENA_NEW(&exec->op.arena, struct exec_each)) != NULL)
-        *each = (struct exec_each){0};
-    exec->each = each;
-    if (!each)
+    if (!each && !reads_items(exec))
         return OP_NEXT;
+    if (!each && (each = exec->each = ARENA_NEW(&exec->op.arena, struct exec_each)) == NULL) {
+        end_too_large(exec);
+        return OP_NEXT;
+    }
     if (!each->is_merged && run_merge(exec) == OP_WAIT)
         return op_wait_then(&exec->op, EXEC_STEP_NEXT);
-    start_some(exec);
+    each->part_count = 0; /* not in the job: a cancel reads it */
+    if (exec->out.reason == EXEC_SUCCEEDED)
+        start_some(exec);
     if (each->part_count > 0)
         return op_wait_then(&exec->op, EXEC_STEP_NEXT);
-    if (each->is_changed)
+    if (each->is_changed && exec->out.reason == EXEC_SUCCEEDED)
         write_list(exec);
     return OP_NEXT;
 }

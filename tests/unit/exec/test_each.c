@@ -121,6 +121,42 @@ static void large_items_are_added_on_a_thread(void **state)
     mem_free(body);
 }
 
+/* Whether each of the two rows has what was read of it, or says why not. */
+static bool is_whole(slice output)
+{
+    size_t found = 0;
+    for (ptrdiff_t at; (at = slice_find(output, SLICE("{\"id\":\"i"))) >= 0; found++) {
+        output = slice_from(output, (size_t)at + 1);
+        ptrdiff_t end = slice_find_char(output, '}');
+        slice row = slice_first(output, end < 0 ? output.len : (size_t)end);
+        if (slice_find(row, SLICE("\"name\"")) < 0 && slice_find(row, SLICE("not_read")) < 0)
+            return false;
+    }
+    return found == 2;
+}
+
+/* Each allocation in turn fails while the last item is added: no list looks whole that is not. */
+static void items_without_memory(void **state)
+{
+    struct machine *m = *state;
+    unsigned failed = 0;
+    for (uint64_t n = 1, hits = 1; hits > 0; n++) {
+        machine_begin(m, "app", "list", "{\"q\":\"x\"}");
+        machine_reply(m, 200, rows(2));
+        machine_reply(m, 200, "{\"name\":\"n\"}");
+        assert_non_null(machine_call(m));
+        mem_fail_at(n, 1);
+        machine_reply(m, 200, "{\"name\":\"o\"}");
+        hits = mem_fail_hits();
+        mem_fail_at(0, 0);
+        enum exec_reason reason = machine_end_of(m, &m->run);
+        failed += reason != EXEC_SUCCEEDED;
+        assert_true(reason != EXEC_SUCCEEDED || is_whole(m->run.out.output_json));
+        let_go(m);
+    }
+    assert_true(failed > 0);
+}
+
 static void a_cancel_ends_the_reads(void **state)
 {
     struct machine *m = *state;
@@ -153,6 +189,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_output_without_the_list_stays_as_it_is, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(large_items_are_added_on_a_thread, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(items_without_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_cancel_ends_the_reads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_dry_run_names_the_reads, set_up, tear_down),
     };
