@@ -114,6 +114,8 @@ slice exec_render_dry_run(struct exec *exec)
     is_whole = put_later(w, exec) && is_whole && !exec->op.arena.is_exhausted;
     if (exec_shows_json(exec).ptr)
         json_member_raw(w, "shows", exec_shows_json(exec));
+    if (exec_shows_unread_json(exec).ptr)
+        json_member_raw(w, "unread", exec_shows_unread_json(exec));
     json_close(w, '}');
     slice rendered = json_text_take(&text, &exec->op.arena);
     return is_whole ? rendered : SLICE_NONE;

@@ -316,11 +316,13 @@ void exec_settle(struct exec *exec);
  * array; may be NULL). Returns an ERR_* if a request cannot be made from this input; err is then a
  * sentence about it. */
 int exec_preview(struct exec *exec, struct json *later, struct err *err) MUST_CHECK;
-/* shows.c: returns {member: text}, or SLICE_NONE if there is none. The second function ends the
- * reads, for the op's on_cancel. */
+/* shows.c: returns {member: text}, and the list of members that could not be read; SLICE_NONE if
+ * there is none. The third function ends the reads, for the op's on_cancel. */
 slice exec_shows_json(const struct exec *exec);
+slice exec_shows_unread_json(const struct exec *exec);
 void exec_shows_cancel(struct exec *exec);
-/* dry_run.c: returns {dry_run, request, shows}, in the op's arena; SLICE_NONE if out of memory. */
+/* dry_run.c: returns {dry_run, request, shows, unread}, in the op's arena; SLICE_NONE if out of
+ * memory. */
 slice exec_render_dry_run(struct exec *exec);
 /* trace.c. These are called, in this order, when the run begins, when the current call is about to
  * start (which may add headers), when its reply was read, and when the run has ended. All are

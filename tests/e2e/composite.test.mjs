@@ -1,12 +1,34 @@
 // Actions that read before they answer or write: lists whose items are read in addition (the
 // manifest's `each`), and a reply made from the message that it answers (`when`, `then`).
 import assert from 'node:assert/strict';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
+import { until } from './support/client.mjs';
 import { startDev } from './support/dev.mjs';
+import { Mcp } from './support/mcp.mjs';
+import { Pages } from './support/pages.mjs';
+import { makeFolder } from './support/process.mjs';
 
-let dev;
-before(async () => (dev = await startDev()));
+const TEMPLATE = {
+  key: 'reply_after_approval',
+  name: 'Reply after approval',
+  description: 'Replies to messages once a person approves.',
+  input: { type: 'object', additionalProperties: false, required: ['ids'], properties: { ids: { type: 'array', items: { type: 'string' }, description: 'Ids of messages.' } } },
+  steps: [
+    { key: 'ask', type: 'approval', title: 'Reply', summary: 'Replies', expires_in: 3600 },
+    { key: 'reply', type: 'tool_call', tool: 'gmail_reply_to_message', confirmed_by: 'approval:ask', for_each: 'input.ids', concurrency: 1, input: { id: '${item}', text: 'Count me in.' } },
+  ],
+};
+let dev, catalog;
+before(async () => {
+  catalog = await makeFolder();
+  await mkdir(join(catalog, 'templates'));
+  await writeFile(join(catalog, 'templates', `${TEMPLATE.key}.json`), JSON.stringify(TEMPLATE));
+  dev = await startDev({ args: ['--catalog', catalog] });
+});
 after(async () => {
+  await rm(catalog, { recursive: true, force: true });
   const end = await dev.stop();
   assert.deepEqual([end.code, end.signal], [0, null], end.log);
 });
@@ -134,4 +156,74 @@ test('a reply is confirmed, and its dry run says that the message would be read'
   const whole = (await dev.execute('gmail', 'reply_to_message', { threadId: mail(4), inReplyTo: '<x@y>', to: 'a@example.org', subject: 's', text: 'x' }, { dry_run: true })).json;
   assert.deepEqual([whole.request.method, whole.then], ['POST', undefined]);
   assert.equal(await requests(), started);
+});
+
+// ---- consent: a person sees who will receive a reply ----
+
+const ODD = 'From: Anna Keller <anna.keller@example.com>\r\nReply-To: "Anna Keller <anna.keller@example.com>, " <eve@attacker.example>\r\nTo: sam.rivera@example.com\r\nSubject: Lunch\r\nMessage-ID: <l@example.org>\r\n\r\nHello.\r\n';
+async function odd() {
+  await dev.control('POST', '/mail', { raw: ODD });
+  return (await runs('search_messages', { query: 'subject:Lunch' })).output.messages[0].id;
+}
+const FORM = { capabilities: { elicitation: { form: {} } } };
+const ask = (id, more, caps = FORM, rest = {}) => new Mcp(dev.base, dev.key).ask('tools/call', { name: 'run_action', arguments: { integration_id: 'gmail', action_id: 'reply_to_message', input: { id, text: 'Yes.', ...more } }, ...rest }, caps).then(({ result }) => result);
+const formOf = (result) => result.inputRequests.confirmation.params.message;
+const wordsOf = (result) => formOf(result).split('(not sent):')[1];
+const unread = (id) => dev.faults([{ match: { path_prefix: `/gmail/v1/users/me/messages/${id}` }, action: { status: 500, body: '{}' } }]);
+
+test('a form names the address that receives the reply, and the reply goes there', async () => {
+  const id = await odd();
+  const result = await ask(id);
+  assert.equal(wordsOf(result), '\nid: "Goes to eve@attacker.example. Answers Lunch, from Anna Keller <anna.keller@example.com>"');
+  const { confirmation } = { confirmation: { action: 'accept', content: { confirm: true } } };
+  await ask(id, {}, FORM, { requestState: result.requestState, inputResponses: { confirmation } });
+  const made = (await dev.control('GET', '/state/messages')).messages.filter((one) => one.Subject === 'Re: Lunch');
+  assert.deepEqual(made.map((one) => one.To.includes('<eve@attacker.example>')), [true]);
+  assert.match(wordsOf(await ask(mail(4))), /^\nid: "Goes to anna\.keller@example\.com\. Answers /);
+  // its own mail is answered to its recipients; a recipient of the input is used as it is
+  assert.match(wordsOf(await ask(made[0].id)), /^\nid: "Goes to eve@attacker\.example\. /);
+  assert.equal(wordsOf(await ask(id, { to: 'ben@example.org' })), '\nid: "Answers Lunch, from Anna Keller <anna.keller@example.com>"');
+});
+
+test('a form says that the recipient could not be read', async () => {
+  const id = await odd();
+  await unread(id);
+  assert.equal(wordsOf(await ask(id)), '\nid: (could not be read)\nTo: "whoever sent the message"');
+  assert.equal(wordsOf(await ask(id, { to: 'ben@example.org' })), '\nid: (could not be read)');
+  assert.match(JSON.stringify(await ask(id, {}, {})), /unread.{0,9}id/);
+});
+
+test('a long text or a long list of recipients hides no recipient', async () => {
+  const long = await ask(await odd(), { text: 'x'.repeat(32 * 1024 - 250) });
+  assert.match(JSON.stringify(long), /larger than a form can show/);
+  const id = await odd();
+  await unread(id);
+  const copies = await ask(id, { cc: Array.from({ length: 4000 }, () => 'x') });
+  assert.match(JSON.stringify(copies), /larger than a form can show|maxItems|at most/);
+  await dev.faults([]);
+  const many = Array.from({ length: 40 }, (_, at) => `someone${at}@example.org`).join(', ');
+  await dev.control('POST', '/mail', { raw: `From: a@example.org\r\nReply-To: ${many}\r\nTo: sam.rivera@example.com\r\nSubject: Many\r\nMessage-ID: <m@example.org>\r\n\r\nHello.\r\n` });
+  const [found] = (await runs('search_messages', { query: 'subject:Many' })).output.messages;
+  assert.match(wordsOf(await ask(found.id)), /^\nid: "Goes to more addresses than fit here: someone0@example\.org, .*\.\.\."$/);
+});
+
+test('an approval names the recipient of each reply, or says that it was not read', async () => {
+  const ids = [await odd(), mail(4), mail(5), mail(6)];
+  const { json } = await dev.call('POST', '/api/flows/start', { flowTemplate: TEMPLATE.key, input: { ids } });
+  const read = async () => (await dev.call('GET', `/api/flows/${json.flowId}`)).json;
+  const { steps } = await until('the approval begins', async () => ((now) => now.flow.status === 'waiting' && now)(await read()));
+  const { items, domains } = steps.find(({ input }) => input?.items).input;
+  assert.match(items[0].shows.id, /^Goes to eve@attacker\.example\. /);
+  // three reads at most: the fourth is named as unread
+  assert.deepEqual(items.map(({ unread }) => unread), [undefined, undefined, undefined, ['id']]);
+  assert.deepEqual(domains, ['']);
+  const pages = new Pages(dev.base);
+  await pages.signIn(dev.key);
+  const { text } = await pages.ask(`/flows/${json.flowId}`);
+  assert.match(text, /Goes to eve@attacker\.example\. /);
+  assert.match(text, /whoever sent the message/);
+  assert.equal(text.match(/<small>\(not read\)<\/small>/g)?.length, 1);
+  assert.equal((await dev.call('POST', `/api/flows/${json.flowId}/approve`, {})).status, 200);
+  await until('it has ended', async () => (await read()).flow.status === 'completed');
+  assert.equal((await sent()).length, 4);
 });
