@@ -7,7 +7,7 @@
 #include "exec/machine.h"
 #include "seam/table.h"
 
-enum { AT_ONCE = 10, MAX = 12 };
+enum { AT_ONCE = 10, MAX = 12, CONNECTION = 7, IN_FLIGHT = 2 };
 
 #define SCHEMA(members) ",\"output_schema\":{\"type\":\"object\",\"properties\":{" members "}}"
 #define KIND            ",\"response\":{\"kind\":\"object\"}"
@@ -15,16 +15,20 @@ enum { AT_ONCE = 10, MAX = 12 };
     ",\"each\":{\"when\":\"input.q\",\"items\":\"rows\",\"action\":\"one\",\"input\":{\"q\":\"$" \
     "{item.id}\"},\"output\":\"{name: name}\",\"max\":12}"
 
-static const char app[] =
-    APP("app", NO_AUTH, "",
-        ACTION("list", "read", "\"method\":\"GET\",\"path\":\"/list\"",
-               SCHEMA("\"rows\":{\"type\":\"array\"}")
-                   KIND EACH) "," ACTION("one", "read", GET, SCHEMA("\"name\":{}") KIND));
+#define ACTIONS                                                     \
+    ACTION("list", "read", "\"method\":\"GET\",\"path\":\"/list\"", \
+           SCHEMA("\"rows\":{\"type\":\"array\"}") KIND EACH)       \
+    "," ACTION("one", "read", GET, SCHEMA("\"name\":{}") KIND)
+
+static const char app[] = APP("app", NO_AUTH, "", ACTIONS);
+static const char narrow[] = APP("narrow", BEARER, ",\"limits\":{\"in_flight_max\":2}", ACTIONS);
 
 static int set_up(void **state)
 {
-    const char *const manifests[] = {app, NULL};
-    *state = machine_new(manifests, (struct seam_tuning){0});
+    const char *const manifests[] = {app, narrow, NULL};
+    struct machine *m = machine_new(manifests, (struct seam_tuning){0});
+    (void)machine_connect(m, "narrow", "bearer", CONNECTION, "{\"token\":\"t\"}");
+    *state = m;
     return 0;
 }
 
@@ -157,6 +161,49 @@ static void items_without_memory(void **state)
     assert_true(failed > 0);
 }
 
+static void the_limits_of_the_connection_hold_for_the_reads(void **state)
+{
+    struct machine *m = *state;
+    unsigned read = 0;
+    machine_begin(m, "narrow", "list", "{\"q\":\"x\"}");
+    seam_node_answer(&m->node, &m->store);
+    machine_reply(m, 200, rows(5));
+    for (; read < 5; read++) {
+        seam_node_answer(&m->node, &m->store);
+        assert_int_equal(seam_call_count(m->node.http), read < 4 ? IN_FLIGHT : 1);
+        machine_reply(m, 200, "{\"name\":\"n\"}");
+    }
+    assert_int_equal(machine_end_of(m, &m->run), EXEC_SUCCEEDED);
+    assert_slice_has(m->run.out.output_json, "{\"id\":\"i4\",\"name\":\"n\"}]");
+    let_go(m);
+}
+
+/* The app answers one read of four: what was read is the result, and nothing is waited for beyond
+ * the time-outs and the deadline. */
+static void the_reads_end_at_the_deadline(void **state)
+{
+    struct machine *m = *state;
+    machine_begin(m, "narrow", "list", "{\"q\":\"x\"}");
+    seam_node_answer(&m->node, &m->store);
+    machine_reply(m, 200, rows(4));
+    seam_node_answer(&m->node, &m->store);
+    machine_reply(m, 200, "{\"name\":\"n\"}");
+    for (unsigned i = 0; i < 100 && !seam_run_has_ended(&m->run); i++) {
+        seam_node_answer(&m->node, &m->store);
+        while (seam_call_count(m->node.http) > 0) {
+            seam_call_fail(seam_call(m->node.http, 0), SEAM_SILENCE);
+            seam_settle(m->node.loop);
+        }
+        if (!seam_run_has_ended(&m->run))
+            (void)seam_pass_timer(m->node.loop, 60000);
+    }
+    assert_int_equal(machine_end_of(m, &m->run), EXEC_SUCCEEDED);
+    assert_slice_has(m->run.out.output_json, "{\"id\":\"i0\",\"name\":\"n\"},"
+                                             "{\"id\":\"i1\",\"not_read\":");
+    assert_slice_has(m->run.out.output_json, "{\"id\":\"i3\",\"not_read\":");
+    let_go(m);
+}
+
 static void a_cancel_ends_the_reads(void **state)
 {
     struct machine *m = *state;
@@ -190,6 +237,9 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(large_items_are_added_on_a_thread, set_up, tear_down),
         cmocka_unit_test_setup_teardown(items_without_memory, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_limits_of_the_connection_hold_for_the_reads, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(the_reads_end_at_the_deadline, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_cancel_ends_the_reads, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_dry_run_names_the_reads, set_up, tear_down),
     };
