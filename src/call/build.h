@@ -14,6 +14,7 @@
  * arena. */
 struct call_progress {
     unsigned at;                                   /* index of the current request; 0: the first */
+    unsigned began_at;                             /* index of the first one that is sent */
     struct json replies[CATALOG_REQUESTS_MAX - 1]; /* replies to earlier requests: {status, headers,
                                                     * body} */
     slice former_url;                              /* URL of the previous request */

@@ -630,6 +630,13 @@ static slice request_id(const struct http_call *call)
     return SLICE_NONE;
 }
 
+/* A request that only asks, before the one that acts. */
+static void say_undone(struct reply *r)
+{
+    if (slice_find(r->out->hint, SLICE("Nothing was ")) < 0)
+        r->out->message = with_words(r, r->out->message, SLICE("Nothing was done."));
+}
+
 void call_reply_read(const struct catalog_action *action, const struct http_call *call,
                      const struct call_scope *scope, const struct call_built *built,
                      struct arena *arena, struct exec_outcome *outcome)
@@ -666,6 +673,8 @@ void call_reply_read(const struct catalog_action *action, const struct http_call
         else
             fail_by_reply(&r);
     }
+    if (outcome->reason != EXEC_SUCCEEDED && !r.acts && action->level != LEVEL_READ)
+        say_undone(&r);
     if (outcome->reason != EXEC_SUCCEEDED) {
         outcome->display_title = action->title;
         outcome->display_summary = outcome->message;

@@ -38,6 +38,7 @@ enum {
     CATALOG_INSTEAD_MAX = 8,          /* alternatives of one request */
     CATALOG_REQUIRED_MAX = 16,        /* members that the action's own reply always has */
     CATALOG_REQUESTS_MAX = 3,         /* per action, in order */
+    CATALOG_EACH_MAX = 100,           /* items of a list that one run reads */
     CATALOG_HOSTS_MAX = 8,            /* hosts that a URL from a reply may name */
     CATALOG_SHOWS_MAX = 3,            /* ids of one action that are shown in words */
     CATALOG_DEADLINE_MS_MAX = 600000, /* per action */
@@ -180,6 +181,8 @@ struct catalog_request {
     slice content_type; /* for BODY_RAW; for BODY_JSON if it is not application/json */
     bool raw_is_base64;
     bool takes_others; /* inputs that are not in input_schema become members of the body */
+    /* Of the first of two requests, over the input: whether it is sent; NULL: always */
+    const struct expr *when;
     /* Alternatives: the first one whose `when` is true is sent instead. */
     struct catalog_request_case *instead;
     size_t instead_count;
@@ -255,6 +258,16 @@ struct catalog_show {
     const struct expr_template *text;
 };
 
+/* A list whose items are read in addition, each by another read of the app. */
+struct catalog_each {
+    const struct expr *when;    /* over the input: whether the items are read; NULL: always */
+    slice items;                /* the member of the output that is the list */
+    slice action_id;            /* the action that reads one item */
+    struct catalog_pairs input; /* its input, over `item` and `input`; null is left out */
+    const struct expr *output;  /* over its output: the members to add; NULL: all */
+    unsigned max;               /* the maximum number of items that one run reads */
+};
+
 /* The user of a connection: read from the reply to `request`, to the test request, or from the
  * claims of the ID token that came with the access token. */
 struct catalog_identity {
@@ -309,10 +322,11 @@ struct catalog_action {
     struct catalog_error_rules errors;
     struct catalog_files files;
     struct catalog_reply reply;
-    struct catalog_then *then; /* the requests after the first */
-    unsigned then_count;       /* below CATALOG_REQUESTS_MAX */
-    const struct expr *output; /* computed from the last reply; NULL: the whole body */
-    const struct expr *view;   /* computed from the output: what a model needs of it; NULL: all */
+    struct catalog_then *then;       /* the requests after the first */
+    unsigned then_count;             /* below CATALOG_REQUESTS_MAX */
+    const struct catalog_each *each; /* NULL: the list is returned as it is */
+    const struct expr *output;       /* computed from the last reply; NULL: the whole body */
+    const struct expr *view; /* computed from the output: what a model needs of it; NULL: all */
     struct catalog_pages pages;
     const struct expr_template *display_title, *display_summary;
 };

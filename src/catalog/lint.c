@@ -27,6 +27,7 @@ enum {
     ROOT_FIRST = 128, /* the replies to earlier requests of the same run */
     ROOT_SECOND = 256,
     ROOT_ANSWER = 512, /* status and body */
+    ROOT_ITEM = 1024,  /* of a list whose items are read */
     ROOT_REPLY = ROOT_ANSWER | ROOT_HEADERS,
     REACH_NAME_MAX = 30,
 };
@@ -51,6 +52,7 @@ static const struct {
     {"status", ROOT_ANSWER}, {"headers", ROOT_HEADERS},       {"body", ROOT_ANSWER},
     {"output", ROOT_OUTPUT}, {"credential", ROOT_CREDENTIAL}, {"claims", ROOT_CLAIMS},
     {"first", ROOT_FIRST},   {"second", ROOT_SECOND},         {"integration", ROOT_HEADERS},
+    {"item", ROOT_ITEM},
 };
 
 /* Whether an object schema is closed (additionalProperties false) and does not have the property.
@@ -244,8 +246,8 @@ static void check_identity(struct lint *lint, const struct catalog_integration *
         /* Input and files may not be used: the request is sent when a connection is made, not for a
          * call. */
         check_request(lint, request, 0);
-        if (request->instead_count > 0)
-            reader_error(&lint->reader, "request/instead",
+        if (request->instead_count > 0 || request->when)
+            reader_error(&lint->reader, request->when ? "request/when" : "request/instead",
                          "cannot be used here, because there is no input");
         if (!slice_eq_cstr(request->method, "GET") && !slice_eq_cstr(request->method, "POST"))
             reader_error(&lint->reader, "request/method",
@@ -505,6 +507,9 @@ static void check_then(struct lint *lint, const struct catalog_action *action)
         check_method(lint, action, &then->request);
     }
     lint->reader.path = outer;
+    if (action->request.when && (action->then_count > 1 || action->then[0].done))
+        reader_error(&lint->reader, "request/when",
+                     "needs exactly one request in \"then\", with \"done\": false");
     if (catalog_has_provider_key(action))
         reader_error(&lint->reader,
                      action->idempotency_header.len > 0 ? "idempotency_header"
@@ -554,24 +559,26 @@ static bool on_view_path(void *user, const slice *names, size_t count)
 {
     struct lint *lint = user;
     if (count > 0 && !json_get(lint->output_properties, names[0]))
-        reader_error(&lint->reader, "response/view",
+        reader_error(&lint->reader, lint->member,
                      "output_schema has no property \"%.*s\" (a view reads the output's members, "
                      "such as \"messages[].{id: id}\")",
                      SLICE_ARG(names[0]));
     return true;
 }
 
-/* A view has the output itself as its root. */
-static void check_view(struct lint *lint, const struct catalog_action *action)
+/* A view has the output of the action itself as its root. */
+static void check_view(struct lint *lint, const char *member, const struct expr *view,
+                       const struct catalog_action *action)
 {
     struct err slip;
+    lint->member = member;
     lint->output_properties = JSON_GET(action->output_schema, "properties");
-    if (expr_find_slip(action->view, &slip))
-        reader_error(&lint->reader, "response/view", "%s", slip.text);
+    if (expr_find_slip(view, &slip))
+        reader_error(&lint->reader, member, "%s", slip.text);
     else if (lint->output_properties)
-        expr_root_names(action->view, on_view_path, lint);
+        expr_root_names(view, on_view_path, lint);
     else
-        reader_warning(&lint->reader, "response/view",
+        reader_warning(&lint->reader, member,
                        "needs an output_schema with properties: its names cannot be checked");
 }
 
@@ -631,6 +638,38 @@ static void check_shows(struct lint *lint, const struct catalog_action *action)
     }
 }
 
+/* One level of reads only: otherwise the number of requests of one call would have no limit. */
+static void check_each(struct lint *lint, const struct catalog_action *action)
+{
+    const struct catalog_each *each = action->each;
+    const struct catalog_integration *app = action->integration;
+    const struct catalog_action *read = NULL;
+    const struct json *properties = JSON_GET(action->output_schema, "properties");
+    for (size_t i = 0; i < app->action_count; i++)
+        if (slice_eq(app->actions[i].action_id, each->action_id))
+            read = &app->actions[i];
+    if (action->level != LEVEL_READ)
+        reader_error(&lint->reader, "each", "is for an action that reads");
+    check_expr(lint, "each/when", ROOT_INPUT, each->when);
+    if (!json_get(properties, each->items))
+        reader_error(&lint->reader, "each/items", "output_schema has no property \"%.*s\"",
+                     SLICE_ARG(each->items));
+    if (!read || read->level != LEVEL_READ || read->requires_confirmation || read->each) {
+        reader_error(&lint->reader, "each/action",
+                     "must be the action_id of another read of the app, without confirmation and "
+                     "without an \"each\" of its own");
+        return;
+    }
+    for (size_t i = 0; i < each->input.count; i++) {
+        check_template(lint, "each/input", ROOT_INPUT | ROOT_ITEM, each->input.items[i].value);
+        if (schema_lacks(read->input_schema, each->input.items[i].name))
+            reader_error(&lint->reader, "each/input", "%.*s does not take the input \"%.*s\"",
+                         SLICE_ARG(each->action_id), SLICE_ARG(each->input.items[i].name));
+    }
+    if (each->output)
+        check_view(lint, "each/output", each->output, read);
+}
+
 static void check_action(struct lint *lint, const struct catalog_action *action)
 {
     const struct catalog_request *request = &action->request;
@@ -644,9 +683,14 @@ static void check_action(struct lint *lint, const struct catalog_action *action)
     lint->input_schema = action->input_schema;
     check_request(lint, request, sent);
     check_instead(lint, request, sent);
+    check_expr(lint, "request/when", ROOT_INPUT, request->when);
+    if (request->when && action->then_count == 0)
+        reader_error(&lint->reader, "request/when", "needs a request in \"then\"");
     check_expr(lint, "response/output", visible, action->output);
     if (action->view)
-        check_view(lint, action);
+        check_view(lint, "response/view", action->view, action);
+    if (action->each)
+        check_each(lint, action);
     for (size_t i = 0; i < action->pages.count; i++)
         check_expr(lint, "response/pagination", visible, action->pages.items[i].next);
     check_template(lint, "display/title", visible | ROOT_OUTPUT, action->display_title);

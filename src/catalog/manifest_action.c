@@ -248,8 +248,10 @@ void manifest_read_request(struct reader *parent, struct catalog_request *reques
     if (!reader_init(&r, parent, &path, object))
         return;
     read_request(&r, request, is_later);
-    if (!is_later)
+    if (!is_later) {
+        request->when = reader_expr(&r, "when");
         read_instead(&r, request);
+    }
     reader_finish(&r);
 }
 
@@ -427,6 +429,7 @@ void manifest_read_action(struct reader *parent, struct reader_path *path,
     /* The further requests are read after the first response, which must not have an output if
      * requests follow, and before files, which refer to a request by number. */
     manifest_read_then(&r, action);
+    manifest_read_each(&r, action);
     action->errors = manifest_read_errors(&r, "errors");
     action->not_done_statuses = manifest_read_not_done(&r);
     read_files(&r, &action->files, action->then_count);

@@ -104,3 +104,16 @@ struct json target_of(const struct catalog_action *action, const struct json *in
                     false, arena);
     return list;
 }
+
+struct json target_unread(const struct catalog_action *action, const struct json *input,
+                          const struct json *shows, struct arena *arena)
+{
+    struct json list = json_array();
+    for (unsigned i = 0; i < action->show_count; i++) {
+        const struct catalog_show *show = &action->shows[i];
+        bool is_read = show->action_id.len == 0 || json_get(shows, show->member);
+        if (!is_read && target_input_at(input, show->member))
+            json_array_push(arena, &list, json_string(show->member));
+    }
+    return list;
+}

@@ -17,4 +17,9 @@ const struct json *target_input_at(const struct json *input, slice path);
 struct json target_of(const struct catalog_action *action, const struct json *input,
                       const struct json *shows, struct arena *arena);
 
+/* Returns a list of the members of the input whose meaning the app has (`shows`, by a read) and
+ * shows does not have: they were not read. It lives as long as the action and the arena. */
+struct json target_unread(const struct catalog_action *action, const struct json *input,
+                          const struct json *shows, struct arena *arena);
+
 #endif

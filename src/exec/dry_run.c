@@ -77,12 +77,24 @@ static bool put_later(struct json_writer *w, struct exec *exec)
 {
     struct json later;
     struct err err;
-    if (exec->action->then_count == 0)
+    if (exec->progress.at == exec->action->then_count)
         return true;
     if (exec_preview(exec, &later, &err) != OK)
         return false;
     json_member(w, "then", &later);
     return true;
+}
+
+/* The reads of a list's items are not made either: they are named. */
+static void put_each(struct json_writer *w, struct exec *exec)
+{
+    const struct catalog_each *each = exec->action->each;
+    if (!each || (each->when && !exec_input_is(exec, each->when)))
+        return;
+    json_member_open(w, "each", '{');
+    json_member_str(w, "action_id", each->action_id);
+    json_member_i64(w, "max", each->max);
+    json_close(w, '}');
 }
 
 slice exec_render_dry_run(struct exec *exec)
@@ -98,9 +110,12 @@ slice exec_render_dry_run(struct exec *exec)
     put_headers(w, &exec->attempt.request);
     bool is_whole = put_body(w, exec);
     json_close(w, '}');
+    put_each(w, exec);
     is_whole = put_later(w, exec) && is_whole && !exec->op.arena.is_exhausted;
     if (exec_shows_json(exec).ptr)
         json_member_raw(w, "shows", exec_shows_json(exec));
+    if (exec_shows_unread_json(exec).ptr)
+        json_member_raw(w, "unread", exec_shows_unread_json(exec));
     json_close(w, '}');
     slice rendered = json_text_take(&text, &exec->op.arena);
     return is_whole ? rendered : SLICE_NONE;

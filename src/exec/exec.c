@@ -207,6 +207,8 @@ static void count_times(struct exec *exec, uint64_t took_ns)
     app_times_count(app_times_of(&exec->service->app_times, exec->integration), times, took_ns);
 }
 
+/* A part of another run is not an execution of its own: no caller asked for it, and none is
+ * stored. */
 static void count_end(struct exec *exec)
 {
     char labels[160];
@@ -215,10 +217,13 @@ static void count_end(struct exec *exec)
                                          : slice_cstr(exec_reason_name(exec->out.reason));
     slice text = SLICE_JOIN(labels, SLICE("integration=\""), integration, SLICE("\",outcome=\""),
                             outcome, SLICE("\""));
-    metric_add(metric_series(&executions_total, text), 1);
+    if (!exec->in.is_part)
+        metric_add(metric_series(&executions_total, text), 1);
     uint64_t took_ns = loop_now_ns(exec->op.loop) - exec->op.started_ns;
     count_times(exec, took_ns);
     exec_trace_end(exec, took_ns);
+    if (exec->in.is_part)
+        return;
     tallies_count(&exec->service->tallies, exec->in.account_id,
                   exec->integration ? exec->integration->integration_id : SLICE(""),
                   exec->action ? exec->action->action_id : SLICE(""), &exec->out, took_ns);
@@ -254,6 +259,7 @@ static void on_cancel(struct op *op)
     http_call_cancel(&exec->attempt.call);
     exec_summary_read_cancel(&exec->key.summary_read);
     budget_wait_stop(&exec->attempt.memory);
+    exec_cancel_each(exec);
     connect_renew_cancel(&exec->connection.renewal);
     exec_shows_cancel(exec);
     limits_leave(&exec->gate.slot, false);

@@ -149,6 +149,9 @@ struct exec_request {
     /* With is_recorded_by_caller: nothing is sent without this proof, which the caller updates. If
      * it is NULL, only reads are sent, without a proof. */
     struct exec_proof *proof;
+    /* A read for another run: of an item of its list (each.c), or of what an id means (shows.c). It
+     * is not counted as a run. */
+    bool is_part;
     /* An earlier run of the same call may have had an effect, and nothing has settled this
      * since: a refusal of this run does not mean that nothing was done. */
     bool is_in_doubt;

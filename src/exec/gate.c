@@ -400,6 +400,28 @@ static slice provider_key(struct exec *exec)
     return exec->attempt.provider_key = slice_of(text, UUID_TEXT_LEN);
 }
 
+bool exec_input_is(struct exec *exec, const struct expr *when)
+{
+    struct json root = json_object(), value;
+    struct expr_budget budget;
+    struct err ignored;
+    expr_budget_init(&budget);
+    json_object_set(&exec->op.arena, &root, SLICE("input"), *exec->in.input);
+    return expr_eval(when, &root, &root, &budget, &exec->op.arena, &value, &ignored) == OK &&
+           expr_is_true(&value);
+}
+
+/* Begins with the second request if the first has nothing to ask for this input. Its reply is null
+ * in the expressions of the second. */
+static void skip_first(struct exec *exec)
+{
+    const struct expr *when = exec->action->request.when;
+    if (!when || exec->progress.at > 0 || exec_input_is(exec, when))
+        return;
+    exec->progress.replies[0] = json_null;
+    exec->progress.at = exec->progress.began_at = 1;
+}
+
 /* Builds the first request, and finds faults of later requests that are known before the first
  * is sent. */
 static int build_and_preview(struct exec *exec, const struct call_scope *scope,
@@ -429,6 +451,7 @@ enum op_result exec_build_request(struct exec *exec)
     if (connection)
         credential = json_parse(&exec->op.arena, secret_reveal(connection->credential),
                                 &json_limits_provider, &err);
+    skip_first(exec);
     if (connection && !credential)
         return err.code == ERR_NOMEM
                    ? exec_stop_memory(exec)
@@ -441,7 +464,8 @@ enum op_result exec_build_request(struct exec *exec)
     case ERR_NOMEM:
         return exec_stop_memory(exec);
     default:
-        return exec->progress.at > 0 ? stop_unbuilt_later(exec, &err) : stop_unbuilt(exec, &err);
+        return exec->progress.at > exec->progress.began_at ? stop_unbuilt_later(exec, &err)
+                                                           : stop_unbuilt(exec, &err);
     }
 }
 

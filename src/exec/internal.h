@@ -156,6 +156,7 @@ struct exec {
     struct exec_shows *shows;      /* belongs to shows.c; NULL: none */
     struct call_progress progress; /* only if the action has several requests (sequence.c) */
     struct exec_pages pages;
+    struct exec_each *each; /* belongs to each.c; NULL: no item was read */
     struct exec_record record;
     struct exec_trace *trace; /* belongs to trace.c; NULL: not traced */
 };
@@ -225,10 +226,17 @@ enum op_result exec_stop_unknown(struct exec *exec);
 bool exec_is_unconfirmed(const struct exec *exec);
 /* page.c: the input of the current page; in.input belongs to the whole run. */
 const struct json *exec_input(const struct exec *exec);
+/* each.c: once the list of an action with `each` was read: reads its items in addition. Returns
+ * OP_NEXT when the output has them; else it waits, and NEXT calls it again. */
+enum op_result exec_read_each(struct exec *exec);
+/* The run is cancelled: so are its reads of items. */
+void exec_cancel_each(struct exec *exec);
 /* gate.c: uses the connection with that id. Returns OP_NEXT, or OP_STOP with the outcome set. */
 enum op_result exec_use_connection(struct exec *exec, int64_t id);
 enum op_result exec_build_request(struct exec *exec);
 enum op_result exec_dry_run(struct exec *exec);
+/* gate.c: whether an expression of the manifest over the input is true. */
+bool exec_input_is(struct exec *exec, const struct expr *when);
 enum op_result exec_end_dry_run(struct exec *exec);
 /* renew.c: the manifest's auth with which its connection was made. */
 const struct catalog_auth *exec_auth(const struct exec *exec);
@@ -308,11 +316,13 @@ void exec_settle(struct exec *exec);
  * array; may be NULL). Returns an ERR_* if a request cannot be made from this input; err is then a
  * sentence about it. */
 int exec_preview(struct exec *exec, struct json *later, struct err *err) MUST_CHECK;
-/* shows.c: returns {member: text}, or SLICE_NONE if there is none. The second function ends the
- * reads, for the op's on_cancel. */
+/* shows.c: returns {member: text}, and the list of members that could not be read; SLICE_NONE if
+ * there is none. The third function ends the reads, for the op's on_cancel. */
 slice exec_shows_json(const struct exec *exec);
+slice exec_shows_unread_json(const struct exec *exec);
 void exec_shows_cancel(struct exec *exec);
-/* dry_run.c: returns {dry_run, request, shows}, in the op's arena; SLICE_NONE if out of memory. */
+/* dry_run.c: returns {dry_run, request, shows, unread}, in the op's arena; SLICE_NONE if out of
+ * memory. */
 slice exec_render_dry_run(struct exec *exec);
 /* trace.c. These are called, in this order, when the run begins, when the current call is about to
  * start (which may add headers), when its reply was read, and when the run has ended. All are

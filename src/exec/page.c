@@ -239,7 +239,7 @@ static enum op_result next_page(struct exec *exec)
 
 /* Runs once a request needs no further attempt: continues with the action's next request, the
  * list's next page, or the end. At the end the slot of the limits is returned, so that neither the
- * record nor the answer blocks other runs. */
+ * record nor the answer blocks other runs, and reads of a list's items can take slots. */
 enum op_result exec_step_next(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -248,7 +248,8 @@ enum op_result exec_step_next(struct op *op)
         return result;
     if (!exec->pages.is_taken && take_reply(exec) == OP_WAIT)
         return op_wait_then(op, EXEC_STEP_NEXT);
-    if ((result = next_page(exec)) == OP_NEXT)
-        exec_leave(exec);
-    return result;
+    if ((result = next_page(exec)) != OP_NEXT)
+        return result;
+    exec_leave(exec);
+    return exec->action->each ? exec_read_each(exec) : OP_NEXT;
 }

@@ -3,7 +3,8 @@
  * write (contrib/integrations/README.md "shows"). Up to three reads run at the same time during the
  * dry run, with its connection and the caller's rights. Each is an execution without a key or a
  * record, so it passes the connection's limits and its origin's circuit. A read that is slow, fails
- * or is not allowed gives no text. The texts are data from outside, and never part of what is sent.
+ * or is not allowed gives no text, and its id is named as unread. The texts are data from outside,
+ * and never part of what is sent.
  */
 #include "base/encode.h"
 #include "catalog/target.h"
@@ -13,6 +14,7 @@ enum {
     READS_MS = 2000, /* for all reads together */
     OUTPUT_BYTES_MAX = 256 * 1024,
     TEXT_BYTES_MAX = 300,
+    UNREAD_BYTES_MAX = 64 * 1024,
 };
 
 struct exec_shows {
@@ -20,7 +22,7 @@ struct exec_shows {
     struct timer timer;
     /* NULL if the text needs no read, or if there is no text */
     struct exec *reads[CATALOG_SHOWS_MAX];
-    slice json;
+    slice json, unread_json;
 };
 
 static void on_due(struct timer *timer)
@@ -41,6 +43,11 @@ void exec_shows_cancel(struct exec *exec)
 slice exec_shows_json(const struct exec *exec)
 {
     return exec->shows ? exec->shows->json : SLICE_NONE;
+}
+
+slice exec_shows_unread_json(const struct exec *exec)
+{
+    return exec->shows ? exec->shows->unread_json : SLICE_NONE;
 }
 
 /* Returns the input of a read, or NULL if it cannot be made. It is a copy, because the templates
@@ -76,6 +83,7 @@ static struct exec *start_read(struct exec *exec, const struct catalog_show *sho
         .input = make_input(exec, show, root),
         .connection_id = exec->connection.item ? exec->connection.item->id : 0,
         .is_recorded_by_caller = true,
+        .is_part = true,
         .timeout_ms = READS_MS,
         .trace = exec->in.trace,
     };
@@ -158,5 +166,8 @@ enum op_result exec_step_take_texts(struct op *op)
     if (shows.count > 0)
         exec->shows->json =
             json_text_of(&shows, &op->arena, CATALOG_SHOWS_MAX * 32 * TEXT_BYTES_MAX);
+    struct json unread = target_unread(exec->action, exec->in.input, &shows, &op->arena);
+    if (unread.count > 0)
+        exec->shows->unread_json = json_text_of(&unread, &op->arena, UNREAD_BYTES_MAX);
     return exec_end_dry_run(exec);
 }

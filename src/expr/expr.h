@@ -41,12 +41,12 @@
  *                                          'http', 'mail' (RFC 5322), or a text with %Y %m %d %H
  *                                          %M %S %L (milliseconds) %y %e %j %a %A %b %B %I %p %F
  *                                          %T %s %z %Z %%
+ *   mail_addresses(string|array|null to) -> string|null: to whom mime_message addresses a mail,
+ *                                          without names; null if none, or if one is not valid
  *   mail_text(object|null part) -> string|null
- *                                          the text that the sender of a mail wrote, from Gmail's
- *                                          `payload`: no attached file or mail; inline texts in
- *                                          order; of alternatives one that has words, preferably
- *                                          plain text; HTML is converted by html_text. A part that
- *                                          cannot be decoded has no text
+ *                                          the sender's text, from Gmail's `payload`: the inline
+ *                                          texts, rather plain text than HTML (html_text), without
+ *                                          attached files and mails and what cannot be decoded
  *   mail_parts(object|null part) -> array  it and all parts below it, in order
  *   mime_message(object) -> string         an RFC 5322 message, see mime/mime.h
  *   money(number|null amount, string currency) -> string|null

@@ -73,6 +73,7 @@ const struct expr_node *expr_function_ref(const struct expr_node *call, uint32_t
     F(keys, 1, 1, OBJ)                          \
     F(length, 1, 1, STR | ARR | OBJ)            \
     F(link_url, 2, 2, NIL | STR, STR)           \
+    F(mail_addresses, 1, 1, NIL | STR | ARR)    \
     F(mail_parts, 1, 1, NIL | OBJ)              \
     F(mail_text, 1, 1, NIL | OBJ)               \
     F(map, 2, 2, REF, ARR)                      \

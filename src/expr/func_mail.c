@@ -8,6 +8,7 @@
 #include "base/encode.h"
 #include "expr/func.h"
 #include "expr/html.h"
+#include "mime/mime.h"
 
 /* One text under construction. */
 struct words {
@@ -156,6 +157,26 @@ EXPR_FUNCTION(mail_text)
         }
     }
     buf_deinit(&words.text);
+    return rc;
+}
+
+/* ---- addresses ---- */
+
+EXPR_FUNCTION(mail_addresses)
+{
+    struct arena_text text;
+    struct err ignored;
+    *out = json_null;
+    int rc = args[0].type == JSON_NULL ? OK : expr_run_scan(run, args[0].count);
+    if (rc != OK || args[0].type == JSON_NULL)
+        return rc;
+    expr_text_init(&text, run);
+    rc = mime_addresses(&args[0], &text, &ignored);
+    if (rc == ERR_INVALID)
+        return OK;
+    rc = expr_text_done(run, &text, out);
+    if (rc == OK && json_str(out).len == 0)
+        *out = json_null;
     return rc;
 }
 

@@ -138,7 +138,7 @@ static void put_changes(struct approval *a, const struct flow_step_def *step,
     flow_change_write(&a->w, &change, &a->change_budget, flow_run_scratch(a->run));
 }
 
-/* Writes where the call writes, and what ids in its input mean. */
+/* Writes where the call writes, and what ids in its input mean or which of them were not read. */
 static void put_target(struct approval *a, const struct catalog_action *action,
                        const struct json *input, int64_t connection_id)
 {
@@ -150,6 +150,9 @@ static void put_target(struct approval *a, const struct catalog_action *action,
         json_member(&a->w, "target", &target);
     if (shows)
         json_member(&a->w, "shows", shows);
+    struct json unread = target_unread(action, input, shows, flow_run_scratch(a->run));
+    if (unread.count > 0)
+        json_member(&a->w, "unread", &unread);
 }
 
 /* Always returns false, so that a caller can return the result. */

@@ -3,7 +3,8 @@
  * contrib/integrations/README.md). They are read once, before the approval begins, and stored with
  * it: at most FLOW_READS_MAX reads in READS_MS. The dry run of a call makes its reads
  * (exec/shows.c), with the connection of the call, within its limits and without a record, once for
- * all calls that need the same. A call without texts is shown with its ids.
+ * all calls that need the same. A call without texts is shown with its ids, which are named as
+ * unread (plan_park.c).
  */
 #include "catalog/target.h"
 #include "flow/internal.h"

@@ -5,7 +5,7 @@
 #include "mcp/confirm.h"
 
 #include "base/encode.h"
-#include "catalog/catalog.h"
+#include "catalog/recipient.h"
 #include "exec/exec.h"
 #include "flow/template.h"
 #include "json/scan.h"
@@ -15,7 +15,7 @@
 enum { FLOWS_NAMED_MAX = 3 };
 
 struct mcp_asking {
-    const struct json *input;
+    struct exec_request wanted;
     slice title; /* title of the action */
     struct mcp_state state;
 };
@@ -92,17 +92,48 @@ void mcp_confirm_put_input(struct buf *form, const struct json *input)
     }
 }
 
-slice mcp_confirm_shows(struct exec *exec, struct arena *arena)
+static void put_unaddressed(void *user, slice field, const struct recipient *recipient)
+{
+    struct buf *lines = user;
+    if (recipient->domain.ptr)
+        return;
+    mcp_form_put_name(lines, field);
+    json_write_str(lines, recipient->address);
+}
+
+/* What was not read may decide whom the call reaches, so recipients that the input does not name
+ * follow, as the manifest describes them. */
+static void put_unread(struct buf *lines, struct api_request *request,
+                       const struct exec_request *wanted, const struct json *unread)
+{
+    const struct catalog_action *action = mcp_wanted_action(request, wanted);
+    for (uint32_t i = 0; i < unread->count; i++) {
+        mcp_form_put_name(lines, json_str(&unread->as.items[i]));
+        buf_append_cstr(lines, "(could not be read)");
+    }
+    if (action)
+        recipient_each(action, wanted->input, &request->serve.op.arena, put_unaddressed, lines);
+}
+
+slice mcp_confirm_shows(struct api_request *request, struct exec *exec,
+                        const struct exec_request *wanted)
 {
     static const char heading[] = "\n\nFrom the app, about this input (not sent):";
-    slice text = json_scan_get(exec_summary_of(exec), SLICE("shows"), arena);
-    const struct json *shows = json_parse(arena, text, &json_limits_provider, NULL);
+    struct arena *arena = &request->serve.op.arena;
+    slice summary = exec_summary_of(exec);
+    const struct json *shows = json_parse(arena, json_scan_get(summary, SLICE("shows"), arena),
+                                          &json_limits_provider, NULL),
+                      *unread = json_parse(arena, json_scan_get(summary, SLICE("unread"), arena),
+                                           &json_limits_provider, NULL);
     struct buf lines;
-    if (!json_is(shows, JSON_OBJECT))
-        return SLICE_NONE;
+    if (!json_is(shows, JSON_OBJECT) && !json_is(unread, JSON_ARRAY))
+        return SLICE("");
     buf_init(&lines, MCP_FORM_BYTES_MAX);
     buf_append_cstr(&lines, heading);
-    mcp_confirm_put_input(&lines, shows);
+    if (json_is(shows, JSON_OBJECT))
+        mcp_confirm_put_input(&lines, shows);
+    if (json_is(unread, JSON_ARRAY))
+        put_unread(&lines, request, wanted, unread);
     return arena_take(arena, &lines);
 }
 
@@ -126,15 +157,16 @@ slice mcp_confirm_call(struct exec *exec, slice title, const struct json *input,
     return arena_take(arena, &form);
 }
 
-/* What the ids mean follows the exact input, if it fits. */
+/* What the ids mean follows the exact input. A long input must not hide it: the two together are
+ * too large for a form then. */
 static slice show_call(struct api_request *request, const struct mcp_asking *asking)
 {
     struct arena *arena = &request->serve.op.arena;
-    slice call = mcp_confirm_call(request->state, asking->title, asking->input, arena);
-    slice shows = mcp_confirm_shows(request->state, arena);
-    return call.ptr && shows.ptr && call.len + shows.len <= MCP_FORM_BYTES_MAX
-               ? arena_printf(arena, "%.*s%.*s", SLICE_ARG(call), SLICE_ARG(shows))
-               : call;
+    slice call = mcp_confirm_call(request->state, asking->title, asking->wanted.input, arena);
+    slice shows = mcp_confirm_shows(request, request->state, &asking->wanted);
+    if (!call.ptr || !shows.ptr || call.len + shows.len > MCP_FORM_BYTES_MAX)
+        return SLICE_NONE;
+    return arena_printf(arena, "%.*s%.*s", SLICE_ARG(call), SLICE_ARG(shows));
 }
 
 static void put_confirmation(struct json_writer *w, slice message)
@@ -188,7 +220,7 @@ enum op_result mcp_confirm_ask(struct api_request *request, const struct exec_re
         return api_reply_no_memory(request);
     if (!mcp_state_digest(wanted, action, asking->state.call))
         return mcp_confirm_refuse_large(request);
-    asking->input = wanted->input;
+    asking->wanted = *wanted;
     /* a copy: a reload may drop the action */
     asking->title = arena_dup(&request->serve.op.arena, action->title);
     message->asking = asking;

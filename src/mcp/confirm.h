@@ -52,10 +52,11 @@ enum op_result mcp_confirm_reply_no(struct api_request *request, bool is_late);
  * connection, and every field in full. Returns SLICE_NONE if it is too long for a form. */
 slice mcp_confirm_call(struct exec *exec, slice title, const struct json *input,
                        struct arena *arena);
-/* Returns the lines of the form that say what the ids of that call mean, as the app has it, or
- * SLICE_NONE if there are none or they are too long. A line of the input cannot look like their
- * heading. */
-slice mcp_confirm_shows(struct exec *exec, struct arena *arena);
+/* Returns the lines of the form that say what the ids of that call (wanted) mean, as the app has
+ * it, or that they could not be read; empty if there are none, SLICE_NONE if they are too long. A
+ * line of the input cannot look like their heading. */
+slice mcp_confirm_shows(struct api_request *request, struct exec *exec,
+                        const struct exec_request *wanted);
 
 /* Returns the action to run, or NULL if it is unknown, which the execution reports. */
 const struct catalog_action *mcp_wanted_action(struct api_request *request,

@@ -55,7 +55,7 @@ struct mcp_message {
     const struct json *filled;   /* from input_form.c: the input that a person gave; NULL: none */
     struct mcp_asking *asking;   /* from confirm.c */
     struct exec_request *unconfirmed; /* from run.c: the call whose ids are being read */
-    slice shows;                      /* from run.c: what its ids mean, JSON; or SLICE_NONE */
+    slice shows;                      /* from run.c: what its ids mean: JSON members */
     slice blocked;                    /* from connect.c: the result if there is no link */
     slice kept;                       /* from connect.c: the state for the link */
 };

@@ -83,8 +83,11 @@ bool mcp_run_will_be_asked(const struct catalog_action *action, const struct exe
 struct exec_request mcp_run_dry(const struct exec_request *wanted);
 /* The members that a result begins with, each followed by a comma: whether it is the result of an
  * earlier call, the connection that is used if the app has several, and what the ids of a blocked
- * write mean (JSON; SLICE_NONE: not known). */
+ * write mean (from mcp_run_shows; SLICE_NONE: not asked). */
 slice mcp_run_members(const struct exec_outcome *outcome, slice shows, struct arena *arena);
+/* Returns the members `shows` and `unread` of a dry run that has ended, each followed by a comma.
+ */
+slice mcp_run_shows(struct exec *exec, struct arena *arena);
 
 #ifdef SLUICE_TEST_BUILD
 /* Answers from the conformance suite's table (tests/e2e/mcp_conformance/fixture.c). Returns false

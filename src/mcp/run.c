@@ -63,8 +63,8 @@ slice mcp_run_members(const struct exec_outcome *outcome, slice shows, struct ar
         json_write_str(&text, outcome->connection_label);
         buf_append_cstr(&text, "},");
     }
-    if (shows.len > 0 && outcome->reason == EXEC_CONFIRMATION_MISSING)
-        buf_printf(&text, "\"shows\":%.*s,", SLICE_ARG(shows));
+    if (outcome->reason == EXEC_CONFIRMATION_MISSING)
+        buf_append(&text, shows);
     return arena_take(arena, &text);
 }
 
@@ -90,13 +90,24 @@ static enum op_result start_run(struct api_request *request, const struct exec_r
 
 /* ---- what the ids of a write mean, for a client without forms ---- */
 
+slice mcp_run_shows(struct exec *exec, struct arena *arena)
+{
+    static const slice names[] = {SLICE_INIT("shows"), SLICE_INIT("unread")};
+    slice summary = exec_summary_of(exec), all = SLICE("");
+    /* a call that cannot run has none, and is refused as it is */
+    for (size_t i = 0; summary.ptr && i < ARRAY_LEN(names); i++) {
+        slice value = json_scan_get(summary, names[i], arena);
+        if (value.ptr)
+            all = arena_printf(arena, "%.*s\"%.*s\":%.*s,", SLICE_ARG(all), SLICE_ARG(names[i]),
+                               SLICE_ARG(value));
+    }
+    return all;
+}
+
 static enum op_result finish_shows(struct api_request *request)
 {
     struct mcp_message *message = request->outer;
-    struct arena *arena = &request->serve.op.arena;
-    slice dry_run = exec_summary_of(request->state);
-    if (dry_run.ptr) /* a call that cannot run has none, and is refused as it is */
-        message->shows = arena_dup(arena, json_scan_get(dry_run, SLICE("shows"), arena));
+    message->shows = mcp_run_shows(request->state, &request->serve.op.arena);
     return start_run(request, message->unconfirmed);
 }
 

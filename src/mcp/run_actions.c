@@ -185,34 +185,26 @@ static enum op_result refuse_large(struct api_request *request)
                            "person can agree to them. Nothing was done. Run fewer in one call.");
 }
 
-/* Returns the text of the form: every write, and what its ids mean as far as the exact inputs of
- * all leave room. Returns SLICE_NONE if it is too long for a form. */
+/* Returns the text of the form: every write, and what its ids mean. Returns SLICE_NONE if it is too
+ * long for a form: one write must not hide what another one means. */
 static slice show_calls(struct api_request *request, const struct run *run, size_t count)
 {
     struct arena *arena = &request->serve.op.arena;
-    slice calls[API_BATCH_ITEMS_MAX] = {SLICE_NONE}, shows[API_BATCH_ITEMS_MAX] = {SLICE_NONE};
     struct buf form;
-    size_t number = 0, len = 0;
+    size_t number = 0;
     buf_init(&form, MCP_FORM_BYTES_MAX);
     buf_printf(&form, "%zu %s", count, count == 1 ? "write:" : "writes, made together:");
     for (size_t i = 0; i < run->batch.count; i++) {
         const struct act *act = &run->acts[i];
+        struct exec *exec = run->batch.items[i].exec;
         if (!act->is_in_form)
             continue;
-        struct exec *exec = run->batch.items[i].exec;
-        calls[i] = mcp_confirm_call(exec, act->title, act->wanted.input, arena);
-        shows[i] = mcp_confirm_shows(exec, arena);
-        form.is_failed = form.is_failed || !calls[i].ptr;
-        len += calls[i].len + strlen("\n\n50. ");
-    }
-    for (size_t i = 0; i < run->batch.count; i++) {
-        if (!run->acts[i].is_in_form)
-            continue;
+        slice call = mcp_confirm_call(exec, act->title, act->wanted.input, arena);
+        slice shows = mcp_confirm_shows(request, exec, &act->wanted);
+        form.is_failed = form.is_failed || !call.ptr || !shows.ptr;
         buf_printf(&form, "\n\n%zu. ", ++number);
-        buf_append(&form, calls[i]);
-        len -= calls[i].len + strlen("\n\n50. ");
-        if (form.len + shows[i].len + len <= MCP_FORM_BYTES_MAX)
-            buf_append(&form, shows[i]);
+        buf_append(&form, call);
+        buf_append(&form, shows);
     }
     return arena_take(arena, &form);
 }
@@ -253,8 +245,7 @@ static enum op_result finish_dry_runs(struct api_request *request)
         if (exec && act->asking == ASKS_IN_FORM && !act->is_in_form)
             act->result = arena_dup(arena, outcome_result(act, exec, arena));
         if (exec && act->asking == ASKS_IN_WORDS)
-            act->shows =
-                arena_dup(arena, json_scan_get(exec_summary_of(exec), SLICE("shows"), arena));
+            act->shows = mcp_run_shows(exec, arena);
     }
     if (count > 0) {
         struct mcp_state state = {.connection_id = 0};

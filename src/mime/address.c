@@ -97,7 +97,7 @@ static void put_name(struct mime *mime, slice name, bool with_space)
 
 /* ---- mailboxes ---- */
 
-/* Collects the mailboxes of one field. */
+/* Collects the mailboxes of one field, or only their addresses if field is NULL. */
 struct mailboxes {
     struct mime *mime;
     const char *field, *what;
@@ -159,6 +159,12 @@ static void put_mailbox(struct mailboxes *list, slice name, slice written)
     }
     /* The field's name is written with its first mailbox, so an empty list writes nothing. */
     bool is_next = *list->count > 0;
+    if (!list->field) {
+        mime_add(mime, is_next ? SLICE(", ") : SLICE(""));
+        mime_add(mime, address);
+        ++*list->count;
+        return;
+    }
     if (is_next) {
         MIME_LIT(mime, ",");
         mime->column++;
@@ -271,12 +277,26 @@ static void put_item(struct mailboxes *list, const struct json *value)
         put_text_list(list, value);
 }
 
+static void put_value(struct mailboxes *list, const struct json *value)
+{
+    if (value->type != JSON_ARRAY)
+        put_item(list, value);
+    for (uint32_t i = 0; value->type == JSON_ARRAY && i < value->count; i++)
+        put_item(list, &value->as.items[i]);
+}
+
 void mime_put_mailboxes(struct mime *mime, const char *field, const char *what,
                         const struct json *value, size_t *count)
 {
     struct mailboxes list = {mime, field, what, count};
-    if (value->type != JSON_ARRAY)
-        put_item(&list, value);
-    for (uint32_t i = 0; value->type == JSON_ARRAY && i < value->count; i++)
-        put_item(&list, &value->as.items[i]);
+    put_value(&list, value);
+}
+
+int mime_addresses(const struct json *value, struct arena_text *out, struct err *err)
+{
+    size_t count = 0;
+    struct mime mime = {.text = out, .err = err};
+    struct mailboxes list = {&mime, NULL, "address", &count};
+    put_value(&list, value);
+    return mime.status;
 }

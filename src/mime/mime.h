@@ -31,5 +31,8 @@
 /* Appends the message to out. Returns OK, out->status, or ERR_INVALID: err then names the member
  * and says what is wrong with it. */
 int mime_message(const struct json *message, struct arena_text *out, struct err *err) MUST_CHECK;
+/* Appends the addresses of a value of `to`, without names and with ", " between them, exactly as a
+ * message to that value has them. The result is that of mime_message. */
+int mime_addresses(const struct json *value, struct arena_text *out, struct err *err) MUST_CHECK;
 
 #endif

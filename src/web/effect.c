@@ -114,13 +114,15 @@ void reach_begin(struct reach *reach, struct web_request *request)
     map_init(&reach->addresses, ADDRESSES_MAX);
 }
 
-/* If there is no memory to record it, an address may count twice. */
+/* If there is no memory to record it, an address may count twice. A text without an address may
+ * mean another recipient in each call, so each counts. */
 static void count_recipient(void *user, slice field, const struct recipient *recipient)
 {
     struct reach *reach = user;
     (void)field;
-    void *before = map_get(&reach->addresses, recipient->address);
-    if (!before && map_put(&reach->addresses, recipient->address, reach, &before) == OK)
+    void *before = recipient->domain.ptr ? map_get(&reach->addresses, recipient->address) : NULL;
+    if (recipient->domain.ptr && !before &&
+        map_put(&reach->addresses, recipient->address, reach, &before) == OK)
         before = NULL;
     reach->count += !before;
     reach->outside += !before && effect_leaves(reach->request->web, recipient->domain);

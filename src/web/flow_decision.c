@@ -170,6 +170,18 @@ void view_writes_as(struct web_request *request, struct flow_names *names, const
     json_close(w, ']');
 }
 
+/* Writes the ids that the app was not asked about, or could not be. If the action has places, these
+ * say so themselves. */
+static void write_unread(struct web_request *request, const struct json *item,
+                         const struct catalog_action *action, const struct json *shows,
+                         struct json_writer *w)
+{
+    struct json list = json_array();
+    if (action && action->targets.count == 0)
+        list = target_unread(action, JSON_GET(item, "input"), shows, &request->serve.op.arena);
+    json_member(w, "unread", &list);
+}
+
 /* Writes where the call writes, and what its ids mean in the app's words, which were stored with
  * the approval. An older approval has neither; the place is then known from the input. */
 static void write_target(struct web_request *request, const struct json *item,
@@ -199,6 +211,7 @@ static void write_target(struct web_request *request, const struct json *item,
         json_close(w, '}');
     }
     json_close(w, ']');
+    write_unread(request, item, action, shows, w);
 }
 
 /* Writes the headline first, then all fields, which are folded. */

@@ -10,7 +10,7 @@ import { Mcp, marked } from './support/mcp.mjs';
 
 // The share of the recorded tokens and calls that the tasks cost now, rounded up. It may only fall.
 // The aim is 0.6 of the calls.
-const REACHED = { tokens: 0.3, calls: 0.72 };
+const REACHED = { tokens: 0.29, calls: 0.69 };
 // Runs the calls from before the rework, with the program from before it, and prints the numbers to
 // record.
 const isBefore = process.env.SLUICE_AGENT_TASKS === 'before';

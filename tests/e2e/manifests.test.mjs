@@ -129,8 +129,8 @@ const renderPath = (path, scope) =>
     })
     .join('');
 
-function request(manifest, action, input) {
-  const scope = { input, connection: { params: {} }, files: [] };
+function request(manifest, action, input, first = null) {
+  const scope = { input, first, connection: { params: {} }, files: [] };
   const query = new URLSearchParams();
   for (const [name, template] of Object.entries(action.request.query ?? {})) {
     const value = render(template, scope);
@@ -157,9 +157,19 @@ after(async () => {
 beforeEach(() => provider.reset());
 
 async function run(manifest, action, input) {
-  const { method, path, options } = request(manifest, action, input);
+  // An action of two requests whose first one only reads, unless nothing has to be read.
+  if (action.then) {
+    const isRead = evaluate(action.request.when, { input });
+    const first = isRead ? await run(manifest, { ...action, then: undefined }, input) : null;
+    return first && first.status >= 400 ? first : send(manifest, { ...action, ...action.then[0] }, input, first);
+  }
+  return send(manifest, action, input);
+}
+
+async function send(manifest, action, input, first) {
+  const { method, path, options } = request(manifest, action, input, first);
   const reply = await provider.call(method, path, options);
-  return { status: reply.status, headers: reply.headers, body: reply.json ?? (reply.text || null), input };
+  return { status: reply.status, headers: reply.headers, body: reply.json ?? (reply.text || null), input, first };
 }
 
 const ajv = new Ajv({ strict: true, strictRequired: false, strictTypes: false, allowUnionTypes: true, validateFormats: false });
@@ -171,22 +181,22 @@ for (const [file, manifest] of manifests)
       assert.equal(file, `${manifest.integration_id}.json`);
       const known = ['integration_id', 'name', 'description', 'category', 'tags', 'docs_url', 'icon', 'base_url', 'redirects', 'headers', 'connection_params', 'auth', 'scope_words', 'identity', 'limits', 'errors', 'actions'];
       assert.deepEqual(Object.keys(manifest).filter((k) => !known.includes(k)), []);
-      const actionKeys = ['action_id', 'title', 'description', 'docs_url', 'checked', 'met', 'tags', 'side_effect_level', 'requires_confirmation', 'idempotent', 'idempotency_header', 'idempotency_member', 'undo', 'recipients', 'target', 'gone', 'scopes', 'input_schema', 'not_done_statuses', 'output_schema', 'request', 'response', 'shows', 'errors', 'files', 'deadline_ms', 'display', 'examples', 'preconditions'];
+      const actionKeys = ['action_id', 'title', 'description', 'docs_url', 'checked', 'met', 'tags', 'side_effect_level', 'requires_confirmation', 'idempotent', 'idempotency_header', 'idempotency_member', 'undo', 'recipients', 'target', 'gone', 'scopes', 'input_schema', 'not_done_statuses', 'output_schema', 'request', 'each', 'then', 'response', 'shows', 'errors', 'files', 'deadline_ms', 'display', 'examples', 'preconditions'];
       assert.equal(new Set(manifest.actions.map((a) => a.action_id)).size, manifest.actions.length);
       for (const a of manifest.actions) {
         assert.deepEqual(Object.keys(a).filter((k) => !actionKeys.includes(k)), [], a.action_id);
         assert.match(a.action_id, /^[a-z][a-z0-9_]*$/);
         assert.ok(`${manifest.integration_id}_${a.action_id}`.length <= 64);
-        assert.ok(a.side_effect_level === 'read' || a.request.method !== 'GET', `${a.action_id}: a GET that writes`);
+        assert.ok(a.side_effect_level === 'read' || a.then || a.request.method !== 'GET', `${a.action_id}: a GET that writes`);
         assert.ok(a.side_effect_level === 'read' || a.requires_confirmation === true);
         assert.ok(a.examples.length > 0, `${a.action_id}: no example`);
         assert.equal(a.input_schema.additionalProperties, false);
         const named = Object.keys(a.input_schema.properties);
         for (const [name, property] of Object.entries(a.input_schema.properties)) assert.ok(property.description, `${a.action_id}.${name}`);
-        const used = JSON.stringify([a.request, a.response?.output ?? '', a.display]).matchAll(/\binput\.([A-Za-z_]+)/g);
+        const used = JSON.stringify([a.request, a.then ?? '', a.each ?? '', a.response?.output ?? '', a.display]).matchAll(/\binput\.([A-Za-z_]+)/g);
         for (const [, name] of used) assert.ok(named.includes(name), `${a.action_id}: input.${name} does not exist`);
         for (const name of named)
-          assert.match(JSON.stringify(a.request), new RegExp(`input\\.${name}\\b`), `${a.action_id}: ${name} is never used`);
+          assert.match(JSON.stringify([a.request, a.then ?? '', a.each ?? '']), new RegExp(`input\\.${name}\\b`), `${a.action_id}: ${name} is never used`);
         if (a.response?.pagination) assert.ok(named.includes(a.response.pagination.input));
       }
     });

@@ -288,11 +288,12 @@ test('batches', async () => {
     of('send_message', write),
     of('send_message', write, { confirm: true, idempotency_key: 'contract-1' }),
     of('send_message', write, { confirm: true, dry_run: true }),
+    of('list_messages', { details: true }, { dry_run: true }),
     of('list_labels', 1),
     { integration_id: 'nope', action_id: 'x', input: {} },
   ];
-  const { json } = await judge(200, await post('/api/executions/batch', { executions }), [0, 1, 2, 3, 4].map((at) => `/results/${at}`));
-  assert.deepEqual(json.results.map((one) => one.status), [200, 409, 200, 200, 400, 409]);
+  const { json } = await judge(200, await post('/api/executions/batch', { executions }), [0, 1, 2, 3, 4, 5].map((at) => `/results/${at}`));
+  assert.deepEqual(json.results.map((one) => one.status), [200, 409, 200, 200, 200, 400, 409]);
   await judge(400, await post('/api/executions/batch', { executions: [] }));
 });
 

@@ -59,6 +59,36 @@ static void test_places(void **state)
     catalog_report_free(report);
 }
 
+static void assert_unread(const struct catalog *catalog, const char *input, const char *shows,
+                          const char *expected)
+{
+    struct arena arena;
+    const struct catalog_action *action =
+        catalog_find_tool(catalog, SLICE("gmail_reply_to_message"));
+    arena_init(&arena, 64 * 1024);
+    assert_non_null(action);
+    const struct json *names =
+        shows ? json_parse(&arena, slice_cstr(shows), &json_limits_provider, NULL) : NULL;
+    struct json list = target_unread(
+        action, json_parse(&arena, slice_cstr(input), &json_limits_provider, NULL), names, &arena);
+    assert_true(slice_eq_cstr(json_text_of(&list, &arena, 1024), expected));
+    arena_deinit(&arena);
+}
+
+static void test_unread(void **state)
+{
+    (void)state;
+    struct catalog_report *report = catalog_report_new(NULL);
+    struct catalog *catalog = catalog_load_all(NULL, report);
+    assert_non_null(catalog);
+    assert_unread(catalog, "{\"id\":\"m1\"}", NULL, "[\"id\"]");
+    assert_unread(catalog, "{\"id\":\"m1\"}", "{\"to\":\"Ada\"}", "[\"id\"]");
+    assert_unread(catalog, "{\"id\":\"m1\"}", "{\"id\":\"Goes to Ada\"}", "[]");
+    assert_unread(catalog, "{\"threadId\":\"t1\"}", NULL, "[]");
+    catalog_unref(catalog);
+    catalog_report_free(report);
+}
+
 /* A value that is too long to show is still there. */
 static void test_long_value(void **state)
 {
@@ -75,6 +105,7 @@ static void test_long_value(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {UNIT_TEST(test_places), UNIT_TEST(test_long_value)};
+    const struct CMUnitTest tests[] = {UNIT_TEST(test_places), UNIT_TEST(test_unread),
+                                       UNIT_TEST(test_long_value)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

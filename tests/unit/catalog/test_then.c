@@ -144,6 +144,40 @@ static void what_does_not_go_with_several_requests_is_refused(void **state)
                  "no effect in a read");
 }
 
+#define LIST                                                                                      \
+    "\"output_schema\":{\"type\":\"object\",\"properties\":{\"rows\":{\"type\":\"array\"}}},"     \
+    "\"request\":{\"method\":\"GET\",\"path\":\"/rows\"},\"response\":{\"kind\":\"object\"},"     \
+    "\"each\":{\"items\":\"rows\",\"action\":\"none\",\"input\":{\"id\":\"${item.id}\"},\"max\":" \
+    "5}"
+
+static void the_reads_of_a_list_are_checked(void **state)
+{
+    const char *action = "/actions/0/each/action";
+    assert_fault("read", LIST, NULL, NULL, action, "another read of the app");
+    assert_fault("read", LIST, "\"none\"", "\"act\"", action, "\"each\" of its own");
+    assert_fault("write", LIST, NULL, NULL, "/actions/0/each", "that reads");
+    assert_fault("read", LIST, "\"items\":\"rows\"", "\"items\":\"none\"", "/actions/0/each/items",
+                 "no property \"none\"");
+    assert_fault("read", LIST, "\"max\":5", "\"max\":0", "/actions/0/each/max", "1 to 100");
+    assert_fault("read", LIST, "\"max\":5", "\"max\":5,\"when\":\"body.x\"", "/actions/0/each/when",
+                 "not known here");
+    assert_fault("read", LIST, "\"max\":5", "\"max\":5,\"of\":1", "/actions/0/each",
+                 "unknown member");
+}
+
+static void only_the_first_of_two_requests_may_be_left_out(void **state)
+{
+    static const char *const w = "write";
+    const char *when = "/actions/0/request/when";
+    const char *path = "\"path\":\"/sessions\"",
+               *both = "\"path\":\"/sessions\",\"when\":\"input\"";
+    assert_fault(w, FIRST, path, both, when, "needs a request in \"then\"");
+    assert_fault(w, three, path, both, when, "exactly one");
+    assert_fault(w, FIRST ",\"then\":[" POST "]", path, both, when, "\"done\": false");
+    assert_fault(w, FIRST ",\"then\":[" SEND "]", path, "\"path\":\"/sessions\",\"when\":\"body\"",
+                 when, "not known here");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -151,6 +185,8 @@ int main(void)
         BENCH_TEST(faults_are_named_with_their_place),
         BENCH_TEST(a_url_comes_out_of_a_reply_and_goes_to_hosts_that_are_named),
         BENCH_TEST(what_does_not_go_with_several_requests_is_refused),
+        BENCH_TEST(the_reads_of_a_list_are_checked),
+        BENCH_TEST(only_the_first_of_two_requests_may_be_left_out),
     };
     return cmocka_run_group_tests_name("catalog/then", tests, NULL, NULL);
 }

@@ -18,6 +18,9 @@ enum { CONNECTION = 7, REPLIES = 6 };
     "\"done\":\"The file was uploaded as ${first.body.id}\",\"not_done\":\"it was not posted\""
 #define UP  ",\"then\":[{" NEXT "," DONE "}]"
 #define ASK ",\"then\":[{" NEXT ",\"done\":false}]"
+#define SKIP                                                                                \
+    ",\"then\":[{\"request\":{\"method\":\"POST\",\"path\":\"/second\",\"body\":{\"json\":" \
+    "{\"id\":\"${first.body.id}\"}}},\"done\":false}]"
 #define ERRORS                                                                                    \
     ",\"errors\":[{\"when\":\"status == `403`\",\"error_code\":\"forbidden\",\"hint\":\"Ask the " \
     "owner.\"}]"
@@ -26,11 +29,15 @@ static const char app[] = APP(
     "app", BEARER, ERRORS,
     ACTION("up", "write", FIRST_POST, UP) "," ACTION("safe", "write", FIRST_POST, ",\"idempotent\":true" UP) "," ACTION(
         "ask", "write", "\"method\":\"GET\",\"path\":\"/first\"",
-        ASK) "," ACTION("one", "write", FIRST_POST,
-                        ",\"idempotent\":true") "," ACTION("del", "delete",
-                                                           "\"method\":\"DELETE\",\"path\":\"/"
-                                                           "first\"",
-                                                           ",\"idempotent\":true"));
+        ASK) "," ACTION("skip", "write",
+                        "\"method\":\"GET\",\"path\":\"/first\",\"when\":\"input.q\"",
+                        SKIP) "," ACTION("one", "write", FIRST_POST,
+                                         ",\"idempotent\":true") "," ACTION("del", "delete",
+                                                                            "\"method\":\"DELETE\","
+                                                                            "\"path\":\"/"
+                                                                            "first\"",
+                                                                            ",\"idempotent\":"
+                                                                            "true"));
 
 static int set_up(void **state)
 {
@@ -203,6 +210,27 @@ static const struct way ways[] = {
      .sent = FIRST_,
      .message = "The next request cannot be made from the reply of The App: ",
      .hint = "Nothing permanent was done."},
+    {.name = "the read before the write is refused",
+     .action = "ask",
+     .replies = {{403, "{}"}},
+     .reason = EXEC_PROVIDER_FORBIDDEN,
+     .sent = FIRST_,
+     .message = "Nothing was done.",
+     .hint = "Ask the owner."},
+    {.name = "there is nothing to read before the write",
+     .action = "skip",
+     .replies = {{200, "{}"}},
+     .reason = EXEC_SUCCEEDED,
+     .sent = "app.example/second ",
+     .is_bound = true},
+    {.name = "the write alone is lost",
+     .action = "skip",
+     .replies = {LOST},
+     .reason = EXEC_BROKEN_OFF,
+     .sent = "app.example/second ",
+     .message = "The App",
+     .hint = "The outcome is unknown",
+     .is_bound = true},
     {.name = "all of it again",
      .action = "safe",
      .replies = {FIRST, {503, "{}"}, FIRST, {200, "{}"}},

@@ -87,6 +87,30 @@ static void all_parts_are_listed(void **state)
     assert_gives(*state, "mail_parts(`{\"parts\":{}}`)", "null", "[{\"parts\":{}}]");
 }
 
+/* As mime_message addresses a mail: a long or lying name hides nothing. */
+static void addresses_have_no_names(void **state)
+{
+    static const struct {
+        const char *to, *addresses;
+    } cases[] = {
+        {"'a@b.org'", "\"a@b.org\""},
+        {"'\"eve@x.org\" <a@b.org>, Ben <c@d.org>'", "\"a@b.org, c@d.org\""},
+        {"'\"Eve <eve@x.org>, and, others\" <a@b.org>'", "\"a@b.org\""},
+        {"['a@b.org', 'c@d.org,e@f.org']", "\"a@b.org, c@d.org, e@f.org\""},
+        {"'a@b\xC3\xBC.org'", "\"a@xn--b-eha.org\""},
+        {"'nobody'", "null"},
+        {"'a@b.org, nobody'", "null"},
+        {"'a@b.org (Ada)'", "null"},
+        {"''", "null"},
+        {"`null`", "null"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        char source[256];
+        (void)snprintf(source, sizeof source, "mail_addresses(%s)", cases[i].to);
+        assert_gives(*state, source, "{}", cases[i].addresses);
+    }
+}
+
 static const char *deep_payload(struct bench *b, size_t levels)
 {
     struct buf text;
@@ -170,6 +194,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         bench_test(the_text_is_what_the_sender_wrote),
         bench_test(all_parts_are_listed),
+        bench_test(addresses_have_no_names),
         bench_test(every_level_is_walked),
         bench_test(only_the_text_counts_against_the_budget),
         bench_test(every_failed_allocation_is_reported),
