@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { compile, TreeInterpreter } from '@jmespath-community/jmespath';
+import { until } from './support/client.mjs';
 import { TASKS, callsNow } from './support/agent_calls.mjs';
 import { AgentStage } from './support/agent_stage.mjs';
 import { Mcp, marked } from './support/mcp.mjs';
@@ -81,6 +82,11 @@ async function play(task, script, account) {
     }
     if (person === 'connect') {
       await stage.connect(account.id, more.app);
+      // The command's notification may arrive after its end; the server's cache is older until then.
+      await until('the connection is known', async () => {
+        const { json } = await stage.server.call(account.person, 'POST', '/api/executions', { integration_id: more.app, action_id: 'list_channels', input: {}, dry_run: true });
+        return json.error_code !== 'integration_not_connected';
+      });
       continue;
     }
     assert.deepEqual(unknownIn(tool === REST ? args.uri : args, known + task.ask + spent.text), [], `${task.name}: no reply has named these arguments of ${tool}`);

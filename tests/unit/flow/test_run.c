@@ -152,7 +152,7 @@ static void an_approval_without_its_names(void **state)
     machine_until(m, id, FLOW_WAITING);
     check_asked(m, id,
                 "\"target\":[{\"label\":\"Place\",\"id\":\"x\",\"unread\":true}],"
-                "\"input\":{\"q\":\"x\"}");
+                "\"unread\":[\"q\"],\"input\":{\"q\":\"x\"}");
     approve_to_the_end(m, id);
 }
 
