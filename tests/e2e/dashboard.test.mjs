@@ -244,7 +244,7 @@ for (const [how, options] of [['', {}], [' without JavaScript', { javaScriptEnab
     const person = await dashboard.account(`Filters${how}`);
     const run = (integration_id, action_id, input, more) => dashboard.call(person, 'POST', '/api/executions', { integration_id, action_id, input, ...more });
     const visit = await dashboard.signIn(person, options);
-    const shown = () => visit.page.locator('tbody td:nth-child(2) a').evaluateAll((links) => links.map((link) => link.getAttribute('href').split('/').at(-1)));
+    const shown = () => visit.page.locator('tbody td:nth-child(2) > a').evaluateAll((links) => links.map((link) => link.getAttribute('href').split('/').at(-1)));
     const runs = [];
     for (let i = 0; i < 30; i++) runs.unshift((await run('gmail', 'list_messages', { maxResults: 1 })).json.execution_id);
     const { execution_id, error_code } = (await run('notion', 'get_page', { page_id: '00000000-0000-4000-8000-000000000000' })).json;
