@@ -56,8 +56,10 @@ static void take_list(struct exec *exec)
     each->list = json_get(each->output, wanted->items);
     for (uint32_t i = 0; json_is(each->list, JSON_ARRAY) && i < each->list->count; i++) {
         struct json *item = &each->list->as.items[i];
-        if (item->type != JSON_OBJECT)
+        if (item->type != JSON_OBJECT) {
+            each->count = 0;
             return;
+        }
         if (i < wanted->max) {
             each->count++;
             continue;

@@ -93,7 +93,8 @@ static void nothing_is_read_unless_it_is_wanted(void **state)
 
 static void an_output_without_the_list_stays_as_it_is(void **state)
 {
-    static const char *const bodies[] = {"{\"rows\":[]}", "{\"rows\":7}", "{\"rows\":[1]}", "{}"};
+    static const char *const bodies[] = {"{\"rows\":[]}", "{\"rows\":7}", "{\"rows\":[1]}",
+                                         "{\"rows\":[{\"id\":\"i0\"},null]}", "{}"};
     struct machine *m = *state;
     for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
         machine_begin(m, "app", "list", "{\"q\":\"x\"}");
