@@ -141,32 +141,47 @@ void view_action_curl(struct web_request *request, struct json_writer *w, slice 
                         action ? action->examples : NULL));
 }
 
-/* Returns a schema's type in words: "string", "integer or null", "list of object", or the values
- * that it may have. */
-static slice type_of(struct arena *arena, const struct json *schema)
+/* Appends a schema's type in words: "string", "integer or null", "list of object", or the values
+ * that it may have, of which a vendor's description may list thousands. */
+static void put_type(struct buf *out, const struct json *schema)
 {
+    enum { WORDS_MAX = 20 };
     const struct json *values = JSON_GET(schema, "enum"), *type = JSON_GET(schema, "type");
     const struct json *either = JSON_GET(schema, "anyOf");
-    slice words = SLICE("");
     const struct json *list = json_is(values, JSON_ARRAY)   ? values
                               : json_is(type, JSON_ARRAY)   ? type
                               : json_is(either, JSON_ARRAY) ? either
                                                             : NULL;
-    for (uint32_t i = 0; list && i < list->count; i++) {
+    for (uint32_t i = 0; list && i < list->count && i < WORDS_MAX; i++) {
         const struct json *one = &list->as.items[i];
-        slice word = json_is(one, JSON_STRING)   ? json_str(one)
-                     : json_is(one, JSON_OBJECT) ? type_of(arena, one)
-                                                 : json_text_of(one, arena, 64);
-        slice joint = i == 0 ? SLICE("") : list == values ? SLICE(", ") : SLICE(" or ");
-        words = arena_printf(arena, "%.*s%.*s%.*s", SLICE_ARG(words), SLICE_ARG(joint),
-                             SLICE_ARG(word));
+        buf_append_cstr(out, i == 0 ? "" : list == values ? ", " : " or ");
+        if (json_is(one, JSON_STRING))
+            buf_append(out, json_str(one));
+        else if (json_is(one, JSON_OBJECT))
+            put_type(out, one);
+        else
+            json_write(out, one);
     }
+    if (list && list->count > WORDS_MAX)
+        buf_printf(out, " and %u more", list->count - WORDS_MAX);
     if (list)
-        return words;
-    if (slice_eq_cstr(json_str(type), "array"))
-        return arena_printf(arena, "list of %.*s",
-                            SLICE_ARG(type_of(arena, JSON_GET(schema, "items"))));
-    return json_is(type, JSON_STRING) ? json_str(type) : SLICE("any");
+        return;
+    bool is_list = slice_eq_cstr(json_str(type), "array");
+    if (is_list) {
+        buf_append_cstr(out, "list of ");
+        put_type(out, JSON_GET(schema, "items"));
+    } else {
+        buf_append(out, json_is(type, JSON_STRING) ? json_str(type) : SLICE("any"));
+    }
+}
+
+static slice type_of(struct arena *arena, const struct json *schema)
+{
+    struct buf words;
+    buf_init(&words, VALUE_TEXT_BYTES_MAX);
+    put_type(&words, schema);
+    slice text = arena_take(arena, &words);
+    return text.ptr ? text : SLICE("any");
 }
 
 /* Writes the members of the input, as docs_member.html declares them. */

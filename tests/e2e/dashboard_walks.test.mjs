@@ -168,7 +168,7 @@ test('a read-only key with its first call and its MCP settings takes four presse
   await press(visit.page.getByRole('button', { name: 'Create the key' }));
   const key = await visit.page.locator('#new-key').textContent();
   await visit.isAccessible();
-  await visit.sees('No call has arrived with this key yet.');
+  await visit.sees('No call has arrived yet');
   const rows = await visit.page.locator('dl.rows').innerText();
   for (const words of ['reader', 'read:', 'execute:read:', 'Expires']) assert.ok(rows.includes(words), `${rows} lacks ${words}`);
   assert.doesNotMatch(rows, /admin|approve|execute:write/);
@@ -186,7 +186,7 @@ test('a read-only key with its first call and its MCP settings takes four presse
   // The page says by itself that the first call has arrived: that of the pasted command.
   const { stdout } = await promisify(execFile)('sh', ['-c', `${await settingsOf(visit, 'curl')} -s`]);
   assert.ok(JSON.parse(stdout).items.length > 0, stdout);
-  await visit.page.getByText('The first call with this key has arrived.').waitFor();
+  await visit.page.getByText('This key has been used.').waitFor();
   assert.equal(visit.navigations, navigations);
   assert.equal(await visit.page.locator('#new-key').textContent(), key, 'the key stays on the page');
   for (const one of settings) await connects(one, 200);
@@ -213,20 +213,20 @@ test('the page of a key without its text: what it may do, its use, and what anot
   assert.equal(await visit.page.locator('#use-curl, #use-cursor').count(), 0, 'no call that this key could make is offered');
   const { key, path } = await makes('used', [/^read/]);
   assert.equal((await visit.page.content()).includes(key), false);
-  await visit.sees('No call has arrived with this key yet.');
+  await visit.sees('No call has arrived yet');
   await visit.sees('SLUICE_KEY=YOUR_KEY');
   const events = async (who) => (await fetch(`${dashboard.base}${path}/events`, { headers: { cookie: (await who.context.cookies()).map((one) => `${one.name}=${one.value}`).join('; ') } })).text();
   assert.equal(await events(visit), 'retry: 2000\n\n');
   await connects({ url: `${dashboard.base}/mcp`, headers: { Authorization: `Bearer ${key}` } }, 200);
   await until('the use is recorded', async () => (await events(visit)) === 'retry: 2000\ndata: used\n\n');
   await visit.page.reload();
-  await visit.sees('The first call with this key has arrived.');
+  await visit.sees('This key has been used.');
   await visit.press('Revoke');
   await visit.press('Revoke the key');
   await visit.goto(path);
   assert.equal(await visit.page.locator('#use').count(), 0);
   await visit.goto(approver.path);
-  await visit.sees('No call has arrived with this key yet.');
+  await visit.sees('No call has arrived yet');
   const stranger = await dashboard.signIn(await dashboard.account('Stranger'));
   for (const where of [path, `${path}/events`]) assert.equal((await stranger.goto(where)).status(), 404);
   for (const one of [visit, stranger]) await one.end();
