@@ -170,14 +170,13 @@ void view_writes_as(struct web_request *request, struct flow_names *names, const
     json_close(w, ']');
 }
 
-/* Writes the ids that the app was not asked about, or could not be. If the action has places, these
- * say so themselves. */
+/* Writes the ids whose meaning was not read. is_said: a place of the call already says so. */
 static void write_unread(struct web_request *request, const struct json *item,
                          const struct catalog_action *action, const struct json *shows,
-                         struct json_writer *w)
+                         bool is_said, struct json_writer *w)
 {
     struct json list = json_array();
-    if (action && action->targets.count == 0)
+    if (action && !is_said)
         list = target_unread(action, JSON_GET(item, "input"), shows, &request->serve.op.arena);
     json_member(w, "unread", &list);
 }
@@ -192,6 +191,7 @@ static void write_target(struct web_request *request, const struct json *item,
     if (!target && action)
         made = target_of(action, JSON_GET(item, "input"), shows, &request->serve.op.arena);
     target = json_is(target, JSON_ARRAY) ? target : &made;
+    bool is_unread_said = false;
     json_member_open(w, "target", '[');
     for (uint32_t i = 0; i < target->count; i++) {
         const struct json *one = &target->as.items[i];
@@ -199,7 +199,9 @@ static void write_target(struct web_request *request, const struct json *item,
         json_member_str(w, "label", json_get_str(one, SLICE("label")));
         json_member_str(w, "name", json_get_str(one, SLICE("name")));
         json_member_str(w, "id", json_get_str(one, SLICE("id")));
-        json_member_bool(w, "is_unread", json_get_bool(one, SLICE("unread"), false));
+        bool is_unread = json_get_bool(one, SLICE("unread"), false);
+        is_unread_said |= is_unread;
+        json_member_bool(w, "is_unread", is_unread);
         json_close(w, '}');
     }
     json_close(w, ']');
@@ -211,7 +213,7 @@ static void write_target(struct web_request *request, const struct json *item,
         json_close(w, '}');
     }
     json_close(w, ']');
-    write_unread(request, item, action, shows, w);
+    write_unread(request, item, action, shows, is_unread_said, w);
 }
 
 /* Writes the headline first, then all fields, which are folded. */

@@ -23,11 +23,18 @@ const TEMPLATE = {
     { key: 'post', type: 'tool_call', tool: 'places_post', confirmed_by: 'approval:ask', input: { id: '${input.id}' } },
   ],
 };
+const SHOWS = { id: { action: 'read', input: { id: '${input.id}' }, text: '${output.name}' } };
 const MANY = {
   ...TEMPLATE,
   key: 'places_approve',
   input: { type: 'object', additionalProperties: false, required: ['ids'], properties: { ids: { type: 'array', items: { type: 'string' }, description: 'Ids of places.' } } },
   steps: [TEMPLATE.steps[0], { ...TEMPLATE.steps[1], for_each: 'input.ids', concurrency: 1, input: { id: '${item}' } }],
+};
+// Its place does not name what is shown.
+const WING = {
+  ...TEMPLATE,
+  key: 'wing_approve',
+  steps: [TEMPLATE.steps[0], { ...TEMPLATE.steps[1], tool: 'places_paint', input: { id: '${input.id}', wing: 'east' } }],
 };
 
 let stack, provider, account, servers, begun, posts;
@@ -57,13 +64,23 @@ before(async () => {
           input_schema,
           request: { method: 'POST', path: '/places/${input.id}' },
           target: { [LABEL]: '${input.id}' },
-          shows: { id: { action: 'read', input: { id: '${input.id}' }, text: '${output.name}' } },
+          shows: SHOWS,
+        },
+        paint: {
+          side_effect_level: 'write',
+          requires_confirmation: true,
+          idempotent: false,
+          undo: 'never',
+          input_schema: { ...input_schema, properties: { id, wing: { type: 'string', description: 'Name of the wing.' } } },
+          request: { method: 'POST', path: '/places/${input.id}', query: { wing: '${input.wing}' } },
+          target: { Wing: '${input.wing}' },
+          shows: SHOWS,
         },
       },
     },
   });
   await mkdir(join(stack.catalog, 'templates'));
-  for (const one of [TEMPLATE, MANY]) await writeFile(join(stack.catalog, 'templates', `${one.key}.json`), JSON.stringify(one));
+  for (const one of [TEMPLATE, MANY, WING]) await writeFile(join(stack.catalog, 'templates', `${one.key}.json`), JSON.stringify(one));
   account = await stack.account('places', { apps: [] });
   servers = [await serve(), await serve()];
 });
@@ -107,6 +124,19 @@ for (const [what, reply] of Object.entries({
     answer = reply;
     assert.deepEqual(targetOf(await waits(await start())), [{ label: LABEL, id: 'p-1', unread: true }]);
   });
+
+test("an approval's page says once that the name of an id was not read, whether the place has that name or not", async () => {
+  const pages = new Pages(servers.at(-1).base);
+  await pages.signIn(account.key);
+  for (const [template, reply, places, ids] of [['place_approve', silent, 1, 0], ['wing_approve', silent, 0, 1], ['wing_approve', named('The hall'), 0, 0]]) {
+    answer = reply;
+    const flow = await start(undefined, template);
+    await waits(flow);
+    const { text } = await pages.ask(`/flows/${flow}`);
+    const times = (words) => text.split(words).length - 1;
+    assert.deepEqual([times('(name not read)'), times('(not read)')], [places, ids], template);
+  }
+});
 
 test('calls that write to one place share the read of its name', async () => {
   answer = named('The hall');
