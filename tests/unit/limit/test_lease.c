@@ -101,6 +101,24 @@ static void answer(int64_t part, int64_t held)
     seam_settle(t.loop);
 }
 
+/* Sends the first request of a limit, for one call. */
+static void want(int64_t total, int64_t burst)
+{
+    limit(total, burst);
+    t.backlog = 1;
+    assert_true(lease_wants_more(&t.lease, now()));
+    pass();
+}
+
+/* One call of `total` is under way, with this part. */
+static void hold(int64_t total, int64_t part)
+{
+    want(total, 0);
+    t.backlog = 0;
+    t.floor = 1;
+    answer(part, 0);
+}
+
 static void check_asked(const char *name, int64_t value)
 {
     assert_int_equal(seam_param(asked(), name)->as.i64, value);
@@ -142,10 +160,7 @@ static void a_first_call_asks_at_once(void **state)
 static void one_that_was_refused_asks_at_its_tick_alone(void **state)
 {
     (void)state;
-    limit(CALLS(RATE), CALLS(BURST));
-    t.backlog = 1;
-    assert_true(lease_wants_more(&t.lease, now()));
-    pass();
+    want(CALLS(RATE), CALLS(BURST));
     answer(CALLS(5), CALLS(1));
     assert_true(call());
     assert_true(lease_wants_more(&t.lease, now()));
@@ -285,13 +300,7 @@ static void a_late_answer_counts(void **state)
 static void after_a_lost_answer_the_floor_stays(void **state)
 {
     (void)state;
-    limit(4, 0);
-    t.backlog = 1;
-    assert_true(lease_wants_more(&t.lease, now()));
-    pass();
-    t.backlog = 0;
-    t.floor = 1;
-    answer(3, 0);
+    hold(4, 3);
     seam_pass_ms(t.loop, LEASE_TICK_MS);
     check_asked("floor", 1);
     seam_query_lose(asked());
@@ -341,10 +350,7 @@ static void without_a_part_it_has_the_whole(void **state)
 {
     int served = 0;
     (void)state;
-    limit(CALLS(RATE), CALLS(BURST));
-    t.backlog = 1;
-    assert_true(lease_wants_more(&t.lease, now()));
-    pass();
+    want(CALLS(RATE), CALLS(BURST));
     seam_query_fail(asked(), ERR_BUSY);
     pass();
     assert_int_equal(t.answers, 1);
@@ -357,10 +363,7 @@ static void without_a_part_it_has_the_whole(void **state)
 static void the_whole_ends_when_the_database_is_back(void **state)
 {
     (void)state;
-    limit(3, 0);
-    t.backlog = 1;
-    assert_true(lease_wants_more(&t.lease, now()));
-    pass();
+    want(3, 0);
     t.backlog = 0;
     seam_query_fail(asked(), ERR_BUSY);
     seam_settle(t.loop);
@@ -382,10 +385,7 @@ static void the_whole_ends_when_the_database_is_back(void **state)
 static void calls_under_way_are_kept(void **state)
 {
     (void)state;
-    limit(3, 0);
-    t.backlog = 1;
-    assert_true(lease_wants_more(&t.lease, now()));
-    pass();
+    want(3, 0);
     check_asked("need", 1);
     t.backlog = 0;
     t.floor = 1;
@@ -408,13 +408,7 @@ static void calls_under_way_are_kept(void **state)
 static void no_call_starts_above_the_floor_of_a_request(void **state)
 {
     (void)state;
-    limit(3, 0);
-    t.backlog = 1;
-    assert_true(lease_wants_more(&t.lease, now()));
-    pass();
-    t.backlog = 0;
-    t.floor = 1;
-    answer(3, 0);
+    hold(3, 3);
     assert_int_equal(t.lease.part, 3);
     seam_pass_ms(t.loop, LEASE_TICK_MS);
     check_asked("floor", 1);
