@@ -33,7 +33,7 @@ void manifest_read_request(struct reader *parent, struct catalog_request *reques
 void manifest_read_then(struct reader *parent, struct catalog_action *action);
 /* manifest_shows.c: reads `shows` of an action. */
 void manifest_read_shows(struct reader *parent, struct catalog_action *action);
-/* manifest_each.c: reads the reads of a list's items. */
+/* manifest_each.c: parses how a list's items are read. */
 void manifest_read_each(struct reader *parent, struct catalog_action *action);
 /* Reads `met` and `checked` of an action. */
 void manifest_read_proof(struct reader *parent, struct catalog_action *action);

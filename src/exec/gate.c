@@ -411,7 +411,7 @@ bool exec_input_is(struct exec *exec, const struct expr *when)
            expr_is_true(&value);
 }
 
-/* Begins with the second request if the first has nothing to ask for this input. Its reply is null
+/* Begins with the second request if this input does not need the first, whose reply is then null
  * in the expressions of the second. */
 static void skip_first(struct exec *exec)
 {

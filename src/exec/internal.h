@@ -229,7 +229,7 @@ const struct json *exec_input(const struct exec *exec);
 /* each.c: once the list of an action with `each` was read: reads its items in addition. Returns
  * OP_NEXT when the output has them; else it waits, and NEXT calls it again. */
 enum op_result exec_read_each(struct exec *exec);
-/* The run is cancelled: so are its reads of items. */
+/* Cancels the reads of items when the run is cancelled. */
 void exec_cancel_each(struct exec *exec);
 /* gate.c: uses the connection with that id. Returns OP_NEXT, or OP_STOP with the outcome set. */
 enum op_result exec_use_connection(struct exec *exec, int64_t id);

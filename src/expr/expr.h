@@ -45,8 +45,9 @@
  *                                          without names; null if none, or if one is not valid
  *   mail_text(object|null part) -> string|null
  *                                          the sender's text, from Gmail's `payload`: the inline
- *                                          texts, rather plain text than HTML (html_text), without
- *                                          attached files and mails and what cannot be decoded
+ *                                          texts, plain ones if there are any, else HTML
+ *                                          (html_text), without attached files and mails and what
+ *                                          cannot be decoded
  *   mail_parts(object|null part) -> array  it and all parts below it, in order
  *   mime_message(object) -> string         an RFC 5322 message, see mime/mime.h
  *   money(number|null amount, string currency) -> string|null

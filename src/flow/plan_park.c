@@ -76,8 +76,7 @@ void flow_plan_wait(struct flow_run *run, const struct flow_step_def *step)
 
 enum { DOMAINS_MAX = 64 };
 
-/* What an approval shows beside the calls, as far as there is room: in this order all of it, only
- * the changes, nothing. */
+/* What an approval shows in addition to the calls. They are tried in this order until one fits. */
 enum aids { AIDS_ALL, AIDS_CHANGES, AIDS_NONE };
 
 /* All calls share the budgets; otherwise each of a thousand calls would have a full budget.

@@ -301,8 +301,8 @@ static enum op_result step_park(struct op *op)
     return op->holds > 0 ? OP_WAIT : OP_NEXT; /* no memory: no read has begun */
 }
 
-/* The approval is written once more, with what its ids mean. If there is no room for that, it
- * begins as it was written first. */
+/* The approval is written again, with what its ids mean. If that does not fit, the first text
+ * stays. */
 static enum op_result step_park_named(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);

@@ -38,8 +38,8 @@ struct lease_owner {
 enum lease_state {
     LEASE_NONE,  /* no part: not requested yet, or not used for a while */
     LEASE_HELD,  /* the part of the last answer, until ends_ns */
-    LEASE_ASKED, /* a request is under way: of the part before it, what the database cannot give
-                  * away meanwhile */
+    LEASE_ASKED, /* a request is under way; the part is what the database cannot give away before
+                  * it answers */
     LEASE_ALONE, /* the last request was not answered: the last part, or the whole limit */
 };
 

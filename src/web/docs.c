@@ -1,6 +1,6 @@
 /*
  * Docs: the first five minutes, and the reference of the API: a list of the operations, for each
- * operation its parameters, its replies and its call with curl, and the codes of errors. docs.pl
+ * operation its parameters, its replies and its call with curl, and the error codes. docs.pl
  * makes the data of these pages from the API's document (src/api/openapi.json) when sluice is
  * built. They are the same for every reader; a session adds only the frame.
  */

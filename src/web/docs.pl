@@ -1,7 +1,7 @@
 # Makes the data of the docs' pages (docs.html, docs_operation.html) from the interface's document: a
-# line for the list, then for each page a line of its name, a tab and its data as JSON: the first five minutes,
-# the codes of errors, and each operation. Only what
-# perl has without any module: the build needs no package for it.
+# line for the list, then for each page a line of its name, a tab and its data as JSON: the first five
+# minutes, the error codes, and each operation. Only what perl has without any module: the build needs
+# no package for it.
 #
 #   perl src/web/docs.pl <src/api/openapi.json >docs.pack
 use strict;

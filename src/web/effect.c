@@ -114,8 +114,8 @@ void reach_begin(struct reach *reach, struct web_request *request)
     map_init(&reach->addresses, ADDRESSES_MAX);
 }
 
-/* If there is no memory to record it, an address may count twice. A text without an address may
- * mean another recipient in each call, so each counts. */
+/* If memory runs out, an address may be counted twice. A text without an address may mean a
+ * different recipient in each call, so each one is counted. */
 static void count_recipient(void *user, slice field, const struct recipient *recipient)
 {
     struct reach *reach = user;

@@ -48,7 +48,7 @@ static enum op_result finish_next(struct web_request *request)
     struct flow_near *near;
     size_t count;
     char id[UUID_TEXT_LEN + 1];
-    /* The decision has been made, whatever this read says. */
+    /* The decision is made even if this read fails. */
     if (store_flow_near_result(&request->query, &near, &count) != OK || count == 0)
         return web_reply_redirect(request, SLICE("/approvals"), "decided");
     uuid_format(near[0].id, id);

@@ -102,7 +102,7 @@ test('each code of an error has a meaning on its page, where links to it lead', 
   const { components } = JSON.parse(await (await fetch(`${dashboard.base}/openapi.json`)).text());
   const kinds = [['', components.schemas.ErrorCode], ['exact-', components.schemas.ToolError.properties.code]];
   await visit.goto('/docs');
-  await visit.press('Codes of errors');
+  await visit.press('Error codes');
   for (const [prefix, schema] of kinds) {
     assert.deepEqual(Object.keys(schema['x-enumDescriptions']), schema.enum);
     for (const code of schema.enum) {

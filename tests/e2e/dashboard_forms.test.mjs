@@ -35,7 +35,7 @@ test('"Needs you" shows what waits for a decision, and no timer', async () => {
   assert.match(await visit.page.locator(`#wait-${gate} .tag.bad`).innerText(), /^expires in \d+ min$/);
   assert.equal(await visit.page.locator(`#wait-${gate} .tag`).count(), 1);
   await visit.goto(`/flows/${gate}`);
-  assert.deepEqual(await visit.page.locator('.decide').getByRole('button').allInnerTexts(), ['Reject', 'Approve', 'Approve, show next']);
+  assert.deepEqual(await visit.page.locator('.decide').getByRole('button').allInnerTexts(), ['Reject', 'Approve', 'Approve and show next']);
   await visit.goto('/flows?status=waiting');
   assert.deepEqual([await linked(approval), await linked(timer)], [1, 1]);
   await visit.page.getByLabel('Status').selectOption('waiting for approval');

@@ -176,7 +176,7 @@ test('a mail shows its recipients, what leaves the company, and that it cannot b
   assert.equal(await first.locator('.facts dd').first().innerText(), '"Keller, Anna" <anna@example.com> Mira <mira@fabrikam.example>');
   assert.deepEqual(await first.locator('.facts strong').allInnerTexts(), ['mira@fabrikam.example']);
   assert.match(await visit.page.locator('.impact').innerText(), /Gmail, to 2 addresses, 1 of them outside your company/);
-  assert.deepEqual(await visit.page.locator('.verdict').getByRole('button').allInnerTexts(), ['Reject', 'Approve 2 writes', 'Approve, show next']);
+  assert.deepEqual(await visit.page.locator('.verdict').getByRole('button').allInnerTexts(), ['Reject', 'Approve 2 writes', 'Approve and show next']);
   // the account that it uses, with a link to that connection
   const { connections } = (await dashboard.call(own, 'GET', '/api/connections?integration_id=gmail')).json;
   assert.equal(await visit.page.locator('#flow-about dd a').getAttribute('href'), `/connections/${connections[0].id}`);

@@ -48,7 +48,7 @@ test('nine decisions in a row are approved with ten presses, and each page says 
     if (left > 2) assert.match(await next.textContent(), new RegExp(`Next: .+ \\(${left - 2} more\\)`));
     if (left === 2) assert.doesNotMatch(await next.textContent(), /more/);
     if (left === 1) assert.equal(await next.isVisible(), false);
-    await press(visit.page.getByRole('button', { name: left > 1 ? 'Approve, show next' : /^Approve/ }));
+    await press(visit.page.getByRole('button', { name: left > 1 ? 'Approve and show next' : /^Approve/ }));
     if (left > 1) await visit.sees('Your decision was recorded.');
   }
   assert.equal(pressed(), 10);
@@ -70,7 +70,7 @@ test('a decision that was the last one leads to the inbox; a plain approval name
   await press(visit.page.locator('#flow-next a'));
   isOpen(visit, second);
   // this page was loaded while two waited
-  await other.press(other.visit.page.getByRole('button', { name: 'Approve, show next' }));
+  await other.press(other.visit.page.getByRole('button', { name: 'Approve and show next' }));
   assert.equal(new URL(other.visit.page.url()).pathname, '/approvals');
   await other.visit.sees('Nothing is waiting for a decision');
   for (const one of [visit, other.visit]) await one.end();
@@ -141,7 +141,7 @@ test('without a script the next decision is a button and a link', async () => {
   const ids = await waiting(account, 2);
   const visit = await dashboard.signIn(account, { javaScriptEnabled: false });
   await visit.goto(`/flows/${ids[0]}`);
-  await visit.press('Approve, show next');
+  await visit.press('Approve and show next');
   isOpen(visit, ids[1]);
   await visit.press('Reject');
   await visit.sees(/You rejected this/);

@@ -1,4 +1,4 @@
-// Keys of the pages of decisions. J and K go to the next and the previous decision, in a list and
+// Keyboard shortcuts on pages with decisions. J and K go to the next and the previous decision, in a list and
 // from one flow's page to another's; A and R press Approve and Reject after a question; ? lists the
 // keys. A letter that is typed into a field, or with a modifier, is not a shortcut. An element that a
 // key presses has it in data-key; if there are several, the last one is pressed.

@@ -10,7 +10,7 @@ import { Pages } from './pages.mjs';
 import { Stack } from './stack.mjs';
 
 export const TEMPLATE = 'unread_mail_to_tasks';
-export const APPROVE = /^Approve(?!,)/; // the button that stays on the flow's page
+export const APPROVE = /^Approve(?! and)/; // the button that stays on the flow's page
 export const PHONE = { viewport: { width: 390, height: 800 }, isMobile: true, hasTouch: true };
 const MAIL_SCOPE = 'https://www.googleapis.com/auth/gmail.modify';
 const ROOT = new URL('../../../', import.meta.url).pathname;
