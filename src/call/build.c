@@ -732,6 +732,15 @@ static const struct catalog_request *choose_request(struct build *b)
     return request;
 }
 
+/* The size of the replies that the templates of a later request may use. */
+static size_t replies_size(const struct call_scope *scope)
+{
+    size_t bytes = 0;
+    for (unsigned i = 0; scope->progress && i < scope->progress->at; i++)
+        bytes += json_text_bytes(&scope->progress->replies[i]);
+    return bytes;
+}
+
 int call_build(const struct catalog_action *action, const struct call_scope *scope,
                const struct json *credential, struct arena *arena, struct call_built *built,
                struct err *err)
@@ -750,10 +759,10 @@ int call_build(const struct catalog_action *action, const struct call_scope *sco
     ASSERT(scope->file_count <= CALL_FILES_MAX);
     *built = (struct call_built){.credential_index = SIZE_MAX, .at = at};
     expr_budget_init(&b.budget);
-    /* The budget allows any input that the schema accepts, even in base64 inside a mail that is
-     * itself in base64. */
+    /* The budget allows any input that the schema accepts, and the earlier replies, even in base64
+     * inside a mail that is itself in base64. */
     expr_budget_add_data(&b.budget, call_files_size(scope->files, scope->file_count) +
-                                        json_text_bytes(scope->input));
+                                        json_text_bytes(scope->input) + replies_size(scope));
     b.root = call_build_root(scope, arena);
     if (arena->is_exhausted)
         return err_set(err, ERR_NOMEM, "out of memory");

@@ -160,7 +160,8 @@ EXPR_FUNCTION(uuid5)
 
 EXPR_FUNCTION(mime_message)
 {
-    static const slice texts[] = {SLICE_INIT("body"), SLICE_INIT("text"), SLICE_INIT("html")};
+    static const slice texts[] = {SLICE_INIT("body"), SLICE_INIT("text"), SLICE_INIT("html"),
+                                  SLICE_INIT("forward")};
     struct arena_text text;
     struct err err;
     size_t read = 0;

@@ -55,6 +55,15 @@ slice mime_domain_ascii(slice domain, char room[MIME_ADDRESS_MAX]);
 void mime_put_mailboxes(struct mime *mime, const char *field, const char *what,
                         const struct json *value, size_t *count);
 
+/* ---- forward.c ---- */
+
+/* Returns the message in raw (base64url), in the arena of the text; SLICE_NONE if raw is NULL, or
+ * with the error set. */
+slice mime_read_forward(struct mime *mime, const struct json *raw);
+/* Writes the fields of the message that describe its body, an empty line, and its body. */
+void mime_put_forward(struct mime *mime, slice message);
+bool mime_is_8bit(slice bytes);
+
 /* ---- body.c ---- */
 
 /* Writes the Content-Type, Content-Transfer-Encoding, empty line and body of a text part; no

@@ -152,16 +152,26 @@ struct boundary {
     size_t len;
 };
 
+/* The boundary is derived from the content, so that the same message always gives the same bytes: a
+ * repeated step sends exactly what the first attempt sent. It need not be unique; "=_" keeps it
+ * from occurring in a body that is written here. */
 static struct boundary boundary_of(const char *kind, slice seed)
 {
     struct boundary b;
-    /* The boundary is derived from the content, so that the same message always gives the same
-     * bytes: a repeated step sends exactly what the first attempt sent. It need not be unique;
-     * "=_" keeps it from occurring in a body. */
     int len = snprintf(b.text, sizeof b.text, "=_sluice_%s_%016llx", kind,
                        (unsigned long long)hash_stable(seed.ptr, seed.len));
     ASSERT(len > 0 && (size_t)len < sizeof b.text);
     b.len = (size_t)len;
+    return b;
+}
+
+/* Returns a boundary that does not occur in the forwarded message, which is copied as it is, and
+ * may have been made here. */
+static struct boundary boundary_outside(slice message, slice seed)
+{
+    struct boundary b = boundary_of("mixed", seed);
+    while (slice_find(message, slice_of(b.text, b.len)) >= 0)
+        b = boundary_of("mixed", slice_of(b.text, b.len));
     return b;
 }
 
@@ -201,15 +211,21 @@ static void put_content(struct mime *mime, const struct json *body, const struct
 }
 
 static void put_mixed(struct mime *mime, const struct json *body, const struct json *html,
-                      const struct json *attachments)
+                      const struct json *attachments, slice forward)
 {
-    struct boundary b = boundary_of("mixed", json_str(body ? body : html));
+    struct boundary b = boundary_outside(forward, json_str(body ? body : html));
     open_multipart(mime, "mixed", &b);
+    if (mime_is_8bit(forward)) /* the whole is labelled like its parts, RFC 2045 6.4 */
+        MIME_LIT(mime, "Content-Transfer-Encoding: 8bit\r\n");
     put_boundary(mime, &b, false);
     put_content(mime, body, html);
-    for (uint32_t i = 0; i < attachments->count && mime->status == OK; i++) {
+    for (uint32_t i = 0; attachments && i < attachments->count && mime->status == OK; i++) {
         put_boundary(mime, &b, false);
         put_attachment(mime, &attachments->as.items[i]);
+    }
+    if (forward.ptr) {
+        put_boundary(mime, &b, false);
+        mime_put_forward(mime, forward);
     }
     put_boundary(mime, &b, true);
 }
@@ -275,11 +291,13 @@ int mime_message(const struct json *message, struct arena_text *out, struct err 
     const struct json *body = message_member(&mime, message, "body", JSON_STRING);
     const struct json *html = message_member(&mime, message, "html", JSON_STRING);
     const struct json *attachments = message_member(&mime, message, "attachments", JSON_ARRAY);
+    slice forward =
+        mime_read_forward(&mime, message_member(&mime, message, "forward", JSON_STRING));
     /* `text` is another name for `body`, which takes precedence. */
     if (!body)
         body = message_member(&mime, message, "text", JSON_STRING);
-    if (attachments && attachments->count > 0)
-        put_mixed(&mime, body, html, attachments);
+    if ((attachments && attachments->count > 0) || forward.ptr)
+        put_mixed(&mime, body, html, attachments, forward);
     else
         put_content(&mime, body, html);
     MIME_LIT(&mime, "\r\n");

@@ -14,6 +14,8 @@
  *   html                          string, text/html; with a body: multipart/alternative
  *   attachments                   [{name, content_type, data}], data is base64 or base64url;
  *                                 multipart/mixed
+ *   forward                       a whole message in base64url, whose body and attachments become
+ *                                 the last part, unchanged; multipart/mixed
  *
  * Lines end in CRLF and have at most 76 columns (an address or id longer than that stays whole, up
  * to 998). Text becomes quoted-printable or base64, whichever is shorter; line ends in it become

@@ -145,6 +145,61 @@ test('nothing is sent if the message cannot be read', async () => {
   assert.equal((await sent()).length, 1);
 });
 
+test('a list has texts and attachments if they are asked for', async () => {
+  const { output } = await runs('search_messages', { query: 'INV-4217', text: true });
+  const whole = (await runs('get_message', { id: output.messages[0].id })).output;
+  const { id, threadId, from, to, subject, date, labelIds, text, attachments } = whole;
+  assert.deepEqual(output.messages[0], { id, threadId, from, to, subject, date, labelIds, text, attachments });
+  assert.match(text, /INV-4217/);
+  assert.equal(attachments[0].filename, 'invoice-INV-4217.pdf');
+  // a message without a file has no list of files
+  const [plain] = (await runs('search_messages', { query: 'subject:Thursday', text: true })).output.messages;
+  assert.ok(plain.text.length > 0);
+  assert.equal('attachments' in plain, false);
+});
+
+// ---- forwarding ----
+
+const rawOf = async (id) => Buffer.from((await runs('get_message', { id, format: 'raw' })).output.raw, 'base64url').toString('latin1');
+const bodyOf = (raw) => raw.slice(raw.indexOf('\r\n\r\n') + 4);
+
+test('a message is forwarded with its attachments, byte for byte', async () => {
+  const [{ id }] = (await runs('search_messages', { query: 'INV-4217' })).output.messages;
+  const started = await requests();
+  const { output, display } = await runs('forward_message', { id, to: 'ben@example.org', cc: ['anna@example.org'], text: 'Please pay this, Ben. Grüße' }, { confirm: true });
+  assert.equal(await requests(), started + 3);
+  assert.equal(display.summary, 'To ben@example.org: Invoice INV-4217 for November');
+  const made = await messageOf(output.id);
+  assert.deepEqual([made.To, made.Cc, made.Subject], ['ben@example.org', 'anna@example.org', 'Fwd: Invoice INV-4217 for November']);
+  const original = (await runs('get_message', { id })).output, sentOne = (await runs('get_message', { id: output.id })).output;
+  assert.match(sentOne.text, new RegExp(`^Please pay this, Ben\\. Grüße\\s+-+ Forwarded message -+\\s+From: ${original.from.replace(/[.+]/g, '\\$&')}\\s`));
+  assert.deepEqual(sentOne.attachments.map(({ filename, size }) => [filename, size]), original.attachments.map(({ filename, size }) => [filename, size]));
+  assert.ok((await rawOf(output.id)).includes(bodyOf(await rawOf(id))));
+});
+
+test('a forwarded mail is forwarded again, with another subject', async () => {
+  const [{ id }] = (await runs('search_messages', { query: 'INV-4217' })).output.messages;
+  const first = (await runs('forward_message', { id, to: 'ben@example.org' }, { confirm: true })).output.id;
+  const second = (await runs('forward_message', { id: first, to: 'mira@example.org' }, { confirm: true })).output.id;
+  assert.equal((await messageOf(second)).Subject, 'Fwd: Invoice INV-4217 for November');
+  const third = (await runs('forward_message', { id: second, to: 'mira@example.org', subject: 'Look' }, { confirm: true })).output.id;
+  const { subject, attachments } = (await runs('get_message', { id: third })).output;
+  assert.deepEqual([subject, attachments.map(({ filename }) => filename)], ['Look', ['invoice-INV-4217.pdf']]);
+});
+
+test('a large message is forwarded, and nothing is sent if it cannot be read', async () => {
+  const file = Buffer.alloc(1_500_000, 'sluice ').toString('base64').replace(/.{76}/g, '$&\r\n');
+  const raw = `From: a@example.org\r\nTo: sam.rivera@example.com\r\nSubject: Large\r\nMessage-ID: <large@example.org>\r\nContent-Type: application/octet-stream\r\nContent-Disposition: attachment; filename="large.bin"\r\nContent-Transfer-Encoding: base64\r\n\r\n${file}\r\n`;
+  await dev.control('POST', '/mail', { raw });
+  const [{ id }] = (await runs('search_messages', { query: 'subject:Large' })).output.messages;
+  const { output } = await runs('forward_message', { id, to: 'ben@example.org' }, { confirm: true });
+  assert.ok((await rawOf(output.id)).includes(bodyOf(raw)));
+  await dev.faults([{ match: { path_prefix: `/gmail/v1/users/me/messages/${id}` }, count: 1, action: { status: 404, body: '{"error": {"message": "No such mail"}}' } }]);
+  const failed = await dev.execute('gmail', 'forward_message', { id, to: 'ben@example.org' }, { confirm: true });
+  assert.deepEqual([failed.json.status, failed.json.outcome], ['failed', 'not_done'], failed.text);
+  assert.equal((await sent()).length, 1);
+});
+
 test('a reply is confirmed, and its dry run says that the message would be read', async () => {
   const started = await requests();
   const input = { id: mail(4), text: 'Count me in.' };

@@ -129,8 +129,8 @@ const renderPath = (path, scope) =>
     })
     .join('');
 
-function request(manifest, action, input, first = null) {
-  const scope = { input, first, connection: { params: {} }, files: [] };
+function request(manifest, action, input, [first = null, second = null]) {
+  const scope = { input, first, second, connection: { params: {} }, files: [] };
   const query = new URLSearchParams();
   for (const [name, template] of Object.entries(action.request.query ?? {})) {
     const value = render(template, scope);
@@ -157,19 +157,21 @@ after(async () => {
 beforeEach(() => provider.reset());
 
 async function run(manifest, action, input) {
-  // An action of two requests whose first one only reads, unless nothing has to be read.
-  if (action.then) {
-    const isRead = evaluate(action.request.when, { input });
-    const first = isRead ? await run(manifest, { ...action, then: undefined }, input) : null;
-    return first && first.status >= 400 ? first : send(manifest, { ...action, ...action.then[0] }, input, first);
+  // An action of several requests of which only the last one writes. The first one may be left out.
+  const earlier = [];
+  for (const part of [action, ...(action.then ?? [])]) {
+    const isLast = part === (action.then ?? [action]).at(-1);
+    const isNeeded = part !== action || isLast || !action.request.when || evaluate(action.request.when, { input });
+    const reply = isNeeded ? await send(manifest, { ...action, ...part }, input, earlier) : null;
+    if (isLast || reply?.status >= 400) return reply;
+    earlier.push(reply);
   }
-  return send(manifest, action, input);
 }
 
-async function send(manifest, action, input, first) {
-  const { method, path, options } = request(manifest, action, input, first);
+async function send(manifest, action, input, earlier = []) {
+  const { method, path, options } = request(manifest, action, input, earlier);
   const reply = await provider.call(method, path, options);
-  return { status: reply.status, headers: reply.headers, body: reply.json ?? (reply.text || null), input, first };
+  return { status: reply.status, headers: reply.headers, body: reply.json ?? (reply.text || null), input, first: earlier[0] ?? null };
 }
 
 const ajv = new Ajv({ strict: true, strictRequired: false, strictTypes: false, allowUnionTypes: true, validateFormats: false });

@@ -135,6 +135,82 @@ static void text_and_html_and_a_file(void **state)
     assert_string_equal(got, wanted);
 }
 
+/* Returns the boundary of the message; NULL if it has none. */
+static const char *boundary_in(struct bench *b, const char *message)
+{
+    char found[64] = "";
+    const char *at = strstr(message, "boundary=\"");
+    return at && sscanf(at, "boundary=\"%63[^\"]\"", found) == 1
+               ? arena_cstr(&b->arena, slice_cstr(found))
+               : NULL;
+}
+
+/* Returns a mail with the text "Look." that forwards the message. */
+static const char *forwarding(struct bench *b, slice message)
+{
+    char *text = arena_alloc_text(&b->arena, 2 * message.len + 100);
+    char *raw = arena_alloc_text(&b->arena, 2 * message.len + 8);
+    slice encoded = encode_base64url_in(raw, 2 * message.len + 8, message);
+    snprintf(text, 2 * message.len + 100, "{\"text\":\"Look.\",\"forward\":\"%.*s\"}",
+             SLICE_ARG(encoded));
+    const char *got = message_of(b, bench_json(b, text));
+    assert_non_null(got);
+    return got;
+}
+
+static void check_forward(struct bench *b, const char *message, const char *label,
+                          const char *wanted)
+{
+    const char *got = forwarding(b, slice_cstr(message));
+    const char *mixed = boundary_in(b, got);
+    char expected[2048];
+    snprintf(expected, sizeof(expected),
+             "MIME-Version: 1.0\r\nContent-Type: multipart/mixed;\r\n boundary=\"%s\"\r\n%s"
+             "\r\n--%s\r\nContent-Type: text/plain; charset=UTF-8\r\n"
+             "Content-Transfer-Encoding: quoted-printable\r\n\r\nLook.\r\n--%s\r\n"
+             "%s\r\n--%s--\r\n",
+             mixed, label, mixed, mixed, wanted, mixed);
+    assert_string_equal(got, expected);
+}
+
+static void a_message_is_forwarded_unchanged(void **state)
+{
+    static const char body[] = "\r\n--b\r\nContent-Type: text/html\r\n\r\n<p>1</p>\r\n--b--";
+    char message[512], part[512];
+    snprintf(message, sizeof(message),
+             "From: a@x\r\nDKIM-Signature: v=1;\r\n content-type\r\nCONTENT-Type: multipart/mixed;"
+             "\r\n\tboundary=b\r\nBcc: secret@x\r\nContent-Language: de\r\n\r\n%s",
+             body);
+    snprintf(part, sizeof(part),
+             "CONTENT-Type: multipart/mixed;\r\n\tboundary=b\r\nContent-Language: de\r\n\r\n%s",
+             body);
+    check_forward(*state, message, "", part);
+    /* ends of lines without CR; no fields of the body; no body */
+    check_forward(*state, "From: a@x\nContent-Type: text/plain\n\nHi\n", "",
+                  "Content-Type: text/plain\r\n\r\nHi\n");
+    check_forward(*state, "From: a@x\r\n\r\nHi", "", "\r\nHi");
+    check_forward(*state, "From: a@x", "", "\r\n");
+    check_forward(*state, "", "", "\r\n");
+    /* bytes beyond ASCII stay, and the whole message says so */
+    check_forward(*state, "Content-Transfer-Encoding: 8bit\r\n\r\nGr\xc3\xbc\xdf",
+                  "Content-Transfer-Encoding: 8bit\r\n",
+                  "Content-Transfer-Encoding: 8bit\r\n\r\nGr\xc3\xbc\xdf");
+    assert_refused(*state, "{\"forward\":\"a+b\"}", "forward must be a message in base64url");
+    assert_refused(*state, "{\"forward\":[]}", "forward must be a string, not array");
+}
+
+/* A mail that was made here has a boundary that its own text determines. */
+static void a_forwarded_message_cannot_end_its_part(void **state)
+{
+    struct bench *b = *state;
+    const char *first = forwarding(b, SLICE("\r\nOne"));
+    const char *second = forwarding(b, slice_cstr(first));
+    assert_string_not_equal(boundary_in(b, first), boundary_in(b, second));
+    assert_non_null(strstr(second, strstr(first, "\r\n--")));
+    const char *third = forwarding(b, slice_cstr(second));
+    assert_null(strstr(second, boundary_in(b, third)));
+}
+
 static void html_alone_and_file_names(void **state)
 {
     struct bench *b = *state;
@@ -483,6 +559,8 @@ int main(void)
         bench_test(a_plain_message),
         bench_test(all_headers),
         bench_test(text_and_html_and_a_file),
+        bench_test(a_message_is_forwarded_unchanged),
+        bench_test(a_forwarded_message_cannot_end_its_part),
         bench_test(html_alone_and_file_names),
         bench_test(display_names_are_made_safe),
         bench_test(subjects_survive),
