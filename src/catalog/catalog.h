@@ -253,6 +253,7 @@ struct catalog_then {
  * made from the output of a read of the same app, or from the input alone. */
 struct catalog_show {
     slice member;               /* path in the input: names joined by dots; no value: no text */
+    const struct expr *when;    /* over the input: whether there is a text; NULL: always */
     slice action_id;            /* the read; empty: none */
     struct catalog_pairs input; /* the read's input */
     const struct expr_template *text;

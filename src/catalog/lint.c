@@ -626,6 +626,8 @@ static void check_shows(struct lint *lint, const struct catalog_action *action)
         if (expr_template_is_constant(show->text))
             reader_error(&lint->reader, lint->member, "\"text\" must have a ${...}");
         lint->roots = ROOT_INPUT;
+        if (show->when)
+            (void)on_expr(lint, show->when, SLICE_NONE);
         for (size_t j = 0; j < show->input.count; j++)
             expr_template_each_expr(show->input.items[j].value, on_expr, lint);
         if (show->action_id.len > 0) {

@@ -14,6 +14,7 @@ static void read_show(struct reader *parent, const struct json_member *member,
     if (!reader_init(&r, parent, &path, &member->value))
         return;
     show->member = json_str(&member->key);
+    show->when = reader_expr(&r, "when");
     show->action_id = reader_text(&r, "action");
     show->input = reader_pairs(&r, "input");
     show->text = reader_template(&r, "text");

@@ -14,6 +14,24 @@ const struct json *target_input_at(const struct json *input, slice path)
     return input && input->type != JSON_NULL ? input : NULL;
 }
 
+bool target_input_is(const struct expr *when, const struct json *input, struct arena *arena)
+{
+    struct json root = json_object(), value;
+    struct expr_budget budget;
+    struct err ignored;
+    if (!when)
+        return true;
+    expr_budget_init(&budget);
+    json_object_set(arena, &root, SLICE("input"), input ? *input : json_object());
+    return expr_eval(when, &root, &root, &budget, arena, &value, &ignored) == OK &&
+           expr_is_true(&value);
+}
+
+bool target_has_show(const struct catalog_show *show, const struct json *input, struct arena *arena)
+{
+    return target_input_at(input, show->member) && target_input_is(show->when, input, arena);
+}
+
 /* Returns SLICE_NONE for no value. */
 static slice id_text(const struct json *value, struct arena *arena)
 {
@@ -56,7 +74,8 @@ static const struct catalog_show *show_of(const struct catalog_action *action,
     for (unsigned i = 0; i < action->show_count; i++) {
         struct mention mention = {.member = action->shows[i].member};
         const struct json *value = target_input_at(input, mention.member);
-        if (!value || !slice_eq(id_text(value, arena), id))
+        if (!slice_eq(id_text(value, arena), id) ||
+            !target_has_show(&action->shows[i], input, arena))
             continue;
         expr_template_each_expr(target, find_mention, &mention);
         if (mention.is_found)
@@ -112,7 +131,7 @@ struct json target_unread(const struct catalog_action *action, const struct json
     for (unsigned i = 0; i < action->show_count; i++) {
         const struct catalog_show *show = &action->shows[i];
         bool is_read = show->action_id.len == 0 || json_get(shows, show->member);
-        if (!is_read && target_input_at(input, show->member))
+        if (!is_read && target_has_show(show, input, arena))
             json_array_push(arena, &list, json_string(show->member));
     }
     return list;

@@ -8,6 +8,7 @@
  * few are read at a time, so that one list neither takes the whole of its connection's limits nor
  * keeps the memory of all replies.
  */
+#include "catalog/target.h"
 #include "exec/internal.h"
 
 enum { AT_ONCE = 10, MERGE_ON_LOOP_BYTES_MAX = 64 * 1024 };
@@ -28,7 +29,8 @@ struct exec_each {
 static bool reads_items(struct exec *exec)
 {
     const struct expr *when = exec->action->each->when;
-    return exec->out.reason == EXEC_SUCCEEDED && (!when || exec_input_is(exec, when));
+    return exec->out.reason == EXEC_SUCCEEDED &&
+           target_input_is(when, exec->in.input, &exec->op.arena);
 }
 
 static void say_not_read(struct exec *exec, struct json *item, slice why)

@@ -5,6 +5,7 @@
  */
 #include "exec/internal.h"
 #include "call/summary.h"
+#include "catalog/target.h"
 
 enum { TEXT_BYTES_MAX = 256 * 1024 };
 
@@ -400,23 +401,12 @@ static slice provider_key(struct exec *exec)
     return exec->attempt.provider_key = slice_of(text, UUID_TEXT_LEN);
 }
 
-bool exec_input_is(struct exec *exec, const struct expr *when)
-{
-    struct json root = json_object(), value;
-    struct expr_budget budget;
-    struct err ignored;
-    expr_budget_init(&budget);
-    json_object_set(&exec->op.arena, &root, SLICE("input"), *exec->in.input);
-    return expr_eval(when, &root, &root, &budget, &exec->op.arena, &value, &ignored) == OK &&
-           expr_is_true(&value);
-}
-
 /* Begins with the second request if this input does not need the first, whose reply is then null
  * in the expressions of the second. */
 static void skip_first(struct exec *exec)
 {
     const struct expr *when = exec->action->request.when;
-    if (!when || exec->progress.at > 0 || exec_input_is(exec, when))
+    if (!when || exec->progress.at > 0 || target_input_is(when, exec->in.input, &exec->op.arena))
         return;
     exec->progress.replies[0] = json_null;
     exec->progress.at = exec->progress.began_at = 1;

@@ -235,8 +235,6 @@ void exec_cancel_each(struct exec *exec);
 enum op_result exec_use_connection(struct exec *exec, int64_t id);
 enum op_result exec_build_request(struct exec *exec);
 enum op_result exec_dry_run(struct exec *exec);
-/* gate.c: whether an expression of the manifest over the input is true. */
-bool exec_input_is(struct exec *exec, const struct expr *when);
 enum op_result exec_end_dry_run(struct exec *exec);
 /* renew.c: the manifest's auth with which its connection was made. */
 const struct catalog_auth *exec_auth(const struct exec *exec);

@@ -104,7 +104,7 @@ enum op_result exec_step_show(struct op *op)
     json_object_set(&op->arena, &root, SLICE("input"), *exec->in.input);
     for (unsigned i = 0; i < action->show_count; i++) {
         const struct catalog_show *show = &action->shows[i];
-        if (show->action_id.len > 0 && target_input_at(exec->in.input, show->member))
+        if (show->action_id.len > 0 && target_has_show(show, exec->in.input, &op->arena))
             exec->shows->reads[i] = start_read(exec, show, &root);
     }
     if (op->holds == 0)
@@ -154,7 +154,8 @@ enum op_result exec_step_take_texts(struct op *op)
         const struct catalog_show *show = &exec->action->shows[i];
         const struct json *output = read_output(exec->shows->reads[i], &op->arena);
         struct json root = json_object();
-        if (!target_input_at(exec->in.input, show->member) || (show->action_id.len > 0 && !output))
+        if (!target_has_show(show, exec->in.input, &op->arena) ||
+            (show->action_id.len > 0 && !output))
             continue;
         json_object_set(&op->arena, &root, SLICE("input"), *exec->in.input);
         if (output)

@@ -49,7 +49,7 @@ static struct json sources_of(const struct catalog_action *action, const struct 
         struct json source = json_array(), value;
         struct expr_budget budget;
         bool is_input_used = false;
-        if (!target_input_at(input, show->member))
+        if (!target_has_show(show, input, arena))
             continue;
         expr_budget_init(&budget);
         for (size_t j = 0; j < show->input.count; j++) {

@@ -204,6 +204,12 @@ test('yes starts it once, with what the form showed', async () => {
   assert.equal(calls, 1);
 });
 
+test('a channel that is given by its name is not read', async () => {
+  const words = async (channel) => (await ask(keys.plain, 'run_action', { integration_id: 'slack', action_id: 'post_message', input: { channel, text: 'x' } }, FORM)).inputRequests.confirmation.params.message;
+  assert.doesNotMatch(await words('#general'), /could not be read/);
+  assert.match(await words('C1'), /channel: \(could not be read\)/);
+});
+
 test('no starts nothing, nor does a yes after it; faults are not asked about', async () => {
   calls = 0;
   const asked = await start({});

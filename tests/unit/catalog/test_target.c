@@ -54,6 +54,10 @@ static void test_places(void **state)
     assert_target(catalog, "gitlab_update_issue", "{\"id\":\"42\",\"issue_iid\":42}", NULL,
                   "Project=42");
     assert_target(catalog, "notion_update_page", "{}", NULL, "Page=(not named in the input)");
+    /* a channel that is given by its name has no other */
+    assert_target(catalog, "slack_post_message", "{\"channel\":\"C1\"}", NULL, "Channel=C1 unread");
+    assert_target(catalog, "slack_post_message", "{\"channel\":\"#general\"}", NULL,
+                  "Channel=#general");
     assert_target(catalog, "gmail_send_message", "{\"to\":\"a@x.example\"}", NULL, "");
     catalog_unref(catalog);
     catalog_report_free(report);
