@@ -13,7 +13,9 @@ enum {
     WORDS_DEPTH_MAX = 4,
     SIGNATURE_BYTES_MAX = 300,
     SIGNATURE_NAMES_MAX = 24,
-    SIGNATURE_USUAL_MAX = 8, /* with this many inputs no optional one is added */
+    SIGNATURE_MEMBERS_MAX = 100, /* bytes of the names of an object's members */
+    SIGNATURE_EXAMPLE_MAX = 260, /* bytes of an example */
+    SIGNATURE_USUAL_MAX = 8,     /* with this many inputs no optional one is added */
 };
 
 /* ---- questions ---- */
@@ -396,8 +398,11 @@ struct signature {
     struct arena_text text;
     const struct json *root, *properties;
     slice names[SIGNATURE_NAMES_MAX];
+    bool is_open[SIGNATURE_NAMES_MAX]; /* an object whose members are not named */
     size_t count;
 };
+
+static const slice open_object = {"{}", 2};
 
 static bool is_in_signature(const struct signature *s, slice name)
 {
@@ -407,20 +412,66 @@ static bool is_in_signature(const struct signature *s, slice name)
     return false;
 }
 
+/* Appends the names of an object's members, and " | " before it if it is one of several forms. */
+static void sign_members(struct arena_text *text, const struct json *properties)
+{
+    const struct json_member *members = properties->as.members;
+    bool is_first = true;
+    for (uint32_t i = 0; i < properties->count; i++) {
+        if (JSON_GET(&members[i].value, "const"))
+            continue; /* it says which form it is, and can be left out */
+        slice before = !is_first ? SLICE(", ") : text->len > 0 ? SLICE(" | ") : SLICE("");
+        arena_text_printf(text, "%.*s%.*s", SLICE_ARG(before),
+                          SLICE_ARG(json_str(&members[i].key)));
+        is_first = false;
+    }
+}
+
+static void sign_forms(struct signature *s, struct arena_text *text, const struct json *schema)
+{
+    static const char *const several[] = {"anyOf", "oneOf"};
+    const struct json *properties = JSON_GET(schema, "properties");
+    if (json_is(properties, JSON_OBJECT))
+        sign_members(text, properties);
+    for (size_t i = 0; i < ARRAY_LEN(several); i++) {
+        const struct json *forms = json_get(schema, slice_cstr(several[i]));
+        for (uint32_t k = 0; json_is(forms, JSON_ARRAY) && k < forms->count; k++) {
+            const struct json *form = &forms->as.items[k], *target = target_of(s->root, form);
+            properties = JSON_GET(target ? target : form, "properties");
+            if (json_is(properties, JSON_OBJECT))
+                sign_members(text, properties);
+        }
+    }
+}
+
+/* Returns what follows a name: [] for a list; for an object its members, or {} if they are not
+ * declared, are too many, or do not fit into memory. */
+static slice sign_kind(struct signature *s, const struct json *schema)
+{
+    struct arena_text text;
+    if (takes_type(schema, "array"))
+        return SLICE("[]");
+    arena_text_init(&text, s->text.arena, SIGNATURE_BYTES_MAX);
+    sign_forms(s, &text, schema);
+    bool is_open = text.status != OK || text.len > SIGNATURE_MEMBERS_MAX;
+    if (text.len == 0 && !takes_type(schema, "object"))
+        return SLICE("");
+    return text.len == 0 || is_open
+               ? open_object
+               : arena_printf(s->text.arena, "{%.*s}", (int)text.len, text.ptr);
+}
+
 /* Appends a name, or nothing if it does not fit, so that the text never ends inside a name. */
 static bool sign_name(struct signature *s, slice separator, slice name, slice mark)
 {
     const struct json *schema = json_get(s->properties, name);
     const struct json *target = target_of(s->root, schema);
-    schema = target ? target : schema;
-    slice kind = SLICE("");
-    if (takes_type(schema, "array"))
-        kind = SLICE("[]");
-    else if (takes_type(schema, "object"))
-        kind = SLICE("{}");
-    if (is_in_signature(s, name) || s->count == SIGNATURE_NAMES_MAX ||
-        s->text.len + separator.len + name.len + kind.len + mark.len > SIGNATURE_BYTES_MAX)
+    if (is_in_signature(s, name) || s->count == SIGNATURE_NAMES_MAX)
         return false;
+    slice kind = sign_kind(s, target ? target : schema);
+    if (s->text.len + separator.len + name.len + kind.len + mark.len > SIGNATURE_BYTES_MAX)
+        return false;
+    s->is_open[s->count] = slice_eq(kind, open_object);
     s->names[s->count++] = name;
     arena_text_printf(&s->text, "%.*s%.*s%.*s%.*s", SLICE_ARG(separator), SLICE_ARG(name),
                       SLICE_ARG(kind), SLICE_ARG(mark));
@@ -465,7 +516,32 @@ static void sign_choices(struct signature *s, const struct json *schema)
     sign_choice(s, JSON_GET(schema, "oneOf"));
 }
 
-slice catalog_tool_signature(slice name, const struct json *input_schema, struct arena *arena)
+/* Whether the example shows the form of an object that the signature leaves open. */
+static bool shows_open(const struct signature *s, const struct json *input)
+{
+    for (size_t i = 0; i < s->count; i++)
+        if (s->is_open[i] && json_is(json_get(input, s->names[i]), JSON_OBJECT))
+            return true;
+    return false;
+}
+
+static void sign_example(struct signature *s, const struct json *examples)
+{
+    for (uint32_t i = 0; json_is(examples, JSON_ARRAY) && i < examples->count; i++) {
+        const struct json *input = JSON_GET(&examples->as.items[i], "input");
+        if (!shows_open(s, input))
+            continue;
+        slice text = json_text_of(input, s->text.arena, SIGNATURE_EXAMPLE_MAX);
+        if (!text.ptr)
+            continue;
+        ARENA_TEXT_LIT(&s->text, " e.g. ");
+        arena_text_add(&s->text, text);
+        return;
+    }
+}
+
+slice catalog_tool_signature(slice name, const struct json *input_schema,
+                             const struct json *examples, struct arena *arena)
 {
     struct signature s = {.root = input_schema, .properties = JSON_GET(input_schema, "properties")};
     const struct json *all = JSON_GET(input_schema, "allOf");
@@ -486,5 +562,6 @@ slice catalog_tool_signature(slice name, const struct json *input_schema, struct
     if (s.count < count)
         arena_text_printf(&s.text, "%.*s...", SLICE_ARG(next_separator(&s)));
     ARENA_TEXT_LIT(&s.text, ")");
+    sign_example(&s, examples);
     return s.text.status == OK ? slice_of(s.text.ptr, s.text.len) : SLICE_NONE;
 }

@@ -30,9 +30,12 @@ slice catalog_tool_description(const struct catalog_action *action, struct arena
 
 /* Returns a call in one line, which may be all that an agent needs: `send_message(to!, subject!,
  * text | html, cc, ...)`. `!` follows a required input; of inputs with `|` between them one is
- * required (`a + b`: both together); [] marks a list, {} an object; `...` means further inputs. The
- * text is in the arena; SLICE_NONE if out of memory. */
-slice catalog_tool_signature(slice name, const struct json *input_schema, struct arena *arena);
+ * required (`a + b`: both together); [] marks a list, {a, b | c} an object with its members or
+ * forms, {} an object whose members are not declared; `...` means further inputs. An example (of
+ * `examples`, an array of {input} or NULL) that shows such an object follows. The text is in the
+ * arena; SLICE_NONE if out of memory. */
+slice catalog_tool_signature(slice name, const struct json *input_schema,
+                             const struct json *examples, struct arena *arena);
 
 /* Whether clients accept the name of a property. */
 bool catalog_tool_takes_property(slice name);

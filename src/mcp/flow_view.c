@@ -142,25 +142,82 @@ slice mcp_flow_lean(struct api_request *request, struct arena *arena, slice view
     return json_text_take(&text, arena);
 }
 
+/* Answers with the flow's view, at once or after a wait (seconds; NULL: none). By default (until
+ * NULL) it ends when the flow no longer runs: that is what a model waits for. */
+static enum op_result read_flow(struct api_request *request, slice id, const struct json *wait,
+                                const struct json *until, const struct api_envelope *envelope)
+{
+    struct arena *arena = &request->serve.op.arena;
+    struct json *query = ARENA_NEW(arena, struct json);
+    if (!query)
+        return api_reply_no_memory(request);
+    *query = json_object();
+    if (wait)
+        json_object_set(arena, query, SLICE("wait"), *wait);
+    json_object_set(arena, query, SLICE("until"), until ? *until : json_string(SLICE("settled")));
+    request->serve.match.params[0] = id;
+    if (((const struct mcp_message *)request->outer)->progress)
+        request->on_view = mcp_flow_progress;
+    return api_delegate(request, &api_flows_get, query, envelope);
+}
+
 /* ---- results ---- */
+
+static enum op_result send_flow(struct api_request *request, slice json_text, struct op *owner)
+{
+    return json_text.ptr ? mcp_tool_result.reply(request, 200, json_text, owner)
+                         : api_reply_no_memory(request);
+}
+
+/* id: quoted. */
+static slice started_flow(struct api_request *request, slice id, slice view)
+{
+    struct arena *arena = &request->serve.op.arena;
+    slice lean = mcp_flow_lean(request, arena, view);
+    return lean.ptr ? arena_printf(arena, "{\"flowId\":%.*s,\"flow\":%.*s}", SLICE_ARG(id),
+                                   SLICE_ARG(lean))
+                    : SLICE_NONE;
+}
 
 static enum op_result reply_flow(struct api_request *request, unsigned status, slice json_text,
                                  struct op *owner)
 {
     struct arena *arena = &request->serve.op.arena;
-    slice id = json_scan_get(json_text, SLICE("flowId"), arena);
-    if (status != 200)
-        return mcp_tool_result.reply(request, status, json_text, owner);
-    slice lean = mcp_flow_lean(request, arena,
-                               id.ptr ? json_scan_get(json_text, SLICE("flow"), arena) : json_text);
-    if (id.ptr && lean.ptr)
-        lean =
-            arena_printf(arena, "{\"flowId\":%.*s,\"flow\":%.*s}", SLICE_ARG(id), SLICE_ARG(lean));
-    return lean.ptr ? mcp_tool_result.reply(request, 200, lean, owner)
-                    : api_reply_no_memory(request);
+    return status == 200 ? send_flow(request, mcp_flow_lean(request, arena, json_text), owner)
+                         : mcp_tool_result.reply(request, status, json_text, owner);
 }
 
 const struct api_envelope mcp_flow_result = {.reply = reply_flow};
+
+/* The flow has been started, whatever happens to the wait. */
+static enum op_result reply_waited(struct api_request *request, unsigned status, slice json_text,
+                                   struct op *owner)
+{
+    struct arena *arena = &request->serve.op.arena;
+    const struct mcp_message *message = request->outer;
+    if (status != 200)
+        return send_flow(request, message->started, owner);
+    slice id = json_scan_get(json_scan_get(json_text, SLICE("flow"), arena), SLICE("id"), arena);
+    return send_flow(request, started_flow(request, id, json_text), owner);
+}
+
+static enum op_result reply_start(struct api_request *request, unsigned status, slice json_text,
+                                  struct op *owner)
+{
+    static const struct api_envelope waited = {.reply = reply_waited};
+    struct arena *arena = &request->serve.op.arena;
+    struct mcp_message *message = request->outer;
+    if (status != 200)
+        return mcp_tool_result.reply(request, status, json_text, owner);
+    slice id = json_scan_get(json_text, SLICE("flowId"), arena);
+    message->started = started_flow(request, id, json_scan_get(json_text, SLICE("flow"), arena));
+    if (!message->started.ptr || !message->start_wait || request->serve.exchange->is_gone ||
+        !api_may(request, SCOPE_READ, NULL))
+        return send_flow(request, message->started, owner);
+    return read_flow(request, json_scan_str(id, arena), message->start_wait, NULL, &waited);
+}
+
+const struct api_envelope mcp_start_result = {.reply = reply_start};
 
 /* ---- get_flow ---- */
 
@@ -184,24 +241,11 @@ static bool read_include(struct api_request *request, const struct json *include
     return false;
 }
 
-/* By default a wait ends when the flow no longer runs: that is what a model waits for. */
 enum op_result mcp_get_flow(struct api_request *request, const struct json *arguments)
 {
-    struct arena *arena = &request->serve.op.arena;
-    struct json *query = ARENA_NEW(arena, struct json);
-    const struct json *wait = JSON_GET(arguments, "wait"), *until = JSON_GET(arguments, "until");
-    if (!query)
-        return api_reply_no_memory(request);
-    *query = json_object();
-    if (wait)
-        json_object_set(arena, query, SLICE("wait"), *wait);
-    bool is_default = !until || until->type == JSON_NULL;
-    json_object_set(arena, query, SLICE("until"),
-                    is_default ? json_string(SLICE("settled")) : *until);
-    request->serve.match.params[0] = json_get_str(arguments, SLICE("flow_id"));
     if (!read_include(request, JSON_GET(arguments, "include")))
         return OP_DONE;
-    if (((const struct mcp_message *)request->outer)->progress)
-        request->on_view = mcp_flow_progress;
-    return api_delegate(request, &api_flows_get, query, &mcp_flow_result);
+    return read_flow(request, json_get_str(arguments, SLICE("flow_id")),
+                     JSON_GET(arguments, "wait"), json_given(arguments, SLICE("until")),
+                     &mcp_flow_result);
 }

@@ -22,6 +22,8 @@ enum op_result mcp_get_flow(struct api_request *request, const struct json *argu
 /* The envelope for a flow's view {flow, steps} and for a start {flowId, flow: its view}. The
  * result contains the lean view. */
 extern const struct api_envelope mcp_flow_result;
+/* The same for a start; with start_wait it waits and returns the view that the flow then has. */
+extern const struct api_envelope mcp_start_result;
 /* The lean view, in the arena: the state of the flow, its steps by name and status, the waiting
  * approval or the last output, and a hint that says where a person decides. Returns SLICE_NONE if
  * out of memory. */

@@ -49,11 +49,14 @@ struct mcp_message {
     bool is_own;                 /* the tool's result contains no data from outside (tools.c) */
     bool wants_steps;            /* a flow's result has the whole steps */
     bool wants_context;          /* a flow's result also has the flow's input and context */
-    slice state;                 /* requestState; SLICE_NONE: none */
-    const struct json *answers;  /* inputResponses; an object, or NULL */
-    bool is_agreed;              /* the person at the client agreed to this call */
-    const struct json *filled;   /* from input_form.c: the input that a person gave; NULL: none */
-    struct mcp_asking *asking;   /* from confirm.c */
+    const struct json
+        *start_wait; /* start_flow waits as get_flow does, in seconds; NULL: it does not */
+    slice started;   /* the result of the start, if the wait fails */
+    slice state;     /* requestState; SLICE_NONE: none */
+    const struct json *answers; /* inputResponses; an object, or NULL */
+    bool is_agreed;             /* the person at the client agreed to this call */
+    const struct json *filled;  /* from input_form.c: the input that a person gave; NULL: none */
+    struct mcp_asking *asking;  /* from confirm.c */
     struct exec_request *unconfirmed; /* from run.c: the call whose ids are being read */
     slice shows;                      /* from run.c: what its ids mean: JSON members */
     slice blocked;                    /* from connect.c: the result if there is no link */

@@ -57,27 +57,32 @@ static bool is_listed(struct lookup *lookup, const struct found *wanted, size_t 
     return false;
 }
 
-/* Adds a result, unless it was found for an earlier query. Returns false if out of memory. */
+/* Returns false if out of memory. */
+static bool sign(struct lookup *lookup, struct found *found)
+{
+    const struct catalog_action *action = found->action;
+    if (!found->signature.ptr)
+        found->signature = action ? catalog_tool_signature(action->action_id, action->input_schema,
+                                                           action->examples, lookup->arena)
+                                  : catalog_tool_signature(found->template->key,
+                                                           found->template->input_schema, NULL,
+                                                           lookup->arena);
+    return found->signature.ptr != NULL;
+}
+
+/* Adds a result, unless it was found for an earlier query. It has a signature if it is one of the
+ * first for any of its queries. Returns false if out of memory. */
 static bool add_found(struct lookup *lookup, struct found found, size_t rank)
 {
     size_t at;
     bool is_again = is_listed(lookup, &found, &at);
     if (rank == 0)
         lookup->best[found.query] = at;
-    if (is_again)
-        return true;
-    if (rank < SIGNED_MAX) {
-        found.signature = found.action
-                              ? catalog_tool_signature(found.action->action_id,
-                                                       found.action->input_schema, lookup->arena)
-                              : catalog_tool_signature(found.template->key,
-                                                       found.template->input_schema, lookup->arena);
-        if (!found.signature.ptr)
-            return false;
+    if (!is_again) {
+        ASSERT(lookup->count < lookup->count_max);
+        lookup->found[lookup->count++] = found;
     }
-    ASSERT(lookup->count < lookup->count_max);
-    lookup->found[lookup->count++] = found;
-    return true;
+    return rank >= SIGNED_MAX || sign(lookup, &lookup->found[at]);
 }
 
 /* Adds templates that have nearly all words of the query. Returns false if out of memory. */

@@ -182,24 +182,31 @@ enum op_result mcp_start_flow(struct api_request *request, const struct json *ar
 {
     struct arena *arena = &request->serve.op.arena;
     const struct json *key = JSON_GET(arguments, "idempotency_key");
-    slice meta_key = mcp_meta_key(request->outer);
+    int64_t wait_s;
+    struct mcp_message *message = request->outer;
+    slice meta_key = mcp_meta_key(message);
     struct json *body = ARENA_NEW(arena, struct json);
     if (!body)
         return api_reply_no_memory(request);
     *body = json_object();
     for (uint32_t i = 0; i < arguments->count; i++) {
         slice name = json_str(&arguments->as.members[i].key);
-        json_object_set(arena, body, slice_eq_cstr(name, "template") ? SLICE("flowTemplate") : name,
-                        arguments->as.members[i].value);
+        if (!slice_eq_cstr(name, "wait"))
+            json_object_set(arena, body,
+                            slice_eq_cstr(name, "template") ? SLICE("flowTemplate") : name,
+                            arguments->as.members[i].value);
     }
     json_object_set(arena, body, SLICE("triggerType"), json_string(SLICE("agent")));
-    slice fault = json_is(key, JSON_STRING) ? mcp_meta_key_fault(request->outer, json_str(key))
+    slice fault = json_is(key, JSON_STRING) ? mcp_meta_key_fault(message, json_str(key))
                                             : SLICE_NONE;
+    message->start_wait = json_given(arguments, SLICE("wait"));
+    if (message->start_wait && (!json_to_i64(message->start_wait, &wait_s) || wait_s < 0))
+        fault = SLICE("wait must be a whole number of seconds");
     if (fault.ptr) {
         request->envelope = &mcp_tool_result;
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
     }
     if (meta_key.ptr && (!key || key->type == JSON_NULL))
         json_object_set(arena, body, SLICE("idempotency_key"), json_string(meta_key));
-    return api_delegate(request, &start_flow, body, mcp_flow_envelope(request->outer));
+    return api_delegate(request, &start_flow, body, mcp_flow_envelope(message));
 }

@@ -143,7 +143,7 @@ static enum op_result reply_started(struct api_request *request, unsigned status
 const struct api_envelope *mcp_flow_envelope(const struct mcp_message *message)
 {
     static const struct api_envelope started = {.reply = reply_started};
-    return message->has_tasks ? &started : &mcp_flow_result;
+    return message->has_tasks ? &started : &mcp_start_result;
 }
 
 /* ---- tasks/get ---- */

@@ -10,8 +10,7 @@ import { AgentStage } from './support/agent_stage.mjs';
 import { Mcp, marked } from './support/mcp.mjs';
 
 // The share of the recorded tokens and calls that the tasks cost now, rounded up. It may only fall.
-// The aim is 0.6 of the calls.
-const REACHED = { tokens: 0.29, calls: 0.69 };
+const REACHED = { tokens: 0.25, calls: 0.57 };
 // Runs the calls from before the rework, with the program from before it, and prints the numbers to
 // record.
 const isBefore = process.env.SLUICE_AGENT_TASKS === 'before';
@@ -41,9 +40,10 @@ function build(value, scope) {
 }
 
 // The names and identifiers of a call's arguments that the agent cannot know, because they are not
-// in the text. The agent may write sentences. For a time, the text has to contain the day.
+// in the text. The agent may write sentences. For a time, the text has to contain the day. A channel
+// may be named as #name once the text says so.
 function unknownIn(value, text) {
-  const isKnown = (word) => /\s/.test(word) || text.includes(JSON.stringify(word).slice(1, -1)) || (/^\d{4}-\d\d-\d\dT/.test(word) && text.includes(word.slice(0, 10)));
+  const isKnown = (word) => /\s/.test(word) || text.includes(JSON.stringify(word).slice(1, -1)) || (/^\d{4}-\d\d-\d\dT/.test(word) && text.includes(word.slice(0, 10))) || (word.startsWith('#') && text.includes('#name') && isKnown(word.slice(1)));
   if (typeof value === 'string') return isKnown(value) ? [] : [value];
   if (value === null || typeof value !== 'object') return [];
   const names = Array.isArray(value) ? [] : Object.keys(value).filter((name) => !isKnown(name));

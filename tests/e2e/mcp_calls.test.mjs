@@ -285,6 +285,40 @@ test('slips in an input are mended, the result names them, and REST refuses them
   assert.deepEqual([refused.status, refused.json.error_code], [409, 'validation_error'], refused.text);
 });
 
+test('start_flow can wait for the flow, and returns it as get_flow does', async () => {
+  const started = contentOf(await ask('start_flow', { template: 'probe_wait', input: { seconds: 0.1 }, wait: 60 }));
+  assert.deepEqual(Object.keys(started), ['flowId', 'flow']);
+  const { flow } = contentOf(await ask('get_flow', { flow_id: started.flowId })), { status } = flow;
+  assert.deepEqual(contentOf(await ask('get_flow', { flow_id: started.flowId })), started.flow);
+  // the wait of a flow is a state in which it does not run
+  assert.ok(['waiting', 'completed'].includes(status), status);
+  const done = contentOf(await ask('start_flow', { template: 'unread_mail_summary', input: {}, wait: 60, idempotency_key: 'once' }));
+  assert.equal(done.flow.flow.status, 'completed', JSON.stringify(done).slice(0, 500));
+  const again = contentOf(await ask('start_flow', { template: 'unread_mail_summary', input: {}, wait: 60, idempotency_key: 'once' }));
+  assert.deepEqual(again, done);
+  const flows = async () => (await server.call(account.key, 'GET', '/api/flows?limit=100')).json.flows.length;
+  const before = await flows();
+  for (const wait of ['soon', -1, 1.5, {}]) {
+    const refused = await ask('start_flow', { template: 'unread_mail_summary', input: {}, wait });
+    assert.deepEqual([refused.isError, contentOf(refused).error], [true, 'wait must be a whole number of seconds'], JSON.stringify(refused));
+  }
+  assert.equal(await flows(), before);
+});
+
+test('a flow that was started is returned if the wait is not possible, or ends early', async () => {
+  const blind = new Mcp(server.base, await stack.key(account.id, ['--scopes', 'execute']));
+  const unread = contentOf(await ask('start_flow', { template: 'unread_mail_summary', input: {}, wait: 60 }, {}, FORM, blind));
+  assert.deepEqual([typeof unread.flowId, unread.flow.flow.status], ['string', 'running'], JSON.stringify(unread));
+  const made = JSON.parse(await stack.must(['keys', 'create', account.id, '--json']));
+  const held = await hold(stack.provider, { path_prefix: '/gmail/v1/users/me/messages' });
+  const leaving = ask('start_flow', { template: 'unread_mail_summary', input: {}, wait: 60 }, {}, FORM, new Mcp(server.base, made.key));
+  await held.reached(1);
+  await stack.must(['keys', 'revoke', account.id, made.id]);
+  const { flowId, flow } = contentOf(await leaving);
+  assert.deepEqual([typeof flowId, flow.flow.status], ['string', 'running']);
+  await held.letGo();
+});
+
 test('what only looks like a slip is refused as it is', async () => {
   for (const [input, place] of Object.entries({
     maxResults: ['two', '2.5', '', '501', true],

@@ -63,7 +63,7 @@ test('a template is found by its words, among the results', async () => {
   // The sentence is split into a read and a write. The template does both.
   const lines = await linesOf('search_actions', { query: 'post a digest of unread mail to slack' });
   assert.ok(lines.length <= 12, lines.join('\n')); // five for each part, and a heading each
-  assert.match(lines.join('\n'), /^template unread_mail_to_slack\(channel!.*\)?  write  call start_flow  Reads unread mail/m);
+  assert.match(lines.join('\n'), /^template unread_mail_to_slack\(channel!.*\)?  write  call start_flow  Posts one digest of unread mail/m);
   assert.doesNotMatch((await linesOf('search_actions', { query: 'delete a calendar event' })).join('\n'), /^template/m);
 });
 

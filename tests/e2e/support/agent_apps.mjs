@@ -47,7 +47,7 @@ export class Slack {
   answer(url, given) {
     const input = { ...Object.fromEntries(url.searchParams), ...given };
     const method = url.pathname.replace('/api/', '');
-    const known = CHANNELS.find(({ id }) => id === input.channel);
+    const known = CHANNELS.find(({ id, name }) => id === input.channel || (method === 'chat.postMessage' && input.channel === `#${name}`));
     if (method === 'users.list') return { ok: true, members: PEOPLE, cache_ts: WHEN, response_metadata: { next_cursor: '' } };
     if (method === 'conversations.list') return { ok: true, channels: CHANNELS, response_metadata: { next_cursor: '' } };
     if (!known) return { ok: false, error: 'channel_not_found' };

@@ -21,13 +21,16 @@ const describe = (integration_id, action_id) => ({ tool: 'describe_action', args
 const template = (key) => ({ tool: 'describe_action', args: { template: key } });
 const run = (integration_id, action_id, input, more) => ({ tool: 'run_action', args: { integration_id, action_id, input, ...more } });
 const write = (integration_id, action_id, input, more) => run(integration_id, action_id, input, { confirm: true, ...more });
-const start = (key, input) => ({ tool: 'start_flow', args: { template: key, input } });
+const start = (key, input, more) => ({ tool: 'start_flow', args: { template: key, input, ...more } });
+const settled = { wait: 60 };
+const findAll = (...queries) => ({ tool: 'search_actions', args: { queries } });
 const follow = { tool: 'get_flow', args: { flow_id: '=r[?flowId] | [0].flowId', wait: 60 } };
 const rest = (uri) => ({ tool: 'resources/read', args: { uri } });
 const approve = { person: 'approve', flow: '=r[?flowId] | [0].flowId' };
 
 const id = (at) => `=r[-1].output.messages[${at}].id`;
 const mail = (at) => run('gmail', 'get_message', { id: id(at) });
+const read = (query) => run('gmail', 'search_messages', { query, text: true });
 const list = (query, more) => [find('list unread mails'), describe('gmail', 'list_messages'), run('gmail', 'list_messages', { query, ...more })];
 const channels = [find('post a message to a channel'), describe('slack', 'post_message'), run('slack', 'list_channels', {})];
 const named = (name) => `=r[?output && action_id=='list_channels'] | [0].output.channels[?name=='${name}'] | [0].id`;
@@ -48,7 +51,7 @@ export const TASKS = [
     ask: 'Anna sent me a mail that I have not read. Answer it: I have no more points.',
     before: [...list('is:unread from:anna'), mail(0), find('reply to a mail'), describe('gmail', 'reply_to_message'),
       write('gmail', 'reply_to_message', { threadId: '=r[3].output.threadId', inReplyTo: '=r[3].output.messageIdHeader', to: '=r[3].output.from', subject: '=r[3].output.subject', text: 'Hi Anna, I have no more points. Sam' })],
-    now: [{ tool: 'search_actions', args: { queries: ['list unread mails', 'reply to a mail'] } }, run('gmail', 'list_messages', { query: 'is:unread from:anna', details: true }),
+    now: [findAll('list unread mails', 'reply to a mail'), run('gmail', 'list_messages', { query: 'is:unread from:anna', details: true }),
       write('gmail', 'reply_to_message', { id: '=r[-1].output.messages[0].id', text: 'Hi Anna, I have no more points. Sam' })],
     recorded: [7, 23688],
     reached: sent('Re: Draft agenda for Thursday'),
@@ -65,7 +68,7 @@ export const TASKS = [
     name: 'sum up by the template',
     ask: 'Give me a summary of all my unread mails.',
     before: [find('summary of unread mails'), template('unread_mail_summary'), start('unread_mail_summary', {}), follow],
-    saved: [1],
+    now: [find('summary of unread mails'), start('unread_mail_summary', {}, settled)],
     recorded: [4, 44291],
     reached: ({ text, flow }) => flow.status === 'completed' && text.includes('build 8841 failed'),
   },
@@ -73,8 +76,7 @@ export const TASKS = [
     name: 'find a mail and its attachment',
     ask: 'Which file did Northwind send with invoice INV-4217?',
     before: [find('search mails'), describe('gmail', 'search_messages'), run('gmail', 'search_messages', { query: 'INV-4217' }), mail(0)],
-    searches: ['search mails', 'read a mail'],
-    saved: [1],
+    now: [find('search mails'), read('INV-4217')],
     recorded: [4, 12608],
     reached: says('invoice-INV-4217.pdf'),
   },
@@ -128,8 +130,7 @@ export const TASKS = [
     ask: 'Forward the mail with INV-4217 to ben@example.org.',
     before: [find('forward a mail'), run('gmail', 'search_messages', { query: 'INV-4217' }), mail(0), describe('gmail', 'send_message'),
       write('gmail', 'send_message', { to: 'ben@example.org', subject: "=join('', ['Fwd: ', r[2].output.subject])", text: '=r[2].output.text' })],
-    searches: ['search mails', 'read a mail', 'send a mail'],
-    saved: [3],
+    now: [findAll('search mails', 'forward a mail'), run('gmail', 'search_messages', { query: 'INV-4217' }), write('gmail', 'forward_message', { id: id(0), to: 'ben@example.org' })],
     recorded: [5, 14729],
     reached: sent('Fwd: Invoice INV-4217 for November'),
   },
@@ -138,9 +139,9 @@ export const TASKS = [
     ask: 'Make a page in my Notion database Tasks of the mail with INV-4217.',
     before: [find('search mails'), run('gmail', 'search_messages', { query: 'INV-4217' }), mail(0), find('create a page in a database'), describe('notion', 'create_page'), run('notion', 'search', { query: 'Tasks' }),
       write('notion', 'create_page', { parent: { data_source_id: source }, title: '=r[2].output.subject', markdown: '=r[2].output.text' })],
-    searches: ['search mails', 'read a mail', 'create a page in a database', 'search notion'],
-    saved: [3],
-    together: [1, 5],
+    now: [findAll('search mails', 'create a page in a database', 'search notion'),
+      { tool: 'run_actions', args: { actions: [read('INV-4217').args, run('notion', 'search', { query: 'Tasks' }).args] }, result: 0 }, { result: 1 },
+      write('notion', 'create_page', { parent: { data_source_id: source }, title: '=r[1].output.messages[0].subject', markdown: '=r[1].output.messages[0].text' })],
     recorded: [7, 28206],
     reached: ({ ledger }) => ledger.length === 1 && ledger[0].path === '/v1/pages' && ledger[0].marker === 'Invoice INV-4217 for November',
   },
@@ -149,6 +150,7 @@ export const TASKS = [
     ask: 'Which pages of my Notion database Tasks are not Done?',
     before: [...tasks, ...query({ filter: { property: 'Status', status: { does_not_equal: 'Done' } } })],
     searches: ['search notion', 'query a data source'],
+    saved: [2],
     recorded: [4, 32914],
     reached: says('Prepare the offsite in March'),
   },
@@ -157,7 +159,7 @@ export const TASKS = [
     ask: 'Set the Status of Prepare the offsite in March in my Notion database Tasks to Done.',
     before: [...tasks, ...query(), describe('notion', 'update_page'), write('notion', 'update_page', { page_id: page('Prepare the offsite in March'), properties: { Status: { status: { name: 'Done' } } } })],
     searches: ['search notion', 'query a data source', 'update a page'],
-    saved: [2],
+    saved: [2, 4],
     recorded: [6, 41729],
     reached: ({ ledger }) => ledger.length === 1 && ledger[0].method === 'PATCH' && ledger[0].path.endsWith('000000000001'),
   },
@@ -184,8 +186,7 @@ export const TASKS = [
     name: 'post to a channel',
     ask: 'Post to the Slack channel general: lunch is at noon.',
     before: [...channels, write('slack', 'post_message', { channel: named('general'), text: 'Lunch is at noon.' })],
-    searches: ['post a message to a channel', 'list channels'],
-    saved: [1],
+    now: [find('post a message to a channel'), write('slack', 'post_message', { channel: '#general', text: 'Lunch is at noon.' })],
     recorded: [4, 14334],
     reached: posted('general', 'Lunch is at noon.'),
   },
@@ -214,9 +215,7 @@ export const TASKS = [
     ask: 'Tell the Slack channel billing what the mail with INV-4217 says.',
     before: [find('search mails'), run('gmail', 'search_messages', { query: 'INV-4217' }), mail(0), ...channels,
       write('slack', 'post_message', { channel: named('billing'), text: '=r[2].output.text' })],
-    searches: ['search mails', 'read a mail', 'post a message to a channel', 'list channels'],
-    saved: [3, 4],
-    together: [1, 5],
+    now: [findAll('search mails', 'post a message to a channel'), read('INV-4217'), write('slack', 'post_message', { channel: '#billing', text: '=r[1].output.messages[0].text' })],
     recorded: [7, 24912],
     reached: posted('billing', '1,249.00 EUR'),
   },
@@ -224,8 +223,7 @@ export const TASKS = [
     name: 'a digest to a channel',
     ask: 'Post a digest of my unread mails to the Slack channel general.',
     before: [find('post a digest of unread mails to a channel'), template('unread_mail_to_slack'), run('slack', 'list_channels', {}), start('unread_mail_to_slack', { channel: named('general'), confirm: true }), follow],
-    searches: ['post a digest of unread mails to a channel', 'list channels'],
-    saved: [1],
+    now: [find('post a digest of unread mails to a channel'), start('unread_mail_to_slack', { channel: '#general', confirm: true }, settled)],
     recorded: [5, 42891],
     reached: posted('general', 'build 8841 failed'),
   },
@@ -234,7 +232,8 @@ export const TASKS = [
     ask: 'Make pages in my Notion database Tasks of the 3 newest unread mails, after I have approved them.',
     before: [find('turn unread mails into tasks after approval'), template('unread_mail_to_tasks'), run('notion', 'search', { query: 'Tasks' }),
       start('unread_mail_to_tasks', { maxResults: 3, taskParent: { data_source_id: source } }), follow, approve, follow],
-    searches: ['turn unread mails into tasks after approval', 'search notion'],
+    now: [findAll('turn unread mails into tasks after approval', 'search notion'), run('notion', 'search', { query: 'Tasks' }),
+      start('unread_mail_to_tasks', { maxResults: 3, taskParent: { data_source_id: source } }, settled), approve, follow],
     recorded: [6, 58830],
     reached: ({ ledger, flow }) => flow.status === 'completed' && ledger.filter((one) => one.path === '/v1/pages').length === 3,
   },
@@ -242,7 +241,8 @@ export const TASKS = [
     name: 'what waits for an approval',
     ask: 'Prepare pages in my Notion database Tasks of the 5 newest unread mails, and tell me what I have to approve.',
     before: [find('turn unread mails into tasks after approval'), template('unread_mail_to_tasks'), run('notion', 'search', { query: 'Tasks' }), start('unread_mail_to_tasks', { maxResults: 5, taskParent: { data_source_id: source } }), follow],
-    searches: ['turn unread mails into tasks after approval', 'search notion'],
+    now: [findAll('turn unread mails into tasks after approval', 'search notion'), run('notion', 'search', { query: 'Tasks' }),
+      start('unread_mail_to_tasks', { maxResults: 5, taskParent: { data_source_id: source } }, settled)],
     recorded: [5, 40017],
     reached: ({ text, flow, ledger }) => flow.status === 'waiting' && ledger.length === 0 && text.includes('Can you review the contract?'),
   },
@@ -259,6 +259,7 @@ export const TASKS = [
     ask: 'Put Lunch with Ben into my calendar, 2027-03-04 from 12:00 to 13:00.',
     before: [find('create an event in the calendar'), describe('google_calendar', 'create_event'),
       write('google_calendar', 'create_event', { summary: 'Lunch with Ben', start: { dateTime: '2027-03-04T12:00:00Z' }, end: { dateTime: '2027-03-04T13:00:00Z' } })],
+    saved: [1],
     recorded: [3, 14662],
     reached: ({ events }) => events.some((one) => one.summary === 'Lunch with Ben'),
   },
@@ -295,8 +296,8 @@ export const TASKS = [
     ask: 'Post to the Slack channel general: I am ill today. I have not connected Slack yet.',
     before: [find('post a message to a channel'), describe('slack', 'post_message'), run('slack', 'list_channels', {}), { tool: 'connect_app', args: '=r[2].recommended_next_action.input' }, { person: 'connect', app: 'slack' }, run('slack', 'list_channels', {}),
       write('slack', 'post_message', { channel: "=r[-1].output.channels[?name=='general'] | [0].id", text: 'I am ill today.' })],
-    searches: ['post a message to a channel', 'list channels'],
-    saved: [1],
+    now: [find('post a message to a channel'), write('slack', 'post_message', { channel: '#general', text: 'I am ill today.' }), { tool: 'connect_app', args: '=r[1].recommended_next_action.input' }, { person: 'connect', app: 'slack' },
+      write('slack', 'post_message', { channel: '#general', text: 'I am ill today.' })],
     recorded: [6, 15353],
     reached: posted('general', 'I am ill today.'),
   },
@@ -316,9 +317,7 @@ export const TASKS = [
     hasLongMail: true,
     ask: 'Read the mail with the log of the night build to its end: which test failed last?',
     before: [find('search mails'), run('gmail', 'search_messages', { query: 'night' }), mail(0), rest('=r[2].output.cuts[-1].more')],
-    searches: ['search mails', 'read a mail'],
-    now: [{ tool: 'search_actions', args: { queries: ['search mails', 'read a mail'] } }, run('gmail', 'search_messages', { query: 'night' }), mail(0),
-      { tool: 'read_result', args: { execution_id: '=r[2].execution_id', pointer: '=r[2].output.cuts[-1].pointer', offset: '=r[2].output.cuts[-1].kept' } }],
+    now: [find('search mails'), read('night'), { tool: 'read_result', args: { execution_id: '=r[1].execution_id', pointer: "=r[1].output.cuts[?ends_with(pointer, 'text')] | [0].pointer", offset: "=r[1].output.cuts[?ends_with(pointer, 'text')] | [0].kept" } }],
     recorded: [4, 64884],
     reached: says('the last test that failed is test_night_999'),
   },

@@ -156,11 +156,54 @@ static void the_whole_fits(void **state)
     assert_true(cut->count <= CATALOG_TOOL_TEXT_MAX && cut->count > CATALOG_TOOL_TEXT_MAX - 20);
 }
 
-static void signs(struct arena *arena, const char *schema, const char *wanted)
+static void signs_with(struct arena *arena, const char *schema, const char *examples,
+                       const char *wanted)
 {
-    slice got = catalog_tool_signature(SLICE("f"), parse_quoted(arena, schema), arena);
+    slice got = catalog_tool_signature(SLICE("f"), parse_quoted(arena, schema),
+                                       parse_quoted(arena, examples), arena);
     if (!slice_eq_cstr(got, wanted))
         fail_msg("%.*s, not %s", SLICE_ARG(got), wanted);
+}
+
+static void signs(struct arena *arena, const char *schema, const char *wanted)
+{
+    signs_with(arena, schema, "[]", wanted);
+}
+
+static void a_signature_names_the_members_of_an_object(void **state)
+{
+    signs(*state,
+          "{'properties':{'start':{'type':'object','properties':{'date':{},'dateTime':{}}}}}",
+          "f(start{date, dateTime})");
+    /* one of several forms; a constant only says which */
+    signs(*state,
+          "{'required':['parent'],'properties':{'parent':{'anyOf':[{'type':'string'},"
+          "{'type':'object','properties':{'type':{'const':'page'},'page':{}}},{'$ref':'#/$defs/d'}"
+          "]}},'$defs':{'d':{'type':'object','properties':{'database':{},'view':{}}}}}",
+          "f(parent{page | database, view}!)");
+    char schema[400], name[121];
+    memset(name, 'x', 120);
+    name[120] = '\0';
+    (void)snprintf(schema, sizeof(schema),
+                   "{'properties':{'a':{'type':'object','properties':{'%s':{}}},'b':{}}}", name);
+    signs(*state, schema, "f(a{}, b)");
+}
+
+static void an_example_shows_an_open_object(void **state)
+{
+    const char *schema = "{'properties':{'filter':{'type':'object'},'id':{}}}";
+    signs_with(*state, schema,
+               "[{'input':{'id':'x'}},{'input':{'filter':{'is':1}}},{'input':{'filter':{}}}]",
+               "f(filter{}, id) e.g. {\"filter\":{\"is\":1}}");
+    signs_with(*state, schema, "[{'input':{'id':'x'}}]", "f(filter{}, id)");
+    signs_with(*state, "{'properties':{'id':{}}}", "[{'input':{'id':{}}}]", "f(id)");
+    /* one that is too long is not shown, and the next one may be */
+    char examples[500], text[301];
+    memset(text, 'x', 300);
+    text[300] = '\0';
+    (void)snprintf(examples, sizeof(examples),
+                   "[{'input':{'filter':{'a':'%s'}}},{'input':{'filter':{'b':1}}}]", text);
+    signs_with(*state, schema, examples, "f(filter{}, id) e.g. {\"filter\":{\"b\":1}}");
 }
 
 static void a_signature_has_what_a_call_needs(void **state)
@@ -203,6 +246,8 @@ int main(void)
         ARENA_TEST(what_the_top_demands_is_said),
         ARENA_TEST(the_whole_fits),
         ARENA_TEST(a_signature_has_what_a_call_needs),
+        ARENA_TEST(a_signature_names_the_members_of_an_object),
+        ARENA_TEST(an_example_shows_an_open_object),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
