@@ -45,8 +45,8 @@ static const char erase_sql[] =
     "select format('with gone as (delete from sluice.%1$I t where t.account_id = %%s and t.ctid = "
     "any(array(select k.ctid from sluice.%1$I k where k.account_id = %%s limit 1000)) "
     "returning 1) select count(*) from gone', c.relname) "
-    "from pg_class c where c.relkind = 'r' and c.relname <> 'account' and " HAS_ACCOUNT_ID
-    "order by c.relname";
+    "from pg_class c where c.relkind = 'r' and c.relname not in ('account', 'account_user') "
+    "and " HAS_ACCOUNT_ID "order by c.relname";
 
 /* Appends the text with each %s replaced by the account's id, quoted; NUL-terminated. */
 static int put_account(struct buf *sql, slice text, struct uuid account_id, struct err *err)
@@ -83,6 +83,44 @@ static int each_table(struct pg_sync *sync, const char *list_sql, struct uuid ac
             result = on_table(ctx, sql.ptr, err);
     }
     buf_deinit(&sql);
+    arena_deinit(&arena);
+    return result;
+}
+
+/* ---- users ---- */
+
+enum { USERS_BATCH = 100 };
+
+/* Calls on_user for each user, in the order of their ids. A cluster's nodes have the rows of
+ * different users, so each user has statements of its own, as an account has. A user that is made
+ * during the call may be missed. */
+static int each_user(struct pg_sync *sync, struct uuid account_id,
+                     int (*on_user)(void *ctx, struct uuid user_id, struct err *err), void *ctx,
+                     struct err *err)
+{
+    static const char list_sql[] = "select user_id::text from sluice.account_user "
+                                   "where account_id = '%s' and user_id > '%s' "
+                                   "order by user_id limit %d";
+    char sql[sizeof(list_sql) + 2 * UUID_TEXT_LEN + 16];
+    char account[UUID_TEXT_LEN + 1], after[UUID_TEXT_LEN + 1];
+    struct uuid user_id = {{0}};
+    struct arena arena;
+    struct pg_rows rows = {.count = USERS_BATCH};
+    int result = OK;
+    arena_init(&arena, TABLES_ARENA_BYTES_MAX);
+    uuid_format(account_id, account);
+    while (result == OK && rows.count == USERS_BATCH) {
+        uuid_format(user_id, after);
+        (void)snprintf(sql, sizeof(sql), list_sql, account, after, USERS_BATCH);
+        arena_reset(&arena);
+        result = pg_sync_text(sync, sql, &arena, &rows, err);
+        for (size_t i = 0; result == OK && i < rows.count; i++) {
+            if (!uuid_parse(pg_get_bytes(&rows, i, 0), &user_id))
+                result = err_set(err, ERR_IO, "the database gave no user's id");
+            else
+                result = on_user(ctx, user_id, err);
+        }
+    }
     arena_deinit(&arena);
     return result;
 }
@@ -129,6 +167,12 @@ static int export_table(void *ctx, const char *select, struct err *err)
     return result == OK ? pg_sync_run(x->sync, "close account_rows", err) : result;
 }
 
+static int export_user(void *ctx, struct uuid user_id, struct err *err)
+{
+    struct exporting *x = ctx;
+    return each_table(x->sync, export_sql, user_id, export_table, x, err);
+}
+
 int store_account_export_sync(struct pg_sync *sync, struct uuid account_id,
                               struct account_export *export, struct err *err)
 {
@@ -145,6 +189,8 @@ int store_account_export_sync(struct pg_sync *sync, struct uuid account_id,
                              err);
     if (result == OK)
         result = each_table(sync, export_sql, account_id, export_table, &x, err);
+    if (result == OK)
+        result = each_user(sync, account_id, export_user, &x, err);
     (void)!pg_sync_run(sync, "rollback", &ignored); /* nothing was written */
     arena_deinit(&x.arena);
     return result;
@@ -188,24 +234,33 @@ static int erase_table(void *ctx, const char *sql, struct err *err)
     return OK;
 }
 
+/* Each pass except the last removes rows, so the depth of the references limits the number of
+ * passes. */
+static int erase_owner(void *ctx, struct uuid owner, struct err *err)
+{
+    struct erasing *erasing = ctx;
+    uint64_t before;
+    do {
+        before = erasing->rows;
+        erasing->refused = 0;
+        int result = each_table(erasing->sync, erase_sql, owner, erase_table, erasing, err);
+        if (result != OK)
+            return result;
+    } while (erasing->refused > 0 && erasing->rows > before);
+    if (erasing->refused == 0)
+        return OK;
+    return err_set(err, ERR_INVALID, "rows of other accounts refer to rows of this one");
+}
+
 int store_account_erase_rows_sync(struct pg_sync *sync, struct uuid account_id, uint64_t *rows,
                                   struct err *err)
 {
-    uint64_t before;
     struct erasing erasing = {.sync = sync};
-    do {
-        before = erasing.rows;
-        erasing.refused = 0;
-        int result = each_table(sync, erase_sql, account_id, erase_table, &erasing, err);
-        if (result != OK)
-            return result;
-        /* Each pass except the last removes rows, so the depth of the references limits the
-         * number of passes. */
-    } while (erasing.refused > 0 && erasing.rows > before);
+    int result = each_user(sync, account_id, erase_owner, &erasing, err);
+    if (result == OK)
+        result = erase_owner(&erasing, account_id, err);
     *rows = erasing.rows;
-    if (erasing.refused == 0)
-        return OK;
-    return err_set(err, ERR_INVALID, "rows of other accounts refer to rows of this one");
+    return result;
 }
 
 static int ask_of_account(struct pg_sync *sync, const char *text, struct uuid account_id,
@@ -220,20 +275,50 @@ static int ask_of_account(struct pg_sync *sync, const char *text, struct uuid ac
     return result;
 }
 
+struct claiming {
+    struct pg_sync *sync;
+    uint64_t count;
+};
+
+static int count_claims(void *ctx, struct uuid owner, struct err *err)
+{
+    struct claiming *claiming = ctx;
+    uint64_t count = 0;
+    int result = ask_of_account(claiming->sync,
+                                "select count(*) from sluice.idempotency_key k where "
+                                "k.account_id = %s and k.state = 'in_flight'",
+                                owner, &count, err);
+    claiming->count += count;
+    return result;
+}
+
 int store_account_claims_sync(struct pg_sync *sync, struct uuid account_id, uint64_t *count,
                               struct err *err)
 {
-    return ask_of_account(sync,
-                          "select count(*) from sluice.idempotency_key k where k.account_id = %s "
-                          "and k.state = 'in_flight'",
-                          account_id, count, err);
+    struct claiming claiming = {.sync = sync};
+    int result = each_user(sync, account_id, count_claims, &claiming, err);
+    if (result == OK)
+        result = count_claims(&claiming, account_id, err);
+    *count = claiming.count;
+    return result;
 }
 
+/* The list of users goes last, so that each earlier pass finds the rows that servers still write
+ * for them. */
 int store_account_delete_sync(struct pg_sync *sync, struct uuid account_id, struct err *err)
 {
+    static const char *const texts[] = {
+        "with gone as (delete from sluice.account_user t where t.account_id = %s returning 1) "
+        "select count(*) from gone",
+        "with gone as (delete from sluice.account t where t.account_id = %s returning 1) "
+        "select count(*) from gone"};
     uint64_t count;
-    return ask_of_account(sync,
-                          "with gone as (delete from sluice.account t where t.account_id = %s "
-                          "returning 1) select count(*) from gone",
-                          account_id, &count, err);
+    struct err ignored;
+    int result = pg_sync_run(sync, "begin", err);
+    for (size_t i = 0; result == OK && i < ARRAY_LEN(texts); i++)
+        result = ask_of_account(sync, texts[i], account_id, &count, err);
+    if (result == OK)
+        return pg_sync_run(sync, "commit", err);
+    (void)!pg_sync_run(sync, "rollback", &ignored);
+    return result;
 }

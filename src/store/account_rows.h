@@ -1,8 +1,8 @@
 /*
- * account_rows: exports and erases every row of an account, in any table. Tables are found in the
- * schema's catalog by their column account_id, so a table that a later migration adds is covered
- * without a change here. Calls block; they are for operator commands, and servers may run at the
- * same time.
+ * account_rows: exports and erases every row of an account and of its users, in any table. Tables
+ * are found in the schema's catalog by their column account_id, so a table that a later migration
+ * adds is covered without a change here. Calls block; they are for operator commands, and servers
+ * may run at the same time.
  */
 #ifndef STORE_ACCOUNT_ROWS_H
 #define STORE_ACCOUNT_ROWS_H
@@ -21,20 +21,22 @@ struct account_export {
     void *owner;
     uint64_t rows; /* out */
 };
-/* Exports all rows as they are at one moment, the account's own row first. */
+/* Exports all rows as they are at one moment: the account's own row first, then its other rows,
+ * then those of each user. */
 int store_account_export_sync(struct pg_sync *sync, struct uuid account_id,
                               struct account_export *export, struct err *err) MUST_CHECK;
 
-/* Deletes the account's rows in all tables but `account`, table by table, each batch in a separate
- * transaction. *rows: the number of deleted rows. Rows that servers write during the call are left
- * for the next call. */
+/* Deletes the rows of the account's users, then its own in all tables but `account` and
+ * `account_user`, table by table, each batch in a separate transaction. *rows: the number of
+ * deleted rows. Rows that servers write during the call are left for the next call. */
 int store_account_erase_rows_sync(struct pg_sync *sync, struct uuid account_id, uint64_t *rows,
                                   struct err *err) MUST_CHECK;
-/* Counts the account's unfinished runs that servers have claimed, that is, writes under way. */
+/* Counts the unfinished runs of the account and its users that servers have claimed, that is,
+ * writes under way. */
 int store_account_claims_sync(struct pg_sync *sync, struct uuid account_id, uint64_t *count,
                               struct err *err) MUST_CHECK;
-/* Deletes the account itself, after its rows. Returns ERR_INVALID while a row refers to the
- * account. */
+/* Deletes the account itself and the list of its users, after all their rows. Returns ERR_INVALID
+ * while a row refers to the account. */
 int store_account_delete_sync(struct pg_sync *sync, struct uuid account_id,
                               struct err *err) MUST_CHECK;
 

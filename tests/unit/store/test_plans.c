@@ -165,7 +165,7 @@ static void test_statements_go_where_their_rows_are(void **state)
     static const char *const distributed[] = {
         "connection",      "execution", "idempotency_key", "audit_event", "flow",
         "flow_doc",        "flow_step", "oauth_client",    "flow_item",   "oauth_begun",
-        "connect_session", "tally",     "rate_lease"};
+        "connect_session", "tally",     "rate_lease",      "account_user"};
     static const char *const copied[] = {"migration", "account", "api_key", "session_end",
                                          "flow_template"};
     static const char *const verbs[] = {"into ", "update ", "delete from "};
