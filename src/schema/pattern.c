@@ -1,22 +1,27 @@
 /*
  * schema_pattern: PCRE2 with limits. Patterns come from manifests and templates, texts from
  * clients: some pairs take exponential time (ReDoS). Each item of a pattern therefore costs fuel
- * through a callout. Memory for matching is one block per thread; only a match that backtracks very
- * far uses the heap, up to HEAP_KIB_MAX, and frees it when it ends.
+ * through a callout. Memory for matching is one block per thread. A match that backtracks very far
+ * uses more of it, up to FRAMES_KIB_MAX, in steps that double. Fresh pages cost more than the match
+ * itself, so they are kept for the next matches and given back after KEPT_MATCHES.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "schema/pattern.h"
 
 #include <pcre2.h>
+#include <sys/mman.h>
 
-#include "base/mem.h"
 #include "base/thread_block.h"
 #include "schema/schema.h"
 #include "schema/regex.h"
 
 enum {
     SPACE_BYTES = 192 * 1024,
-    HEAP_KIB_MAX = 4 * 1024,
+    FRAMES_KIB_MAX = 4 * 1024,
+    /* The frames before and after a growth, both of at most FRAMES_KIB_MAX. */
+    GROWN_BYTES = 2 * FRAMES_KIB_MAX * 1024,
+    PAGE_BYTES = 4096,
+    KEPT_MATCHES = 1000,
     /* The cost of an item in units of SCHEMA_FUEL, and of a match before its first item. */
     CALLOUT_FUEL = 15,
     MATCH_FUEL = 60,
@@ -105,10 +110,15 @@ slice schema_pattern_source(const struct schema_pattern *pattern)
 
 /* ---- matching ---- */
 
+/* Pages of it become resident when they are touched (base/thread_block.h). */
 struct matcher {
+    _Alignas(16) char grown[GROWN_BYTES];
     _Alignas(16) char space[SPACE_BYTES];
     size_t used;
-    size_t heap_blocks;
+    /* Bytes in use at the beginning and at the end of `grown`. */
+    size_t low, high;
+    /* After so many matches the grown frames are given back; 0: there are none. */
+    size_t kept_matches;
     pcre2_match_context *context;
     pcre2_match_data *data;
 };
@@ -116,30 +126,44 @@ struct matcher {
 /* Allocated only in threads that validate. */
 static _Thread_local struct matcher *matcher;
 
+/* PCRE2 grows its frames by a copy into a new block, then frees the old one, so blocks take turns
+ * at the two ends of `grown`. */
+static void *grown_malloc(size_t size)
+{
+    size_t left = GROWN_BYTES - matcher->low - matcher->high;
+    if (size > left || (matcher->low > 0 && matcher->high > 0))
+        return NULL;
+    matcher->kept_matches = KEPT_MATCHES;
+    if (matcher->low == 0) {
+        matcher->low = size;
+        return matcher->grown;
+    }
+    matcher->high = size;
+    return matcher->grown + GROWN_BYTES - size;
+}
+
 static void *matcher_malloc(PCRE2_SIZE size, void *unused)
 {
     (void)unused;
     /* PCRE2 stores pointers and sizes: blocks are aligned to 16. */
     size_t rounded = (size + 15) & ~(size_t)15;
-    if (rounded >= size && rounded <= SPACE_BYTES - matcher->used) {
-        void *ptr = matcher->space + matcher->used;
-        matcher->used += rounded;
-        return ptr;
-    }
-    void *ptr = mem_alloc(size);
-    matcher->heap_blocks += ptr != NULL;
+    if (rounded < size)
+        return NULL;
+    if (rounded > SPACE_BYTES - matcher->used)
+        return grown_malloc(rounded);
+    void *ptr = matcher->space + matcher->used;
+    matcher->used += rounded;
     return ptr;
 }
 
 static void matcher_free(void *ptr, void *unused)
 {
     (void)unused;
-    /* Parts of the block are not freed one by one; matcher_prepare resets it. */
-    if (!ptr || ((char *)ptr >= matcher->space && (char *)ptr < matcher->space + SPACE_BYTES))
-        return;
-    ASSERT(matcher->heap_blocks > 0);
-    matcher->heap_blocks--;
-    mem_free(ptr);
+    /* Parts of `space` are not freed one by one; matcher_prepare resets it. */
+    if (ptr == matcher->grown)
+        matcher->low = 0;
+    else if (matcher->high > 0 && ptr == matcher->grown + GROWN_BYTES - matcher->high)
+        matcher->high = 0;
 }
 
 /* Resets the block and creates the contexts at its start. */
@@ -147,8 +171,7 @@ static bool matcher_prepare(void)
 {
     if (!matcher && !(matcher = thread_block_new(sizeof(*matcher))))
         return false;
-    ASSERT(matcher->heap_blocks == 0);
-    matcher->used = 0;
+    matcher->used = matcher->low = matcher->high = 0;
     pcre2_general_context *general =
         pcre2_general_context_create(matcher_malloc, matcher_free, NULL);
     matcher->context = general ? pcre2_match_context_create(general) : NULL;
@@ -156,8 +179,18 @@ static bool matcher_prepare(void)
     matcher->data = general ? pcre2_match_data_create(1, general) : NULL;
     if (!matcher->context || !matcher->data)
         return false;
-    pcre2_set_heap_limit(matcher->context, HEAP_KIB_MAX);
+    pcre2_set_heap_limit(matcher->context, FRAMES_KIB_MAX);
     return true;
+}
+
+/* The next match begins with small frames again. */
+static void matcher_give_back(void)
+{
+    uintptr_t begin = ((uintptr_t)matcher->grown + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1);
+    uintptr_t end = (uintptr_t)(matcher->grown + GROWN_BYTES) & ~(uintptr_t)(PAGE_BYTES - 1);
+    /* Without effect the pages remain resident, which is no error. */
+    madvise((void *)begin, end - begin, MADV_DONTNEED);
+    matcher->data = NULL; /* prepared again by the next match */
 }
 
 struct match_run {
@@ -202,11 +235,8 @@ enum schema_match schema_pattern_match(const struct schema_pattern *pattern, sli
     int result =
         pcre2_match(pattern->code, subject, text.len, 0, 0, matcher->data, matcher->context);
     *fuel = run.fuel;
-    /* The match data grew on the heap; keeping it would hold up to HEAP_KIB_MAX for each thread. */
-    if (matcher->heap_blocks > 0) {
-        pcre2_match_data_free(matcher->data);
-        matcher->data = NULL; /* prepared again by the next match */
-    }
+    if (matcher->kept_matches > 0 && --matcher->kept_matches == 0)
+        matcher_give_back();
     if (result >= 0)
         return SCHEMA_MATCH_YES;
     bool is_limit = result == PCRE2_ERROR_CALLOUT || result == PCRE2_ERROR_MATCHLIMIT ||

@@ -2,6 +2,8 @@
  * Validation as callers use it: the messages, the limits, and that a valid instance needs no
  * allocation. test_suite.c tests which instances are valid.
  */
+#include <sys/resource.h>
+
 #include "support/json_test.h"
 
 #include "base/clock.h"
@@ -350,19 +352,58 @@ static void test_limit_sentence(void **state)
     assert_non_null(strstr(report.violations[0].message.ptr, "refer to itself endlessly"));
 }
 
-/* A long match may take memory for backtracking, and returns it. */
+static long fresh_pages(void)
+{
+    struct rusage usage;
+    assert_int_equal(getrusage(RUSAGE_THREAD, &usage), 0);
+    return usage.ru_minflt;
+}
+
+static size_t resident_pages(void)
+{
+    size_t all, resident;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%zu %zu", &all, &resident), 2);
+    fclose(file);
+    return resident;
+}
+
+/* A match that backtracks far keeps its pages for the next ones, since fresh pages cost more than
+ * the match. They are given back after 1,000 matches. */
 static void test_far_backtracking(void **state)
 {
+    enum { KEPT_MATCHES = 1000, PAGES_MIN = 2 * 1024 * 1024 / 4096 };
     const struct schema *schema = compile(*state, "{\"pattern\":\"^(?:a|b)*$\"}");
-    const struct json text = letters(*state, 2000);
-    size_t live = mem_live_blocks();
-    assert_true(schema_validate(schema, &text, NULL));
-    assert_int_equal(mem_live_blocks(), live);
+    const struct json far = letters(*state, 16 * 1000), near = letters(*state, 10);
+    size_t live = mem_live_blocks(), before = resident_pages();
     mem_fail_at(1, UINT64_MAX);
-    bool is_valid = schema_validate(schema, &text, NULL);
+    assert_true(schema_validate(schema, &far, NULL));
+    assert_true(resident_pages() > before + PAGES_MIN);
+    long fresh = fresh_pages();
+    for (int i = 0; i < 10; i++)
+        assert_true(schema_validate(schema, &far, NULL));
     mem_fail_at(0, 0);
-    assert_false(is_valid); /* out of memory does not mean valid */
-    assert_true(schema_validate(schema, &text, NULL));
+    assert_true(fresh_pages() - fresh < PAGES_MIN);
+    assert_int_equal(mem_live_blocks(), live);
+    for (int i = 0; i < KEPT_MATCHES; i++)
+        assert_true(schema_validate(schema, &near, NULL));
+    assert_true(resident_pages() < before + PAGES_MIN);
+    assert_true(schema_validate(schema, &far, NULL));
+}
+
+/* There is a maximum of memory for backtracking: a text that needs more is not valid. */
+static void test_too_far_backtracking(void **state)
+{
+    const struct schema *schema = compile(*state, "{\"pattern\":\"^(?:a|b)*$\"}");
+    const struct json far = letters(*state, 100 * 1000);
+    struct schema_report report;
+    schema_report_init(&report, *state, SLICE("/input"));
+    for (int i = 0; i < 2; i++)
+        assert_false(schema_validate(schema, &far, NULL));
+    assert_false(schema_validate(schema, &far, &report));
+    assert_text(report.violations[0].message,
+                "cannot be checked: a pattern takes too many steps on this text");
 }
 
 static void test_wide(void **state)
@@ -400,6 +441,7 @@ int main(void)
         ARENA_TEST(test_valid_without_allocation),
         ARENA_TEST(test_limit_sentence),
         ARENA_TEST(test_far_backtracking),
+        ARENA_TEST(test_too_far_backtracking),
         ARENA_TEST(test_wide),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

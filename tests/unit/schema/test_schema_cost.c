@@ -88,6 +88,15 @@ static struct json many_members(struct arena *arena)
     return object;
 }
 
+/* Each is as long as a pattern's memory for backtracking allows. */
+static struct json long_texts(struct arena *arena)
+{
+    struct json list = json_array();
+    for (int i = 0; i < 20; i++)
+        json_array_push(arena, &list, letters(arena, 16 * 1000));
+    return list;
+}
+
 /* ---- schemas ---- */
 
 /* {"$ref":"#/$defs/n0","$defs":{"n0":{keyword:[next,next]},...}}: 2^LEVELS ways through it. */
@@ -231,6 +240,8 @@ static void hostile_patterns_end_in_time(void **state)
     struct worst worst = {0};
     for (size_t i = 0; i < ARRAY_LEN(schemas); i++)
         check(*state, schemas[i], &text, &worst);
+    const struct json texts = long_texts(*state);
+    check(*state, "{\"items\":{\"pattern\":\"^(?:a|b)*$\"}}", &texts, &worst);
     const struct json object = many_members(*state);
     check(*state, many_patterns(*state), &object, &worst);
     check(*state, "{\"propertyNames\":{\"pattern\":\"^(a+)+$\"}}", &object, &worst);
