@@ -22,6 +22,7 @@ struct sentence {
     size_t verb; /* its command */
     size_t tries;
     slice *things; /* two */
+    float score;   /* of the best action for each */
 };
 
 static bool is_any_word(const struct search_part *part, const char *words)
@@ -135,6 +136,7 @@ static int try_things(struct sentence *s, slice done, slice read, bool has_comma
         if (s->index->docs[hits[i].doc].integration == s->index->docs[wrote[0].doc].integration &&
             hits[i].score >= own_share * hits[0].score)
             *is_split = false;
+    s->score = *is_split ? wrote[0].score + hits[0].score : 0;
     s->things[0] = done;
     s->things[1] = read;
     return OK;
@@ -238,6 +240,69 @@ static int try_cut(struct sentence *s, unsigned pass, size_t at, bool *is_split)
     }
 }
 
+/* A location that the sentence names: "the Slack channel", with the preposition before it. */
+struct location {
+    size_t first, end;
+};
+
+static bool names_location(const struct search_part *part)
+{
+    return names_app(part) || part->classes & (WORD_LOCATION | WORD_CHANNEL);
+}
+
+/* Finds the next location from `at` on. Returns false if there is none. */
+static bool next_location(const struct sentence *s, size_t at, struct location *location)
+{
+    const struct search_part *parts = s->r->parts;
+    while (at < s->r->count &&
+           (at == s->verb || parts[at].is_quoted || !names_location(&parts[at])))
+        at++;
+    if (at == s->r->count)
+        return false;
+    location->first = location->end = at;
+    while (location->end < s->r->count && names_location(&parts[location->end]))
+        location->end++;
+    while (location->first > s->verb + 1 && parts[location->first - 1].classes & WORD_DETERMINER)
+        location->first--;
+    if (location->first > s->verb + 1 && parts[location->first - 1].classes & WORD_PREPOSITION)
+        location->first--;
+    return true;
+}
+
+/* Tries to do something at one of two locations with what is read at the other, wherever they are
+ * in the sentence: "log the time that the calendar says in Jira". The scores decide which of them
+ * is read. */
+static int try_locations(struct sentence *s, bool *is_split)
+{
+    struct location locations[2];
+    size_t end = s->r->count;
+    slice best[2] = {SLICE_NONE, SLICE_NONE};
+    float best_score = 0;
+    if (!next_location(s, 0, &locations[0]) || !next_location(s, locations[0].end, &locations[1]))
+        return OK;
+    for (unsigned k = 0; k < 2; k++) {
+        const struct location *target = &locations[k], *source = &locations[1 - k];
+        slice done = join_words(s, words_of(s, 0, source->first), words_of(s, source->end, end));
+        slice read =
+            join_words(s, words_of(s, s->verb + 1, target->first), words_of(s, target->end, end));
+        float score = 0;
+        s->tries = 0;
+        int status = try_things(s, done, join_words(s, SLICE("list"), read), true, is_split);
+        if (status != OK)
+            return status;
+        score = *is_split ? s->score : 0;
+        if (score > best_score) {
+            best_score = score;
+            best[0] = s->things[0];
+            best[1] = s->things[1];
+        }
+    }
+    *is_split = best_score > 0;
+    s->things[0] = best[0];
+    s->things[1] = best[1];
+    return OK;
+}
+
 int search_split_transfer(struct search_index *index, struct arena *arena,
                           const struct search_reading *r, slice things[2], bool *is_split)
 {
@@ -256,5 +321,5 @@ int search_split_transfer(struct search_index *index, struct arena *arena,
             if (status != OK || *is_split)
                 return status;
         }
-    return OK;
+    return try_locations(&s, is_split);
 }

@@ -109,6 +109,16 @@ static bool is_applicable(const struct catalog *catalog, slice wanted)
     return false;
 }
 
+static void print_hits(const struct catalog_hit *hits, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        print_message(" %.*s(%.2f)",
+                      SLICE_ARG(hits[i].action ? hits[i].action->tool_name
+                                               : hits[i].integration->integration_id),
+                      (double)hits[i].score);
+    print_message("\n");
+}
+
 static void judge(struct bench *b, slice intent, slice wanted, bool prints_misses,
                   struct figure *figure)
 {
@@ -129,12 +139,7 @@ static void judge(struct bench *b, slice intent, slice wanted, bool prints_misse
     if (prints_misses) {
         print_message("%s %.*s -> %.*s, got", place < count ? "  " : "XX", SLICE_ARG(intent),
                       SLICE_ARG(wanted));
-        for (size_t i = 0; i < count; i++)
-            print_message(" %.*s(%.2f)",
-                          SLICE_ARG(hits[i].action ? hits[i].action->tool_name
-                                                   : hits[i].integration->integration_id),
-                          (double)hits[i].score);
-        print_message("\n");
+        print_hits(hits, count);
     }
 }
 
@@ -239,7 +244,8 @@ static void sentences_find_their_actions(void **state)
 /* ---- sentences that need two apps ---- */
 
 /* Whether one of the things that the sentence asks for has the action among its first five. */
-static bool is_found(struct bench *b, const slice *things, size_t count, slice wanted)
+static bool is_found(struct bench *b, const slice *things, size_t count, slice wanted,
+                     bool prints_hits)
 {
     for (size_t i = 0; i < count; i++) {
         struct search_request request = {
@@ -247,9 +253,13 @@ static bool is_found(struct bench *b, const slice *things, size_t count, slice w
         struct catalog_hit *hits;
         size_t hit_count;
         assert_int_equal(catalog_search(b->catalog, &b->arena, &request, &hits, &hit_count), OK);
-        for (size_t k = 0; k < hit_count; k++)
+        for (size_t k = 0; k < hit_count && !prints_hits; k++)
             if (is_wanted(b, &hits[k], wanted))
                 return true;
+        if (prints_hits) {
+            print_message("    %.*s:", SLICE_ARG(things[i]));
+            print_hits(hits, hit_count);
+        }
     }
     return false;
 }
@@ -266,7 +276,8 @@ static void judge_both(struct bench *b, slice words, slice wanted, void *arg)
     slice one = slice_first(wanted, (size_t) and), other = slice_from(wanted, (size_t) and +3);
     assert_true(is_applicable(b->catalog, one) && is_applicable(b->catalog, other));
     assert_int_equal(catalog_split(b->catalog, &b->arena, words, things, THINGS_MAX, &count), OK);
-    bool has_one = is_found(b, things, count, one), has_other = is_found(b, things, count, other);
+    bool has_one = is_found(b, things, count, one, false);
+    bool has_other = is_found(b, things, count, other, false);
     judging->figure.pairs++;
     judging->figure.in_first_five += has_one && has_other;
     if (judging->prints_misses && !(has_one && has_other))
@@ -275,17 +286,24 @@ static void judge_both(struct bench *b, slice words, slice wanted, void *arg)
                       : has_other ? "first"
                                   : "both",
                       SLICE_ARG(words), SLICE_ARG(wanted));
-    for (size_t i = 0; judging->prints_misses && !(has_one && has_other) && i < count; i++)
-        print_message("    %.*s\n", SLICE_ARG(things[i]));
+    if (judging->prints_misses && !(has_one && has_other))
+        (void)is_found(b, things, count, one, true);
 }
 
 static void sentences_that_need_two_apps_find_both(void **state)
 {
     static const char *const whats[] = {[PART_TUNING] = "for tuning", [PART_MEASURED] = "measured"};
     static const double bars[] = {[PART_TUNING] = 96, [PART_MEASURED] = 78};
+    enum { MORE_BAR = 76 };
     struct bench *b = *state;
     b->catalog = catalog_load_all(NULL, &b->report);
     assert_non_null(b->catalog);
+    struct judging more = {.prints_misses = getenv("SLUICE_MISSES") != NULL};
+    read_lines(b, "search_sentences_two_apps_more.txt", PART_ALL, judge_both, &more);
+    double found = percent(more.figure.in_first_five, more.figure.pairs);
+    print_message("figure: two apps, more for tuning, of %u: both in ten %.1f %% (bar %d)\n",
+                  more.figure.pairs, found, MORE_BAR);
+    assert_true(found >= MORE_BAR);
     for (enum part part = PART_TUNING; part <= PART_MEASURED; part++) {
         struct judging judging = {.prints_misses = part == PART_TUNING &&
                                                    getenv("SLUICE_MISSES") != NULL};
