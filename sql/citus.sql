@@ -42,6 +42,7 @@ select pg_temp.copied('sluice.session_end');
 select pg_temp.copied('sluice.flow_template');
 select pg_temp.distributed('sluice.connection');
 select pg_temp.distributed('sluice.execution');
+select pg_temp.distributed('sluice.execution_input');
 select pg_temp.distributed('sluice.idempotency_key');
 select pg_temp.distributed('sluice.audit_event');
 select pg_temp.distributed('sluice.flow');

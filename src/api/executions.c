@@ -4,8 +4,12 @@
 #include "api/envelope.h"
 #include "api/request.h"
 #include "call/fit.h"
+#include "call/kept_input.h"
 #include "call/view.h"
 #include "json/number.h"
+
+/* A kept input, with escapes. */
+enum { INPUT_BYTES_MAX = 8 * VAULT_PLAIN_MAX };
 
 /* Whether value is a positive integer or absent. Sets *limit to the integer, clamped to the
  * maximum, or to 0 if it is absent. */
@@ -184,12 +188,66 @@ static enum op_result reply_unknown(struct api_request *request)
 }
 
 /* A request for an execution, with the wanted part of the output: ?select= &pointer= &offset=
- * &max_output_bytes= (call/fit.h). */
+ * &max_output_bytes= (call/fit.h), and ?include=input. */
 struct get {
     struct call_fit wanted;
-    bool wants_view;
+    bool wants_view, wants_input;
+    slice summary; /* while the input is read */
     struct exec_summary_read summary_read;
 };
+
+/* Adds the member `input`, or null and why there is none. */
+static void write_kept_input(struct api_request *request, struct json_writer *w, int status,
+                             const struct execution_input *row)
+{
+    const struct get *get = request->state;
+    struct arena *arena = &request->serve.op.arena;
+    struct kept_input kept = {0};
+    struct err err;
+    const char *missing = status == OK ? "too_long" : "not_kept";
+    if (status == OK && kept_input_open(request->api->config.ring, request->serve.grant.account_id,
+                                        get->wanted.execution_id, row, arena, &kept, &err) != OK) {
+        op_log(&request->serve.op, LOG_WARN, "a kept input cannot be opened",
+               LOG_CSTR("cause", err.text));
+        missing = "unreadable";
+    }
+    json_member(w, "input", kept.input);
+    if (!kept.input)
+        json_member_str(w, "input_missing", slice_cstr(missing));
+}
+
+/* The summary is an object that the server has written itself: it is continued before its last
+ * bracket. */
+static enum op_result reply_with_input(struct api_request *request)
+{
+    const struct get *get = request->state;
+    struct execution_input row;
+    struct json_text text;
+    int status = store_execution_input_get_result(&request->query, &row);
+    if (status != OK && status != ERR_NOTFOUND)
+        return api_reply_database(request, status);
+    struct json_writer *w = json_text_begin(&text, INPUT_BYTES_MAX);
+    json_open(w, '{');
+    write_kept_input(request, w, status, &row);
+    json_close(w, '}');
+    slice input = json_text_take(&text, &request->serve.op.arena);
+    ASSERT(get->summary.len > 2 && get->summary.ptr[get->summary.len - 1] == '}');
+    slice whole = input.ptr
+                      ? arena_printf(&request->serve.op.arena, "%.*s,%.*s",
+                                     SLICE_ARG(slice_first(get->summary, get->summary.len - 1)),
+                                     SLICE_ARG(slice_from(input, 1)))
+                      : SLICE_NONE;
+    return whole.ptr ? api_reply(request, 200, whole) : api_reply_no_memory(request);
+}
+
+static enum op_result load_input(struct api_request *request, slice summary)
+{
+    struct get *get = request->state;
+    get->summary = summary;
+    store_execution_input_get(request->api->config.pool, &request->query, &request->serve.op,
+                              request->serve.grant.account_id, get->wanted.execution_id);
+    return api_wait(request, reply_with_input);
+}
 
 static enum op_result reply_fit(struct api_request *request, int status, bool is_found,
                                 slice summary)
@@ -204,7 +262,7 @@ static enum op_result reply_fit(struct api_request *request, int status, bool is
     if (status != OK)
         return status == ERR_NOMEM ? api_reply_no_memory(request)
                                    : api_reply_database(request, status);
-    return api_reply(request, 200, summary);
+    return get->wants_input ? load_input(request, summary) : api_reply(request, 200, summary);
 }
 
 static enum op_result reply_summary(struct api_request *request)
@@ -274,6 +332,10 @@ static enum op_result begin_execution_get(struct api_request *request)
     if (!api_query_positive(request, "max_output_bytes", 0, INT64_MAX, &bytes_max) ||
         !api_query_count(request, "offset", 0, UINT32_MAX, &get->wanted.offset))
         return OP_DONE;
+    slice include = api_query_text(request, "include");
+    if (include.len > 0 && !slice_eq_cstr(include, "input"))
+        return api_reply_error(request, 400, "include must be input");
+    get->wants_input = include.len > 0;
     get->wanted.select = api_query_text(request, "select");
     slice fault = get->wanted.select.ptr
                       ? call_select_fault(get->wanted.select, &request->serve.op.arena)
@@ -294,6 +356,7 @@ static enum op_result begin_execution_get(struct api_request *request)
 
 const struct api_endpoint api_executions_get = {
     .scope = SCOPE_READ,
-    .query = &(const struct api_names){.own = {"pointer", "offset", "max_output_bytes", "select"}},
+    .query = &(const struct api_names){.own = {"pointer", "offset", "max_output_bytes", "select",
+                                               "include"}},
     .begin = begin_execution_get,
 };

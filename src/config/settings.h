@@ -143,6 +143,10 @@
       "how many days executions are kept") \
     X(audit_days, "audit-days", COUNT, CONFIG_SERVERS, "90", 1, 3650, "DAYS", \
       "how many days audit events are kept") \
+    X(input_days, "input-days", COUNT, CONFIG_SERVERS, "7", 0, 3650, "DAYS", \
+      "how many days the inputs of writes, and of runs that failed or were blocked, are kept, " \
+      "sealed with the master key; at most as long as executions and audit events. 0: none " \
+      "is kept") \
     X(account_kept_executions, "account-kept-executions", COUNT, CONFIG_SERVERS, "10000000", 0, 1000000000, "N", \
       "executions kept per account within execution-days; the oldest beyond that are removed, " \
       "once they are older than idempotency-ttl. 0: any number") \

@@ -6,32 +6,16 @@
 #include "connect/oauth_client.h"
 
 #include "connect/internal.h"
-#include "vault/key.h"
-
-/* Sealed data is bound to an account and a number; for a connection, the number is its id. Other
- * rows use 63 bits of a hash with the sign bit set. Ids are positive, so a sealed text that is
- * copied into another kind of row cannot be opened there. */
-static struct vault_binding oauth_binding_of(struct uuid account_id, const char *kind, slice name)
-{
-    char room[1024];
-    uint8_t hash[32];
-    int64_t id = INT64_MIN;
-    ASSERT(strlen(kind) + 1 + name.len <= sizeof(room));
-    vault_sha256(SLICE_JOIN(room, slice_of(kind, strlen(kind) + 1), name), hash);
-    for (int i = 0; i < 8; i++)
-        id |= (int64_t)((uint64_t)(hash[i] & (i ? 0xff : 0x7f)) << (56 - 8 * i));
-    return (struct vault_binding){account_id, id};
-}
 
 struct vault_binding oauth_client_binding(struct uuid account_id, slice integration_id)
 {
-    return oauth_binding_of(account_id, "oauth_client", integration_id);
+    return vault_row_binding(account_id, "oauth_client", integration_id);
 }
 
 struct vault_binding oauth_begun_binding(struct uuid account_id,
                                          const uint8_t state_hash[OAUTH_HASH_LEN])
 {
-    return oauth_binding_of(account_id, "oauth_begun", slice_of(state_hash, OAUTH_HASH_LEN));
+    return vault_row_binding(account_id, "oauth_begun", slice_of(state_hash, OAUTH_HASH_LEN));
 }
 
 void oauth_client_find(struct connect_service *service, struct oauth_client_lookup *lookup,

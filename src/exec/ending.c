@@ -88,7 +88,7 @@ void exec_claim_record_later(struct exec *exec, enum claim_end end)
 {
     const struct execution *row = &exec->record.row;
     exec_claim_move(exec, EXEC_CLAIM_ENDED);
-    struct ending *ending = ending_start(exec, row->summary.len);
+    struct ending *ending = ending_start(exec, row->summary.len + row->input.sealed.len);
     if (!ending)
         return;
     ending->end = end;
@@ -96,6 +96,8 @@ void exec_claim_record_later(struct exec *exec, enum claim_end end)
     ending->record.integration_id = ending->claim.integration_id;
     ending->record.action_id = ending->claim.action_id;
     ending->record.summary = arena_dup(&ending->later.op.arena, row->summary);
+    if (row->input.sealed.ptr)
+        ending->record.input.sealed = arena_dup(&ending->later.op.arena, row->input.sealed);
 }
 
 bool exec_endings_have(const struct exec_service *service, struct uuid execution_id)

@@ -57,6 +57,10 @@ struct exec_config {
     size_t output_bytes;           /* per output, if the caller names no limit; 0: no limit */
     size_t output_bytes_max;       /* the maximum that a caller can ask for; ignored if
                                     * output_bytes is 0 */
+    /* Inputs of writes, and of runs that fail or are blocked, are kept for this many days, sealed
+     * with the ring. 0: no input is kept, and the ring may be NULL. */
+    unsigned input_days;
+    const struct vault_ring *ring;
 };
 
 /* Returns NULL if out of memory. Everything in config must outlive the service. */

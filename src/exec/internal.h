@@ -15,6 +15,7 @@
 #include "call/reply.h"
 #include "exec/tally.h"
 #include "node/unsent.h"
+#include "store/audit.h"
 #include "store/execution.h"
 #include "store/idempotency.h"
 #include "store/later.h"
@@ -34,13 +35,14 @@ struct exec_service {
     struct breaker *breaker;
     struct map in_flight;                /* runs of this process: account and key -> struct exec */
     struct list all;                     /* struct exec.all_link */
-    struct store_laters endings, audits; /* ending.c, record.c */
+    struct store_laters endings, audits; /* ending.c, audit.c */
     struct unsent unsent;
     struct concurrency concurrency; /* runs under way, by account */
     struct exec_summaries summaries;
     struct tallies tallies;
     struct app_times_table app_times;
     struct tally_cache *sums;
+    size_t blocked_input_bytes; /* inputs of blocked runs that are being stored (input.c) */
 };
 
 /* Faults of input and files (check.c), as sentences without a full stop; SLICE_NONE: none. */
@@ -122,6 +124,8 @@ struct exec_attempt {
 /* The record (record.c). */
 struct exec_record {
     struct execution row;
+    struct execution_input input; /* sealed once, for all attempts to record */
+    bool is_input_made;
     bool is_settled;          /* the outcome includes the effects, certain or possible, of
                                * earlier requests */
     enum exec_reason refusal; /* why the connection is marked; EXEC_SUCCEEDED: not marked */
@@ -329,7 +333,13 @@ void exec_trace_begin(struct exec *exec);
 void exec_trace_call(struct exec *exec);
 void exec_trace_called(struct exec *exec, uint64_t took_ns);
 void exec_trace_end(struct exec *exec, uint64_t took_ns);
-/* record.c: writes an audit event in a separate op, which nothing waits for. */
+/* audit.c: writes the event of a blocked run, with its input, in a separate op, which nothing waits
+ * for. */
 void exec_audit_blocked(struct exec *exec);
+/* input.c: seals the input of a run, if it is kept. The first is for the row of an execution, which
+ * it completes. The second is for the event of a blocked run, with its message and hint; the texts
+ * are in the run's memory. Without memory for it, the run is recorded without its input. */
+void exec_input_keep(struct exec *exec, struct execution *row);
+void exec_input_keep_blocked(struct exec *exec, struct audit_event *event);
 
 #endif

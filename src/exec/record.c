@@ -1,14 +1,12 @@
 /*
  * The record of a run: the execution with its summary, the end of its claim, the mark on a
- * connection that the provider refused, and the audit event of a blocked run. A result is returned
+ * connection that the provider refused. A result is returned
  * only once it is recorded. If recording takes longer than a client waits, the answer is that the
  * outcome is unknown, and the result is recorded in the background (ending.c).
  */
 #include "base/clock.h"
-#include "base/metric.h"
 #include "exec/internal.h"
 #include "call/summary.h"
-#include "store/audit.h"
 
 enum {
     RECORD_RETRY_MS = 200,
@@ -73,6 +71,7 @@ enum op_result exec_step_record(struct op *op)
                                         connection ? connection->id : 0, exec->key.claim.owner,
                                         exec->summary_json);
     exec->record.row.api_key_id = audit_actor_key(exec->in.by.actor);
+    exec_input_keep(exec, &exec->record.row);
     if (exec_is_claimed(exec))
         store_execution_finish(pool, &exec->query, op, &exec->record.row, exec->key.claim.key,
                                end_of_claim(exec));
@@ -197,64 +196,4 @@ enum op_result exec_step_notify_connection(struct op *op)
     connect_changed(exec->service->config.connect, exec->in.account_id,
                     exec->integration->integration_id);
     return OP_NEXT;
-}
-
-/* ---- audit ---- */
-
-static struct metric lost_total = METRIC_INIT("sluice_audit_events_lost_total",
-                                              "Blocked runs without an event in the audit trail.",
-                                              METRIC_COUNTER);
-
-struct audit {
-    struct store_later later;
-    struct audit_event event;
-};
-
-static void send_audit(struct store_later *later)
-{
-    struct audit *audit = CONTAINER_OF(later, struct audit, later);
-    store_audit_insert(later->laters->pool, &later->query, &later->op, &audit->event);
-}
-
-static void end_audit(struct store_later *later, enum op_end end)
-{
-    if (end != OP_ENDED_DONE || later->query.status != OK)
-        metric_inc(&lost_total);
-}
-
-static const struct store_later_class audit_class = {
-    STORE_LATER(store_later_once, "audit", struct audit),
-    .send = send_audit,
-    .on_end = end_audit,
-    .failure = "an audit event was lost",
-};
-
-static slice audit_details(const struct exec *exec, struct arena *arena)
-{
-    struct json_text text;
-    struct json_writer *w = json_text_begin(&text, 8192);
-    json_open(w, '{');
-    json_member_str(w, "integration_id", slice_first(exec->out.integration_id, 200));
-    json_member_str(w, "action_id", slice_first(exec->out.action_id, 200));
-    json_close(w, '}');
-    return json_text_take(&text, arena);
-}
-
-void exec_audit_blocked(struct exec *exec)
-{
-    ASSERT(exec_reason_is_blocked(exec->out.reason) && !exec->in.is_recorded_by_caller);
-    struct audit *audit = store_later(&exec->service->audits, &audit_class, NULL, 0);
-    if (!audit) {
-        metric_inc(&lost_total);
-        return;
-    }
-    struct arena *arena = &audit->later.op.arena;
-    audit->event = (struct audit_event){
-        .account_id = exec->in.account_id,
-        .id = uuid_v7(),
-        .kind = audit_kind_name(AUDIT_EXECUTION_BLOCKED),
-        .reason = slice_cstr(exec_reason_name(exec->out.reason)),
-        .by = audit_by_dup(&exec->in.by, arena),
-        .details = audit_details(exec, arena),
-    };
 }

@@ -30,7 +30,7 @@ struct janitor {
     struct pg_pool *pool;
     struct pg_query query;
     struct op_timer timer;
-    unsigned keep_days, audit_days;
+    unsigned keep_days, audit_days, input_days;
     struct catalog **catalog;
     size_t bite, sweep; /* indices of the batch and of the statement under way */
     unsigned pages;     /* pages read for this batch in this round */
@@ -303,7 +303,7 @@ static enum op_result step_drop_partition(struct op *op)
     struct janitor *janitor = janitor_of(op);
     /* Each statement drops one partition, since a drop locks its table. */
     store_partitions_drop(janitor->pool, &janitor->query, op, janitor->keep_days,
-                          janitor->audit_days);
+                          janitor->audit_days, janitor->input_days);
     return OP_WAIT;
 }
 
@@ -333,6 +333,8 @@ static enum op_result step_trimmed(struct op *op)
                (double)trimmer->removed[QUOTA_EXECUTIONS]);
     metric_add(metric_series(&done_total, SLICE("what=\"audit_event\"")),
                (double)trimmer->removed[QUOTA_AUDIT]);
+    metric_add(metric_series(&done_total, SLICE("what=\"blocked_input\"")),
+               (double)trimmer->removed[QUOTA_BLOCKED_INPUTS]);
     return OP_NEXT;
 }
 
@@ -445,6 +447,7 @@ struct janitor *janitor_new(struct loop *loop, struct pg_pool *pool,
     janitor->pool = pool;
     janitor->keep_days = config->keep_days;
     janitor->audit_days = config->audit_days;
+    janitor->input_days = config->input_days;
     janitor->catalog = config->catalog;
     store_laters_init(&janitor->removals, loop, pool, REMOVALS_MAX);
     trimmer_init(&janitor->trimmer, pool, &config->trimmer);

@@ -14,10 +14,11 @@ struct janitor;
 
 /* Fills in the call names that steps of flows lack, from the catalog. Removes flows that ended
  * more than keep_days ago; drops partitions whose rows are all older (audit events: than
- * audit_days). An account keeps as many of the remaining rows as `trimmer` allows. */
+ * audit_days; inputs: than input_days, which may be 0). An account keeps as many of the remaining
+ * rows as `trimmer` allows. */
 struct janitor_config {
     struct catalog **catalog;
-    unsigned keep_days, audit_days;
+    unsigned keep_days, audit_days, input_days;
     struct trimmer_config trimmer;
 };
 /* Returns NULL if out of memory. */

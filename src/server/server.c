@@ -37,10 +37,11 @@ enum {
     THREADS = 16, /* threads in libuv's pool, for name lookups and handshakes */
     TICK_MS = 1000,
     START_TICK_MS = 1,
-    CONNECT_TURNS = 2,         /* turns of the loop that connect and send the startup message */
-    REQUEST_MARGIN_MS = 10000, /* added to the longest wait of a request; see request_timeout_ms */
-    SETTLE_TIMEOUT_MS = 5000,  /* time limit for cancelled ops to end */
-    WORK_TIMEOUT_MS = 2000,    /* time limit for threads when the server ends */
+    CONNECT_TURNS = 2,          /* turns of the loop that connect and send the startup message */
+    REQUEST_MARGIN_MS = 10000,  /* added to the longest wait of a request; see request_timeout_ms */
+    SETTLE_TIMEOUT_MS = 5000,   /* time limit for cancelled ops to end */
+    WORK_TIMEOUT_MS = 2000,     /* time limit for threads when the server ends */
+    BLOCKED_INPUTS_KEPT = 1000, /* inputs of blocked runs that an account keeps */
 };
 
 struct server {
@@ -271,8 +272,10 @@ static int start_services(struct server *server, struct err *err)
         .catalog = &server->catalog,
         .keep_days = (unsigned)config->execution_days,
         .audit_days = (unsigned)config->audit_days,
+        .input_days = (unsigned)config->input_days,
         .trimmer = {.count_max = {[QUOTA_EXECUTIONS] = config->account_kept_executions,
-                                  [QUOTA_AUDIT] = config->account_kept_audit},
+                                  [QUOTA_AUDIT] = config->account_kept_audit,
+                                  [QUOTA_BLOCKED_INPUTS] = BLOCKED_INPUTS_KEPT},
                     .idempotency_ttl_ms = config->idempotency_ttl_ms},
     };
     server->janitor = janitor_new(server->loop, server->pool, &janitor);
@@ -311,6 +314,8 @@ static int start_services(struct server *server, struct err *err)
         .file_bytes_max = config->file_bytes_max,
         .output_bytes = config->output_bytes,
         .output_bytes_max = config->output_bytes_max,
+        .input_days = (unsigned)config->input_days,
+        .ring = server->ring,
     };
     server->exec = exec_service_new(&exec);
     if (!server->exec)

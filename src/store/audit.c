@@ -57,14 +57,28 @@ enum audit_kind audit_kind_find(slice name)
 
 /* The caller generates the id once, so a replay conflicts with its own row and leaves it
  * unchanged. */
+#define INSERT_EVENT                                                                       \
+    "insert into sluice.audit_event "                                                      \
+    "(account_id, id, kind, reason, actor, request_id, details, address) "                 \
+    "@row :account_id, :id, :kind, :reason, :actor, :request_id, :details, :address @end " \
+    "on conflict do nothing"
+#define MEMBERS                                                                       \
+    OF(account_id, PG_UUID), OF(id, PG_UUID), OF(kind, PG_TEXT), OF(reason, PG_TEXT), \
+        STORE_BY(audit_event), OF(details, PG_JSON)
 static const struct pg_stmt audit_insert = {
     .name = "audit_insert",
-    .sql = "insert into sluice.audit_event "
-           "(account_id, id, kind, reason, actor, request_id, details, address) "
-           "@row :account_id, :id, :kind, :reason, :actor, :request_id, :details, :address @end "
-           "on conflict do nothing",
-    PG_TAKES(OF(account_id, PG_UUID), OF(id, PG_UUID), OF(kind, PG_TEXT), OF(reason, PG_TEXT),
-             STORE_BY(audit_event), OF(details, PG_JSON)),
+    .sql = INSERT_EVENT,
+    PG_TAKES(MEMBERS),
+    .key_count = 2,
+    .match = PG_MATCH_NONE,
+    .access = PG_WRITE,
+};
+static const struct pg_stmt audit_insert_input = {
+    .name = "audit_insert_input",
+    .sql = "with made as (" STORE_INPUT_INSERT
+           "@row :account_id, :id, true, :sealed, :key_id, :expires_at @end "
+           "on conflict do nothing) " INSERT_EVENT,
+    PG_TAKES(MEMBERS, STORE_INPUT_PARAMS(audit_event)),
     .key_count = 2,
     .match = PG_MATCH_NONE,
     .access = PG_WRITE,
@@ -85,13 +99,20 @@ static const struct pg_stmt audit_list = {
              OF(details, PG_JSON), STORE_PAGE_COLUMNS),
 };
 
-const struct pg_stmt *const audit_stmts[] = {&audit_insert, &audit_list, NULL};
+const struct pg_stmt *const audit_stmts[] = {&audit_insert, &audit_insert_input, &audit_list, NULL};
 
 void store_audit_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct audit_event *event)
 {
-    ASSERT(event->kind.ptr);
+    ASSERT(event->kind.ptr && !event->input.sealed.ptr);
     store_ask_of(pool, query, op, &audit_insert, event, PG_NO_VALUES);
+}
+
+void store_audit_insert_input(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                              const struct audit_event *event)
+{
+    ASSERT(event->kind.ptr && event->input.sealed.ptr);
+    store_ask_of(pool, query, op, &audit_insert_input, event, PG_NO_VALUES);
 }
 
 void store_audit_list(struct pg_pool *pool, struct pg_query *query, struct op *op,

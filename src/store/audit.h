@@ -5,7 +5,7 @@
 #ifndef STORE_AUDIT_H
 #define STORE_AUDIT_H
 
-#include "store/store.h"
+#include "store/execution_input.h"
 
 /* All kinds of events, with their text in lists. The part before the dot is a group; kinds of a
  * group are adjacent. Only earlier versions wrote the last kind: their rows keep that name. */
@@ -63,7 +63,8 @@ struct audit_event {
     slice kind;     /* audit_kind_name */
     slice reason;   /* an error code or a word; SLICE_NONE for none */
     struct audit_by by;
-    slice details; /* JSON object; SLICE_NONE for none; no secrets, no inputs */
+    slice details;                /* JSON object; SLICE_NONE for none; no secrets, no inputs */
+    struct execution_input input; /* of a blocked run; only store_audit_insert_input stores it */
 };
 
 /* Copies the caller into the arena, without `means`. */
@@ -74,6 +75,9 @@ struct uuid audit_actor_key(slice actor);
 /* Inserts the event. Replayable. Read the result with store_done_result. */
 void store_audit_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct audit_event *event);
+/* Likewise, with the input of the event's run. */
+void store_audit_insert_input(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                              const struct audit_event *event);
 
 /* Lists the account's events, newest first. kind: "key.created", or "key" for all kinds that begin
  * with it; actor: "key:<id>", or "key" for all keys; SLICE_NONE: all. next: as in

@@ -1,7 +1,7 @@
 /*
- * Executions: inserted once, when they have ended. Both inserting statements are first sent without
- * a check for a conflict; their `again` form is sent only if the answer of a commit was lost
- * (pg/pg.h).
+ * Executions: inserted once, when they have ended, with the run's input if it is kept. All
+ * inserting statements are first sent without a check for a conflict; their `again` form is sent
+ * only if the answer of a commit was lost (pg/pg.h).
  */
 #include "store/execution.h"
 
@@ -25,39 +25,51 @@ static const struct pg_words statuses = {status_words, ARRAY_LEN(status_words), 
         OF(summary, PG_TEXT), OF(api_key_id, PG_UUID, .has_null = true),                       \
         OF(attempts, PG_I64, .has_null = true)
 static const struct pg_column insert_params[] = {OF(account_id, PG_UUID), MEMBERS};
-/* `rest` is the text that is added for a resend. The id is a UUIDv7 of this run: an existing row is
- * from the first attempt, so "do nothing" is right, and the usual case does not pay for the
- * check. */
-#define INSERT_STMT(stmt_name, rest, ...)                                                       \
-    {                                                                                           \
-        .name = stmt_name,                                                                      \
-        .sql = EXECUTION_INSERT                                                                 \
-            "@row :account_id, :id, :integration_id, :action_id, :connection_id, :status, "     \
-            ":error_code, :started_at, :finished_at, :owner, :summary, :api_key_id, :attempts " \
-            "@end" rest,                                                                        \
-        PG_PARAMS(insert_params), .key_count = 2, .match = PG_MATCH_NONE, .access = PG_WRITE,   \
-        __VA_ARGS__                                                                             \
+static const struct pg_column insert_input_params[] = {OF(account_id, PG_UUID), MEMBERS,
+                                                       STORE_INPUT_PARAMS(execution)};
+/* `before` inserts the input, or is empty. `rest` is the text that is added for a resend. The id is
+ * a UUIDv7 of this run: an existing row is from the first attempt, so "do nothing" is right, and
+ * the usual case does not pay for the check. */
+#define INSERT_STMT(stmt_name, before, takes, rest, ...)                                          \
+    {                                                                                             \
+        .name = stmt_name,                                                                        \
+        .sql = before EXECUTION_INSERT                                                            \
+            "@row :account_id, :id, :integration_id, :action_id, :connection_id, :status, "       \
+            ":error_code, :started_at, :finished_at, :owner, :summary, :api_key_id, :attempts "   \
+            "@end" rest,                                                                          \
+        PG_PARAMS(takes), .key_count = 2, .match = PG_MATCH_NONE, .access = PG_WRITE, __VA_ARGS__ \
     }
+#define OR_NOTHING " on conflict do nothing"
+#define INSERT_INPUT(rest)                                                                 \
+    "with made as (" STORE_INPUT_INSERT "@row :account_id, :id, false, :sealed, :key_id, " \
+    ":expires_at @end" rest ") "
 static const struct pg_stmt execution_insert_again =
-    INSERT_STMT("execution_insert_again", " on conflict do nothing", );
+    INSERT_STMT("execution_insert_again", "", insert_params, OR_NOTHING, );
 static const struct pg_stmt execution_insert =
-    INSERT_STMT("execution_insert", "", .again = &execution_insert_again);
+    INSERT_STMT("execution_insert", "", insert_params, "", .again = &execution_insert_again);
+static const struct pg_stmt execution_insert_input_again = INSERT_STMT(
+    "execution_insert_input_again", INSERT_INPUT(OR_NOTHING), insert_input_params, OR_NOTHING, );
+static const struct pg_stmt execution_insert_input =
+    INSERT_STMT("execution_insert_input", INSERT_INPUT(""), insert_input_params, "",
+                .again = &execution_insert_input_again);
 
 static const struct pg_column finish_params[] = {OF(account_id, PG_UUID), PG_ARG("key", PG_TEXT),
                                                  MEMBERS};
+static const struct pg_column finish_input_params[] = {
+    OF(account_id, PG_UUID), PG_ARG("key", PG_TEXT), MEMBERS, STORE_INPUT_PARAMS(execution)};
 
 /* The claim is the fence: the execution is inserted only if the claim is still this node's
  * (execution_id and owner match). If the lease ran out and another node ended the run, `moved` is
  * empty, nothing is inserted, and the caller gets ERR_NOTFOUND. In a resend the claim may already
  * be deleted; an execution with this id, owner and time is then the result of the first attempt.
  * `:ord in (...)` is a hashed subplan, so a set is not matched pair by pair. */
-#define FINISH_STORE                                                                             \
+#define FINISH_STORE(more, kept)                                                                 \
     "and t.execution_id = :id and t.owner = :owner "                                             \
     "returning :ord as ord, :account_id as account_id, :id as id, "                              \
     ":integration_id as integration_id, :action_id as action_id, "                               \
     ":connection_id as connection_id, :status as status, :error_code as error_code, "            \
     ":started_at as started_at, :finished_at as finished_at, :owner as owner, "                  \
-    ":summary as summary, :api_key_id as api_key_id, :attempts as attempts), "                   \
+    ":summary as summary, :api_key_id as api_key_id, :attempts as attempts" more "), " kept      \
     "stored as (" EXECUTION_INSERT "select m.account_id, m.id, m.integration_id, m.action_id, "  \
     "m.connection_id, m.status, m.error_code, m.started_at, m.finished_at, m.owner, m.summary, " \
     "m.api_key_id, m.attempts from moved m"
@@ -66,6 +78,12 @@ static const struct pg_column finish_params[] = {OF(account_id, PG_UUID), PG_ARG
     " on conflict do nothing) select :ord @from where :ord in (select m.ord from moved m) " \
     "or (select e.owner = :owner and e.finished_at = :finished_at from sluice.execution e " \
     "where e.account_id = :account_id and e.id = :id)"
+/* Also stores the input: in `more` the rows of `moved` get its columns. `rest` as for INSERT_STMT.
+ */
+#define FINISH_INPUT_COLUMNS ", :sealed as sealed, :key_id as key_id, :expires_at as expires_at"
+#define FINISH_INPUT(rest)                                                                  \
+    "kept as (" STORE_INPUT_INSERT "select m.account_id, m.id, false, m.sealed, m.key_id, " \
+    "m.expires_at from moved m" rest "), "
 /* Bound rows have no owner (a CHECK), so the index idempotency_key_owner does not contain them. The
  * key's life began with the claim and may have ended by now. It is extended, because requests that
  * wait for its run load it again within a second (exec/claim.c), and must find it. */
@@ -75,20 +93,34 @@ static const struct pg_column finish_params[] = {OF(account_id, PG_UUID), PG_ARG
     "@update(sluice.idempotency_key) "
 #define FINISH_RELEASE "delete from sluice.idempotency_key t @delete(sluice.idempotency_key) "
 
-#define FINISH_STMT(stmt_name, claim, answer, ...)                                                \
-    {                                                                                             \
-        .name = stmt_name, .is_result = true, .sql = "with moved as (" claim FINISH_STORE answer, \
-        PG_PARAMS(finish_params), .key_count = 2, .access = PG_WRITE, __VA_ARGS__                 \
+#define FINISH_STMT(stmt_name, takes, claim, more, kept, answer, ...)                     \
+    {                                                                                     \
+        .name = stmt_name, .is_result = true,                                             \
+        .sql = "with moved as (" claim FINISH_STORE(more, kept) answer, PG_PARAMS(takes), \
+        .key_count = 2, .access = PG_WRITE, __VA_ARGS__                                   \
     }
 static const struct pg_stmt execution_finish_keep_again =
-    FINISH_STMT("execution_finish_keep_again", FINISH_KEEP, FINISH_AGAIN, );
-static const struct pg_stmt execution_finish_keep = FINISH_STMT(
-    "execution_finish_keep", FINISH_KEEP, FINISH_ONCE, .again = &execution_finish_keep_again);
-static const struct pg_stmt execution_finish_release_again =
-    FINISH_STMT("execution_finish_release_again", FINISH_RELEASE, FINISH_AGAIN, );
+    FINISH_STMT("execution_finish_keep_again", finish_params, FINISH_KEEP, "", "", FINISH_AGAIN, );
+static const struct pg_stmt execution_finish_keep =
+    FINISH_STMT("execution_finish_keep", finish_params, FINISH_KEEP, "", "", FINISH_ONCE,
+                .again = &execution_finish_keep_again);
+static const struct pg_stmt execution_finish_keep_input_again =
+    FINISH_STMT("execution_finish_keep_input_again", finish_input_params, FINISH_KEEP,
+                FINISH_INPUT_COLUMNS, FINISH_INPUT(OR_NOTHING), FINISH_AGAIN, );
+static const struct pg_stmt execution_finish_keep_input = FINISH_STMT(
+    "execution_finish_keep_input", finish_input_params, FINISH_KEEP, FINISH_INPUT_COLUMNS,
+    FINISH_INPUT(""), FINISH_ONCE, .again = &execution_finish_keep_input_again);
+static const struct pg_stmt execution_finish_release_again = FINISH_STMT(
+    "execution_finish_release_again", finish_params, FINISH_RELEASE, "", "", FINISH_AGAIN, );
 static const struct pg_stmt execution_finish_release =
-    FINISH_STMT("execution_finish_release", FINISH_RELEASE, FINISH_ONCE,
+    FINISH_STMT("execution_finish_release", finish_params, FINISH_RELEASE, "", "", FINISH_ONCE,
                 .again = &execution_finish_release_again);
+static const struct pg_stmt execution_finish_release_input_again =
+    FINISH_STMT("execution_finish_release_input_again", finish_input_params, FINISH_RELEASE,
+                FINISH_INPUT_COLUMNS, FINISH_INPUT(OR_NOTHING), FINISH_AGAIN, );
+static const struct pg_stmt execution_finish_release_input = FINISH_STMT(
+    "execution_finish_release_input", finish_input_params, FINISH_RELEASE, FINISH_INPUT_COLUMNS,
+    FINISH_INPUT(""), FINISH_ONCE, .again = &execution_finish_release_input_again);
 
 static const struct pg_column get_params[] = {PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_UUID)};
 #define ROW_SUMMARY STORE_SUMMARY_INLINE("t")
@@ -242,10 +274,16 @@ static const struct pg_stmt execution_list_failed =
 const struct pg_stmt *const execution_stmts[] = {
     &execution_insert,
     &execution_insert_again,
+    &execution_insert_input,
+    &execution_insert_input_again,
     &execution_finish_keep,
     &execution_finish_keep_again,
+    &execution_finish_keep_input,
+    &execution_finish_keep_input_again,
     &execution_finish_release,
     &execution_finish_release_again,
+    &execution_finish_release_input,
+    &execution_finish_release_input_again,
     &execution_get,
     &execution_get_summary,
     &execution_list,
@@ -257,7 +295,9 @@ void store_execution_insert(struct pg_pool *pool, struct pg_query *query, struct
                             const struct execution *execution)
 {
     ASSERT(execution->is_succeeded == !execution->error_code.ptr);
-    store_ask_of(pool, query, op, &execution_insert, execution, PG_NO_VALUES);
+    store_ask_of(pool, query, op,
+                 execution->input.sealed.ptr ? &execution_insert_input : &execution_insert,
+                 execution, PG_NO_VALUES);
 }
 
 void store_execution_finish(struct pg_pool *pool, struct pg_query *query, struct op *op,
@@ -265,8 +305,10 @@ void store_execution_finish(struct pg_pool *pool, struct pg_query *query, struct
 {
     ASSERT(execution->is_succeeded == !execution->error_code.ptr);
     ASSERT(key.ptr || end == CLAIM_RELEASE);
-    store_ask_of(pool, query, op,
-                 end == CLAIM_KEEP ? &execution_finish_keep : &execution_finish_release, execution,
+    static const struct pg_stmt *const stmts[][2] = {
+        [CLAIM_KEEP] = {&execution_finish_keep, &execution_finish_keep_input},
+        [CLAIM_RELEASE] = {&execution_finish_release, &execution_finish_release_input}};
+    store_ask_of(pool, query, op, stmts[end][execution->input.sealed.ptr ? 1 : 0], execution,
                  PG_VALUES(store_claim_key(query, key, execution->id)));
 }
 

@@ -7,7 +7,7 @@
 #ifndef STORE_EXECUTION_H
 #define STORE_EXECUTION_H
 
-#include "store/store.h"
+#include "store/execution_input.h"
 
 struct execution {
     struct uuid account_id, id;
@@ -23,6 +23,7 @@ struct execution {
     struct uuid api_key_id; /* the caller; nil if unknown, as in rows of the previous version */
     slice api_key_name;     /* set when one execution is read */
     int64_t attempts;       /* requests sent to the app; 0: unknown */
+    struct execution_input input; /* stored with the row unless it is empty; not read with it */
     /* For a list with flow calls. If flow_id is nil, this is an execution. The id of a flow call is
      * only its position in the list, and its summary is its error, as in a flow_step. */
     struct uuid flow_id;
@@ -37,8 +38,8 @@ struct execution {
  * output. */
 #define STORE_SUMMARY_LISTED_BYTES 4096
 
-/* Records the finished run of a plain read, without a claim, in one commit. Replayable. Read the
- * result with store_done_result. */
+/* Records the finished run of a plain read, without a claim, in one commit, and its input if it is
+ * set. Replayable. Read the result with store_done_result. */
 void store_execution_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             const struct execution *execution);
 
@@ -49,10 +50,10 @@ enum claim_end {
 };
 
 /* Ends a claim with a result. If the claim (account, key, execution id, owner) is still this
- * node's, one statement binds or deletes the claim row and inserts the execution. key: as in
- * store_claim. Replayable. Read the result with store_hit_result: ERR_NOTFOUND if the claim is no
- * longer this node's (another node recovered it after the lease had run out); nothing was written
- * then. */
+ * node's, one statement binds or deletes the claim row and inserts the execution, and its input if
+ * it is set. key: as in store_claim. Replayable. Read the result with store_hit_result:
+ * ERR_NOTFOUND if the claim is no longer this node's (another node recovered it after the lease had
+ * run out); nothing was written then. */
 void store_execution_finish(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             const struct execution *execution, slice key, enum claim_end end);
 

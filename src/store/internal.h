@@ -16,7 +16,7 @@
 #define STORE_FILES(X) \
     X(account) X(api_key) X(app_use) X(audit) X(connect_session) X(connection) \
     X(connection_admin) X(connection_list) X(connection_manage) X(connection_refresh) X(connection_use) \
-    X(execution) X(flow) X(flow_explain) X(flow_inbox) X(flow_item) X(flow_read) \
+    X(execution) X(execution_input) X(flow) X(flow_explain) X(flow_inbox) X(flow_item) X(flow_read) \
     X(flow_retention) X(flow_take) X(flow_template) X(idempotency) X(quota) \
     X(node) X(oauth) X(rate_lease) X(retention) X(tally)
 /* clang-format on */
@@ -98,6 +98,15 @@ static inline void store_ask(struct pg_pool *pool, struct pg_query *query, struc
         .match = PG_MATCH_NONE, .access = PG_WRITE,                                  \
         .no_account = "what is due, over all accounts", __VA_ARGS__                  \
     }
+
+/* The input of a run, as a part of the statement that inserts its execution or event: the
+ * parameters, from a struct with a member `input`, and the insert of a row up to its values. */
+#define STORE_INPUT_PARAMS(type)                             \
+    PG_OF("sealed", PG_BYTES, struct type, input.sealed),    \
+        PG_OF("key_id", PG_TEXT, struct type, input.key_id), \
+        PG_OF("expires_at", PG_TIME, struct type, input.expires_at)
+#define STORE_INPUT_INSERT \
+    "insert into sluice.execution_input (account_id, id, is_blocked, sealed, key_id, expires_at) "
 
 /* The parameters for the audit event of a statement, from a struct with a member `by`; the
  * caller supplies the kind. */

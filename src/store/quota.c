@@ -19,16 +19,16 @@ static const struct pg_column find_columns[] = {OF(account_id, PG_UUID), OF(last
 
 /* "offset :count_max limit 1" finds the newest row beyond the quota; it reads as many index entries
  * as are kept. The LEFT JOIN lets an account without such a row still advance the page. */
-#define FIND(table)                                                                                \
+#define FIND(table, kind, only)                                                                    \
     {                                                                                              \
-        .name = "quota_find_" table,                                                               \
+        .name = "quota_find_" kind,                                                                \
         .sql = "select :ord, c.* from @input lateral (select a.account_id, k.id from (select "     \
                "x.account_id from sluice.account x where x.account_id > :after and "               \
                "uuid_hash(x.account_id) between :hash_min and :hash_max and (select "              \
                "coalesce(sum(pg_relation_size(p.relid)), 0) from pg_partition_tree('sluice." table \
                "') p) > :count_max * " ROW_BYTES_MIN " order by x.account_id limit :count) a "     \
                "left join lateral (select e.id from sluice." table " e where e.account_id = "      \
-               "a.account_id order by e.id desc offset :count_max limit 1) k on true "             \
+               "a.account_id" only " order by e.id desc offset :count_max limit 1) k on true "     \
                "order by a.account_id) c",                                                         \
         PG_PARAMS(find_params), PG_COLUMNS(find_columns),                                          \
         .no_account = "what is beyond, over all accounts", .is_spread = true,                      \
@@ -40,27 +40,38 @@ static const struct pg_column trim_params[] = {OF(account_id, PG_UUID), OF(last,
 
 /* This statement goes alone: its rows have no ordinal, so the rows of two queries in a set would be
  * counted together. A replay removes the next rows, which are over the limit, too. */
-#define TRIM(table, condition)                                                                     \
-    {                                                                                              \
-        .name = "quota_trim_" table,                                                               \
-        .sql =                                                                                     \
-            "delete from sluice." table " t where (t.account_id, t.id) in (select "                \
-            "e.account_id, e.id from @input lateral (select x.account_id, x.id from sluice." table \
-            " x where x.account_id = :account_id and x.id <= :last" condition                      \
-            " order by x.id limit " STORE_TEXT_OF(QUOTA_TRIM_ROWS) ") e) returning 1::bigint",     \
-        PG_PARAMS(trim_params), .access = PG_WRITE, .goes_alone = true,                            \
+#define TRIM(stmt_name, before, table, condition, after)                                      \
+    {                                                                                         \
+        .name = stmt_name,                                                                    \
+        .sql = before "delete from sluice." table " t where (t.account_id, t.id) in (select " \
+                      "e.account_id, e.id from @input lateral (select x.account_id, x.id "    \
+                      "from sluice." table " x where x.account_id = :account_id and "         \
+                      "x.id <= :last" condition                                               \
+                      " order by x.id limit " STORE_TEXT_OF(QUOTA_TRIM_ROWS) ") e) " after,   \
+        PG_PARAMS(trim_params), .access = PG_WRITE, .goes_alone = true,                       \
     }
+/* Removes the inputs of the rows, too. */
+#define TRIM_WITH_INPUTS(table, condition)                                                 \
+    TRIM("quota_trim_" table, "with cut as (", table, condition,                           \
+         "returning t.account_id, t.id), inputs as (delete from sluice.execution_input d " \
+         "using cut c where d.account_id = c.account_id and d.id = c.id) "                 \
+         "select 1::bigint from cut")
 #define QUOTA_TRIM_ROWS 2000
 _Static_assert(QUOTA_TRIM_ROWS == QUOTA_ROWS_MAX, "as the header says");
 
 static const struct pg_stmt finds[QUOTA_KINDS] = {
-    [QUOTA_EXECUTIONS] = FIND("execution"), [QUOTA_AUDIT] = FIND("audit_event")};
+    [QUOTA_EXECUTIONS] = FIND("execution", "execution", ""),
+    [QUOTA_AUDIT] = FIND("audit_event", "audit_event", ""),
+    [QUOTA_BLOCKED_INPUTS] = FIND("execution_input", "blocked_input", " and e.is_blocked")};
 static const struct pg_stmt trims[QUOTA_KINDS] = {
-    [QUOTA_EXECUTIONS] = TRIM("execution", " and x.finished_at < now() - :age_ms * "
-                                           "interval '1 millisecond'"),
-    [QUOTA_AUDIT] = TRIM("audit_event", "")};
+    [QUOTA_EXECUTIONS] = TRIM_WITH_INPUTS(
+        "execution", " and x.finished_at < now() - :age_ms * interval '1 millisecond'"),
+    [QUOTA_AUDIT] = TRIM_WITH_INPUTS("audit_event", ""),
+    [QUOTA_BLOCKED_INPUTS] = TRIM("quota_trim_blocked_input", "", "execution_input",
+                                  " and x.is_blocked", "returning 1::bigint")};
 
-const struct pg_stmt *const quota_stmts[] = {&finds[0], &finds[1], &trims[0], &trims[1], NULL};
+const struct pg_stmt *const quota_stmts[] = {&finds[0], &finds[1], &finds[2], &trims[0],
+                                             &trims[1], &trims[2], NULL};
 
 void store_quota_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       enum quota_kind kind, struct uuid after, size_t count, size_t count_max)

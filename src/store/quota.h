@@ -1,6 +1,6 @@
 /*
- * quota: how many executions and audit events an account keeps. The server removes the oldest rows
- * beyond that, in small batches (server/trimmer.h).
+ * quota: how many executions, audit events, and inputs of blocked runs an account keeps. The server
+ * removes the oldest rows beyond that, in small batches (server/trimmer.h).
  */
 #ifndef STORE_QUOTA_H
 #define STORE_QUOTA_H
@@ -9,7 +9,7 @@
 
 enum { QUOTA_ACCOUNTS_MAX = 16, QUOTA_ROWS_MAX = 2000 };
 
-enum quota_kind { QUOTA_EXECUTIONS, QUOTA_AUDIT, QUOTA_KINDS };
+enum quota_kind { QUOTA_EXECUTIONS, QUOTA_AUDIT, QUOTA_BLOCKED_INPUTS, QUOTA_KINDS };
 
 /* For the next accounts after `after` (nil: from the first), at most `count` (up to
  * QUOTA_ACCOUNTS_MAX), finds the newest row beyond the count_max newest. The query reads as many
@@ -25,8 +25,8 @@ void store_quota_find(struct pg_pool *pool, struct pg_query *query, struct op *o
 int store_quota_find_result(const struct pg_query *query, struct quota_cut **list,
                             size_t *count) MUST_CHECK;
 
-/* Removes the oldest rows up to `last`, at most QUOTA_ROWS_MAX; of executions, only those that
- * ended at least age_ms ago. The result is the number of removed rows. */
+/* Removes the oldest rows up to `last`, at most QUOTA_ROWS_MAX, and their inputs; of executions,
+ * only those that ended at least age_ms ago. The result is the number of removed rows. */
 void store_quota_trim(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       enum quota_kind kind, const struct quota_cut *cut, int64_t age_ms);
 int store_quota_trim_result(const struct pg_query *query, size_t *count) MUST_CHECK;

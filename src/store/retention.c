@@ -25,8 +25,8 @@ static const struct pg_stmt partition_make = {
  * also drop the next partition, which is due, too. */
 static const struct pg_stmt partitions_drop = {
     .name = "partitions_drop",
-    .sql = "select :ord, sluice.partitions_drop(:days, :audit_days) @from",
-    PG_TAKES(PG_ARG("days", PG_I64), PG_ARG("audit_days", PG_I64)),
+    .sql = "select :ord, sluice.partitions_drop(:days, :audit_days, :input_days) @from",
+    PG_TAKES(PG_ARG("days", PG_I64), PG_ARG("audit_days", PG_I64), PG_ARG("input_days", PG_I64)),
     PG_COLUMNS(count_columns),
     .access = PG_WRITE,
     .goes_alone = true,
@@ -89,10 +89,11 @@ int store_partitions_make_sync(struct pg_sync *sync, struct arena *arena, struct
 }
 
 void store_partitions_drop(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                           unsigned keep_days, unsigned audit_days)
+                           unsigned keep_days, unsigned audit_days, unsigned input_days)
 {
     ASSERT(keep_days >= 1 && audit_days >= 1);
-    store_ask(pool, query, op, &partitions_drop, PG_VALUES(pg_i64(keep_days), pg_i64(audit_days)));
+    store_ask(pool, query, op, &partitions_drop,
+              PG_VALUES(pg_i64(keep_days), pg_i64(audit_days), pg_i64(input_days)));
 }
 
 STORE_CALL(store_keys_expired, keys_expired)

@@ -18,11 +18,12 @@ void store_partition_make(struct pg_pool *pool, struct pg_query *query, struct o
 int store_partitions_make_sync(struct pg_sync *sync, struct arena *arena,
                                struct err *err) MUST_CHECK;
 /* Drops at most one partition whose rows are all older than keep_days, or audit_days for audit
- * events (both at least 1). store_count_result returns the number of partitions dropped, 0 or 1;
+ * events (both at least 1), or input_days for inputs, which go at the latest with their executions
+ * and events. store_count_result returns the number of partitions dropped, 0 or 1;
  * call again until it is 0. The result is ERR_TIMEOUT if the lock was not free; try again later
  * then. */
 void store_partitions_drop(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                           unsigned keep_days, unsigned audit_days);
+                           unsigned keep_days, unsigned audit_days, unsigned input_days);
 
 /* Finds bound keys past their expiry, at most RETENTION_KEYS_MAX. */
 struct expired_key {

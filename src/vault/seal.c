@@ -7,6 +7,7 @@
 #include <mbedtls/gcm.h>
 
 #include "base/mem.h"
+#include "vault/key.h"
 #include "vault/ring.h"
 
 enum { FORM = 1, NONCE_LEN = 12, TAG_LEN = 16, AAD_MAX = 64 };
@@ -22,6 +23,21 @@ static const struct vault_ring_key *ring_find(const struct vault_ring *ring, sli
 bool vault_ring_has(const struct vault_ring *ring, slice key_id)
 {
     return ring_find(ring, key_id) != NULL;
+}
+
+/* Sealed data is bound to an account and a number; for a connection, the number is its id. Other
+ * rows use 63 bits of a hash with the sign bit set. Ids are positive, so a sealed text that is
+ * copied into another kind of row cannot be opened there. */
+struct vault_binding vault_row_binding(struct uuid account_id, const char *kind, slice key)
+{
+    char room[VAULT_ROW_NAME_MAX + 1];
+    uint8_t hash[32];
+    int64_t id = INT64_MIN;
+    ASSERT(strlen(kind) + key.len <= VAULT_ROW_NAME_MAX);
+    vault_sha256(SLICE_JOIN(room, slice_of(kind, strlen(kind) + 1), key), hash);
+    for (int i = 0; i < 8; i++)
+        id |= (int64_t)((uint64_t)(hash[i] & (i ? 0xff : 0x7f)) << (56 - 8 * i));
+    return (struct vault_binding){account_id, id};
 }
 
 /* The additional data that the ciphertext is bound to. */
@@ -99,8 +115,8 @@ static int open_into(const struct vault_ring_key *key, const struct vault_bindin
     if (rc != MBEDTLS_ERR_GCM_AUTH_FAILED) /* otherwise only an allocation can fail here */
         return err_set(err, ERR_NOMEM, "out of memory");
     return err_set(err, ERR_CRYPTO,
-                   "the stored credentials cannot be opened: they were sealed for another "
-                   "connection or have been changed");
+                   "the sealed data cannot be opened: it was sealed for another row, or has been "
+                   "changed");
 }
 
 int vault_open(const struct vault_ring *ring, const struct vault_binding *binding, slice key_id,
@@ -109,11 +125,11 @@ int vault_open(const struct vault_ring *ring, const struct vault_binding *bindin
     *plain = NULL;
     if (sealed.len < VAULT_SEAL_OVERHEAD || sealed.len > VAULT_SEAL_OVERHEAD + VAULT_PLAIN_MAX ||
         sealed.ptr[0] != FORM)
-        return err_set(err, ERR_SYNTAX, "the stored credentials have an unknown form");
+        return err_set(err, ERR_SYNTAX, "the sealed data has an unknown form");
     const struct vault_ring_key *key = ring_find(ring, key_id);
     if (!key)
         return err_set(err, ERR_NOTFOUND,
-                       "the credentials were sealed with master key %.*s, which is not configured",
+                       "the data was sealed with master key %.*s, which is not configured",
                        SLICE_ARG(slice_first(key_id, 2 * VAULT_KEY_ID_LEN)));
     size_t len = sealed.len - VAULT_SEAL_OVERHEAD;
     unsigned char *text = mem_alloc(len + 1);

@@ -1,6 +1,6 @@
 /*
- * Sealed credentials: AES-256-GCM under a master key, bound to account, connection and key id, so
- * that a ciphertext moved to another row does not open.
+ * Sealed credentials and inputs: AES-256-GCM under a master key, bound to account, row and key id,
+ * so that a ciphertext moved to another row does not open.
  *
  * Form 1: byte 0x01, 12 bytes of random nonce, ciphertext, 16 bytes of tag. Additional data:
  * "sluice seal 1", the account's 16 bytes, the connection id as 8 bytes big-endian, the key id.
@@ -44,6 +44,10 @@ struct vault_binding {
     struct uuid account_id;
     int64_t connection_id;
 };
+/* Returns the binding of a row other than a connection, from its kind and its key, which have at
+ * most VAULT_ROW_NAME_MAX bytes together. */
+enum { VAULT_ROW_NAME_MAX = 1000 };
+struct vault_binding vault_row_binding(struct uuid account_id, const char *kind, slice key);
 /* Appends the sealed form. ERR_LIMIT if plain is over VAULT_PLAIN_MAX, ERR_NOMEM. */
 int vault_seal(const struct vault_ring *ring, const struct vault_binding *binding, slice plain,
                struct buf *out) MUST_CHECK;

@@ -141,12 +141,16 @@ test('the catalog, every action of it', async () => {
 test('executions', async () => {
   const done = await judge(200, await execute('gmail', 'list_labels', {}), ['/display']);
   await judge(200, await get(`/api/executions/${done.json.execution_id}`), ['/display']);
+  const without = await judge(200, await get(`/api/executions/${done.json.execution_id}?include=input`), ['/display']);
+  assert.deepEqual([without.json.input, without.json.input_missing], [null, 'not_kept']);
+  await judge(400, await get(`/api/executions/${done.json.execution_id}?include=output`));
   await judge(200, await execute('gmail', 'send_message', write, { confirm: true, dry_run: true }), ['/request']);
   await judge(200, await execute('gmail', 'trash_message', { id: '19a4b6c7d8e90001' }, { dry_run: true, shows: true }), ['/request', '/shows']);
   for (const replayed of [null, 'true']) {
     const once = await execute('gmail', 'send_message', write, { confirm: true, idempotency_key: 'contract-1' });
     assert.equal(once.headers.get('idempotent-replayed'), replayed);
     await judge(200, once);
+    assert.deepEqual((await judge(200, await get(`/api/executions/${once.json.execution_id}?include=input`))).json.input, write);
   }
   await judge(409, await execute('gmail', 'send_message', write), ['/display']);
   await judge(409, await execute('gmail', 'send_message', { ...write, to: 1 }));

@@ -130,6 +130,8 @@ static void open_services(struct seam_node *node)
         .response_bytes_max = 1024 * 1024,
         .executions_max = EXECUTIONS_MAX,
         .file_bytes_max = 1024 * 1024,
+        .input_days = node->tuning.input_days,
+        .ring = node->ring,
     };
     node->exec = exec_service_new(&exec);
     node_serve(node->node, exec_service_claims(node->exec));

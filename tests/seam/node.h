@@ -27,6 +27,7 @@ struct seam_tuning {
     size_t work_bytes;       /* limit for all executions together; 0: no limit */
     unsigned circuit_volume; /* executions before a circuit may open; 0: none ever opens */
     size_t connections_max;  /* limit per account; 0: no limit */
+    unsigned input_days;     /* 0: no input is kept */
 };
 
 struct seam_node {

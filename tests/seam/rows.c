@@ -375,6 +375,15 @@ static int do_claim_owned(struct seam_store *store, struct pg_query *query)
 
 /* ---- executions ---- */
 
+static struct execution_input input_of(struct seam_store *store, const struct pg_query *query)
+{
+    if (!strstr(seam_query_stmt(query)->name, "_input"))
+        return (struct execution_input){0};
+    return (struct execution_input){.sealed = seam_keep(store, seam_text(query, "sealed")),
+                                    .key_id = seam_keep(store, seam_text(query, "key_id")),
+                                    .expires_at = seam_time(query, "expires_at")};
+}
+
 static void add_execution(struct seam_store *store, const struct pg_query *query)
 {
     *ROW_ADD(store, executions) = (struct execution){
@@ -390,6 +399,7 @@ static void add_execution(struct seam_store *store, const struct pg_query *query
         .owner = seam_uuid(query, "owner"),
         .summary = seam_keep(store, seam_text(query, "summary")),
         .attempts = seam_i64(query, "attempts"),
+        .input = input_of(store, query),
     };
 }
 
@@ -555,11 +565,17 @@ static const struct seam_statement statements[] = {
     {"claim_recover", do_claim_recover},
     {"claim_owned", do_claim_owned},
     {"execution_insert", do_execution_insert},
+    {"execution_insert_input", do_execution_insert},
+    {"execution_insert_input_again", do_execution_insert},
     {"execution_insert_again", do_execution_insert},
     {"execution_finish_keep", do_finish_keep},
     {"execution_finish_keep_again", do_finish_keep},
+    {"execution_finish_keep_input", do_finish_keep},
+    {"execution_finish_keep_input_again", do_finish_keep},
     {"execution_finish_release", do_finish_release},
     {"execution_finish_release_again", do_finish_release},
+    {"execution_finish_release_input", do_finish_release},
+    {"execution_finish_release_input_again", do_finish_release},
     {"execution_get", do_execution_get},
     {"execution_get_summary", do_execution_summary},
     {"connection_choice", do_connection_choice},
@@ -567,6 +583,7 @@ static const struct seam_statement statements[] = {
     {"connection_use", do_nothing},
     {"tally_add", do_nothing},
     {"audit_insert", do_audit_insert},
+    {"audit_insert_input", do_audit_insert},
     {NULL, NULL},
 };
 

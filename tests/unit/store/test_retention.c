@@ -10,7 +10,7 @@
 static const char *conninfo;
 static struct pg_bench bench;
 static struct pg_call call;
-static unsigned audit_days = 90;
+static unsigned audit_days = 90, input_days = 7;
 
 static void start_make(struct pg_call *c)
 {
@@ -19,7 +19,8 @@ static void start_make(struct pg_call *c)
 
 static void start_drop(struct pg_call *c)
 {
-    store_partitions_drop(c->bench->pool, &c->query, &c->op, *(unsigned *)c->arg, audit_days);
+    store_partitions_drop(c->bench->pool, &c->query, &c->op, *(unsigned *)c->arg, audit_days,
+                          input_days);
 }
 
 static void start_version(struct pg_call *c)
@@ -101,6 +102,52 @@ static void test_the_audit_trail_is_kept_longer(void **state)
     assert_int_equal(run(start_drop, 30), 0);
 }
 
+/* Inputs of two days ago, with one row, and of today. */
+#define MAKE_INPUTS                                                                               \
+    "do $$ declare day date := (now() at time zone 'UTC')::date - 2; begin "                      \
+    "execute format('create table sluice.%I partition of sluice.execution_input for values from " \
+    "(%L) to (%L)', 'execution_input_' || to_char(day, 'YYYYMMDD'), sluice.uuid_floor(day), "     \
+    "sluice.uuid_floor(day + 1)); end $$;"                                                        \
+    "insert into sluice.execution_input select gen_random_uuid(), "                               \
+    "sluice.uuid_floor((now() at time zone 'UTC')::date - n), false, '', 'k', now() "             \
+    "from (values (0), (2)) v(n)"
+#define COUNT_INPUTS "select count(*) from sluice.execution_input"
+
+static void test_inputs_have_an_age_of_their_own(void **state)
+{
+    (void)state;
+    items_tell(conninfo, MAKE_INPUTS);
+    input_days = 2;
+    assert_int_equal(run(start_drop, 5), 0);
+    input_days = 1;
+    assert_int_equal(run(start_drop, 5), 1);
+    assert_int_equal(items_ask(conninfo, COUNT_INPUTS), 1);
+    /* With 0, the inputs of today are removed tomorrow; those of yesterday are removed now. */
+    input_days = 0;
+    assert_int_equal(run(start_drop, 5), 1);
+    assert_int_equal(run(start_drop, 5), 0);
+    items_tell(conninfo, "delete from sluice.execution_input");
+}
+
+/* They end at the latest with executions and events, also for a server of the previous version. */
+static void test_inputs_end_with_executions(void **state)
+{
+    (void)state;
+    input_days = 3650;
+    items_tell(conninfo, MAKE_INPUTS);
+    assert_int_equal(run(start_drop, 1), 1);
+    items_tell(conninfo, "delete from sluice.execution_input;" MAKE_INPUTS);
+    audit_days = 1;
+    assert_int_equal(run(start_drop, 5), 1);
+    audit_days = 90;
+    items_tell(conninfo, "delete from sluice.execution_input;" MAKE_INPUTS);
+    assert_int_equal(items_ask(conninfo, "select sluice.partitions_drop(5, 90)"), 0);
+    assert_int_equal(items_ask(conninfo, "select sluice.partitions_drop(1, 90)"), 1);
+    assert_int_equal(items_ask(conninfo, COUNT_INPUTS), 1);
+    input_days = 7;
+    items_tell(conninfo, "delete from sluice.execution_input; select sluice.partitions_make(7)");
+}
+
 static void test_a_drop_does_not_wait_long(void **state)
 {
     struct err err;
@@ -151,6 +198,8 @@ int main(void)
         cmocka_unit_test(test_made_once),
         cmocka_unit_test(test_dropped_by_age),
         cmocka_unit_test(test_the_audit_trail_is_kept_longer),
+        cmocka_unit_test(test_inputs_have_an_age_of_their_own),
+        cmocka_unit_test(test_inputs_end_with_executions),
         cmocka_unit_test(test_a_drop_does_not_wait_long),
         cmocka_unit_test(test_schema_version),
     };

@@ -1,0 +1,178 @@
+/*
+ * Writing and reading the document of a kept input; see kept_input.h.
+ */
+#include "call/kept_input.h"
+
+enum {
+    DEPTH_MAX = 64,        /* as deep as an input may be */
+    STEPS_MAX = 20000,     /* schemas visited for one input: references may multiply them */
+    TEXT_BYTES_MAX = 4096, /* of a message and of a hint */
+};
+
+/* ---- members that are not kept ---- */
+
+/* A walk over a schema and a value together. The value is copied where it changes. */
+struct hiding {
+    const struct json *root;
+    struct arena *arena;
+    unsigned steps;
+    bool is_broken; /* out of memory, or the schema is too large: nothing may be kept */
+};
+
+static const struct json *refer(const struct hiding *h, const struct json *schema)
+{
+    slice ref = json_get_str(schema, SLICE("$ref"));
+    const struct json *target =
+        slice_starts_with(ref, SLICE("#")) ? json_pointer(h->root, slice_from(ref, 1)) : NULL;
+    return target ? target : schema;
+}
+
+static void *copy_of(struct hiding *h, const void *list, size_t bytes)
+{
+    void *copy = arena_alloc(h->arena, bytes);
+    if (copy)
+        memcpy(copy, list, bytes);
+    h->is_broken |= !copy;
+    return copy;
+}
+
+static bool hide(struct hiding *h, const struct json *schema, struct json *value, unsigned depth);
+
+static bool hide_in_members(struct hiding *h, const struct json *schema, struct json *object,
+                            unsigned depth)
+{
+    const struct json *properties = JSON_GET(schema, "properties");
+    struct json_member *copy = NULL;
+    for (uint32_t i = 0; i < object->count && !h->is_broken; i++) {
+        const struct json *of = json_get(properties, json_str(&object->as.members[i].key));
+        struct json value = object->as.members[i].value;
+        if (!hide(h, of ? of : JSON_GET(schema, "additionalProperties"), &value, depth + 1))
+            continue;
+        if (!copy)
+            copy = copy_of(h, object->as.members, object->count * sizeof(*copy));
+        if (copy)
+            copy[i].value = value;
+    }
+    if (copy)
+        object->as.members = copy;
+    return copy != NULL;
+}
+
+static bool hide_in_items(struct hiding *h, const struct json *schema, struct json *array,
+                          unsigned depth)
+{
+    struct json *copy = NULL;
+    for (uint32_t i = 0; i < array->count && !h->is_broken; i++) {
+        struct json value = array->as.items[i];
+        if (!hide(h, JSON_GET(schema, "items"), &value, depth + 1))
+            continue;
+        if (!copy)
+            copy = copy_of(h, array->as.items, array->count * sizeof(*copy));
+        if (copy)
+            copy[i] = value;
+    }
+    if (copy)
+        array->as.items = copy;
+    return copy != NULL;
+}
+
+/* Replaces what the schema marks writeOnly. Returns whether value has changed. */
+static bool hide(struct hiding *h, const struct json *schema, struct json *value, unsigned depth)
+{
+    static const char *const parts[] = {"allOf", "anyOf", "oneOf"};
+    bool is_changed = false;
+    schema = refer(h, schema);
+    if (!json_is(schema, JSON_OBJECT) || h->is_broken)
+        return false;
+    h->is_broken = ++h->steps > STEPS_MAX || depth > DEPTH_MAX;
+    if (json_get_bool(schema, SLICE("writeOnly"), false)) {
+        *value = json_string(SLICE(KEPT_INPUT_HIDDEN));
+        return true;
+    }
+    if (value->type == JSON_OBJECT)
+        is_changed = hide_in_members(h, schema, value, depth);
+    else if (value->type == JSON_ARRAY)
+        is_changed = hide_in_items(h, schema, value, depth);
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+        const struct json *list = json_get(schema, slice_cstr(parts[i]));
+        for (uint32_t k = 0; json_is(list, JSON_ARRAY) && k < list->count; k++)
+            is_changed |= hide(h, &list->as.items[k], value, depth + 1);
+    }
+    return is_changed;
+}
+
+/* ---- the document ---- */
+
+/* input: NULL if it is too long. */
+static slice write_document(const struct kept_input *what, const struct json *input,
+                            struct arena *arena)
+{
+    struct json_text text;
+    struct json_writer *w = json_text_begin(&text, VAULT_PLAIN_MAX);
+    json_open(w, '{');
+    if (input)
+        json_member(w, "input", input);
+    if (what->connection_id != 0)
+        json_member_i64(w, "connection_id", what->connection_id);
+    if (what->message.ptr)
+        json_member_str(w, "message", slice_first_utf8(what->message, TEXT_BYTES_MAX));
+    if (what->hint.ptr)
+        json_member_str(w, "hint", slice_first_utf8(what->hint, TEXT_BYTES_MAX));
+    json_close(w, '}');
+    return json_text_take(&text, arena);
+}
+
+static struct vault_binding binding_of(struct uuid account_id, struct uuid id)
+{
+    return vault_row_binding(account_id, "execution_input", slice_of(id.bytes, sizeof(id.bytes)));
+}
+
+bool kept_input_seal(const struct vault_ring *ring, struct uuid account_id, struct uuid id,
+                     const struct kept_input *what, const struct json *schema, struct arena *arena,
+                     struct execution_input *row)
+{
+    struct hiding hiding = {.root = schema, .arena = arena};
+    const struct vault_binding binding = binding_of(account_id, id);
+    struct json input = *what->input;
+    struct buf sealed;
+    slice text = SLICE_NONE;
+    *row = (struct execution_input){0};
+    if (schema)
+        (void)hide(&hiding, schema, &input, 0);
+    if (!hiding.is_broken)
+        text = write_document(what, &input, arena);
+    if (!text.ptr)
+        text = write_document(what, NULL, arena);
+    if (!text.ptr)
+        return false;
+    buf_init(&sealed, VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD);
+    if (vault_seal(ring, &binding, text, &sealed) == OK)
+        row->sealed = arena_dup(arena, buf_slice(&sealed));
+    buf_deinit(&sealed);
+    row->key_id = vault_ring_key_id(ring);
+    return row->sealed.ptr != NULL;
+}
+
+int kept_input_open(const struct vault_ring *ring, struct uuid account_id, struct uuid id,
+                    const struct execution_input *row, struct arena *arena, struct kept_input *out,
+                    struct err *err)
+{
+    const struct vault_binding binding = binding_of(account_id, id);
+    struct secret *plain = NULL;
+    int status = vault_open(ring, &binding, row->key_id, row->sealed, &plain, err);
+    if (status != OK)
+        return status;
+    slice text = arena_dup(arena, secret_reveal(plain));
+    secret_unref(plain);
+    const struct json *document = text.ptr ? json_parse(arena, text, &json_limits_provider, NULL)
+                                           : NULL;
+    if (!document) /* the seal is intact, so only an allocation can fail here */
+        return err_set(err, ERR_NOMEM, "out of memory");
+    *out = (struct kept_input){
+        .input = JSON_GET(document, "input"),
+        .connection_id = json_get_i64(document, SLICE("connection_id"), 0),
+        .message = json_get_str(document, SLICE("message")),
+        .hint = json_get_str(document, SLICE("hint")),
+    };
+    return OK;
+}

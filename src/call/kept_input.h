@@ -1,0 +1,41 @@
+/*
+ * kept_input: the input of a run as it is kept for the setting input-days, sealed: of writes, and
+ * of runs that failed or were blocked. What is kept is a JSON document of at most VAULT_PLAIN_MAX
+ * bytes:
+ *
+ *   {"input": {...}, "connection_id": 7, "message": "...", "hint": "..."}
+ *
+ * It has the last three members only for a blocked run, which has no other record of them. If the
+ * document would be longer, it has no `input`. The bytes of files are not part of an input. Members
+ * that the action's input_schema marks `writeOnly` are replaced before the document is sealed, so
+ * nothing that reads it can show them.
+ */
+#ifndef CALL_KEPT_INPUT_H
+#define CALL_KEPT_INPUT_H
+
+#include "json/json.h"
+#include "store/execution_input.h"
+#include "vault/seal.h"
+
+struct kept_input {
+    const struct json *input; /* NULL: it was too long */
+    int64_t connection_id;    /* as requested; 0: the default */
+    slice message, hint;
+};
+
+/* The value of a member that is not kept. */
+#define KEPT_INPUT_HIDDEN "(hidden)"
+
+/* Makes the row's columns in the arena, except expires_at. schema: the action's input_schema; NULL:
+ * the action is unknown. Returns false, with `row` zeroed, if out of memory. */
+bool kept_input_seal(const struct vault_ring *ring, struct uuid account_id, struct uuid id,
+                     const struct kept_input *what, const struct json *schema, struct arena *arena,
+                     struct execution_input *row);
+
+/* Opens a row. `out` is in the arena. Returns ERR_NOTFOUND if the ring lacks the row's key, other
+ * errors as vault_open; err has a sentence. */
+int kept_input_open(const struct vault_ring *ring, struct uuid account_id, struct uuid id,
+                    const struct execution_input *row, struct arena *arena, struct kept_input *out,
+                    struct err *err) MUST_CHECK;
+
+#endif

@@ -1,0 +1,46 @@
+/*
+ * Which inputs are kept: those of writes, and of runs that failed or were blocked. A successful
+ * read keeps none, and does nothing here. A run that is recorded by its caller has its input there.
+ */
+#include "base/clock.h"
+#include "call/kept_input.h"
+#include "exec/internal.h"
+
+/* Inputs of blocked runs that may wait for the database. Beyond that, events are stored without. */
+#define BLOCKED_INPUT_BYTES_MAX ((size_t)16 * 1024 * 1024)
+
+static bool seal_input(struct exec *exec, struct uuid id, const struct kept_input *what,
+                       struct execution_input *row)
+{
+    const struct exec_config *config = &exec->service->config;
+    const struct json *schema = exec->action ? exec->action->input_schema : NULL;
+    if (!kept_input_seal(config->ring, exec->in.account_id, id, what, schema, &exec->op.arena, row))
+        return false;
+    row->expires_at = clock_shared_us() + (int64_t)config->input_days * 86400 * 1000000;
+    return true;
+}
+
+void exec_input_keep(struct exec *exec, struct execution *row)
+{
+    const struct kept_input what = {.input = exec->in.input};
+    bool is_kept = exec->action->level != LEVEL_READ || !row->is_succeeded;
+    /* The step is entered again for each attempt to record. */
+    if (exec->service->config.input_days > 0 && is_kept && !exec->record.is_input_made &&
+        seal_input(exec, row->id, &what, &exec->record.input))
+        exec->record.is_input_made = true;
+    row->input = exec->record.input;
+}
+
+void exec_input_keep_blocked(struct exec *exec, struct audit_event *event)
+{
+    const struct exec_service *service = exec->service;
+    const struct kept_input what = {
+        .input = exec->in.input,
+        .connection_id = exec->in.connection_id,
+        .message = exec->out.message,
+        .hint = exec->out.hint,
+    };
+    if (service->config.input_days > 0 && exec->in.input &&
+        service->blocked_input_bytes < BLOCKED_INPUT_BYTES_MAX)
+        (void)seal_input(exec, event->id, &what, &event->input);
+}

@@ -1,0 +1,133 @@
+// The inputs of runs are kept, sealed, for some days: of writes, and of runs that failed or were
+// blocked (contrib/deploy/README.md "inputs").
+import assert from 'node:assert/strict';
+import { writeFile, readFile } from 'node:fs/promises';
+import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
+import { Stack } from './support/stack.mjs';
+
+const MARKER = 'Marker7Q4Z';
+// The subject is part of the sentence that an execution has for people.
+const mail = (text) => ({ to: ['ann@example.com'], subject: 'A plan', text: `The text of ${text}` });
+
+let stack, server, account;
+before(async () => {
+  stack = await Stack.start({ catalog: false });
+  account = await stack.account('inputs', { apps: ['gmail'] });
+  server = await stack.serve();
+});
+after(() => stack?.stopWell(assert));
+
+const send = (input, more = { confirm: true }, on = server, key = account.key) => on.execute(key, 'gmail', 'send_message', input, more);
+const inputOf = async (id, on = server, key = account.key) => {
+  const { status, json } = await on.call(key, 'GET', `/api/executions/${id}?include=input`);
+  assert.equal(status, 200);
+  return json.input ?? json.input_missing;
+};
+const count = async (where = 'true', id = account.id) =>
+  Number(await stack.cluster.sql(`select count(*) from sluice.execution_input where account_id = '${id}' and ${where}`));
+const failing = async (fn) => {
+  await stack.provider.faults([{ match: { path_prefix: '/gmail/' }, count: -1, action: { status: 400 } }]);
+  try {
+    return await fn();
+  } finally {
+    await stack.provider.faults([]);
+  }
+};
+
+test('of a write and of what failed or was blocked, and nothing in clear', async () => {
+  const done = (await send(mail(MARKER))).json;
+  assert.equal(done.status, 'succeeded');
+  assert.deepEqual(await inputOf(done.execution_id), mail(MARKER));
+  const failed = (await failing(() => send(mail(`${MARKER}2`)))).json;
+  assert.equal(failed.status, 'failed');
+  assert.deepEqual(await inputOf(failed.execution_id), mail(`${MARKER}2`));
+  const search = { query: `subject:${MARKER}` };
+  const read = (await failing(() => server.execute(account.key, 'gmail', 'search_messages', search))).json;
+  assert.equal(read.status, 'failed');
+  assert.deepEqual(await inputOf(read.execution_id), search);
+  assert.equal((await send(mail(MARKER), {})).json.status, 'blocked');
+  await until('the event is stored', async () => (await count('is_blocked')) === 1);
+  const plain = (await server.execute(account.key, 'gmail', 'list_labels', {})).json;
+  assert.equal(plain.status, 'succeeded');
+  assert.equal(await inputOf(plain.execution_id), 'not_kept');
+  assert.equal(await count(), 4);
+  const dumped = (await stack.cluster.dump()).split('\n').filter((line) => line.includes(MARKER));
+  assert.deepEqual(dumped, []);
+});
+
+test('of the same account only, and by a key that reads', async () => {
+  const { execution_id: id } = (await send(mail('mine'))).json;
+  const other = await stack.account('other', { apps: [] });
+  assert.equal((await server.call(other.key, 'GET', `/api/executions/${id}?include=input`)).status, 404);
+  const writer = await stack.key(account.id, ['--scopes', 'execute']);
+  assert.equal((await server.call(writer, 'GET', `/api/executions/${id}?include=input`)).status, 403);
+});
+
+test('not over 64 KB', async () => {
+  const { execution_id: id } = (await send({ ...mail('long'), text: 'x'.repeat(70_000) })).json;
+  assert.equal(await inputOf(id), 'too_long');
+});
+
+test('not after its time, and not with input-days 0', async () => {
+  const { execution_id: id } = (await send(mail('soon gone'))).json;
+  await stack.cluster.sql(`update sluice.execution_input set expires_at = now() where id = '${id}'`);
+  assert.equal(await inputOf(id), 'not_kept');
+  const before = await count();
+  const without = await stack.serve({ args: ['--input-days', '0'] });
+  const none = (await send(mail('never kept'), { confirm: true }, without)).json;
+  assert.equal(await inputOf(none.execution_id), 'not_kept');
+  assert.equal(await count(), before);
+  await without.stop();
+});
+
+test('the master key that sealed it is needed as long as it is kept', async () => {
+  const { execution_id: id } = (await send(mail('before'))).json;
+  const former = (await readFile(stack.masterKeyFile, 'utf8')).trim();
+  const fresh = (await stack.must(['keys', 'master'])).trim();
+  await writeFile(stack.masterKeyFile, `${fresh}\n${former}\n`);
+  await stack.must(['keys', 'rotate']);
+  const both = await stack.serve();
+  assert.deepEqual(await inputOf(id, both), mail('before'));
+  const { execution_id: later } = (await send(mail('after'), { confirm: true }, both)).json;
+  await writeFile(stack.masterKeyFile, `${fresh}\n`);
+  const alone = await stack.serve();
+  assert.equal(await inputOf(id, alone), 'unreadable');
+  assert.deepEqual(await inputOf(later, alone), mail('after'));
+  await both.stop();
+  await alone.stop();
+  await writeFile(stack.masterKeyFile, `${fresh}\n${former}\n`);
+});
+
+test('a run whose process died has none', async () => {
+  const dying = await stack.serve({ env: { SLUICE_CRASH_AT: 'exec/record' } });
+  stack.forget(dying);
+  await assert.rejects(send(mail('died'), { confirm: true, idempotency_key: 'died' }, dying));
+  let found;
+  await until('the run is recovered', async () => {
+    found = (await send(mail('died'), { confirm: true, idempotency_key: 'died' })).json;
+    return found.execution_id;
+  }, 60_000);
+  assert.equal(found.outcome, 'unknown');
+  assert.equal(await inputOf(found.execution_id), 'not_kept');
+});
+
+// The first round of housekeeping begins a second after the start of a server.
+test('of blocked runs, an account keeps the last 1,000', async () => {
+  const many = await stack.account('many', { apps: [] });
+  await stack.cluster.sql(
+    `insert into sluice.execution_input (account_id, id, is_blocked, sealed, key_id, expires_at)
+     select '${many.id}', (lpad(to_hex((extract(epoch from now()) * 1000)::bigint - n), 12, '0') || '70008000' || lpad(n::text, 12, '0'))::uuid,
+       n <= 1100, decode(repeat('ab', 200), 'hex'), 'k', now() + interval '1 day' from generate_series(1, 1110) n`,
+  );
+  const next = await stack.serve();
+  await until('the oldest are removed', async () => (await count('is_blocked', many.id)) === 1000);
+  assert.equal(await count('not is_blocked', many.id), 10);
+  await next.stop();
+});
+
+test('erased with its account', async () => {
+  assert.ok((await count()) > 0);
+  await stack.must(['accounts', 'erase', account.id, '--yes', '--settle', '0s']);
+  assert.equal(await count(), 0);
+});

@@ -1,0 +1,301 @@
+/* Inputs that are stored with their executions and events, read, and removed. In both batch modes.
+ */
+#include "execution_test.h"
+#include "store/audit.h"
+#include "store/quota.h"
+
+static struct uuid asked_account, asked;
+static struct audit_event event;
+static enum quota_kind kind;
+static struct quota_cut cut;
+static size_t kept_max;
+
+static void start_input(struct pg_call *call)
+{
+    store_execution_input_get(call->bench->pool, &call->query, &call->op, asked_account, asked);
+}
+
+static void start_event(struct pg_call *call)
+{
+    store_audit_insert_input(call->bench->pool, &call->query, &call->op, &event);
+}
+
+static void start_trim(struct pg_call *call)
+{
+    store_quota_trim(call->bench->pool, &call->query, &call->op, kind, &cut, 0);
+}
+
+static void start_quota(struct pg_call *call)
+{
+    store_quota_find(call->bench->pool, &call->query, &call->op, kind, (struct uuid){{0}},
+                     QUOTA_ACCOUNTS_MAX, kept_max);
+}
+
+static struct execution_input input_of(const char *sealed)
+{
+    return (struct execution_input){slice_cstr(sealed), SLICE("k1"),
+                                    clock_wall_us() + INT64_C(3600) * 1000000};
+}
+
+/* Asserts that the account has this input under that id; NULL: none. */
+static void assert_input(struct uuid of, struct uuid id, const char *sealed)
+{
+    struct execution_input got;
+    asked_account = of;
+    asked = id;
+    run(start_input);
+    int status = store_execution_input_get_result(&calls[0].query, &got);
+    assert_int_equal(status, sealed ? OK : ERR_NOTFOUND);
+    if (sealed) {
+        assert_true(slice_eq_cstr(got.sealed, sealed));
+        assert_true(slice_eq_cstr(got.key_id, "k1"));
+        assert_true(got.expires_at > clock_wall_us());
+    }
+    done();
+}
+
+static int finish_with_input(enum claim_end end, const char *sealed)
+{
+    execution = execution_of(&claim, SLICE("{}"));
+    execution.input = input_of(sealed);
+    claim_end = end;
+    run(start_finish);
+    int status = store_hit_result(&calls[0].query);
+    done();
+    return status;
+}
+
+static void insert_with_input(const char *sealed)
+{
+    claim = claim_of(SLICE_NONE);
+    execution = execution_of(&claim, SLICE("{}"));
+    execution.input = input_of(sealed);
+    run(start_insert);
+    assert_int_equal(store_done_result(&calls[0].query), OK);
+    done();
+}
+
+static void insert_event(const char *sealed)
+{
+    event = (struct audit_event){.account_id = account,
+                                 .id = uuid_v7(),
+                                 .kind = audit_kind_name(AUDIT_EXECUTION_BLOCKED),
+                                 .by = {.actor = SLICE("system")},
+                                 .input = input_of(sealed)};
+    run(start_event);
+    assert_int_equal(store_done_result(&calls[0].query), OK);
+    done();
+}
+
+static void test_stored_with_the_execution(void **state)
+{
+    (void)state;
+    assert_int_equal(claim_now(SLICE("kept")), CLAIM_WON);
+    assert_int_equal(finish_with_input(CLAIM_KEEP, "one"), OK);
+    assert_input(account, execution.id, "one");
+    assert_input(uuid_v7(), execution.id, NULL);
+    assert_int_equal(claim_now(SLICE("released")), CLAIM_WON);
+    assert_int_equal(finish_with_input(CLAIM_RELEASE, "two"), OK);
+    assert_input(account, execution.id, "two");
+    insert_with_input("three");
+    assert_input(account, execution.id, "three");
+    insert_event("four");
+    assert_input(account, event.id, "four");
+}
+
+/* Nothing is stored by a node whose claim was taken from it. */
+static void test_not_without_the_execution(void **state)
+{
+    (void)state;
+    assert_int_equal(claim_now(SLICE("lost")), CLAIM_WON);
+    claim.owner = uuid_v7();
+    assert_int_equal(finish_with_input(CLAIM_KEEP, "one"), ERR_NOTFOUND);
+    assert_input(account, execution.id, NULL);
+}
+
+static void test_none_is_stored_unless_it_is_set(void **state)
+{
+    (void)state;
+    insert_with_input("one");
+    struct uuid id = execution.id;
+    execution.id = uuid_v7();
+    execution.input = (struct execution_input){0};
+    run(start_insert);
+    done();
+    assert_input(account, execution.id, NULL);
+    assert_input(account, id, "one");
+}
+
+static void test_an_expired_input_is_not_read(void **state)
+{
+    (void)state;
+    claim = claim_of(SLICE_NONE);
+    execution = execution_of(&claim, SLICE("{}"));
+    execution.input = input_of("old");
+    execution.input.expires_at = clock_wall_us() - 1000000;
+    run(start_insert);
+    done();
+    assert_input(account, execution.id, NULL);
+}
+
+static void test_the_second_sending_finds_the_first(void **state)
+{
+    (void)state;
+    assert_int_equal(claim_now(SLICE("twice")), CLAIM_WON);
+    execution = execution_of(&claim, SLICE("{}"));
+    execution.input = input_of("once");
+    claim_end = CLAIM_KEEP;
+    calls[0].is_again = false;
+    assert_int_equal(pg_call_run(&bench, &calls[0], start_finish, NULL), OK);
+    assert_int_equal(store_hit_result(&calls[0].query), OK);
+    done();
+    calls[0].is_again = true;
+    run(start_finish);
+    assert_int_equal(store_hit_result(&calls[0].query), OK);
+    done();
+    calls[0].is_again = false;
+    insert_event("event");
+    run(start_event); /* every sending of an event is harmless */
+    assert_int_equal(store_done_result(&calls[0].query), OK);
+    done();
+    insert_with_input("plain");
+    calls[0].is_again = true;
+    run(start_insert);
+    assert_int_equal(store_done_result(&calls[0].query), OK);
+    calls[0].is_again = false;
+    done();
+    assert_input(account, execution.id, "plain");
+}
+
+static int64_t count_inputs(const char *of)
+{
+    char sql[256], id[UUID_TEXT_LEN + 1];
+    uuid_format(account, id);
+    (void)snprintf(sql, sizeof(sql),
+                   "select count(*) from sluice.execution_input where account_id = '%s' and %s", id,
+                   of);
+    return items_ask(conninfo, sql);
+}
+
+static size_t trim(enum quota_kind of, struct uuid last)
+{
+    size_t count = 0;
+    kind = of;
+    cut = (struct quota_cut){account, last};
+    run(start_trim);
+    assert_int_equal(store_quota_trim_result(&calls[0].query, &count), OK);
+    done();
+    return count;
+}
+
+static void test_removed_with_its_execution_and_event(void **state)
+{
+    (void)state;
+    account = uuid_v7();
+    insert_with_input("one");
+    insert_with_input("two");
+    insert_event("three");
+    assert_int_equal(trim(QUOTA_EXECUTIONS, event.id), 2);
+    assert_int_equal(count_inputs("not is_blocked"), 0);
+    assert_int_equal(count_inputs("is_blocked"), 1);
+    assert_int_equal(trim(QUOTA_AUDIT, event.id), 1);
+    assert_int_equal(count_inputs("true"), 0);
+}
+
+/* Only inputs of blocked runs are limited, and their events stay. */
+static void test_blocked_inputs_beyond_a_number(void **state)
+{
+    struct quota_cut *list;
+    size_t count = 0, found = 0;
+    char sql[256], id[UUID_TEXT_LEN + 1];
+    (void)state;
+    account = uuid_v7();
+    uuid_format(account, id);
+    (void)snprintf(sql, sizeof(sql),
+                   "insert into sluice.account values ('%s', 'a', now()) on conflict do nothing",
+                   id);
+    items_tell(conninfo, sql);
+    insert_with_input("run");
+    for (int i = 0; i < 8; i++)
+        insert_event("blocked");
+    kind = QUOTA_BLOCKED_INPUTS;
+    kept_max = 3;
+    run(start_quota);
+    assert_int_equal(store_quota_find_result(&calls[0].query, &list, &count), OK);
+    for (size_t i = 0; i < count; i++)
+        if (uuid_eq(list[i].account_id, account))
+            cut = list[found = i];
+    done();
+    assert_false(uuid_is_nil(cut.last));
+    assert_int_equal(trim(QUOTA_BLOCKED_INPUTS, cut.last), 5);
+    assert_int_equal(count_inputs("is_blocked"), 3);
+    assert_int_equal(count_inputs("not is_blocked"), 1);
+    assert_input(account, event.id, "blocked");
+    (void)snprintf(sql, sizeof(sql),
+                   "select count(*) from sluice.audit_event where account_id = '%s'", id);
+    assert_int_equal(items_ask(conninfo, sql), 8);
+}
+
+enum { SET = 20 };
+static struct execution items[SET];
+static struct claim claims[SET];
+
+static void start_item_claim(struct pg_call *call)
+{
+    store_claim_insert(call->bench->pool, &call->query, &call->op, call->arg);
+}
+
+static void start_item_finish(struct pg_call *call)
+{
+    size_t i = (size_t)((const struct claim *)call->arg - claims);
+    store_execution_finish(call->bench->pool, &call->query, &call->op, &items[i], claims[i].key,
+                           i % 2 ? CLAIM_KEEP : CLAIM_RELEASE);
+}
+
+static void run_items(void (*start)(struct pg_call *call))
+{
+    for (size_t i = 0; i < SET; i++)
+        pg_call_start(&bench, &calls[i], start, &claims[i]);
+    pg_calls_wait(&bench, calls, SET);
+}
+
+/* Each input is stored with its own execution, with and without others in its statement. */
+static void test_sets(void **state)
+{
+    static char keys[SET][8], sealed[SET][8];
+    (void)state;
+    for (size_t i = 0; i < SET; i++) {
+        (void)snprintf(keys[i], sizeof(keys[i]), "k%zu", i);
+        (void)snprintf(sealed[i], sizeof(sealed[i]), "s%zu", i);
+        claims[i] = claim_of(slice_cstr(keys[i]));
+        items[i] = execution_of(&claims[i], SLICE("{}"));
+        if (i % 3)
+            items[i].input = input_of(sealed[i]);
+    }
+    run_items(start_item_claim);
+    pg_calls_end(calls, SET);
+    claims[5].owner = items[5].owner = uuid_v7(); /* lost */
+    run_items(start_item_finish);
+    for (size_t i = 0; i < SET; i++)
+        assert_int_equal(store_hit_result(&calls[i].query), i == 5 ? ERR_NOTFOUND : OK);
+    pg_calls_end(calls, SET);
+    for (size_t i = 0; i < SET; i++)
+        assert_input(account, items[i].id, i % 3 && i != 5 ? sealed[i] : NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_BOTH(test_stored_with_the_execution),
+        IN_BOTH(test_not_without_the_execution),
+        IN_BOTH(test_none_is_stored_unless_it_is_set),
+        IN_BOTH(test_an_expired_input_is_not_read),
+        IN_BOTH(test_the_second_sending_finds_the_first),
+        IN_BOTH(test_removed_with_its_execution_and_event),
+        IN_BOTH(test_blocked_inputs_beyond_a_number),
+        IN_BOTH(test_sets),
+    };
+    if (tests_begin() != 0)
+        return 1;
+    return tests_end(cmocka_run_group_tests(tests, NULL, NULL));
+}
