@@ -152,6 +152,13 @@ int expr_eval(const struct expr *expr, const struct json *root, const struct jso
               struct expr_budget *budget, struct arena *arena, struct json *result,
               struct err *err) MUST_CHECK;
 
+/* Finds a fault that an evaluation has with any values of the members that root does not have yet:
+ * it evaluates, with root as `$` and `@`, the parts that read only members of root and that every
+ * evaluation reaches. Of the argument of mime_message, the known members are checked. The result
+ * and errors are those of expr_eval. */
+int expr_check_known(const struct expr *expr, const struct json *root, struct expr_budget *budget,
+                     struct arena *arena, struct err *err) MUST_CHECK;
+
 /* Whether the value is true in JMESPath: null, false, "", [] and {} are false, everything else is
  * true. Used for `when`. */
 bool expr_is_true(const struct json *value);
