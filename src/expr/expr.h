@@ -49,11 +49,16 @@
  *                                          (html_text), without attached files and mails and what
  *                                          cannot be decoded
  *   mail_parts(object|null part) -> array  it and all parts below it, in order
+ *   message_ids(string|null field) -> string|null
+ *                                          the message ids in a mail's Message-ID, In-Reply-To or
+ *                                          References that mime_message accepts; null if none
  *   mime_message(object) -> string         an RFC 5322 message, see mime/mime.h
  *   money(number|null amount, string currency) -> string|null
  *                                          an amount in the currency's smallest unit, a whole
  *                                          number, as people write it: money(`2000`, 'usd') is
  *                                          "20.00 USD", money(`500`, 'jpy') is "500 JPY"
+ *   one_line(string|null) -> string|null   each run of line breaks and other control characters
+ *                                          becomes a space, as mime_message needs it
  *   quote(string) -> string                the text in double quotes, with a backslash before each
  *                                          double quote and backslash in it: as in headers
  *                                          (RFC 9110 5.6.4), GraphQL and searches
