@@ -9,8 +9,10 @@ struct preview {
     struct exec *exec;
     struct arena *arena;
     struct json root;
+    struct json given; /* the part of root that is sent as it is: files are shown as their sizes */
     struct expr_budget budget;
     struct err *err;
+    int status;         /* of on_known */
     unsigned flags;     /* limits on the filled-in text */
     bool is_null_given; /* the last fill-in gave a null from the input (build.c) */
 };
@@ -38,6 +40,15 @@ static bool on_null(void *user, const struct expr *expr, slice where)
     return true;
 }
 
+/* Of an expression that depends on a reply, the parts that depend on the input are checked. */
+static bool on_known(void *user, const struct expr *expr, slice where)
+{
+    struct preview *p = user;
+    (void)where;
+    p->status = expr_check_known(expr, &p->given, &p->budget, p->arena, p->err);
+    return p->status == OK;
+}
+
 static int fill_text(struct preview *p, slice text, struct json *out)
 {
     bool is_later = false;
@@ -46,12 +57,15 @@ static int fill_text(struct preview *p, slice text, struct json *out)
         return (int)p->err->code;
     expr_template_each_expr(tmpl, on_expr, &is_later);
     *out = json_string(text);
-    if (is_later)
-        return OK;
     p->is_null_given = false;
-    if (p->flags & EXPR_KEEP_GIVEN_NULLS)
+    p->status = OK;
+    if (is_later)
+        expr_template_each_expr(tmpl, on_known, p);
+    else if (p->flags & EXPR_KEEP_GIVEN_NULLS)
         expr_template_each_expr(tmpl, on_null, p);
-    int result = expr_template_eval(tmpl, &p->root, p->flags, &p->budget, p->arena, out, p->err);
+    int result =
+        is_later ? p->status
+                 : expr_template_eval(tmpl, &p->root, p->flags, &p->budget, p->arena, out, p->err);
     return result == OK ? OK : err_set(p->err, (enum err_code)result, "%s", p->budget.words);
 }
 
@@ -168,6 +182,7 @@ int exec_preview(struct exec *exec, struct json *later, struct err *err)
         .files = exec->in.files,
         .file_count = exec->in.file_count,
     };
+    static const slice given[] = {SLICE_INIT("input"), SLICE_INIT("connection")};
     struct preview p = {.exec = exec, .arena = &exec->op.arena, .err = err};
     struct json list = json_array();
     int result = OK;
@@ -175,6 +190,9 @@ int exec_preview(struct exec *exec, struct json *later, struct err *err)
     expr_budget_init(&p.budget);
     expr_budget_add_data(&p.budget, json_text_bytes(scope.input));
     p.root = call_build_root(&scope, p.arena);
+    p.given = json_object();
+    for (size_t i = 0; i < ARRAY_LEN(given); i++)
+        json_object_set(p.arena, &p.given, given[i], *json_get(&p.root, given[i]));
     hide_files(&p);
     for (unsigned at = 1; at <= exec->action->then_count && result == OK; at++) {
         struct json one;

@@ -49,11 +49,16 @@
  *                                          (html_text), without attached files and mails and what
  *                                          cannot be decoded
  *   mail_parts(object|null part) -> array  it and all parts below it, in order
+ *   message_ids(string|null field) -> string|null
+ *                                          the message ids in a mail's Message-ID, In-Reply-To or
+ *                                          References that mime_message accepts; null if none
  *   mime_message(object) -> string         an RFC 5322 message, see mime/mime.h
  *   money(number|null amount, string currency) -> string|null
  *                                          an amount in the currency's smallest unit, a whole
  *                                          number, as people write it: money(`2000`, 'usd') is
  *                                          "20.00 USD", money(`500`, 'jpy') is "500 JPY"
+ *   one_line(string|null) -> string|null   each run of line breaks and other control characters
+ *                                          becomes a space, as mime_message needs it
  *   quote(string) -> string                the text in double quotes, with a backslash before each
  *                                          double quote and backslash in it: as in headers
  *                                          (RFC 9110 5.6.4), GraphQL and searches
@@ -151,6 +156,13 @@ void expr_budget_add_data(struct expr_budget *budget, size_t bytes);
 int expr_eval(const struct expr *expr, const struct json *root, const struct json *current,
               struct expr_budget *budget, struct arena *arena, struct json *result,
               struct err *err) MUST_CHECK;
+
+/* Finds a fault that an evaluation has with any values of the members that root does not have yet:
+ * it evaluates, with root as `$` and `@`, the parts that read only members of root and that every
+ * evaluation reaches. Of the argument of mime_message, the known members are checked. The result
+ * and errors are those of expr_eval. */
+int expr_check_known(const struct expr *expr, const struct json *root, struct expr_budget *budget,
+                     struct arena *arena, struct err *err) MUST_CHECK;
 
 /* Whether the value is true in JMESPath: null, false, "", [] and {} are false, everything else is
  * true. Used for `when`. */

@@ -80,11 +80,13 @@ const struct expr_node *expr_function_ref(const struct expr_node *call, uint32_t
     F(max, 1, 1, NUMS | STRS)                   \
     F(max_by, 2, 2, ARR, REF)                   \
     F(merge, 1, MANY, OBJ, OBJ, OBJ)            \
+    F(message_ids, 1, 1, NIL | STR)             \
     F(mime_message, 1, 1, OBJ)                  \
     F(min, 1, 1, NUMS | STRS)                   \
     F(min_by, 2, 2, ARR, REF)                   \
     F(money, 2, 2, NIL | NUM, STR)              \
     F(not_null, 1, MANY, ANY, ANY, ANY)         \
+    F(one_line, 1, 1, NIL | STR)                \
     F(quote, 1, 1, STR)                         \
     F(quote_odata, 1, 1, STR)                   \
     F(reverse, 1, 1, STR | ARR)                 \

@@ -180,6 +180,20 @@ EXPR_FUNCTION(mail_addresses)
     return rc;
 }
 
+EXPR_FUNCTION(message_ids)
+{
+    struct arena_text text;
+    *out = json_null;
+    int rc = args[0].type == JSON_NULL ? OK : expr_run_scan(run, args[0].count);
+    if (rc != OK || args[0].type == JSON_NULL)
+        return rc;
+    expr_text_init(&text, run);
+    /* expr_text_done reports a failure. */
+    if (mime_ids(json_str(&args[0]), &text) == OK && text.len == 0)
+        return OK;
+    return expr_text_done(run, &text, out);
+}
+
 /* ---- all parts ---- */
 
 static size_t count_parts(const struct json *part)

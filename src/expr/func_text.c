@@ -61,6 +61,30 @@ static int write_between(struct expr_run *run, slice text, char quote, char esca
     return OK;
 }
 
+static bool is_control(char c)
+{
+    return (unsigned char)c < ' ' || c == 0x7f;
+}
+
+EXPR_FUNCTION(one_line)
+{
+    slice text = json_str(&args[0]);
+    char *to = NULL;
+    size_t len = 0;
+    *out = json_null;
+    if (args[0].type == JSON_NULL)
+        return OK;
+    int rc = expr_run_text(run, text.len, &to);
+    for (size_t i = 0; rc == OK && i < text.len; i++)
+        if (!is_control(text.ptr[i]))
+            to[len++] = text.ptr[i];
+        else if (i == 0 || !is_control(text.ptr[i - 1]))
+            to[len++] = ' ';
+    if (rc == OK)
+        *out = expr_string(to, len);
+    return rc;
+}
+
 EXPR_FUNCTION(quote)
 {
     return write_between(run, json_str(&args[0]), '"', '\\', out);

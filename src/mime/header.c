@@ -139,10 +139,31 @@ static bool is_message_id(slice id)
     return true;
 }
 
+static bool separates_ids(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* Takes the next id, without < >, from a list. White space between ids may be missing (RFC 5322
+ * 3.6.4). Returns false at the end of the list. */
+static bool next_id(slice *rest, slice *id)
+{
+    size_t len;
+    while (rest->len > 0 && separates_ids(rest->ptr[0]))
+        *rest = slice_from(*rest, 1);
+    bool is_bracketed = rest->len > 0 && rest->ptr[0] == '<';
+    for (len = is_bracketed; len < rest->len; len++) {
+        char c = rest->ptr[len];
+        if (is_bracketed ? c == '>' : c == '<' || separates_ids(c))
+            break;
+    }
+    *id = slice_from(slice_first(*rest, len), is_bracketed);
+    *rest = slice_from(*rest, len + is_bracketed);
+    return len > 0;
+}
+
 static void put_id(struct mime *mime, const char *field, const char *what, slice id, size_t *count)
 {
-    if (id.len >= 2 && id.ptr[0] == '<' && id.ptr[id.len - 1] == '>')
-        id = slice_of(id.ptr + 1, id.len - 2);
     if (!is_message_id(id)) {
         mime_fail(mime, "%s must hold message ids like <x@y>", what);
         return;
@@ -162,12 +183,21 @@ static void put_id_list(struct mime *mime, const char *field, const char *what,
 {
     if (!mime_check_text(mime, what, value))
         return;
-    slice rest = json_str(value);
-    while (rest.len > 0 && mime->status == OK) {
-        slice id = slice_trim(slice_split(&rest, ' '));
-        if (id.len > 0)
-            put_id(mime, field, what, id, count);
+    slice id, rest = json_str(value);
+    while (mime->status == OK && next_id(&rest, &id))
+        put_id(mime, field, what, id, count);
+}
+
+int mime_ids(slice list, struct arena_text *out)
+{
+    slice id;
+    for (bool is_first = true; next_id(&list, &id);) {
+        if (!is_message_id(id))
+            continue;
+        arena_text_printf(out, "%s<%.*s>", is_first ? "" : " ", SLICE_ARG(id));
+        is_first = false;
     }
+    return out->status;
 }
 
 void mime_put_ids(struct mime *mime, const char *field, const char *what, const struct json *value)

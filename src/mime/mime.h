@@ -9,7 +9,7 @@
  *   subject                       string
  *   date                          RFC 3339 string, becomes Date
  *   message_id, in_reply_to       string, with or without < >
- *   references                    string of ids between spaces, or an array of them
+ *   references                    string of ids, with or without spaces between them, or an array
  *   body (or text)                string, text/plain
  *   html                          string, text/html; with a body: multipart/alternative
  *   attachments                   [{name, content_type, data}], data is base64 or base64url;
@@ -36,5 +36,8 @@ int mime_message(const struct json *message, struct arena_text *out, struct err 
 /* Appends the addresses of a value of `to`, without names and with ", " between them, exactly as a
  * message to that value has them. The result is that of mime_message. */
 int mime_addresses(const struct json *value, struct arena_text *out, struct err *err) MUST_CHECK;
+/* Appends the message ids in the text of a header that another program wrote, in < > and with " "
+ * between them. What is not an id as mime_message accepts it is left out. Returns out->status. */
+int mime_ids(slice list, struct arena_text *out) MUST_CHECK;
 
 #endif

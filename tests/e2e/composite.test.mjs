@@ -123,6 +123,34 @@ test('a reply goes where Reply-To says, unless the call says otherwise', async (
   assert.match((await reply({ to: 'ben@example.org' })).To, /^ben@example\.org$/);
 });
 
+test('a reply to a mail with odd headers is sent', async () => {
+  const raw = 'From: List <list@example.org>\r\nTo: sam.rivera@example.com\r\nSubject: Odd\u0001 plans\r\nMessage-ID: <no-at-sign>\r\nReferences: <a@example.org>\t<b@example.org><c@example.org>\r\n\r\nHello.\r\n';
+  await dev.control('POST', '/mail', { raw });
+  const [{ id }] = (await runs('search_messages', { query: 'from:list@example.org subject:Odd' })).output.messages;
+  const { headers } = (await runs('get_message', { id: (await runs('reply_to_message', { id, text: 'x' }, { confirm: true })).output.id })).output.payload;
+  const header = (name) => headers.find((one) => one.name.toLowerCase() === name)?.value;
+  assert.equal(header('references'), '<a@example.org> <b@example.org> <c@example.org>');
+  assert.equal(header('in-reply-to'), undefined);
+  assert.equal(header('subject'), 'Re: Odd  plans');
+});
+
+test('a mail that was sent only as a copy is answered to who received it', async () => {
+  // an empty list of recipients writes no To
+  const { id } = (await runs('send_message', { to: ', ,', bcc: 'ben@example.org', subject: 'Quiet', text: 'x' }, { confirm: true })).output;
+  const reply = (await runs('reply_to_message', { id, text: 'y' }, { confirm: true })).output;
+  assert.match((await messageOf(reply.id)).To, /^ben@example\.org$/);
+});
+
+test('a reply with a wrong address is refused before its message is read', async () => {
+  const started = await requests();
+  for (const more of [{ confirm: true }, { dry_run: true }]) {
+    const { json } = await dev.execute('gmail', 'reply_to_message', { id: mail(4), text: 'x', cc: 'bob smith' }, more);
+    assert.deepEqual([json.error_code, json.retryable], ['validation_error', false], JSON.stringify(json));
+    assert.match(json.message, /^The request cannot be made from this input: cc: bob smith is not an email address\. Nothing was sent\.$/);
+  }
+  assert.equal(await requests(), started);
+});
+
 test('a reply whose parts are given reads nothing', async () => {
   const started = await requests();
   await runs('reply_to_message', { threadId: mail(4), inReplyTo: `<${mail(4)}@mail.example.com>`, to: 'anna.keller@example.com', subject: 'Offsite in March', text: 'Yes.' }, { confirm: true });
@@ -225,6 +253,12 @@ const ask = (id, more, caps = FORM, rest = {}) => new Mcp(dev.base, dev.key).ask
 const formOf = (result) => result.inputRequests.confirmation.params.message;
 const wordsOf = (result) => formOf(result).split('(not sent):')[1];
 const unread = (id) => dev.faults([{ match: { path_prefix: `/gmail/v1/users/me/messages/${id}` }, action: { status: 500, body: '{}' } }]);
+
+test('a wrong address is refused instead of asking a person', async () => {
+  const result = await ask(mail(4), { cc: 'bob smith' });
+  assert.equal(result.inputRequests, undefined);
+  assert.match(JSON.stringify(result), /cc: bob smith is not an email address/);
+});
 
 test('a form names the address that receives the reply, and the reply goes there', async () => {
   const id = await odd();

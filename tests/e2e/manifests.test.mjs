@@ -55,6 +55,8 @@ for (const [name, [fn, signature]] of Object.entries({
   base64url_decode: string(([t]) => Buffer.from(t, 'base64url').toString('utf8')),
   mime_message: [([m]) => mimeMessage(m), [{ types: [TYPE_OBJECT] }]],
   header: [([list, name]) => list?.find((one) => one.name.toLowerCase() === name.toLowerCase())?.value ?? null, [{ types: [TYPE_ARRAY, TYPE_NULL] }, { types: [TYPE_STRING] }]],
+  one_line: [([t]) => t?.replace(/[\x00-\x1f\x7f]+/g, ' ') ?? null, [{ types: [TYPE_STRING, TYPE_NULL] }]],
+  message_ids: [([t]) => t?.match(/<[^\s<>]+@[^\s<>]+>/g)?.join(' ') ?? null, [{ types: [TYPE_STRING, TYPE_NULL] }]],
   // Complete enough for the mails of the emulated provider.
   mail_parts: [([part]) => partsOf(part), [{ types: [TYPE_OBJECT, TYPE_NULL] }]],
   mail_text: [([part]) => mailText(part), [{ types: [TYPE_OBJECT, TYPE_NULL] }]],

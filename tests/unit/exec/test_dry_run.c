@@ -23,6 +23,11 @@ enum { CONNECTION = 7, CUT = 64 * 1024 };
     "\"it was not\"}],\"files\":{\"travel\":\"raw\",\"request\":2}"
 #define THEN_HERE \
     ",\"then\":[{\"request\":{\"method\":\"GET\",\"path\":\"/${input.q}\"},\"done\":false}]"
+/* The known members of the message are checked before the first request. */
+#define THEN_MAIL                                                                                  \
+    ",\"then\":[{\"request\":{\"method\":\"POST\",\"path\":\"/send\",\"body\":{\"json\":{\"raw\":" \
+    "\"${base64url(mime_message({to: first.body.from, cc: input.q, attachments: files, subject: "  \
+    "join('', ['Re: ', first.body.subject])}))}\"}}},\"done\":false}]"
 
 static const char header[] = APP(
     "header", KEY_IN("\"in\":\"header\",\"name\":\"X-Key\",\"value\":\"k ${credential.api_key}\""),
@@ -43,7 +48,8 @@ static const char files[] =
                                                                          "\"multipart\"}"));
 static const char later[] =
     APP("later", NO_AUTH, "",
-        ACTION("send", "write", UPLOAD, THEN) "," ACTION("two", "read", GET, THEN_HERE));
+        ACTION("send", "write", UPLOAD, THEN) "," ACTION("two", "read", GET, THEN_HERE) "," ACTION(
+            "mail", "write", UPLOAD, THEN_MAIL ",\"files\":{\"travel\":\"base64\"}"));
 
 static int set_up(void **state)
 {
@@ -131,6 +137,17 @@ static const struct way ways[] = {
          "{\"method\":\"POST\",\"url\":\"https://up.example/a%2Fb/x\",\"query\":{\"q\":\"a/b\"},"
          "\"headers\":{\"X-A\":\"${second.status}\"},\"body\":{\"json\":{\"list\":[1,\"a/b\"],"
          "\"id\":\"${first.body.id}\",\"all\":\"${@}\"}}}]}"},
+    {.name = "a mail whose text depends on a reply",
+     .app = "later",
+     .action = "mail",
+     .input = "{\"q\":\"a@b.example\"}",
+     .has_file = true,
+     .summary =
+         "{\"dry_run\":true,\"request\":{\"method\":\"POST\",\"url\":\"https://app.example/up\","
+         "\"headers\":{" ACCEPT "},\"body\":null},\"then\":[{\"method\":\"POST\",\"url\":"
+         "\"https://app.example/send\",\"body\":{\"json\":{\"raw\":\"${base64url(mime_message({to: "
+         "first.body.from, cc: input.q, attachments: files, subject: join('', ['Re: ', "
+         "first.body.subject])}))}\"}}}]}"},
 };
 
 static void begin(struct machine *m, const struct way *way, struct call_file *file)
@@ -212,14 +229,21 @@ static void a_long_body_is_cut(void **state)
 /* A later request that cannot be built is detected before anything is done, in a dry run or not. */
 static void a_later_request_that_cannot_be_made_stops_the_first(void **state)
 {
+    static const struct {
+        const char *action, *input, *fault;
+    } cases[] = {
+        {"two", "{}", "/input/q is null"},
+        {"mail", "{\"q\":\"bob smith\"}", "cc: bob smith is not an email address"},
+    };
     struct machine *m = *state;
-    for (unsigned is_dry = 0; is_dry < 2; is_dry++) {
-        machine_want(m, "later", "two", "{}");
-        m->run.exec.is_dry_run = is_dry;
+    for (size_t i = 0; i < 2 * ARRAY_LEN(cases); i++) {
+        machine_want(m, "later", cases[i / 2].action, cases[i / 2].input);
+        m->run.exec.is_dry_run = i % 2;
         seam_run_start(&m->run);
         machine_assert_no_call(m);
         (void)machine_end_of(m, &m->run);
         assert_slice_has(m->run.out.message, "The request cannot be made from this input: ");
+        assert_slice_has(m->run.out.message, cases[i / 2].fault);
         assert_slice_has(m->run.out.message, "Nothing was sent");
         assert_int_equal(machine_end(m), EXEC_INPUT_INVALID);
     }

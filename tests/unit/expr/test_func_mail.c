@@ -87,6 +87,42 @@ static void all_parts_are_listed(void **state)
     assert_gives(*state, "mail_parts(`{\"parts\":{}}`)", "null", "[{\"parts\":{}}]");
 }
 
+/* A header that another program wrote gives what mime_message accepts, and nothing else. */
+static void ids_of_any_header_are_accepted(void **state)
+{
+    static const struct {
+        const char *field, *ids;
+    } cases[] = {
+        {"<a@x.org>", "\"<a@x.org>\""},
+        {"a@x.org", "\"<a@x.org>\""},
+        {"<a@x.org>\\t<b@x.org><c@x.org>\\r\\n <d@x.org>",
+         "\"<a@x.org> <b@x.org> <c@x.org> <d@x.org>\""},
+        {"<a> <b@x.org> (a comment) <c\xC3\xBC@x.org> <d @x.org>", "\"<b@x.org>\""},
+        {"<a@x.org", "\"<a@x.org>\""},
+        {"a@x.org>\\r\\nBcc: <b", "null"},
+        {"<>", "null"},
+        {"no id", "null"},
+        {"", "null"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        char given[200];
+        (void)snprintf(given, sizeof given, "{\"field\":\"%s\"}", cases[i].field);
+        assert_gives(*state, "message_ids(field)", given, cases[i].ids);
+        assert_gives(*state, "!!mime_message({references: message_ids(field)})", given, "true");
+    }
+    assert_gives(*state, "message_ids(`null`)", "{}", "null");
+}
+
+static void a_field_becomes_one_line(void **state)
+{
+    assert_gives(*state, "one_line(s)", "{\"s\":\"a\\r\\n b\\u0001\\u007fc\\td\\n\"}",
+                 "\"a  b c d \"");
+    assert_gives(*state, "one_line(s)", "{\"s\":\"Gr\xC3\xBC\xC3\x9F\x65\"}",
+                 "\"Gr\xC3\xBC\xC3\x9F\x65\"");
+    assert_gives(*state, "one_line('')", "{}", "\"\"");
+    assert_gives(*state, "one_line(`null`)", "{}", "null");
+}
+
 /* As mime_message addresses a mail: a long or lying name hides nothing. */
 static void addresses_have_no_names(void **state)
 {
@@ -194,6 +230,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         bench_test(the_text_is_what_the_sender_wrote),
         bench_test(all_parts_are_listed),
+        bench_test(ids_of_any_header_are_accepted),
+        bench_test(a_field_becomes_one_line),
         bench_test(addresses_have_no_names),
         bench_test(every_level_is_walked),
         bench_test(only_the_text_counts_against_the_budget),

@@ -376,6 +376,18 @@ static void line_ends_become_crlf(void **state)
     assert_string_equal(decoded_body(b, got), "\xC3\xA9\r\n\xC3\xA9\r\n");
 }
 
+/* White space between ids may be a tab, or missing. */
+static void ids_are_separated_as_in_the_rfc(void **state)
+{
+    struct bench *b = *state;
+    const char *got =
+        message_of(b, bench_json(b, "{\"references\":\"<a@x>\\t<b@x><c@x> d@x<e@x>\"}"));
+    assert_non_null(got);
+    assert_non_null(strstr(got, "References: <a@x> <b@x> <c@x> <d@x> <e@x>\r\n"));
+    assert_refused(b, "{\"references\":\"<a@x> <b c@x>\"}", "references must hold message ids");
+    assert_refused(b, "{\"references\":\"<>\"}", "references must hold message ids");
+}
+
 static void nothing_is_injected(void **state)
 {
     struct bench *b = *state;
@@ -567,6 +579,7 @@ int main(void)
         bench_test(looks_of_encoded_words_are_encoded),
         bench_test(bodies_survive),
         bench_test(line_ends_become_crlf),
+        bench_test(ids_are_separated_as_in_the_rfc),
         bench_test(nothing_is_injected),
         bench_test(bad_input_is_named),
         bench_test(domains_beyond_ascii_are_punycoded),
