@@ -27,7 +27,7 @@ static bool on_path(void *user, const slice *names, size_t count)
     return known->part == PART_KNOWN;
 }
 
-static bool is_known(struct known *known, const struct expr_node *node)
+static bool reads_known(struct known *known, const struct expr_node *node)
 {
     const struct expr expr = {.top = node};
     known->part = PART_KNOWN;
@@ -96,7 +96,7 @@ static int check_node(struct known *known, const struct expr_node *node, struct 
     int rc = expr_run_visit(&known->run, 1);
     if (rc != OK)
         return rc;
-    if (is_known(known, node))
+    if (reads_known(known, node))
         return expr_run_node(&known->run, node, known->run.root, out);
     switch ((enum expr_node_kind)node->kind) {
     case EXPR_NODE_OR:

@@ -10,7 +10,11 @@
 
 enum {
     ASK_TIMEOUT_MS =
-        1000,            /* then the database is unreachable; below RATE_LEASE_MS - LEASE_TICK_MS */
+        1000, /* then the database is unreachable; below RATE_LEASE_MS - LEASE_TICK_MS */
+    /* Requests that may be without an answer, for limits whose last request had none: more would
+     * only wait for the same node. */
+    UNANSWERED_MAX = LEASE_FLUSH_MAX / 4,
+    ASKS_MAX = 4 * LEASE_FLUSH_MAX, /* all requests under way */
     USUAL_PROCESSES = 8, /* a part smaller than the limit divided by this number will soon grow */
 };
 #define MS_NS 1000000ULL
@@ -28,6 +32,7 @@ struct leases {
     struct list active; /* struct lease.link: those with something to request or report */
     struct list asked;  /* struct lease.link: those in LEASE_ASKED, first request first */
     size_t count;       /* number of leases */
+    size_t unanswered;  /* asks with is_unanswered */
     struct timer timer;
     uint64_t flushed_ns;
     bool is_closed;
@@ -40,6 +45,8 @@ struct lease_ask {
     char name[RATE_LEASE_NAME_MAX];
     int64_t used;
     uint64_t sent_ns;
+    bool is_lost;       /* an answer was lost: the database may have given the part away */
+    bool is_unanswered; /* the lease was or became LEASE_ALONE */
 };
 
 static uint64_t now_of(const struct leases *leases)
@@ -142,6 +149,13 @@ static void fill_row(struct lease *lease, struct rate_lease_ask *row)
         row->kept = (int64_t)(lease->tokens.tokens * LEASE_MILLION);
 }
 
+static void ask_count_unanswered(struct lease_ask *ask, bool is_unanswered)
+{
+    struct leases *leases = CONTAINER_OF(ask->later.laters, struct leases, asks);
+    leases->unanswered += (size_t)is_unanswered - (size_t)ask->is_unanswered;
+    ask->is_unanswered = is_unanswered;
+}
+
 static void ask_init(struct lease_ask *ask, struct lease *lease, uint64_t now)
 {
     lease_fill(lease, now);
@@ -155,6 +169,8 @@ static void ask_init(struct lease_ask *ask, struct lease *lease, uint64_t now)
     ask->row.holder = lease->leases->holder;
     list_unlink(&lease->link);
     lease->given_back = 0;
+    lease->refused_ns = 0;
+    ask_count_unanswered(ask, lease->state == LEASE_ALONE);
     if (lease->state != LEASE_ALONE) {
         lease->last = lease->state == LEASE_HELD ? lease->part : LEASE_NO_PART;
         lease->state = LEASE_ASKED;
@@ -207,11 +223,15 @@ static void lease_answered(struct lease *lease)
 }
 
 /* If the connection was lost, the database may have given away the part above the floor. So the
- * request is repeated, and the part stays at the floor until ASK_TIMEOUT_MS have passed. */
+ * request is repeated until it is answered, whatever a repetition fails with, and the part stays at
+ * the floor until ASK_TIMEOUT_MS have passed. */
 static bool on_sent(struct store_later *later)
 {
-    const struct lease *lease = CONTAINER_OF(later, struct lease_ask, later)->lease;
-    return lease && lease->state == LEASE_ASKED && later->query.status == ERR_CLOSED;
+    struct lease_ask *ask = CONTAINER_OF(later, struct lease_ask, later);
+    int status = later->query.status;
+    ask->is_lost = ask->is_lost || status == ERR_CLOSED;
+    return ask->lease && ask->lease->state == LEASE_ASKED && ask->is_lost && status != OK &&
+           status != ERR_INVALID;
 }
 
 /* If the answer was lost, the usage is reported again: it may count twice, but is never lost. */
@@ -224,6 +244,7 @@ static void on_end(struct store_later *later, enum op_end end)
                                       : ERR_CLOSED;
     if (status != OK)
         metric_inc(&unanswered_total);
+    ask_count_unanswered(ask, false);
     if (!lease)
         return;
     /* ERR_INVALID: the account no longer exists and has no part; the database is reachable. */
@@ -263,8 +284,37 @@ static void leases_expire(struct leases *leases, uint64_t now)
         if (lease_timeout_ns(lease) > now)
             return;
         lease_go_alone(lease);
+        ask_count_unanswered(lease->ask, true);
         lease_answered(lease);
     }
+}
+
+/* A node that is unreachable may have more limits than there are requests. Those that it did not
+ * answer wait for it with a few requests, so that the others are left for limits of nodes that
+ * answer. */
+static struct lease_ask *lease_ask(struct lease *lease)
+{
+    struct leases *leases = lease->leases;
+    size_t answerable = leases->asks.count - leases->unanswered;
+    bool may_ask = lease->state == LEASE_ALONE ? leases->unanswered < UNANSWERED_MAX
+                                               : answerable < LEASE_FLUSH_MAX;
+    return may_ask ? store_later(&leases->asks, &ask_class, NULL, 0) : NULL;
+}
+
+/* A request that could not be made for ASK_TIMEOUT_MS counts as unanswered, too. */
+static void lease_refuse(struct lease *lease, uint64_t now)
+{
+    if (lease->refused_ns == 0)
+        lease->refused_ns = now;
+    if (lease->state == LEASE_ALONE || now < lease->refused_ns + ASK_TIMEOUT_MS * MS_NS)
+        return;
+    lease_fill(lease, now);
+    lease->last = lease->state == LEASE_HELD ? lease->part : LEASE_NO_PART;
+    lease->state = LEASE_ALONE;
+    lease->asked_ns = now;
+    lease->is_urgent = false;
+    metric_inc(&unanswered_total);
+    lease_answered(lease);
 }
 
 /* Takes all leases that are due. Those that are not, or for which there is no room, set the
@@ -275,10 +325,12 @@ static void on_due(struct timer *timer)
     uint64_t now = now_of(leases);
     leases_expire(leases, now);
     LIST_EACH(&leases->active, struct lease, lease, link) {
-        struct lease_ask *ask =
-            lease_due_ns(lease) <= now ? store_later(&leases->asks, &ask_class, NULL, 0) : NULL;
+        bool is_due = lease_due_ns(lease) <= now;
+        struct lease_ask *ask = is_due ? lease_ask(lease) : NULL;
         if (ask)
             ask_init(ask, lease, now);
+        else if (is_due)
+            lease_refuse(lease, now);
     }
     leases->flushed_ns = now;
     LIST_EACH(&leases->active, struct lease, lease, link)
@@ -400,7 +452,7 @@ struct leases *leases_new(struct loop *loop, struct pg_pool *pool)
     struct leases *leases = mem_zalloc(sizeof(*leases));
     if (!leases)
         return NULL;
-    store_laters_init(&leases->asks, loop, pool, LEASE_FLUSH_MAX);
+    store_laters_init(&leases->asks, loop, pool, ASKS_MAX);
     leases->holder = uuid_v7();
     list_init(&leases->active);
     list_init(&leases->asked);

@@ -61,6 +61,7 @@ struct lease {
     struct list link;  /* in leases->active or, while LEASE_ASKED, in leases->asked */
     struct lease_ask *ask;
     uint64_t asked_ns, ends_ns, window;
+    uint64_t refused_ns; /* when a request was due for which there was no room; 0: none is due */
     int64_t used, arrived, arrived_before; /* used: the usage since the last report */
     bool is_urgent, may_have_more;
     uint8_t name_len;

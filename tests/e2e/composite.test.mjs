@@ -134,7 +134,7 @@ test('a reply to a mail with odd headers is sent', async () => {
   assert.equal(header('subject'), 'Re: Odd  plans');
 });
 
-test('a mail that was sent only as a copy is answered to who received it', async () => {
+test('a mail that was sent only as a copy is answered to its recipients', async () => {
   // an empty list of recipients writes no To
   const { id } = (await runs('send_message', { to: ', ,', bcc: 'ben@example.org', subject: 'Quiet', text: 'x' }, { confirm: true })).output;
   const reply = (await runs('reply_to_message', { id, text: 'y' }, { confirm: true })).output;

@@ -324,6 +324,33 @@ static void after_a_lost_answer_the_floor_stays(void **state)
     seam_pool_away_set(t.pool, false);
 }
 
+/* A repetition that cannot be sent says nothing about the lost request. */
+static void after_a_lost_answer_no_other_failure_ends_the_floor(void **state)
+{
+    static const enum err_code failures[] = {ERR_BUSY, ERR_TIMEOUT};
+    (void)state;
+    hold(4, 3);
+    seam_pass_ms(t.loop, LEASE_TICK_MS);
+    check_asked("floor", 1);
+    seam_query_lose(asked());
+    for (size_t i = 0; i < 2 * ARRAY_LEN(failures); i++) {
+        seam_pass_ms(t.loop, LEASE_GAP_MS + 1);
+        seam_query_fail(asked(), failures[i / 2]);
+        seam_settle(t.loop);
+        assert_int_equal(t.lease.part, 1);
+    }
+    seam_pass_ms(t.loop, LEASE_GAP_MS + 1);
+    answer(2, 0);
+    assert_int_equal(t.lease.part, 2);
+    /* after its second it is not repeated */
+    seam_pass_ms(t.loop, LEASE_TICK_MS);
+    seam_query_lose(asked());
+    seam_pool_away_set(t.pool, true);
+    seam_pass_ms(t.loop, 1001);
+    assert_int_equal(t.lease.part, 2);
+    seam_pool_away_set(t.pool, false);
+}
+
 /* On a cluster one node may be dead, while the others answer. */
 static void a_limit_without_an_answer_changes_no_other(void **state)
 {
@@ -449,6 +476,88 @@ static void many_are_asked_for_together(void **state)
     assert_int_equal(t.answers, 0);
 }
 
+/* ---- many limits of a dead node ---- */
+
+static void on_nothing(struct lease *lease)
+{
+    (void)lease;
+}
+
+static const struct lease_owner silent_owner = {on_nothing, on_nothing};
+
+/* Makes limits whose requests are not answered. */
+static void begin_dead(struct lease *many, size_t count)
+{
+    const struct uuid account = {{8}};
+    for (size_t i = 0; i < count; i++) {
+        char name[8] = {'l', (char)('a' + i / 676), (char)('a' + i / 26 % 26),
+                        (char)('a' + i % 26)};
+        memset(&many[i], 0, sizeof(many[i]));
+        lease_init(&many[i], t.leases, &silent_owner, account, slice_cstr(name));
+        lease_set(&many[i], 3, 0, now());
+        assert_true(lease_wants_more(&many[i], now()));
+    }
+}
+
+static void end_dead(struct lease *many, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        lease_deinit(&many[i]);
+    while (!is_quiet())
+        seam_query_fail(asked(), ERR_TIMEOUT);
+    seam_settle(t.loop);
+}
+
+/* Requests without an answer, even those that were sent, leave room for others after a second. */
+static void limits_of_a_dead_node_leave_room_for_others(void **state)
+{
+    enum { DEAD = LEASE_FLUSH_MAX };
+    static struct lease many[DEAD];
+    (void)state;
+    begin_dead(many, DEAD);
+    pass();
+    limit(3, 0);
+    t.backlog = 1;
+    assert_true(lease_wants_more(&t.lease, now()));
+    seam_pass_ms(t.loop, 900);
+    assert_int_equal(seam_query_count(t.pool), DEAD);
+    seam_pass_ms(t.loop, 150);
+    assert_int_equal(seam_query_count(t.pool), DEAD + 1);
+    assert_int_equal(t.lease.part, 0);
+    /* the requests without an answer end, and only a few are repeated */
+    while (seam_query_count(t.pool) > 1) {
+        struct pg_query *query = asked();
+        if (seam_param(query, "name")->as.bytes.ptr[0] != 'l')
+            break;
+        seam_query_fail(query, ERR_TIMEOUT);
+    }
+    seam_settle(t.loop);
+    answer(2, 0);
+    assert_int_equal(t.lease.part, 2);
+    seam_pass_ms(t.loop, LEASE_TICK_MS);
+    assert_int_equal(seam_query_count(t.pool), DEAD / 4 + 1);
+    end_dead(many, DEAD);
+}
+
+/* A limit for which there is no room keeps its part, as if it had asked. */
+static void a_limit_without_room_keeps_its_part(void **state)
+{
+    enum { DEAD = 2 * LEASE_FLUSH_MAX };
+    static struct lease many[DEAD];
+    (void)state;
+    hold(3, 2);
+    begin_dead(many, DEAD);
+    seam_pass_ms(t.loop, LEASE_GAP_MS);
+    assert_int_equal(seam_query_count(t.pool), LEASE_FLUSH_MAX);
+    for (unsigned i = 0; i < 5; i++) {
+        seam_pass_ms(t.loop, LEASE_TICK_MS);
+        lease_fill(&t.lease, now());
+        assert_true(t.lease.part >= 1);
+    }
+    assert_int_equal(t.lease.part, 2);
+    end_dead(many, DEAD);
+}
+
 int main(void)
 {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
@@ -461,12 +570,15 @@ int main(void)
         TEST(a_request_that_hangs_is_not_answered),
         TEST(a_late_answer_counts),
         TEST(after_a_lost_answer_the_floor_stays),
+        TEST(after_a_lost_answer_no_other_failure_ends_the_floor),
         TEST(a_limit_without_an_answer_changes_no_other),
         TEST(without_a_part_it_has_the_whole),
         TEST(the_whole_ends_when_the_database_is_back),
         TEST(calls_under_way_are_kept),
         TEST(no_call_starts_above_the_floor_of_a_request),
         TEST(many_are_asked_for_together),
+        TEST(limits_of_a_dead_node_leave_room_for_others),
+        TEST(a_limit_without_room_keeps_its_part),
     };
     return cmocka_run_group_tests_name("limit/lease", tests, NULL, NULL);
 }
