@@ -275,15 +275,16 @@ build/gen/words.c: src/search/words.awk $(WORDS)
 	@mkdir -p $(@D)
 	$(Q)awk -f $< $(WORDS) >$@
 
-# Assets in the form for browsers: without comment lines and indents, and compressed once, here. So
-# no string of a script may span lines.
+# Assets in the form for browsers: without comment lines, indents and the spaces around operators,
+# and compressed once, here. So no string of a script may span lines or have " = ", "{ " or the
+# like.
 build/gen/web/%: src/web/assets/%
 	@mkdir -p $(@D)
-	$(Q)sed -E '/^ *\/\//d; /^ *\/\*.*\*\/$$/d; s/^ +//; /^$$/d' $< >$@
-# The style sheet also loses unneeded spaces: none of its strings may have ": " or ", ".
+	$(Q)sed -E '/^ *\/\//d; /^ *\/\*.*\*\/$$/d; s/^ +//; /^$$/d; s/ (=>|[=!]==|[=<>*]|&&|\|\|) /\1/g; s/([{[(]) /\1/g; s/ ([]})])/\1/g; s/\) \{/){/g' $< >$@
+# The style sheet also loses unneeded spaces: none of its strings may have ": ", ", " or " > ".
 build/gen/web/style.css: src/web/assets/style.css
 	@mkdir -p $(@D)
-	$(Q)sed -E 's#/\*[^*]*\*/##g; s/^ +//; s/ *([{};,]) */\1/g; s/: +/:/g; s/;}/}/g' $< | tr -d '\n' >$@
+	$(Q)sed -E 's#/\*[^*]*\*/##g; s/^ +//; s/ *([{};,>]) */\1/g; s/: +/:/g; s/;}/}/g' $< | tr -d '\n' >$@
 build/gen/web/%.gz: build/gen/web/%
 	$(Q)gzip -9nc $< >$@
 

@@ -112,6 +112,7 @@ static void add_line(struct web_request *request, const struct audit_event *even
 /* One member of an event's details: its name and its text. */
 struct detail {
     slice id, text, path; /* path: the page of the id; SLICE_NONE if it has none */
+    int64_t at;           /* the time that the text contains, or 0 */
 };
 typedef void name_detail(struct web_request *, const struct json *details, struct detail *);
 
@@ -172,7 +173,8 @@ static void name_flow(struct web_request *request, const struct json *details, s
     (void)details;
     if (!uuid_parse(it->id, &id))
         return;
-    time_format(uuid_v7_wall_ms(id) * 1000, at);
+    it->at = uuid_v7_wall_ms(id) * 1000;
+    time_format(it->at, at);
     it->text = arena_printf(&request->serve.op.arena, "of %.10s %.5s UTC", at, at + 11);
     it->path = arena_printf(&request->serve.op.arena, "/flows/%.*s", SLICE_ARG(it->id));
 }
@@ -204,6 +206,7 @@ static void write_detail(struct web_request *request, struct json_writer *w,
         value_view_name(w, "name", key);
     json_member_str(w, "text", it.text);
     json_member_str(w, "path", it.path);
+    view_time(w, "at", it.at);
     json_close(w, '}');
 }
 

@@ -7,7 +7,7 @@
 #include "base/map.h"
 #include "web/html.h"
 
-enum { VISITS_MAX = 50 * 1000 * 1000, BYTES_MAX = 64 * 1024 * 1024, VERSION_LEN = 16 };
+enum { VISITS_MAX = 50 * 1000 * 1000, BYTES_MAX = 64 * 1024 * 1024, VERSION_LEN = 8 };
 
 struct render {
     const struct markup *page;
@@ -109,7 +109,7 @@ static int run_block(struct render *r, const struct markup *file, uint32_t at,
     static const char digits[] = "0123456789abcdef";
     /* the same in all processes, since their versions of a page are compared */
     static const uint64_t key[2] = {0};
-    buf_append(r->out, SLICE(" data-version=\"0000000000000000\""));
+    buf_append(r->out, SLICE(" data-version=\"00000000\""));
     size_t began = r->out->len;
     int status = run(r, file, at + 1, file->ops[at].to, current);
     if (status != OK || !buf_is_ok(r->out))

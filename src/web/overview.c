@@ -10,7 +10,7 @@
 #include "web/overview_stats.h"
 
 enum {
-    ROWS_MAX = 8,
+    ROWS_MAX = 6, /* of each list: the first visit has a limit of bytes, a phone of screens */
     CONNECTIONS_MAX = 16,
     DAY_MS = 24 * 60 * 60 * 1000,
 };

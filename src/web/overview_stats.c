@@ -182,12 +182,6 @@ static void write_calls(struct web_request *request, struct json_writer *w,
     write_change(request, w, stats, &all);
 }
 
-static slice ago_text(struct web_request *request, int64_t at)
-{
-    struct arena *arena = &request->serve.op.arena;
-    return arena_printf(arena, "%.*s ago", SLICE_ARG(view_span(arena, clock_shared_us() - at)));
-}
-
 static void write_errors(struct web_request *request, struct json_writer *w,
                          const struct overview_stats *stats)
 {
@@ -208,7 +202,6 @@ static void write_errors(struct web_request *request, struct json_writer *w,
         chart_member_number(w, "calls", sum->failed + sum->blocked);
         json_member_str(w, "message", message);
         view_time(w, "last_at", last_at);
-        json_member_str(w, "ago", last_at > 0 ? ago_text(request, last_at) : SLICE("-"));
         json_close(w, '}');
     }
     json_close(w, ']');

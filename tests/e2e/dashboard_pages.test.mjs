@@ -49,14 +49,6 @@ test('the frame: account and key, counts, and no link to what the key may not se
   await visit.page.keyboard.press('Tab');
   await visit.page.keyboard.press('Tab');
   assert.equal(await visit.page.evaluate(() => document.activeElement.textContent), 'Overview');
-  // in a small window the navigation is a bar, and all of it can still be reached
-  await visit.page.setViewportSize({ width: 390, height: 800 });
-  await visit.fits();
-  await nav(visit).getByRole('link', { name: 'API keys' }).click();
-  assert.equal(await visit.title(), 'API keys');
-  // the current page is in the visible part of the bar
-  const box = await nav(visit).locator('[aria-current=page]').boundingBox();
-  assert.ok(box.x >= 0 && box.x + box.width <= 390, JSON.stringify(box));
   await visit.end();
   const reader = await dashboard.signIn(await keyOf('reader', 'read'));
   for (const name of ['API keys', 'Audit trail']) assert.equal(await nav(reader).getByRole('link', { name }).count(), 0);
@@ -79,7 +71,7 @@ test('a decision shows the connection, the action, its severity, the requester a
   const decision = visit.page.locator('.decide');
   const { json } = await dashboard.call(account, 'GET', `/api/flows/${id}`);
   const step = json.steps.find(({ status }) => status === 'waiting');
-  assert.match(await decision.locator('.ask').innerText(), /Requested by support-agent, waiting since/);
+  assert.match(await decision.locator('.ask').innerText(), /Requested by support-agent, asked for approval/);
   assert.equal(await decision.locator('.ask > span time').count(), step.expiresAt ? 1 : 0);
   assert.match(await decision.locator('.impact').innerText(), /2 × Create a page\s+Notion/);
   const { connections } = (await dashboard.call(account, 'GET', '/api/connections?integration_id=notion')).json;
@@ -99,7 +91,7 @@ test('a decision shows the connection, the action, its severity, the requester a
   // the inbox shows the same decision, and links to the flow
   await visit.goto('/approvals');
   const row = visit.page.locator('.todo > li').filter({ has: visit.page.locator(`a[href="/flows/${id}"]`) });
-  assert.match(await row.innerText(), /Create 2 task pages in Notion\s+Unread mail to tasks in Notion, to \S.*, requested by support-agent, waiting since [\s\S]*2 writes/);
+  assert.match(await row.innerText(), /Create 2 task pages in Notion\s+Unread mail to tasks in Notion, to \S.*, requested by support-agent, asked for approval [\s\S]*2 writes/);
   for (const [label, choice, count] of [['Template', 'Unread mail summary', 0], ['Template', 'any', 1], ['Requested by', 'support-agent', 1]]) {
     await visit.page.getByLabel(label).selectOption(choice);
     await visit.press('Show');
@@ -363,13 +355,13 @@ test('the audit trail names the object of an event, and links to it', async () =
     return (await row('no_such_app').count()) === 1 && (await row('App Gmail').count()) === 1;
   });
   const led = async (what, expected) => {
-    const links = await row(what).locator('p a').evaluateAll((all) => all.map((one) => [one.textContent, one.getAttribute('href')]));
+    const links = await row(what).locator('p a').evaluateAll((all) => all.map((one) => [one.textContent.replace(/(?<=^of ).*/, one.querySelector('time')?.dateTime), one.getAttribute('href')]));
     assert.deepEqual(links, expected, what);
   };
   await led('Action Send a message', [['Gmail', '/integrations/gmail'], ['Send a message', '/integrations/gmail/actions/send_message']]);
   await led('no_such_app', []);
   const began = new Date(parseInt(id.replace('-', '').slice(0, 12), 16)).toISOString();
-  await led('Calls of a flow were rejected', [[`of ${began.slice(0, 10)} ${began.slice(11, 16)} UTC`, `/flows/${id}`]]);
+  await led('Calls of a flow were rejected', [[`of ${began}`, `/flows/${id}`]]);
   assert.match(await row('Calls of a flow were rejected').innerText(), /Note not <b>now<\/b>/);
   await led('Key the "new" one', [['the "new" one', `/keys#key-${made.id}`]]);
   await led('Notion', [[connections[0].label, `/connections/${connections[0].id}`], ['Notion', '/integrations/notion']]);
@@ -585,10 +577,10 @@ test('the overview: calls over a period as a chart with its text, what fails by 
   // the day before is counted in whole hours; its last hour counts only up to the current minute
   await dashboard.counted(other, [['gmail', 'list_messages', 'succeeded', '', 1800], ['gmail', 'send_message', 'failed', 'timeout', 57]], 2, 26);
   await visit.goto('/');
-  const chart = visit.page.getByRole('img', { name: /^3,714 in total: 3,600 succeeded, 90 failed, 24 blocked; most at \d\d \w{3} \d\d:\d\d UTC$/ });
+  const chart = visit.page.getByRole('img', { name: /^3,714 in total: 3,600 succeeded, 90 failed, 24 blocked; most at \w{3} \d+, \d{4}, \d+:\d\d [AP]M$/ });
   assert.equal(await chart.locator('path').count() > 24, true);
   assert.equal(await chart.locator('.hit path').count(), 24);
-  assert.match(await chart.locator('.hit path').last().locator('title').textContent(), /UTC: 1,200 succeeded, 30 failed, 8 blocked$/);
+  assert.match(await chart.locator('.hit path').last().locator('title').textContent(), /[AP]M: 1,200 succeeded, 30 failed, 8 blocked$/);
   const kpis = async () => (await visit.page.locator('.kpi').allInnerTexts()).map((text) => text.replace(/\s+/g, ' ').trim());
   const [calls, share, time] = await kpis();
   assert.equal(calls, '3,714 as many as the day before');
@@ -607,8 +599,8 @@ test('the overview: calls over a period as a chart with its text, what fails by 
   const fails = visit.page.locator('#fails tbody tr');
   // the time of the last failure; it is unknown for rows that a server of the previous version
   // wrote
-  assert.deepEqual((await fails.allInnerTexts()).map((text) => text.replace(/\s+/g, ' ').replace(/\d+(\.\d+)? (ms|s|min) ago/, 'ago')), ['Gm Gmail: Send a message timeout Gmail said: <i>too late</i> & gone 90 failed ago', 'No Notion: Create a page policy_blocked 21 blocked -', 'Unknown app integration_not_found 3 blocked -']);
-  assert.match(await fails.first().locator('td').last().getAttribute('title'), /^\d{4}-\d\d-\d\d \d\d:\d\d:00 UTC$/);
+  assert.deepEqual((await fails.allInnerTexts()).map((text) => text.replace(/\s+/g, ' ').replace(/\d+ min ago|just now/, 'ago')), ['Gm Gmail: Send a message timeout Gmail said: <i>too late</i> & gone 90 failed ago', 'No Notion: Create a page policy_blocked 21 blocked -', 'Unknown app integration_not_found 3 blocked -']);
+  assert.match(await fails.first().locator('time').getAttribute('datetime'), /^\d{4}-\d\d-\d\dT\d\d:\d\d:00.000Z$/);
   assert.deepEqual(await rowsOf(visit, '#apps'), ['GM Gmail 3,690 2.4 % N ms works', 'NO Notion 21 - - blocked', 'Unknown app 3 - - blocked'].map((row) => row.replace(/^[A-Z]{2} /, '')));
   // one stroke for each hour that had calls, all of the same height
   assert.match(await visit.page.locator('#apps .spark path').first().getAttribute('d'), /^M86 20V0M90 20V0M94 20V0$/);
@@ -660,7 +652,7 @@ test('the overview: the last failure’s message comes from the call itself', as
   const visit = await dashboard.signIn(own, { viewport: { width: 1280, height: 900 } });
   const [row] = await rowsOf(visit, '#fails');
   assert.ok(row.startsWith(`Gmail: Get a message${failed.json.error_code} ${failed.json.message.slice(0, 120)}`), row);
-  assert.match(row, / 1 failed \d+(\.\d+)? (ms|s|min) ago$/);
+  assert.match(row, / 1 failed just now$/);
   await visit.end();
 });
 
@@ -849,7 +841,7 @@ test('flows: title, requester and state of each, counts by state; a new one appe
   const cells = async (id) => (await row(id).innerText()).split('\t').map((text) => text.trim());
   const [state, title, asker, stands] = await cells(waits);
   assert.deepEqual([state, title.split(/\s*\n\s*/), asker], ['waiting', ['Task pages in Notion for unread mails', 'Unread mail to tasks'], 'night-agent']);
-  const [, until, step] = stands.match(/^waiting for a decision until (.*\d.*)\s*\n\s*(.+)$/);
+  const [, until, step] = stands.match(/^waiting for a decision, expires (.*\d.*)\s*\n\s*(.+)$/);
   assert.ok(until && step);
   assert.match((await cells(timed))[3], /^will continue \S.*\n\s*\S/);
   assert.equal((await cells(done))[3], `all ${steps.length} steps done`);

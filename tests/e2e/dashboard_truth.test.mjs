@@ -80,7 +80,7 @@ const aboutFlow = (it) => {
     [/You cancelled the flow, \d/, mine(it.canceller)], [/The flow was cancelled by lead , \d/, theirs(it.canceller)],
     ...STATES.map((state) => [new RegExp(`\\b${state} (You|Approved by|Rejected by|The flow)`), state === it.state]),
     ['you asked for this yourself, with the key reader', mine(it.asker)], [/requested by lead\b/, theirs(it.asker)],
-    ['You asked for this yourself', isOpen && mine(it.asker)], [/Requested by lead , waiting since/, isOpen && theirs(it.asker)],
+    ['You asked for this yourself', isOpen && mine(it.asker)], [/Requested by lead , asked for approval/, isOpen && theirs(it.asker)],
     ['None of it has been done yet', isOpen], [/Approve \d+ writes?/, isOpen],
     ['Resume from the failed step', it.status === 'failed'], ['Cancel the flow', !isOver], ['Run again', isOver || it.status === 'failed'],
     [/attempt 2 started/, it.steps.some((step) => step.attemptCount === 2)],

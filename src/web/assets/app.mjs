@@ -1,32 +1,53 @@
-// Converts times to the reader's time zone (times of today without the date, recent ones without
-// the year), copies, keeps a form from being sent twice, and refreshes the element with data-live,
-// if the page has one: on server-sent events, or by polling where the stream cannot be opened. That
-// element consists of blocks with an id (id) and a version (data-version). A block is updated in
-// place when its version changes, unless the update would move the element under the pointer or
-// lose typed or selected text. In that case a bar says that there is news, and its button applies
-// it. The pages work without this file; the build strips its comments and indentation.
-const NEAR_MS = 180 * 24 * 60 * 60_000;
-const formatOf = (style) => new Intl.DateTimeFormat(undefined, style);
-const [far, near, hour] = [{ dateStyle: 'medium', timeStyle: 'short' }, { month: 'short', day: 'numeric', hour: 'numeric', minute: '2-digit' }, { timeStyle: 'medium' }].map(formatOf);
-const localize = (part) => {
-  const now = new Date();
-  for (const time of part.querySelectorAll('time')) {
-    time.title = time.textContent;
-    const at = new Date(time.dateTime);
-    time.textContent = (at.toDateString() === now.toDateString() ? hour : Math.abs(at - now) < NEAR_MS ? near : far).format(at);
+// Writes times in the reader's time zone, copies, keeps a form from being sent twice, and refreshes
+// the element with data-live, if the page has one: on server-sent events, or by polling where the
+// stream cannot be opened. That element consists of blocks with an id (id) and a version
+// (data-version). A block is updated in place when its version changes, unless the update would move
+// the element under the pointer or lose typed or selected text. In that case a bar says that there
+// is news, and its button applies it. The pages work without this file; the build strips its
+// comments and indentation.
+const [WEEK_MINUTES, TICK_MS] = [7 * 24 * 60, 20_000];
+const [exact, date, hour, day] = [{ dateStyle: 'medium', timeStyle: 'long' }, { dateStyle: 'medium', timeStyle: 'short' }, { timeStyle: 'short' }, { month: 'short', day: 'numeric' }]
+  .map((style) => new Intl.DateTimeFormat(undefined, style));
+// An age such as "4 min ago" or "in 3 h" within a week, in the units of view_span and rounded down,
+// or else the date. A status has no ages, since each change of it is read out.
+const textOf = (time) => {
+  const at = new Date(time.dateTime);
+  const minutes = Math.abs(at - Date.now()) / 60_000;
+  if (minutes >= WEEK_MINUTES || time.closest('[role=status]')) return date.format(at);
+  const [unit, name] = minutes < 60 ? [1, 'min'] : minutes < 48 * 60 ? [60, 'h'] : [24 * 60, 'days'];
+  const text = `${Math.max(1, Math.floor(minutes / unit))} ${name}`;
+  return at > Date.now() ? `in ${text}` : minutes < 1 ? 'just now' : `${text} ago`;
+};
+// On paper a time is exact, as in its title.
+const putTimes = (isExact) => {
+  for (const time of document.querySelectorAll('time[title]')) {
+    const text = isExact ? time.title : textOf(time);
+    if (time.textContent !== text) time.textContent = text;
   }
 };
+// Converts the times of a page as it was received. The chart's texts contain times, as they cannot
+// contain elements.
+const inZone = (text) => text.replace(/(\S+) (\S+) UTC/, (_, on, at) => date.format(new Date(`${on}T${at}Z`)));
+const localize = (part) => {
+  for (const time of part.querySelectorAll('time')) {
+    const at = new Date(time.dateTime);
+    if (time.closest('.x')) time.textContent = (time.textContent.includes(':') ? hour : day).format(at);
+    else [time.title, time.textContent] = [exact.format(at), textOf(time)];
+  }
+  for (const one of part.querySelectorAll('.plot title')) one.textContent = inZone(one.textContent);
+  for (const one of part.querySelectorAll('.plot [role=img]')) one.ariaLabel = inZone(one.ariaLabel);
+  for (const one of part.querySelectorAll('.x span')) one.textContent = exact.formatToParts().at(-1).value;
+};
 localize(document);
+setInterval(putTimes, TICK_MS);
+addEventListener('beforeprint', putTimes);
+addEventListener('afterprint', () => putTimes());
 
 // A form that was rendered again under another address (again.c): the address bar gets the form's
 // own.
 const main = document.querySelector('main');
 const { path } = main.dataset;
 if (path) history.replaceState(null, '', path);
-
-// On small screens the navigation is a bar that scrolls: this makes the current entry visible.
-const here = document.querySelector('.side [aria-current]');
-if (here) here.closest('.side').scrollLeft = here.offsetLeft - 48;
 
 // A form is sent once: its buttons are disabled for SENT_MS, or until the browser shows the page
 // again.

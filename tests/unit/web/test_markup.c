@@ -167,12 +167,12 @@ static void test_blocks_have_the_hash_of_their_content(void **state)
     (void)state;
     assert_int_equal(compile("<data>{\"a\":\"\"}</data><p id=\"x\" data-version>${a}</p>", ""), OK);
     assert_int_equal(render("{\"a\":\"1\"}"), OK);
-    assert_int_equal(out.len, strlen("<p id=\"x\" data-version=\"0123456789abcdef\">1</p>"));
+    assert_int_equal(out.len, strlen("<p id=\"x\" data-version=\"01234567\">1</p>"));
     memcpy(first, out.ptr, out.len);
     assert_int_equal(render("{\"a\":\"1\"}"), OK);
     assert_memory_equal(first, out.ptr, out.len);
     assert_int_equal(render("{\"a\":\"2\"}"), OK);
-    assert_memory_not_equal(first + 24, out.ptr + 24, 16);
+    assert_memory_not_equal(first + 24, out.ptr + 24, 8);
 }
 
 static void test_what_the_compiler_refuses(void **state)
