@@ -196,39 +196,24 @@ struct get {
     struct exec_summary_read summary_read;
 };
 
-/* Adds the member `input`, or null and why there is none. */
-static void write_kept_input(struct api_request *request, struct json_writer *w, int status,
-                             const struct execution_input *row)
-{
-    const struct get *get = request->state;
-    struct arena *arena = &request->serve.op.arena;
-    struct kept_input kept = {0};
-    struct err err;
-    const char *missing = status == OK ? "too_long" : "not_kept";
-    if (status == OK && kept_input_open(request->api->config.ring, request->serve.grant.account_id,
-                                        get->wanted.execution_id, row, arena, &kept, &err) != OK) {
-        op_log(&request->serve.op, LOG_WARN, "a kept input cannot be opened",
-               LOG_CSTR("cause", err.text));
-        missing = "unreadable";
-    }
-    json_member(w, "input", kept.input);
-    if (!kept.input)
-        json_member_str(w, "input_missing", slice_cstr(missing));
-}
-
 /* The summary is an object that the server has written itself: it is continued before its last
  * bracket. */
 static enum op_result reply_with_input(struct api_request *request)
 {
     const struct get *get = request->state;
-    struct execution_input row;
+    struct kept_input kept;
     struct json_text text;
-    int status = store_execution_input_get_result(&request->query, &row);
-    if (status != OK && status != ERR_NOTFOUND)
-        return api_reply_database(request, status);
+    int status = kept_input_result(&request->query, request->api->config.ring,
+                                   request->serve.grant.account_id, get->wanted.execution_id,
+                                   &request->serve.op.arena, &kept);
+    if (status != OK)
+        return status == ERR_NOMEM ? api_reply_no_memory(request)
+                                   : api_reply_database(request, status);
     struct json_writer *w = json_text_begin(&text, INPUT_BYTES_MAX);
     json_open(w, '{');
-    write_kept_input(request, w, status, &row);
+    json_member(w, "input", kept.input);
+    if (!kept.input)
+        json_member_str(w, "input_missing", kept.missing);
     json_close(w, '}');
     slice input = json_text_take(&text, &request->serve.op.arena);
     ASSERT(get->summary.len > 2 && get->summary.ptr[get->summary.len - 1] == '}');

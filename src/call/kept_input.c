@@ -174,5 +174,48 @@ int kept_input_open(const struct vault_ring *ring, struct uuid account_id, struc
         .message = json_get_str(document, SLICE("message")),
         .hint = json_get_str(document, SLICE("hint")),
     };
+    if (!out->input)
+        out->missing = SLICE("too_long");
     return OK;
+}
+
+int kept_input_result(const struct pg_query *query, const struct vault_ring *ring,
+                      struct uuid account_id, struct uuid id, struct arena *arena,
+                      struct kept_input *out)
+{
+    struct execution_input row;
+    struct err err;
+    int status = store_execution_input_get_result(query, &row);
+    *out = (struct kept_input){.missing = SLICE("not_kept")};
+    if (status != OK)
+        return status == ERR_NOTFOUND ? OK : status;
+    status = kept_input_open(ring, account_id, id, &row, arena, out, &err);
+    if (status == OK || status == ERR_NOMEM)
+        return status;
+    out->missing = SLICE("unreadable");
+    return OK;
+}
+
+bool kept_input_hides(const struct json *schema, const struct json *input, slice pointer,
+                      struct arena *arena)
+{
+    struct hiding hiding = {.root = schema, .arena = arena};
+    struct json masked = *input;
+    if (!hide(&hiding, schema, &masked, 0))
+        return hiding.is_broken;
+    const struct json *left = json_pointer(&masked, pointer);
+    return hiding.is_broken || (json_pointer(input, pointer) && !left) ||
+           slice_eq_cstr(json_str(left), KEPT_INPUT_HIDDEN);
+}
+
+bool kept_input_lacks(const struct json *input)
+{
+    bool is_object = json_is(input, JSON_OBJECT);
+    if (json_is(input, JSON_STRING))
+        return slice_eq_cstr(json_str(input), KEPT_INPUT_HIDDEN);
+    uint32_t count = is_object || json_is(input, JSON_ARRAY) ? input->count : 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (kept_input_lacks(is_object ? &input->as.members[i].value : &input->as.items[i]))
+            return true;
+    return false;
 }

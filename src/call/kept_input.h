@@ -21,6 +21,8 @@ struct kept_input {
     const struct json *input; /* NULL: it was too long */
     int64_t connection_id;    /* as requested; 0: the default */
     slice message, hint;
+    slice missing; /* why `input` is NULL, as the API says it: "not_kept", "too_long" or
+                    * "unreadable"; else SLICE_NONE */
 };
 
 /* The value of a member that is not kept. */
@@ -37,5 +39,17 @@ bool kept_input_seal(const struct vault_ring *ring, struct uuid account_id, stru
 int kept_input_open(const struct vault_ring *ring, struct uuid account_id, struct uuid id,
                     const struct execution_input *row, struct arena *arena, struct kept_input *out,
                     struct err *err) MUST_CHECK;
+/* Reads the result of store_execution_input_get and opens the row. Returns OK if there is none,
+ * too: out->missing says why. Otherwise returns the error of the query, or ERR_NOMEM. */
+int kept_input_result(const struct pg_query *query, const struct vault_ring *ring,
+                      struct uuid account_id, struct uuid id, struct arena *arena,
+                      struct kept_input *out) MUST_CHECK;
+/* Whether the value at that JSON Pointer of the input is not kept, or is part of such a value; then
+ * no message may quote it, either. Returns true if out of memory. */
+bool kept_input_hides(const struct json *schema, const struct json *input, slice pointer,
+                      struct arena *arena);
+/* Whether the input has a member that is not kept (KEPT_INPUT_HIDDEN). It cannot be run as it is.
+ */
+bool kept_input_lacks(const struct json *input);
 
 #endif

@@ -276,6 +276,6 @@ const struct command accounts_command = {
     .summary = "tenants: create, list, show, set, disable, enable, export, erase",
     .help = "ACCOUNT is an account's id, or its name if that is unique. Running servers apply a "
             "change at once.",
-    .scopes = CONFIG_DATABASE,
+    .scopes = CONFIG_DATABASE | CONFIG_KEYRING,
     COMMAND_VERBS(verbs),
 };

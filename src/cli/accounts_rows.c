@@ -13,29 +13,110 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/encode.h"
+#include "call/kept_input.h"
 #include "cli/change.h"
 #include "store/account_rows.h"
 
-enum { PATH_BYTES_MAX = 4096, SETTLE_MS = 45000, PAUSE_US = 200 * 1000 };
+enum {
+    INPUT_ROW_BYTES_MAX = 1024 * 1024,
+    PATH_BYTES_MAX = 4096,
+    SETTLE_MS = 45000,
+    PAUSE_US = 200 * 1000
+};
 
 /* ---- export ---- */
 
+struct exporting {
+    struct session *session;
+    FILE *out;
+    struct arena arena; /* one input */
+    size_t unopened;    /* inputs whose master key is not configured */
+};
+
+/* Opens the input of a row. Returns ERR_NOTFOUND if its master key is not configured. */
+static int open_input(struct exporting *x, const struct json *row, struct kept_input *kept,
+                      struct err *err)
+{
+    struct uuid account_id, id;
+    struct buf sealed;
+    if (!x->session->ring || !uuid_parse(json_get_str(row, SLICE("account_id")), &account_id) ||
+        !uuid_parse(json_get_str(row, SLICE("id")), &id))
+        return ERR_NOTFOUND;
+    buf_init(&sealed, INPUT_ROW_BYTES_MAX);
+    int result = decode_hex(&sealed, json_get_str(row, SLICE("sealed")));
+    const struct execution_input stored = {.sealed = buf_slice(&sealed),
+                                           .key_id = json_get_str(row, SLICE("key_id"))};
+    if (result == OK)
+        result = kept_input_open(x->session->ring, account_id, id, &stored, &x->arena, kept, err);
+    buf_deinit(&sealed);
+    return result;
+}
+
+/* Returns the line with the input in place of its sealed bytes, in the arena. */
+static int make_input_line(struct exporting *x, slice *line, struct err *err)
+{
+    struct kept_input kept = {0};
+    struct json_text text;
+    arena_reset(&x->arena);
+    const struct json *whole = json_parse(&x->arena, *line, &json_limits_provider, NULL);
+    const struct json *row = JSON_GET(whole, "row");
+    int result = open_input(x, row, &kept, err);
+    if (result == ERR_NOTFOUND)
+        x->unopened++;
+    else if (result != OK)
+        return result;
+    struct json_writer *w = json_text_begin(&text, INPUT_ROW_BYTES_MAX);
+    json_open(w, '{');
+    json_member_str(w, "table", json_get_str(whole, SLICE("table")));
+    json_member_open(w, "row", '{');
+    for (uint32_t i = 0; row && i < row->count; i++) {
+        const struct json_member *member = &row->as.members[i];
+        if (slice_eq_cstr(json_str(&member->key), "sealed"))
+            continue;
+        json_key_slice(w, json_str(&member->key));
+        json_put(w, &member->value);
+    }
+    json_member(w, "input", kept.input);
+    if (kept.message.ptr)
+        json_member_str(w, "message", kept.message);
+    if (kept.hint.ptr)
+        json_member_str(w, "hint", kept.hint);
+    json_close(w, '}');
+    json_close(w, '}');
+    *line = json_text_take(&text, &x->arena);
+    return line->ptr ? OK : err_set(err, ERR_NOMEM, "out of memory");
+}
+
 static int put_line(void *owner, slice line, struct err *err)
 {
-    FILE *out = owner;
-    bool is_ok = fwrite(line.ptr, 1, line.len, out) == line.len && fputc('\n', out) != EOF;
+    struct exporting *x = owner;
+    int result = slice_starts_with(line, SLICE("{\"table\":\"execution_input\""))
+                     ? make_input_line(x, &line, err)
+                     : OK;
+    if (result != OK)
+        return result;
+    bool is_ok = fwrite(line.ptr, 1, line.len, x->out) == line.len && fputc('\n', x->out) != EOF;
     return is_ok ? OK : err_set(err, ERR_IO, "cannot write: %s", strerror(errno));
 }
 
 static int export_to(struct session *session, struct uuid account_id, FILE *out)
 {
-    struct account_export export = {.on_line = put_line, .owner = out};
+    struct exporting x = {.session = session, .out = out};
+    struct account_export export = {.on_line = put_line, .owner = &x};
+    arena_init(&x.arena, 8 * INPUT_ROW_BYTES_MAX);
     int result = store_account_export_sync(session->sync, account_id, &export, &session->err);
     /* A full disk is often reported only here. */
     if (result == OK && fflush(out) != 0)
         result = err_set(&session->err, ERR_IO, "cannot write: %s", strerror(errno));
     if (result == OK)
         (void)fprintf(stderr, "%llu rows\n", (unsigned long long)export.rows);
+    if (result == OK && x.unopened > 0)
+        (void)fprintf(stderr,
+                      "%zu inputs of runs are missing, because the master key that sealed them is "
+                      "not configured\n",
+                      x.unopened);
+    arena_deinit(&x.arena);
     return result;
 }
 
@@ -73,7 +154,11 @@ int accounts_export(struct session *session, struct command_call *call)
 {
     struct account account;
     slice path = command_option(call, "out");
+    bool has_key = session->config->master_key_file.len > 0 || session->config->master_key.len > 0;
     if (session_open_account(session, call, &account) != OK)
+        return (int)session->err.code;
+    /* Only inputs of runs need it. */
+    if (has_key && session_open_ring(session) != OK)
         return (int)session->err.code;
     if (!path.ptr)
         return export_to(session, account.account_id, stdout);

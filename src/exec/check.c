@@ -5,6 +5,7 @@
  * is loaded, so that a person never confirms a request that cannot run, and nothing is revealed
  * about a key.
  */
+#include "call/kept_input.h"
 #include "exec/internal.h"
 #include "vault/key.h"
 
@@ -45,6 +46,18 @@ static void mend_confirmation(struct exec *exec, struct schema_violation *found)
         found->hint = hint;
 }
 
+/* A secret is in no message: messages are stored and logged. */
+static void hide_secret(struct exec *exec, struct schema_violation *found)
+{
+    slice prefix = input_pointer(exec);
+    if (!slice_starts_with(found->pointer, prefix) ||
+        !kept_input_hides(exec->action->input_schema, exec->in.input,
+                          slice_from(found->pointer, prefix.len), &exec->op.arena))
+        return;
+    found->message = SLICE("is not valid");
+    found->hint = SLICE_NONE;
+}
+
 static void check_schema(struct exec *exec)
 {
     struct exec_faults *faults = &exec->faults;
@@ -57,6 +70,7 @@ static void check_schema(struct exec *exec)
         return;
     for (size_t i = 0; i < report.count; i++) {
         struct schema_violation *found = &report.violations[i];
+        hide_secret(exec, found);
         mend_confirmation(exec, found);
         if (found->pointer.len == 0) /* the request body itself is the input */
             found->pointer = SLICE("the arguments");

@@ -247,6 +247,21 @@ static int start_flows(struct server *server, struct err *err)
     return server->flow ? OK : out_of_memory(err, "flows");
 }
 
+static struct janitor *janitor_of_server(struct server *server, const struct config *config)
+{
+    const struct janitor_config janitor = {
+        .catalog = &server->catalog,
+        .keep_days = (unsigned)config->execution_days,
+        .audit_days = (unsigned)config->audit_days,
+        .input_days = (unsigned)config->input_days,
+        .trimmer = {.count_max = {[QUOTA_EXECUTIONS] = config->account_kept_executions,
+                                  [QUOTA_AUDIT] = config->account_kept_audit,
+                                  [QUOTA_BLOCKED_INPUTS] = BLOCKED_INPUTS_KEPT},
+                    .idempotency_ttl_ms = config->idempotency_ttl_ms},
+    };
+    return janitor_new(server->loop, server->pool, &janitor);
+}
+
 static int start_services(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
@@ -268,17 +283,7 @@ static int start_services(struct server *server, struct err *err)
     server->connect = connect_new(server->loop, &connect);
     /* The node registers in the background; on_tick waits until it may write. */
     server->node = node_new(server->loop, server->pool);
-    const struct janitor_config janitor = {
-        .catalog = &server->catalog,
-        .keep_days = (unsigned)config->execution_days,
-        .audit_days = (unsigned)config->audit_days,
-        .input_days = (unsigned)config->input_days,
-        .trimmer = {.count_max = {[QUOTA_EXECUTIONS] = config->account_kept_executions,
-                                  [QUOTA_AUDIT] = config->account_kept_audit,
-                                  [QUOTA_BLOCKED_INPUTS] = BLOCKED_INPUTS_KEPT},
-                    .idempotency_ttl_ms = config->idempotency_ttl_ms},
-    };
-    server->janitor = janitor_new(server->loop, server->pool, &janitor);
+    server->janitor = janitor_of_server(server, config);
     server->leases = leases_new(server->loop, server->pool);
     /* They are checked together, since free_parts accepts any of them being NULL. */
     if (!server->auth || !server->connect || !server->node || !server->janitor || !server->leases)

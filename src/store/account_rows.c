@@ -22,12 +22,14 @@ enum { TABLES_ARENA_BYTES_MAX = 4 * 1024 * 1024, BATCH_ARENA_BYTES_MAX = 1024 * 
  * a reader of the export expects. `%s` and `%I` are for format(), `%%s` stays for put_account.
  * Rows are in the order of the primary key. translate() turns newlines between members of a json
  * column into blanks, so that a row is one line; newlines in strings are already escaped.
- * execution.summary is a text that holds JSON, hence its cast. */
+ * execution.summary is a text that holds JSON, hence its cast. Of bytes, only the number is
+ * selected, except of sealed inputs, which the reader opens. */
 static const char export_sql[] =
     "select format('select translate(''{\"table\":\"%s\",\"row\":'' || row_to_json(r)::text || "
     "''}'', E''\\n\\r'', ''  '') from (select %s from sluice.%I t where t.account_id = %%s "
     "order by %s) r', c.relname, "
-    "(select string_agg(case when a.atttypid = 'bytea'::regtype then format("
+    "(select string_agg(case when (c.relname, a.attname) = ('execution_input', 'sealed') "
+    "then 'encode(t.sealed, ''hex'') as sealed' when a.atttypid = 'bytea'::regtype then format("
     "'octet_length(t.%1$I) as %2$I', a.attname, a.attname || '_bytes') "
     "when (c.relname, a.attname) = ('execution', 'summary') then 't.summary::json' "
     "else format('t.%I', a.attname) end, ', ' order by a.attnum) from pg_attribute a "

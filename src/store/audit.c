@@ -99,7 +99,20 @@ static const struct pg_stmt audit_list = {
              OF(details, PG_JSON), STORE_PAGE_COLUMNS),
 };
 
-const struct pg_stmt *const audit_stmts[] = {&audit_insert, &audit_insert_input, &audit_list, NULL};
+static const struct pg_stmt audit_get = {
+    .name = "audit_get",
+    .sql = "select :ord, t.account_id, t.id, t.kind, t.reason, t.actor, t.request_id, t.address, "
+           "t.details @read(sluice.audit_event)",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_UUID)),
+    PG_GIVES(OF(account_id, PG_UUID), OF(id, PG_UUID), OF(kind, PG_TEXT), OF(reason, PG_TEXT),
+             STORE_BY(audit_event), OF(details, PG_JSON)),
+    .key_count = 2,
+};
+
+const struct pg_stmt *const audit_stmts[] = {&audit_insert, &audit_insert_input, &audit_list,
+                                             &audit_get, NULL};
+
+STORE_CALL_ID(store_audit_get, audit_get, struct uuid, pg_uuid)
 
 void store_audit_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct audit_event *event)

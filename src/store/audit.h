@@ -79,6 +79,11 @@ void store_audit_insert(struct pg_pool *pool, struct pg_query *query, struct op 
 void store_audit_insert_input(struct pg_pool *pool, struct pg_query *query, struct op *op,
                               const struct audit_event *event);
 
+/* Reads one event. The result is ERR_NOTFOUND if the account does not have it. */
+void store_audit_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                     struct uuid account_id, struct uuid id);
+STORE_ROW_RESULT(store_audit_get_result, audit_event)
+
 /* Lists the account's events, newest first. kind: "key.created", or "key" for all kinds that begin
  * with it; actor: "key:<id>", or "key" for all keys; SLICE_NONE: all. next: as in
  * store_execution_list_result. */

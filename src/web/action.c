@@ -110,13 +110,19 @@ void app_view_actions(struct json_writer *w, const struct catalog_integration *a
 
 /* ---- one action ---- */
 
-/* Makes the API call for the action, with an example's input and without the confirmation of a
- * write: if it is pasted without thought, the reply only describes the call. */
-static const struct json *make_call(struct arena *arena, slice integration_id, slice action_id,
-                                    const struct json *examples)
+const struct json *view_example(const struct catalog_action *action)
 {
-    const struct json *first = examples && examples->count > 0 ? &examples->as.items[0] : NULL;
-    const struct json *input = JSON_GET(first, "input");
+    const struct json *examples = action ? action->examples : NULL;
+    return json_is(examples, JSON_ARRAY) && examples->count > 0
+               ? JSON_GET(&examples->as.items[0], "input")
+               : NULL;
+}
+
+/* Makes the API call for the action, without the confirmation of a write: if it is pasted without
+ * thought, the reply only describes the call. */
+static const struct json *make_call(struct arena *arena, slice integration_id, slice action_id,
+                                    const struct json *input)
+{
     struct json_writer w;
     struct buf text;
     buf_init(&text, WEB_PAGE_BYTES_MAX / 8);
@@ -134,11 +140,10 @@ static const struct json *make_call(struct arena *arena, slice integration_id, s
 }
 
 void view_action_curl(struct web_request *request, struct json_writer *w, slice integration_id,
-                      slice action_id, const struct catalog_action *action)
+                      slice action_id, const struct json *input)
 {
     view_curl(request, w, "curl",
-              make_call(&request->serve.op.arena, integration_id, action_id,
-                        action ? action->examples : NULL));
+              make_call(&request->serve.op.arena, integration_id, action_id, input));
 }
 
 /* Appends a schema's type in words: "string", "integer or null", "list of object", or the values
@@ -274,7 +279,7 @@ static enum op_result finish_action(struct web_request *request)
     json_member_str(w, "refused_by",
                     count > 0 && app_refuses(action, choice[0].scopes) ? choice[0].label
                                                                        : SLICE_NONE);
-    view_action_curl(request, w, app->integration_id, action->action_id, action);
+    view_action_curl(request, w, app->integration_id, action->action_id, view_example(action));
     write_fields(request, w, action->input_schema);
     value_view_text(w, "schema", action->input_schema, VALUE_TEXT_BYTES_MAX);
     return web_reply_view(request, 200, "action");

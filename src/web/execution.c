@@ -1,7 +1,9 @@
 /*
- * One execution: its outcome, its output as a tree, the known parts of the request, and the same
- * call with curl. The sent input is not stored, so the call has an example's input.
+ * One execution: its outcome, its output as a tree, the request, and the same call with curl. If
+ * the input is not kept, the call is an example, and the page says so. An id that is not an
+ * execution's may be that of a blocked run (blocked.c).
  */
+#include "call/kept_input.h"
 #include "call/summary.h"
 #include "store/connection.h"
 #include "store/execution.h"
@@ -14,6 +16,8 @@ struct one {
     struct exec_summary_read summary_read;
     struct connection connection;
     bool has_connection; /* the connection still exists */
+    struct pg_query input_query;
+    struct kept_input kept;
 };
 
 static void cancel_one(struct web_request *request)
@@ -45,6 +49,25 @@ static void write_output(const struct execution *execution, const struct json *s
                         VALUE_TEXT_BYTES_MAX);
 }
 
+void view_kept_input(struct web_request *request, struct json_writer *w, slice integration_id,
+                     slice action_id, const struct kept_input *kept)
+{
+    const struct catalog_integration *app =
+        catalog_find_integration(*request->web->config.catalog, integration_id, NULL);
+    const struct catalog_action *action = app ? catalog_find_action(app, action_id, NULL) : NULL;
+    if (kept->input) {
+        value_view(w, "tree_input", kept->input);
+        value_view_text(w, "input", kept->input, VALUE_TEXT_BYTES_MAX);
+    } else {
+        json_member_str(w, "tree_input", SLICE_NONE);
+        json_member_str(w, "input", SLICE_NONE);
+    }
+    json_member_str(w, "missing", kept->missing);
+    json_member_bool(w, "is_write", action && action->requires_confirmation);
+    view_action_curl(request, w, integration_id, action_id,
+                     kept->input ? kept->input : view_example(action));
+}
+
 static void write_request(struct web_request *request, struct json_writer *w)
 {
     const struct one *one = request->state;
@@ -58,7 +81,6 @@ static void write_request(struct web_request *request, struct json_writer *w)
     json_member_str(w, "integration_id", execution->integration_id);
     json_member_str(w, "action", action ? action->title : execution->action_id);
     json_member_str(w, "action_id", execution->action_id);
-    json_member_bool(w, "is_write", action && action->requires_confirmation);
     json_member_str(w, "connection_id",
                     execution->connection_id
                         ? arena_printf(arena, "%lld", (long long)execution->connection_id)
@@ -70,7 +92,7 @@ static void write_request(struct web_request *request, struct json_writer *w)
     view_time(w, "started_at", execution->started_at);
     view_took(request, w, "took", execution->finished_at - execution->started_at);
     view_id(w, "execution_id", execution->id);
-    view_action_curl(request, w, execution->integration_id, execution->action_id, action);
+    view_kept_input(request, w, execution->integration_id, execution->action_id, &one->kept);
 }
 
 static enum op_result reply_one(struct web_request *request)
@@ -93,11 +115,6 @@ static enum op_result reply_one(struct web_request *request)
 }
 
 /* ---- reading ---- */
-
-static enum op_result no_execution(struct web_request *request)
-{
-    return web_reply_missing(request, "There is no such execution.");
-}
 
 /* If the connection was deleted, only its number is known. */
 static enum op_result on_connection(struct web_request *request)
@@ -124,7 +141,7 @@ static enum op_result on_summary(struct web_request *request)
 {
     struct one *one = request->state;
     if (one->summary_read.status == ERR_NOTFOUND)
-        return no_execution(request);
+        return web_blocked(request);
     if (one->summary_read.status != OK)
         return web_reply_database(request, one->summary_read.status);
     one->execution.summary = one->summary_read.summary;
@@ -136,7 +153,11 @@ static enum op_result finish_one(struct web_request *request)
     struct one *one = request->state;
     int status = store_execution_get_result(&request->query, &one->execution);
     if (status == ERR_NOTFOUND)
-        return no_execution(request);
+        return web_blocked(request);
+    if (status == OK)
+        status = kept_input_result(&one->input_query, request->web->config.ring,
+                                   request->session.account_id, one->execution.id,
+                                   &request->serve.op.arena, &one->kept);
     if (status != OK)
         return web_reply_database(request, status);
     if (one->execution.summary.ptr)
@@ -151,15 +172,18 @@ static enum op_result finish_one(struct web_request *request)
 
 enum op_result web_execution(struct web_request *request)
 {
+    struct pg_pool *pool = request->web->config.pool;
+    struct one *one;
     struct uuid id;
     /* web_path_uuid has sent a 404. */
     if (!web_path_uuid(request, 0, &id))
         return OP_DONE;
-    request->state = ARENA_NEW(&request->serve.op.arena, struct one);
-    if (!request->state)
+    request->state = one = ARENA_NEW(&request->serve.op.arena, struct one);
+    if (!one)
         return web_reply_database(request, ERR_NOMEM);
     request->on_cancel = cancel_one;
-    store_execution_get(request->web->config.pool, &request->query, &request->serve.op,
-                        request->session.account_id, id);
+    store_execution_get(pool, &request->query, &request->serve.op, request->session.account_id, id);
+    store_execution_input_get(pool, &one->input_query, &request->serve.op,
+                              request->session.account_id, id);
     return web_wait(request, finish_one);
 }

@@ -1,8 +1,10 @@
 /*
- * Running an execution again: a form with identity, action and effect. The sent input is not
- * stored, so the reader has to write it, starting from an example of the action. A write needs its
+ * Running an execution, or a blocked run, again: a form with identity, action and effect. It has
+ * the input of the earlier run, if that is kept, else an example of the action. A write needs its
  * box ticked. The form's id is the run's idempotency key, so a form that is sent twice runs once.
  */
+#include "call/kept_input.h"
+#include "store/audit.h"
 #include "store/connection.h"
 #include "store/execution.h"
 #include "web/flow_decision.h"
@@ -11,7 +13,10 @@
 enum { ONCE_EXECUTION = 'x' };
 
 struct rerun {
-    slice integration_id, action_id; /* the earlier execution's */
+    struct uuid id;                  /* of the earlier execution, or of a blocked run's event */
+    slice integration_id, action_id; /* the earlier run's */
+    struct kept_input kept;
+    struct pg_query input_query, event_query;
     struct connection connection;
     int64_t connection_id;
     bool has_connection; /* the connection still exists */
@@ -31,15 +36,15 @@ static const struct catalog_action *rerun_action(const struct web_request *reque
 
 /* ---- the form ---- */
 
-static slice example_of(struct web_request *request, const struct catalog_action *action)
+/* The input of the earlier run, else that of an example. */
+static slice first_input(struct web_request *request, const struct catalog_action *action)
 {
-    const struct json *examples = action->examples;
-    const struct json *first =
-        json_is(examples, JSON_ARRAY) && examples->count > 0 ? &examples->as.items[0] : NULL;
+    const struct rerun *rerun = request->state;
+    const struct json *input = rerun->kept.input ? rerun->kept.input : view_example(action);
     struct buf text;
     buf_init(&text, WEB_PAGE_BYTES_MAX / 8);
-    if (JSON_GET(first, "input"))
-        json_write_pretty(&text, JSON_GET(first, "input"));
+    if (input)
+        json_write_pretty(&text, input);
     else
         buf_append_cstr(&text, "{}");
     return arena_take(&request->serve.op.arena, &text);
@@ -66,7 +71,10 @@ static enum op_result reply_form(struct web_request *request, unsigned status, s
     json_member_bool(w, "is_final", slice_eq_cstr(action->undo, "never"));
     json_member_str(w, "as", rerun->has_connection ? rerun->connection.label : SLICE_NONE);
     json_member_bool(w, "is_deleted", rerun->connection_id != 0 && !rerun->has_connection);
-    json_member_str(w, "input", typed.ptr ? typed : example_of(request, action));
+    json_member_str(w, "input", typed.ptr ? typed : first_input(request, action));
+    json_member_bool(w, "is_typed", typed.ptr != NULL);
+    json_member_str(w, "missing", rerun->kept.missing);
+    json_member_bool(w, "is_lacking", kept_input_lacks(rerun->kept.input));
     once_view_field(request, slice_of(plain, sizeof(plain)), w);
     return web_reply_view(request, status, "execution_again");
 }
@@ -134,6 +142,11 @@ static enum op_result run_it(struct web_request *request)
                                 "Check it and send it again."));
     if (!json_is(input, JSON_OBJECT))
         return reply_form(request, 400, SLICE("The input must be a JSON object."));
+    if (kept_input_lacks(rerun->kept.input) && kept_input_lacks(input))
+        return reply_form(
+            request, 400,
+            SLICE("Secrets of the earlier run are not kept. Replace " KEPT_INPUT_HIDDEN
+                  " in the input. Nothing was run."));
     bool is_confirmed = slice_eq_cstr(web_field(request, "confirm"), "yes");
     if (action->requires_confirmation && !is_confirmed)
         return reply_form(request, 400, SLICE("The action was not confirmed. Nothing was run."));
@@ -172,18 +185,43 @@ static enum op_result on_connection_named(struct web_request *request)
     return rerun->is_sent ? run_it(request) : reply_form(request, 200, SLICE_NONE);
 }
 
-static enum op_result on_earlier(struct web_request *request)
+/* Reads the earlier run from its execution, or else from its event. */
+static int read_earlier(struct web_request *request)
 {
     struct rerun *rerun = request->state;
     struct execution earlier;
-    int status = store_execution_get_result(&request->query, &earlier);
+    struct audit_event event;
+    struct arena *arena = &request->serve.op.arena;
+    int status = kept_input_result(&rerun->input_query, request->web->config.ring,
+                                   request->session.account_id, rerun->id, arena, &rerun->kept);
+    if (status != OK)
+        return status;
+    status = store_execution_get_result(&request->query, &earlier);
+    if (status == OK) {
+        rerun->integration_id = earlier.integration_id;
+        rerun->action_id = earlier.action_id;
+        rerun->connection_id = earlier.connection_id;
+    }
+    if (status != ERR_NOTFOUND)
+        return status;
+    status = store_audit_get_result(&rerun->event_query, &event);
+    if (status != OK || !slice_eq(event.kind, audit_kind_name(AUDIT_EXECUTION_BLOCKED)))
+        return status == OK ? ERR_NOTFOUND : status;
+    const struct json *details = json_parse(arena, event.details, &json_limits_provider, NULL);
+    rerun->integration_id = json_get_str(details, SLICE("integration_id"));
+    rerun->action_id = json_get_str(details, SLICE("action_id"));
+    rerun->connection_id = rerun->kept.connection_id;
+    return OK;
+}
+
+static enum op_result on_earlier(struct web_request *request)
+{
+    struct rerun *rerun = request->state;
+    int status = read_earlier(request);
     if (status == ERR_NOTFOUND)
         return web_reply_missing(request, "There is no such execution.");
     if (status != OK)
         return web_reply_database(request, status);
-    rerun->integration_id = earlier.integration_id;
-    rerun->action_id = earlier.action_id;
-    rerun->connection_id = earlier.connection_id;
     if (rerun->connection_id == 0)
         return on_connection_named(request);
     store_connection_get(request->web->config.pool, &rerun->named, &request->serve.op,
@@ -196,15 +234,19 @@ static enum op_result on_earlier(struct web_request *request)
 static enum op_result load_earlier(struct web_request *request, bool is_sent)
 {
     struct rerun *rerun = ARENA_NEW(&request->serve.op.arena, struct rerun);
-    struct uuid id;
+    struct pg_pool *pool = request->web->config.pool;
+    struct op *op = &request->serve.op;
+    struct uuid id, account_id = request->session.account_id;
     if (!web_path_uuid(request, 0, &id))
         return OP_DONE;
     if (!rerun)
         return web_reply_database(request, ERR_NOMEM);
     rerun->is_sent = is_sent;
+    rerun->id = id;
     request->state = rerun;
-    store_execution_get(request->web->config.pool, &request->query, &request->serve.op,
-                        request->session.account_id, id);
+    store_execution_get(pool, &request->query, op, account_id, id);
+    store_execution_input_get(pool, &rerun->input_query, op, account_id, id);
+    store_audit_get(pool, &rerun->event_query, op, account_id, id);
     return web_wait(request, on_earlier);
 }
 

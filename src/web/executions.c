@@ -27,8 +27,8 @@ static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
     {.name = "before", .kind = SERVE_CURSOR}};
 
 struct row {
-    struct uuid position;                        /* position in the list; for an execution its id */
-    enum { BLOCKED, EXECUTION, FLOW_CALL } kind; /* a blocked run has no page */
+    struct uuid position; /* position in the list; except for a flow's call the run's id */
+    enum { BLOCKED, EXECUTION, FLOW_CALL } kind; /* a flow's call has no page of its own */
     struct uuid flow_id;
     slice flow_title, step_key, step_title;
     bool is_fan_out;
@@ -58,8 +58,7 @@ static slice said_of(const struct execution *execution, const struct json *summa
                                    : json_get_str(summary, SLICE("message"));
 }
 
-/* Returns the error code of a blocked run; the audit trail has the name of its reason. */
-static slice code_of_blocked(slice reason)
+slice view_blocked_code(slice reason)
 {
     const struct exec_outcome outcome = {.reason = exec_reason_parse(reason)};
     return outcome.reason == EXEC_REASONS ? reason : exec_outcome_error_code(&outcome);
@@ -151,7 +150,7 @@ static void write_row(struct web_request *request, struct json_writer *w, const 
 {
     const struct uuid none = {{0}};
     json_open(w, '{');
-    view_id_of(w, "execution_id", row->kind == EXECUTION ? row->position : none);
+    view_id_of(w, "execution_id", row->kind == FLOW_CALL ? none : row->position);
     view_id_of(w, "flow_id", row->flow_id);
     json_member_str(w, "flow", row->flow_title);
     json_member_str(w, "step", row->step_key);
@@ -249,7 +248,7 @@ static int add_blocked(struct web_request *request, struct uuid *end)
                           .app_id = json_get_str(details, SLICE("integration_id")),
                           .action_id = json_get_str(details, SLICE("action_id")),
                           .status = SLICE("blocked"),
-                          .code = code_of_blocked(list[i].reason),
+                          .code = view_blocked_code(list[i].reason),
                           .key_id = audit_actor_key(list[i].by.actor),
                           .at = uuid_v7_wall_ms(list[i].id) * 1000};
         row.key_name =

@@ -122,7 +122,7 @@ static void write_begun(struct web_request *request, struct json_writer *w,
     write_connected(request, w, overview);
     if (action)
         view_action_curl(request, w, action->integration->integration_id, action->action_id,
-                         action);
+                         view_example(action));
     else
         json_member_str(w, "curl", SLICE_NONE);
     json_close(w, '}');

@@ -38,15 +38,27 @@ web_step web_flow_events, web_account_events;
 web_step web_docs, web_docs_operation;
 /* execution.c */
 web_step web_execution;
+/* Writes what the page of any run has about its input: "input" (its text; null: not kept), "tree",
+ * "missing" (the reason, as the API has it) and "curl", the call with that input or with an
+ * example's. */
+struct kept_input;
+void view_kept_input(struct web_request *request, struct json_writer *w, slice integration_id,
+                     slice action_id, const struct kept_input *kept);
+/* blocked.c: the page of a blocked run, whose address has the id of its audit event. */
+web_step web_blocked;
+/* executions.c */
+/* Returns the error code of a blocked run; the audit trail has the name of its reason. */
+slice view_blocked_code(slice reason);
 /* execution_again.c */
 web_step web_execution_again_ask, web_execution_again;
 /* action.c */
 web_step web_action;
 struct catalog_action;
-/* Writes a member "curl": the call that runs the action, with an example's input. action is NULL if
- * the catalog no longer has it. */
+/* Returns the input of the action's first example; NULL if it has none, or if action is NULL. */
+const struct json *view_example(const struct catalog_action *action);
+/* Writes a member "curl": the call that runs the action with that input; NULL: with {}. */
 void view_action_curl(struct web_request *request, struct json_writer *w, slice integration_id,
-                      slice action_id, const struct catalog_action *action);
+                      slice action_id, const struct json *input);
 /* executions.c */
 web_step web_executions;
 /* Writes members "app" and "action": their names. */

@@ -7,6 +7,7 @@ import { mkdir, readFile, readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { COLOR_RULES } from './support/browser.mjs';
+import { until } from './support/client.mjs';
 import { Dashboard } from './support/dashboard.mjs';
 import { must } from './support/process.mjs';
 
@@ -149,6 +150,11 @@ async function walk() {
   const known = await routes();
   const flows = [waiting, failed, completed].map((id) => `/flows/${id}`);
   const executions = [good, bad].flatMap(({ json }) => [`/executions/${json.execution_id}`, `/executions/${json.execution_id}/again`]);
+  await dashboard.call(account, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'send_message', input: { to: 'a@b.example', subject: 's', text: 't' } });
+  const blockedOf = () => dashboard.stack.cluster.sql(`select id from sluice.audit_event where account_id = '${account.id}' and kind = 'execution.blocked' limit 1`);
+  await until('the event is written', async () => (await blockedOf()) !== '');
+  const blocked = await blockedOf();
+  executions.push(`/executions/${blocked}`, `/executions/${blocked}/again`);
   const apps = ['gmail', 'probe', 'twilio', 'salesforce', 'zendesk', 'hubspot', 'hubspot/client/delete'].map((id) => `/integrations/${id}`).concat('/integrations/gmail/actions/send_message', '/integrations/gmail/actions/none');
   const { connections } = (await dashboard.call(account, 'GET', '/api/connections')).json;
   const keys = JSON.parse(await dashboard.stack.must(['keys', 'list', account.id, '--json']));

@@ -1189,3 +1189,77 @@ test('run again, an execution: the input can be changed, a write needs its check
   await visit.sees('There is no such execution.');
   await visit.end();
 });
+
+test('the input of a run: on its page, in its curl, and run again with three clicks', async () => {
+  const own = await dashboard.account('inputs of runs');
+  const run = async (integration_id, action_id, input, more) => (await dashboard.call(own, 'POST', '/api/executions', { integration_id, action_id, input, ...more })).json;
+  const title = 'Again Q4 <b>';
+  const input = { parent: dashboard.taskParent, properties: { title: { title: [{ text: { content: title } }] } } };
+  const done = await run('notion', 'create_page', input, { confirm: true });
+  assert.equal(done.status, 'succeeded', JSON.stringify(done));
+  const sent = async () => (await dashboard.provider.control('GET', '/ledger')).entries.filter((entry) => JSON.stringify(entry).includes(title));
+  const visit = await dashboard.signIn(own, { javaScriptEnabled: false });
+  await visit.goto(`/executions/${done.execution_id}`);
+  await visit.sees('The same call with curl');
+  const curl = await visit.page.locator('#curl').innerText();
+  assert.deepEqual(JSON.parse(/-d '([^]*)'$/.exec(curl)[1]).input, input);
+  await visit.press('Run again');
+  await visit.sees('The input below is that of the earlier run.');
+  assert.deepEqual(JSON.parse(await visit.page.getByLabel('Input, as JSON').inputValue()), input);
+  await visit.page.getByLabel('Run this write action with exactly this input').check();
+  await visit.press('Run it');
+  const fresh = new URL(visit.page.url()).pathname.split('/').at(-1);
+  assert.notEqual(fresh, done.execution_id);
+  // both pages of the provider are alike
+  const made = await Promise.all((await sent()).map(async ({ object_id }) => (await run('notion', 'get_page', { page_id: object_id })).output));
+  assert.equal(made.length, 2);
+  assert.deepEqual(made.map(({ parent, properties }) => ({ parent, properties }))[1], { parent: made[0].parent, properties: made[0].properties });
+  assert.deepEqual((await dashboard.call(own, 'GET', `/api/executions/${fresh}?include=input`)).json.input, input);
+  await visit.end();
+});
+
+test('a blocked run has a page with its message, hint and input, and runs again from there', async () => {
+  const own = await dashboard.account('blocked runs');
+  const input = { maxResults: 'Many7' };
+  const refused = await dashboard.call(own, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_messages', input });
+  assert.equal(refused.json.error_code, 'validation_error');
+  const visit = await dashboard.signIn(own, { javaScriptEnabled: false });
+  await until('the run is listed', async () => {
+    await visit.goto('/executions?status=blocked');
+    return (await visit.page.locator('tbody tr').count()) === 1;
+  });
+  await visit.press('Gmail: List messages');
+  assert.equal(await visit.title(), 'List messages was blocked');
+  await visit.sees(refused.json.message);
+  await visit.sees(refused.json.hint);
+  await visit.sees('The same call with curl');
+  assert.match(await visit.page.locator('#curl').innerText(), /"maxResults": "Many7"/);
+  const page = visit.page.url();
+  await visit.press('Run again');
+  assert.deepEqual(JSON.parse(await visit.page.getByLabel('Input, as JSON').inputValue()), input);
+  await visit.page.getByLabel('Input, as JSON').fill('{"maxResults": 1}');
+  await visit.press('Run it');
+  await visit.sees('succeeded');
+  // a read that succeeded has no input, and its page does not say "the same"
+  await visit.sees('An example of this action with curl');
+  await visit.sees('The input of this run is not kept.');
+  assert.equal(await visit.page.getByText('The same call').count(), 0);
+  // once the input is removed, the page still has the code
+  await dashboard.stack.cluster.sql(`delete from sluice.execution_input where account_id = '${own.id}'`);
+  await visit.goto(new URL(page).pathname);
+  await visit.sees('validation_error. The message is no longer kept.');
+  await visit.sees('An example of this action with curl');
+  // it is of its account only, and an event of another kind is not a run
+  const stranger = await dashboard.signIn(account);
+  await stranger.goto(new URL(page).pathname);
+  await stranger.sees('There is no such execution.');
+  await stranger.goto(`${new URL(page).pathname}/again`);
+  await stranger.sees('There is no such execution.');
+  await stranger.end();
+  const other = await dashboard.stack.cluster.sql(`select id from sluice.audit_event where account_id = '${own.id}' and kind <> 'execution.blocked' limit 1`);
+  for (const path of [`/executions/${other}`, `/executions/${other}/again`]) {
+    await visit.goto(path);
+    await visit.sees('There is no such execution.');
+  }
+  await visit.end();
+});

@@ -126,6 +126,22 @@ test('of blocked runs, an account keeps the last 1,000', async () => {
   await next.stop();
 });
 
+test('part of the export of its account', async () => {
+  await send(mail(MARKER), {});
+  await until('the event is stored', async () => (await count('is_blocked')) > 1);
+  const rowsOf = (text) => text.trimEnd().split('\n').map((line) => JSON.parse(line)).filter(({ table }) => table === 'execution_input').map(({ row }) => row);
+  const rows = rowsOf(await stack.must(['accounts', 'export', account.id]));
+  assert.equal(rows.length, await count());
+  assert.ok(rows.every((row) => !('sealed' in row)));
+  const blocked = rows.filter((row) => row.is_blocked).at(-1);
+  assert.deepEqual(blocked.input, mail(MARKER));
+  assert.match(blocked.message, /was not confirmed/);
+  const without = await stack.sluice(['accounts', 'export', account.id], { env: { SLUICE_MASTER_KEY_FILE: '' } });
+  assert.equal(without.code, 0, without.stderr);
+  assert.match(without.stderr, new RegExp(`^${rows.length} inputs of runs are missing`, 'm'));
+  assert.ok(rowsOf(without.stdout).every((row) => row.input === null && !('sealed' in row)));
+});
+
 test('erased with its account', async () => {
   assert.ok((await count()) > 0);
   await stack.must(['accounts', 'erase', account.id, '--yes', '--settle', '0s']);

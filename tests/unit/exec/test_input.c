@@ -8,8 +8,15 @@
 #include "call/kept_input.h"
 #include "exec/internal.h"
 
+#define SECRET                                                                                    \
+    "{\"action_id\":\"login\",\"title\":\"login\",\"description\":\"d\",\"side_effect_level\":"   \
+    "\"write\",\"input_schema\":{\"type\":\"object\",\"properties\":{\"p\":{\"type\":\"string\"," \
+    "\"description\":\"P.\",\"writeOnly\":true,\"pattern\":\"^x\"},\"q\":{\"type\":\"string\","   \
+    "\"description\":\"Q.\",\"pattern\":\"^x\"}}},\"request\":{" POST "},\"display\":{\"title\":" \
+    "\"T\",\"summary\":\"s\"}}"
 static const char app[] =
-    APP("open", NO_AUTH, "", ACTION("get", "read", GET, "") "," ACTION("put", "write", POST, ""));
+    APP("open", NO_AUTH, "",
+        ACTION("get", "read", GET, "") "," ACTION("put", "write", POST, "") "," SECRET);
 
 static int open_with(void **state, unsigned input_days)
 {
@@ -100,6 +107,20 @@ static void a_blocked_run(void **state)
     assert_true(m->node.exec->blocked_input_bytes == 0);
 }
 
+/* What the schema marks writeOnly is in no message, since messages are stored in clear. */
+static void a_message_has_no_secret(void **state)
+{
+    struct machine *m = *state;
+    machine_begin(m, "open", "login", "{\"p\":\"hunter2\",\"q\":\"marker\"}");
+    machine_answer(m, "audit_insert_input");
+    (void)machine_end_of(m, &m->run);
+    assert_slice_has(m->run.out.message, "/input/p: is not valid");
+    assert_slice_has(m->run.out.message, "marker");
+    assert_true(slice_find(m->run.out.message, SLICE("hunter2")) < 0);
+    assert_true(slice_find(m->run.out.hint, SLICE("hunter2")) < 0);
+    assert_int_equal(machine_end(m), EXEC_INPUT_INVALID);
+}
+
 /* Inputs of blocked runs that wait for the database have a limit. Beyond it, the event is stored
  * without. */
 static void a_blocked_run_without_room(void **state)
@@ -139,6 +160,7 @@ int main(void)
         INPUT_TEST(a_write),
         INPUT_TEST(a_read),
         INPUT_TEST(a_blocked_run),
+        INPUT_TEST(a_message_has_no_secret),
         INPUT_TEST(a_blocked_run_without_room),
         cmocka_unit_test_setup_teardown(none_without_the_setting, set_up_without, tear_down),
     };

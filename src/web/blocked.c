@@ -1,0 +1,76 @@
+/*
+ * A blocked run: why it was not tried, its input, and the same call with curl. The run is an event
+ * of the audit trail. Its message and hint are kept with its input; without them, the page has the
+ * reason's code.
+ */
+#include "call/kept_input.h"
+#include "call/summary.h"
+#include "store/audit.h"
+#include "web/pages.h"
+
+struct blocked {
+    struct audit_event event;
+    struct kept_input kept;
+    struct uuid id;
+    struct pg_query input_query, keys_query;
+};
+
+static enum op_result reply_blocked(struct web_request *request, const struct api_key *keys,
+                                    size_t key_count)
+{
+    const struct blocked *blocked = request->state;
+    const struct audit_event *event = &blocked->event;
+    struct arena *arena = &request->serve.op.arena;
+    const struct json *details = json_parse(arena, event->details, &json_limits_provider, NULL);
+    slice app_id = json_get_str(details, SLICE("integration_id"));
+    slice action_id = json_get_str(details, SLICE("action_id"));
+    struct uuid key_id = audit_actor_key(event->by.actor);
+    struct json_writer *w = view_begin(request);
+    view_names(request, w, app_id, action_id);
+    json_member_str(w, "integration_id", app_id);
+    json_member_str(w, "action_id", action_id);
+    json_member_str(w, "code", view_blocked_code(event->reason));
+    json_member_str(w, "message", blocked->kept.message);
+    json_member_str(w, "hint", exec_hint_of_people(blocked->kept.hint));
+    view_key(w, key_id, view_key_label(arena, keys, key_count, key_id));
+    view_time(w, "started_at", uuid_v7_wall_ms(event->id) * 1000);
+    view_id(w, "id", event->id);
+    view_kept_input(request, w, app_id, action_id, &blocked->kept);
+    return web_reply_view(request, 200, "blocked");
+}
+
+static enum op_result on_event(struct web_request *request)
+{
+    struct blocked *blocked = request->state;
+    struct api_key *keys;
+    size_t count;
+    int status = store_audit_get_result(&request->query, &blocked->event);
+    slice kind = audit_kind_name(AUDIT_EXECUTION_BLOCKED);
+    if (status == ERR_NOTFOUND || (status == OK && !slice_eq(blocked->event.kind, kind)))
+        return web_reply_missing(request, "There is no such execution.");
+    if (status == OK)
+        status = store_api_key_list_result(&blocked->keys_query, &keys, &count);
+    if (status == OK)
+        status = kept_input_result(&blocked->input_query, request->web->config.ring,
+                                   request->session.account_id, blocked->id,
+                                   &request->serve.op.arena, &blocked->kept);
+    return status == OK ? reply_blocked(request, keys, count) : web_reply_database(request, status);
+}
+
+enum op_result web_blocked(struct web_request *request)
+{
+    struct blocked *blocked = ARENA_NEW(&request->serve.op.arena, struct blocked);
+    struct pg_pool *pool = request->web->config.pool;
+    struct op *op = &request->serve.op;
+    struct uuid account_id = request->session.account_id;
+    if (!blocked)
+        return web_reply_database(request, ERR_NOMEM);
+    if (!web_path_uuid(request, 0, &blocked->id))
+        return OP_DONE;
+    request->state = blocked;
+    request->on_cancel = NULL;
+    store_audit_get(pool, &request->query, op, account_id, blocked->id);
+    store_execution_input_get(pool, &blocked->input_query, op, account_id, blocked->id);
+    store_api_key_list(pool, &blocked->keys_query, op, account_id);
+    return web_wait(request, on_event);
+}
