@@ -44,7 +44,7 @@ bool api_batch_awaits_rate(struct api_request *request, size_t count)
 {
     struct account_rate *rate = request->api->serve.rate;
     return rate && count > 1 &&
-           account_rate_awaits(rate, request->serve.grant.account_id, count - 1,
+           account_rate_awaits(rate, serve_payer(&request->serve), count - 1,
                                loop_now_ns(request->serve.op.loop), &request->serve.rate_wait,
                                &request->serve.op);
 }
@@ -56,8 +56,8 @@ static void take_rate(struct api_request *request, struct api_batch_item *item, 
     struct account_rate *rate = request->api->serve.rate;
     if (is_first || !rate)
         return;
-    uint64_t wait_ms = account_rate_take(rate, request->serve.grant.account_id,
-                                         loop_now_ns(request->serve.op.loop));
+    uint64_t wait_ms =
+        account_rate_take(rate, serve_payer(&request->serve), loop_now_ns(request->serve.op.loop));
     if (wait_ms == 0)
         return;
     item->problem = SLICE("Too many requests");

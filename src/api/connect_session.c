@@ -226,6 +226,7 @@ static enum op_result store(struct api_request *request, struct linking *linking
     struct connect_session *session = linking->session;
     session->id = uuid_v7();
     session->account_id = request->serve.grant.account_id;
+    session->parent_id = request->serve.grant.parent_id;
     session->key_id = request->serve.grant.key_id;
     session->created_at = clock_shared_us();
     session->expires_at = session->created_at + LINK_MS * 1000LL;

@@ -194,6 +194,10 @@ static enum op_result check_access(struct serve_request *serve)
         return refuse_early(serve, SERVE_NO_PATH);
     if (!api_may(request, request->endpoint->scope, NULL))
         return api_refuse_scope(request, request->endpoint->scope);
+    if (request->endpoint->is_of_account && !uuid_is_nil(serve->grant.parent_id))
+        return api_reply_error(request, 400,
+                               "This path is for the account alone: send it without "
+                               "Sluice-User");
     slice fault = api_query_fault(request);
     if (fault.ptr)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
@@ -310,7 +314,7 @@ static enum op_result check_body(struct serve_request *serve)
 
 static enum op_result begin_endpoint(struct serve_request *serve)
 {
-    return request_of(serve)->endpoint->begin(request_of(serve));
+    return api_begin(request_of(serve));
 }
 
 static enum op_result resume_endpoint(struct serve_request *serve)
@@ -330,8 +334,7 @@ enum op_result api_delegate(struct api_request *request, const struct api_endpoi
     if (!api_may(request, endpoint->scope, NULL))
         return api_refuse_scope(request, endpoint->scope);
     slice fault = names ? api_members_fault(request, names, arguments) : SLICE_NONE;
-    return fault.ptr ? api_reply_error(request, 400, "%.*s", SLICE_ARG(fault))
-                     : endpoint->begin(request);
+    return fault.ptr ? api_reply_error(request, 400, "%.*s", SLICE_ARG(fault)) : api_begin(request);
 }
 
 enum op_result api_wait(struct api_request *request, api_step *then)
@@ -404,6 +407,8 @@ static const struct serve_face face = {
     .open = open_request,
     .find_caller = find_bearer,
     .take_caller = take_key,
+    .find_user = api_user_find,
+    .take_user = api_user_take,
     .admit = refuse_caller,
     .check_access = check_access,
     .read_body = read_body,
@@ -476,18 +481,18 @@ struct api *api_new(const struct api_config *config, struct err *err)
         mem_free(api);
         return err_null(err, ERR_NOMEM, "out of memory");
     }
+    const struct vault_users_config users = {.pool = config->pool,
+                                             .users_max = config->account_users_max};
     api->serve.router = http_router_new(api->routes, count, err);
-    if (api->serve.router && config->account_rate_per_s > 0) {
+    api->users = vault_users_new(config->loop, &users);
+    if (config->account_rate_per_s > 0)
         api->serve.rate =
             account_rate_new(config->account_rate_per_s, config->account_burst, config->leases);
-        if (!api->serve.rate)
-            (void)err_set(err, ERR_NOMEM, "out of memory");
-    }
-    if (api->serve.router && (api->serve.rate || config->account_rate_per_s == 0))
+    if (api->serve.router && api->users && (api->serve.rate || config->account_rate_per_s == 0))
         return api;
-    http_router_free(api->serve.router);
-    mem_free(api->routes);
-    mem_free(api);
+    if (api->serve.router)
+        (void)err_set(err, ERR_NOMEM, "out of memory");
+    api_free(api);
     return NULL;
 }
 
@@ -516,6 +521,7 @@ void api_free(struct api *api)
     ASSERT(api->serve.active == 0);
     http_router_free(api->serve.router);
     account_rate_free(api->serve.rate);
+    vault_users_free(api->users);
     mem_free(api->routes);
     mem_free(api);
 }

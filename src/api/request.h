@@ -13,6 +13,7 @@
 #include "api/api.h"
 #include "api/names.h"
 #include "serve/request.h"
+#include "vault/user.h"
 
 enum {
     API_REQUEST_ARENA_BYTES_MAX = 64 * 1024 * 1024,
@@ -46,7 +47,8 @@ struct api_endpoint {
     const struct api_names *query, *members; /* NULL if it has no query parameters, or no body */
     api_step *begin;
     const struct api_envelope *envelope; /* converts its replies; NULL: they are sent unchanged */
-    int variant;                         /* identifies the endpoint if several share `begin` */
+    bool is_of_account; /* it answers for the account alone: 400 for one of its users */
+    int variant;        /* identifies the endpoint if several share `begin` */
 };
 
 struct api_request {
@@ -62,8 +64,13 @@ struct api_request {
     struct op_job parsing;
     size_t parse_bytes; /* bytes of memory for which parsing the body waits; 0: none */
     struct pg_query query;
-    void *state;          /* state of the endpoint, in the op's arena */
-    api_step *then;       /* runs after the wait */
+    struct vault_user_check user_check;
+    struct vault_user_create user_create;
+    api_step *then_user; /* runs once the user exists */
+    slice user_id;  /* the user that the request names, by the account's name for it, until the user
+                     * exists; SLICE_NONE: none, or it exists */
+    void *state;    /* state of the endpoint, in the op's arena */
+    api_step *then; /* runs after the wait */
     api_step *then_keyed; /* runs after the wait and the check of api_wait_keyed */
     /* Called if the client disconnects while the endpoint waits. If it is NULL, the op is
      * cancelled. */
@@ -80,6 +87,7 @@ struct api_request {
 struct api {
     struct serve serve; /* must be the first member */
     struct api_config config;
+    struct vault_users *users;
     struct http_route *routes;                /* all routes of the router */
     const struct http_server *metrics_server; /* NULL: every server answers /metrics */
     char public_url[API_PUBLIC_URL_MAX];      /* "" until it listens */
@@ -111,6 +119,17 @@ bool api_may(const struct api_request *request, uint32_t scope,
 bool api_may_start(const struct api_request *request, const struct flow_template *tmpl);
 /* Answers 403. */
 enum op_result api_refuse_scope(struct api_request *request, uint32_t scope);
+
+/* ---- user.c: the end user for whom a request acts ---- */
+
+/* The parts of the face (serve/request.h). */
+enum op_result api_user_find(struct serve_request *serve);
+enum op_result api_user_take(struct serve_request *serve);
+/* Runs `then`. If the request names a user that does not exist yet, and its endpoint needs a scope
+ * that changes something, the user is created first. */
+enum op_result api_with_user(struct api_request *request, api_step *then);
+/* Begins the request's endpoint in this way. */
+enum op_result api_begin(struct api_request *request);
 
 /* ---- origin.c: pages of browsers ---- */
 

@@ -96,6 +96,7 @@ static enum op_result begin_stats(struct api_request *request)
 
 const struct api_endpoint api_stats_get = {
     .scope = SCOPE_READ,
+    .is_of_account = true,
     .query = &(const struct api_names){.own = {"hours"}},
     .begin = begin_stats,
 };

@@ -85,7 +85,7 @@ void api_trace_batch_end(const struct api_request *request, const struct trace_c
         .took_ns = took_us > 0 ? (uint64_t)took_us * 1000 : 0,
     };
     trace_span_open(tracer, &span);
-    trace_put_uuid(tracer, "sluice.account_id", request->serve.grant.account_id);
+    trace_put_uuid(tracer, "sluice.account_id", serve_payer(&request->serve));
     trace_put_i64(tracer, "sluice.executions", (int64_t)count);
     trace_span_close(tracer);
 }

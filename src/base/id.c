@@ -217,6 +217,11 @@ bool uuid_is_nil(struct uuid id)
     return uuid_eq(id, (struct uuid){{0}});
 }
 
+struct uuid uuid_or(struct uuid id, struct uuid other)
+{
+    return uuid_is_nil(id) ? other : id;
+}
+
 bool uuid_eq(struct uuid a, struct uuid b)
 {
     return uuid_cmp(a, b) == 0;

@@ -43,6 +43,8 @@ static inline slice uuid_slice(const struct uuid *id)
     return slice_of(id->bytes, sizeof(id->bytes));
 }
 bool uuid_is_nil(struct uuid id);
+/* Returns id, or `other` if id is nil. */
+struct uuid uuid_or(struct uuid id, struct uuid other);
 bool uuid_eq(struct uuid a, struct uuid b);
 int uuid_cmp(struct uuid a, struct uuid b);
 

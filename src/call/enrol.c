@@ -100,7 +100,7 @@ static enum op_result step_probe(struct op *op)
     struct call_enrol *enrol = enrol_of(op);
     slice params = enrol->in.save.connection_id ? enrol->former.params : enrol->in.save.params;
     const struct call_probe_request in = {
-        .account_id = enrol->in.save.account_id,
+        .tenant = uuid_or(enrol->in.save.by.parent_id, enrol->in.save.account_id),
         .integration_id = enrol->in.save.integration_id,
         .auth_kind = enrol->in.save.auth_kind,
         .credential = enrol->in.save.credential,

@@ -58,8 +58,7 @@ static enum op_result ask_for_token(struct call_probe *probe)
         .client_secret = json_get_str(probe->credential, SLICE("client_secret")),
         .token_url = oauth_url_make(probe->auth->token_url, probe->in.params, &probe->op.arena),
     };
-    probe->call =
-        (struct http_call){.tenant = probe->in.account_id, .deadline_ns = deadline_ns(probe)};
+    probe->call = (struct http_call){.tenant = probe->in.tenant, .deadline_ns = deadline_ns(probe)};
     int status = oauth_request_make(&ask, &probe->token_request, &probe->call);
     if (status == OK)
         status = http_call_start(probe->http, &probe->call, &probe->op);
@@ -156,7 +155,7 @@ static bool send_action(struct call_probe *probe, struct err *err)
                    &probe->built, err) != OK)
         return false;
     probe->call = (struct http_call){
-        .tenant = probe->in.account_id,
+        .tenant = probe->in.tenant,
         .method = method,
         .url = probe->built.url,
         .is_host_given = probe->built.is_host_given || probe->integration->is_host_given,

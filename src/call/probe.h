@@ -26,7 +26,7 @@ enum call_probe_verdict {
 
 /* Borrowed until the probe has ended. */
 struct call_probe_request {
-    struct uuid account_id;
+    struct uuid tenant; /* the account that the calls count for */
     slice integration_id;
     slice auth_kind;           /* kind of auth; SLICE_NONE: the app's first */
     slice credential;          /* JSON text, as connections store it */

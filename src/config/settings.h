@@ -156,6 +156,9 @@
     X(account_kept_connections, "account-kept-connections", COUNT, CONFIG_SERVERS | CONFIG_OUTBOUND, "10000", 0, 10000000, "N", \
       "maximum number of connections of an account; a further one is refused, but an " \
       "existing one can be reconnected. 0: any number") \
+    X(account_users_max, "account-users", COUNT, CONFIG_SERVERS, "1000000", 1, 10000000, "N", \
+      "end users (Sluice-User) that an account may have; requests that would create another one are " \
+      "answered 403") \
     X(connections_max, "connections", COUNT, CONFIG_SERVERS, "20000", 1, 1000000, "N", \
       "maximum number of client connections at a time; further ones are answered 503 and " \
       "closed") \

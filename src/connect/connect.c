@@ -125,6 +125,7 @@ static bool fill_item(struct connect_service *service, struct connect_set *set,
         .status = row->status,
         .expires_at = row->expires_at,
         .updated_at = row->updated_at,
+        .parent_id = row->parent_id,
     };
     if (row->scopes.ptr)
         item->scopes = arena_dup(&set->arena, row->scopes);

@@ -54,6 +54,7 @@ struct connect_item {
     bool has_refresh_token;
     int64_t expires_at; /* when the access token expires; 0: unknown, or never */
     int64_t updated_at;
+    struct uuid parent_id; /* as in struct connection */
 };
 
 /* Returns the number of connections that an account may have; 0 if unlimited. connect_say_full

@@ -43,6 +43,7 @@ enum oauth_outcome {
 
 struct oauth_begin_request {
     struct uuid account_id;
+    struct uuid parent_id; /* as in struct audit_by; likewise for oauth_finish_request */
     slice integration_id;
     slice session_id;      /* not empty; known only to this person's browser */
     slice redirect_uri;    /* exactly as it is registered with the app */
@@ -85,7 +86,7 @@ void oauth_begin_start(struct connect_service *service, struct oauth_begin *begi
 
 /* The query parameters of the redirect, decoded; SLICE_NONE: absent. */
 struct oauth_finish_request {
-    struct uuid account_id;
+    struct uuid account_id, parent_id;
     slice session_id;
     slice state, code, iss, error;
 };

@@ -54,7 +54,8 @@ static enum op_result step_find(struct op *op)
     if (!begin->auth)
         return stop_begin(begin, OAUTH_UNSUPPORTED,
                           SLICE("There is no such app, or it does not use OAuth."));
-    oauth_client_find(begin->service, &begin->lookup, op, in->account_id, in->integration_id);
+    oauth_client_find(begin->service, &begin->lookup, op, uuid_or(in->parent_id, in->account_id),
+                      in->integration_id);
     struct connect_config *config = &begin->service->config;
     if (in->connection_id != 0)
         store_connection_get(config->pool, &begin->query, op, in->account_id, in->connection_id);

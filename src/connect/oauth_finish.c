@@ -32,6 +32,12 @@ static enum op_result stop_finish_database(struct oauth_finish *finish)
     return stop_finish(finish, OAUTH_UNAVAILABLE, SLICE("The database cannot be reached."));
 }
 
+/* Returns the account whose OAuth client is used. */
+static struct uuid payer_of(const struct oauth_finish *finish)
+{
+    return uuid_or(finish->in.parent_id, finish->in.account_id);
+}
+
 /* ---- the state ---- */
 
 static enum op_result step_take(struct op *op)
@@ -137,7 +143,7 @@ static enum op_result step_taken(struct op *op)
     finish->may_change_identity = json_get_bool(finish->asked, SLICE("may_change_identity"), false);
     finish->label = json_get_str(finish->asked, SLICE("label"));
     finish->params = json_get_str(finish->asked, SLICE("params"));
-    oauth_client_find(finish->service, &finish->lookup, op, finish->in.account_id,
+    oauth_client_find(finish->service, &finish->lookup, op, payer_of(finish),
                       finish->integration_id);
     if (finish->connection_id != 0)
         store_connection_get(finish->service->config.pool, &finish->query, op,
@@ -163,7 +169,7 @@ static enum op_result send_code(struct oauth_finish *finish, slice client_id, sl
     if (auth->uses_pkce)
         ask.verifier = json_get_str(finish->asked, SLICE("verifier"));
     finish->call = (struct http_call){
-        .tenant = finish->in.account_id,
+        .tenant = payer_of(finish),
         .deadline_ns = loop_now_ns(finish->op.loop) + (uint64_t)config->token_timeout_ms * 1000000,
     };
     finish->asked_us = clock_shared_us();

@@ -216,7 +216,7 @@ static enum op_result step_find_client(struct op *op)
         renewer->client.secret = secret.len > 0 ? secret_new(secret) : NULL;
         return op_jump(op, STEP_CLAIM);
     }
-    oauth_client_find(renewer->service, &renewer->client.lookup, op, renewer->account_id,
+    oauth_client_find(renewer->service, &renewer->client.lookup, op, renewer->payer_id,
                       integration_of(renewer));
     return OP_WAIT;
 }
@@ -306,7 +306,7 @@ static enum op_result step_ask(struct op *op)
         return op_jump(op, STEP_LOAD);
     }
     renewer->asked.call = (struct http_call){
-        .tenant = renewer->account_id,
+        .tenant = renewer->payer_id,
         .deadline_ns = loop_now_ns(op->loop) + (uint64_t)timeout_ms * 1000000,
     };
     oauth_request_deinit(&renewer->asked.request); /* from an earlier round */
@@ -541,6 +541,7 @@ struct renewer *renewer_start(struct connect_service *service, struct slot *slot
     renewer->service = service;
     renewer->slot = slot;
     renewer->account_id = account_id;
+    renewer->payer_id = uuid_or(item->parent_id, account_id);
     renewer->id = item->id;
     renewer->catalog = catalog_ref(*service->config.catalog);
     renewer->auth = auth;

@@ -25,6 +25,7 @@ struct renewer {
     struct connect_service *service;
     struct slot *slot;
     struct uuid account_id;
+    struct uuid payer_id; /* whose OAuth client is used: for a user's connection, the account */
     int64_t id, rev;
     char integration_id[64];
     size_t integration_len;

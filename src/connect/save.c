@@ -84,6 +84,7 @@ static enum op_result step_load(struct op *op)
         .status = CONNECTION_LIVE,
         .expires_at = in->expires_at,
         .identity = in->identity,
+        .parent_id = in->by.parent_id,
     };
     if (!in->connection_id) {
         return op_jump(op, STEP_SEAL);

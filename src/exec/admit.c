@@ -36,7 +36,7 @@ static enum op_result stop_limited(struct exec *exec)
 static struct breaker_key breaker_key_of(const struct exec *exec)
 {
     return (struct breaker_key){
-        .account_id = exec->in.account_id,
+        .account_id = exec_payer(exec),
         .origin = breaker_origin_of(exec->attempt.request.url),
         .integration_id = exec->integration->integration_id,
         .is_host_given = exec->attempt.request.is_host_given,

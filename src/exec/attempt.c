@@ -134,7 +134,7 @@ enum op_result exec_step_call(struct op *op)
     if (limits->total_timeout_ms > 0 && limits->total_timeout_ms < left_ms)
         deadline = now + (uint64_t)limits->total_timeout_ms * 1000000;
     exec->attempt.call = (struct http_call){
-        .tenant = exec->in.account_id,
+        .tenant = exec_payer(exec),
         .attempt = exec->out.attempts + 1,
         .method = exec->attempt.request.method,
         .url = exec->attempt.request.url,

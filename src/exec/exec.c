@@ -191,7 +191,7 @@ static void count_active(struct exec *exec, bool is_active)
 {
     struct concurrency *inflight = &exec->service->concurrency;
     if (is_active)
-        exec->counted = concurrency_enter(inflight, exec->in.account_id);
+        exec->counted = concurrency_enter(inflight, exec_payer(exec));
     else if (exec->counted)
         concurrency_leave(inflight, exec->counted);
     if (!is_active)
@@ -224,7 +224,7 @@ static void count_end(struct exec *exec)
     exec_trace_end(exec, took_ns);
     if (exec->in.is_part)
         return;
-    tallies_count(&exec->service->tallies, exec->in.account_id,
+    tallies_count(&exec->service->tallies, exec_payer(exec),
                   exec->integration ? exec->integration->integration_id : SLICE(""),
                   exec->action ? exec->action->action_id : SLICE(""), &exec->out, exec->in.input,
                   took_ns);
@@ -286,7 +286,7 @@ static const struct op_class exec_class = {
 static void count_memory(struct exec *exec)
 {
     struct budget_queue *work = exec->service->config.work;
-    if (!work || budget_use_begin(&exec->use, &work->budget, exec->in.account_id) != OK)
+    if (!work || budget_use_begin(&exec->use, &work->budget, exec_payer(exec)) != OK)
         return;
     exec->op.arena.use = NULL;
     arena_count_in(&exec->op.arena, &exec->use);

@@ -272,6 +272,14 @@ void exec_leave(struct exec *exec);
 /* claim.c: the only function that changes the claim's state; asserts the schema's constraints on
  * its row. */
 void exec_claim_move(struct exec *exec, enum exec_claim to);
+/* Returns the account that pays: for a user's run, the account of that user. Memory, slots,
+ * circuits and tallies count for it; rows, and the limits of a connection, belong to in.account_id.
+ */
+static inline struct uuid exec_payer(const struct exec *exec)
+{
+    return uuid_or(exec->in.by.parent_id, exec->in.account_id);
+}
+
 static inline bool exec_is_claimed(const struct exec *exec)
 {
     return exec->key.state == EXEC_CLAIM_OURS;

@@ -163,7 +163,7 @@ void exec_trace_end(struct exec *exec, uint64_t took_ns)
         trace_put_str(tracer, "sluice.integration_id", exec->integration->integration_id);
     if (exec->action)
         trace_put_str(tracer, "sluice.action_id", exec->action->action_id);
-    trace_put_uuid(tracer, "sluice.account_id", exec->in.account_id);
+    trace_put_uuid(tracer, "sluice.account_id", exec_payer(exec));
     if (!uuid_is_nil(out->execution_id))
         trace_put_uuid(tracer, "sluice.execution_id", out->execution_id);
     trace_put_str(tracer, "sluice.outcome", slice_cstr(exec_reason_name(out->reason)));

@@ -87,7 +87,9 @@ struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
     run->proof.rev = run->flow.rev;
     struct exec_request request = {
         .account_id = run->flow.account_id,
-        .by = {.actor = run->whole.actor, .request_id = run->op.request_id},
+        .by = {.actor = run->whole.actor,
+               .request_id = run->op.request_id,
+               .parent_id = run->flow.parent_id},
         .scopes = SCOPE_ALL, /* the scopes of the key were checked when the flow was started */
         .integration_id = integration,
         .action_id = step->tool,

@@ -252,6 +252,7 @@ static struct flow new_flow(const struct flow_command *command, const struct flo
         .deadline = tmpl->deadline_s > 0 ? now + (int64_t)tmpl->deadline_s * 1000000 : 0,
         .created_at = now,
         .updated_at = now,
+        .parent_id = command->in.by.parent_id,
     };
 }
 

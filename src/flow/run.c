@@ -498,10 +498,11 @@ static struct flow_run *make_run(struct flow_service *service, const struct flow
     op_start(&run->op, &run_class, service->config.loop, NULL, FLOW_RUN_ARENA_MAX);
     arena_init(&run->scratch[0], FLOW_RUN_ARENA_MAX);
     arena_init(&run->scratch[1], FLOW_RUN_ARENA_MAX);
-    count_memory(run, flow->account_id);
+    struct uuid payer_id = uuid_or(flow->parent_id, flow->account_id);
+    count_memory(run, payer_id);
     uuid_format(flow->id, text);
     run->op.request_id = arena_dup(&run->op.arena, slice_of(text, UUID_TEXT_LEN));
-    uuid_format(flow->account_id, text);
+    uuid_format(payer_id, text);
     run->op.account_id = arena_dup(&run->op.arena, slice_of(text, UUID_TEXT_LEN));
     run->flow = *flow;
     run->proof.sent_boot_ns = clock_boot_ns(); /* a start's statement is sent after this */
@@ -524,6 +525,7 @@ void flow_run_wake(struct flow_service *service, const struct flow_ref *ref)
 {
     const struct flow flow = {.account_id = ref->account_id,
                               .id = ref->id,
+                              .parent_id = ref->parent_id,
                               .status = FLOW_WAITING,
                               .rev = ref->rev,
                               .wake_at = ref->wake_at};

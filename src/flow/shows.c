@@ -110,7 +110,9 @@ void flow_shows_read(struct flow_run *run)
         struct flow_show *show = &shows->items[i];
         struct exec_request read = {
             .account_id = run->flow.account_id,
-            .by = {.actor = run->whole.actor, .request_id = run->op.request_id},
+            .by = {.actor = run->whole.actor,
+                   .request_id = run->op.request_id,
+                   .parent_id = run->flow.parent_id},
             .scopes = SCOPE_ALL,
             .integration_id = show->integration_id,
             .action_id = show->action_id,

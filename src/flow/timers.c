@@ -154,6 +154,7 @@ void flow_timers_arm(struct flow_timers *timers, const struct flow *flow)
 {
     struct flow_ref ref = {.account_id = flow->account_id,
                            .id = flow->id,
+                           .parent_id = flow->parent_id,
                            .rev = flow->rev,
                            .wake_at = flow_due_at(flow)};
     ASSERT(ref.wake_at != 0); /* a flow that only waits for a person has no timer */

@@ -58,7 +58,7 @@ void flow_trace_started(const struct flow_run *run, const struct trace_context *
     };
     trace_span_open(tracer, &span);
     trace_put_uuid(tracer, "sluice.flow_id", flow->id);
-    trace_put_uuid(tracer, "sluice.account_id", flow->account_id);
+    trace_put_uuid(tracer, "sluice.account_id", uuid_or(flow->parent_id, flow->account_id));
     trace_put_str(tracer, "sluice.template", flow->template_key);
     trace_span_close(tracer);
 }
@@ -121,7 +121,7 @@ void flow_trace_ended(struct tracer *tracer, const struct trace_context *trace,
     };
     trace_span_open(tracer, &span);
     trace_put_uuid(tracer, "sluice.flow_id", flow->id);
-    trace_put_uuid(tracer, "sluice.account_id", flow->account_id);
+    trace_put_uuid(tracer, "sluice.account_id", uuid_or(flow->parent_id, flow->account_id));
     trace_put_str(tracer, "sluice.template", flow->template_key);
     if (def) {
         trace_put_str(tracer, "sluice.step", def->key);

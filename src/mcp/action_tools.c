@@ -198,21 +198,25 @@ static bool check_owns(struct api_request *request, const struct catalog_action 
     return true;
 }
 
-enum op_result mcp_action_tool_call(struct api_request *request, const struct mcp_message *message,
-                                    const struct json *arguments)
+static enum op_result refuse_unknown(struct api_request *request)
 {
-    const struct catalog *catalog = *request->api->config.catalog;
-    const struct catalog_action *action = catalog_find_tool(catalog, message->name);
+    const struct mcp_message *message = request->outer;
+    slice text =
+        catalog_say_no_tool(*request->api->config.catalog, message->name, &request->serve.op.arena);
+    return mcp_reply_error(request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
+                           "Unknown tool: %.*s", SLICE_ARG(text));
+}
+
+static enum op_result begin_action_tool(struct api_request *request)
+{
+    const struct mcp_message *message = request->outer;
     struct arena *arena = &request->serve.op.arena;
+    /* the catalog may have been replaced while the user was created */
+    const struct catalog_action *action =
+        catalog_find_tool(*request->api->config.catalog, message->name);
     if (!action)
-        return mcp_reply_error(request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
-                               "Unknown tool: %.*s",
-                               SLICE_ARG(catalog_say_no_tool(catalog, message->name, arena)));
-    request->endpoint = &mcp_run_action; /* both endpoints end in the same way */
-    request->envelope = &mcp_tool_result;
-    if (!api_may(request, SCOPE_EXECUTE, NULL))
-        return api_refuse_scope(request, SCOPE_EXECUTE);
-    const struct json *given[OWN_COUNT], *input = take_owns(arena, action, arguments, given);
+        return refuse_unknown(request);
+    const struct json *given[OWN_COUNT], *input = take_owns(arena, action, request->body, given);
     if (!input)
         return api_reply_no_memory(request);
     if (!check_owns(request, action, given))
@@ -228,4 +232,18 @@ enum op_result mcp_action_tool_call(struct api_request *request, const struct mc
     };
     mcp_run_prepare(request, message, &wanted);
     return mcp_run(request, &wanted);
+}
+
+enum op_result mcp_action_tool_call(struct api_request *request, const struct mcp_message *message,
+                                    const struct json *arguments)
+{
+    ASSERT(request->outer == message);
+    if (!catalog_find_tool(*request->api->config.catalog, message->name))
+        return refuse_unknown(request);
+    request->endpoint = &mcp_run_action; /* both endpoints end in the same way */
+    request->envelope = &mcp_tool_result;
+    request->body = arguments;
+    if (!api_may(request, SCOPE_EXECUTE, NULL))
+        return api_refuse_scope(request, SCOPE_EXECUTE);
+    return api_with_user(request, begin_action_tool);
 }

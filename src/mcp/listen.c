@@ -341,8 +341,7 @@ static bool has_too_many(const struct api_request *request)
 {
     size_t count = 0;
     LIST_EACH(&request->api->config.mcp_listeners->all, struct listening, listening, link)
-        count +=
-            uuid_eq(listening->request->serve.grant.account_id, request->serve.grant.account_id);
+        count += uuid_eq(serve_payer(&listening->request->serve), serve_payer(&request->serve));
     return count >= MCP_LISTENERS_MAX;
 }
 

@@ -27,9 +27,14 @@ static struct uuid tenant_of(const struct pg_query *query)
 {
     const struct pg_stmt *stmt = query->stmt;
     size_t at = query->slot->tenant_at;
+    const struct op *op = query->wait.op;
+    struct uuid payer;
     /* Statements without an account (housekeeping, nodes) are those of the nil uuid. */
-    bool is_there = at < stmt->param_count && !query->params[at].is_null;
-    return is_there ? query->params[at].as.uuid : (struct uuid){{0}};
+    if (at >= stmt->param_count || query->params[at].is_null)
+        return (struct uuid){{0}};
+    /* The op's account may be another one: it takes one turn for the rows of all its users. */
+    bool is_op_of_one = op && op->account_id.len > 0 && uuid_parse(op->account_id, &payer);
+    return is_op_of_one ? payer : query->params[at].as.uuid;
 }
 
 int pg_tenant_join(struct pg_queue *queue, struct pg_query *query)

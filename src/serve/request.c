@@ -46,7 +46,7 @@ static enum op_result step_take_caller(struct op *op)
 static void begin_use(struct serve_request *request)
 {
     struct budget_queue *work = request->serve->work;
-    if (work && budget_use_begin(&request->use, &work->budget, request->grant.account_id) == OK)
+    if (work && budget_use_begin(&request->use, &work->budget, serve_payer(request)) == OK)
         arena_count_in(&request->op.arena, &request->use);
 }
 
@@ -54,8 +54,8 @@ void serve_caller_set(struct serve_request *request, const struct vault_grant *g
 {
     ASSERT(!request->use.budget);
     request->grant = *grant;
-    http_request_account_set(request->exchange, grant->account_id);
-    uuid_format(grant->account_id, request->account_text);
+    http_request_account_set(request->exchange, serve_payer(request));
+    uuid_format(serve_payer(request), request->account_text);
     request->op.account_id = slice_cstr(request->account_text);
     begin_use(request);
 }
@@ -68,18 +68,34 @@ static enum op_result step_take_rate(struct op *op)
     uint64_t now = loop_now_ns(op->loop);
     if (!rate)
         return OP_NEXT;
-    if (account_rate_awaits(rate, request->grant.account_id, 1, now, &request->rate_wait, op))
+    if (account_rate_awaits(rate, serve_payer(request), 1, now, &request->rate_wait, op))
         return op_wait_then(op, SERVE_TAKE_RATE);
-    uint64_t wait_ms = account_rate_take(rate, request->grant.account_id, now);
+    uint64_t wait_ms = account_rate_take(rate, serve_payer(request), now);
     if (wait_ms == 0)
         return OP_NEXT;
     serve_retry_after(request, (int64_t)wait_ms);
     return face_of(op)->refuse(request, SERVE_PAST_RATE);
 }
 
+static enum op_result step_find_user(struct op *op)
+{
+    const struct serve_face *face = face_of(op);
+    return face->find_user ? face->find_user(request_of(op)) : op_jump(op, SERVE_ENTER);
+}
+
+static enum op_result step_take_user(struct op *op)
+{
+    return face_of(op)->take_user(request_of(op));
+}
+
 static enum op_result step_enter(struct op *op)
 {
     return op_enter(op, &request_of(op)->entry, face_of(op)->queue(request_of(op)));
+}
+
+struct uuid serve_payer(const struct serve_request *request)
+{
+    return uuid_or(request->grant.parent_id, request->grant.account_id);
 }
 
 bool serve_may(const struct serve_request *request, uint32_t scope)
@@ -110,6 +126,7 @@ struct audit_by serve_by(struct serve_request *request)
         .request_id = request->exchange->request_id,
         .address = serve_client_address(request),
         .means = request->serve->face->means,
+        .parent_id = request->grant.parent_id,
     };
 }
 
@@ -318,6 +335,8 @@ static const struct op_step steps[] = {
     [SERVE_FIND_CALLER] = {"find_caller", step_find_caller, OP_TO(SERVE_ENTER)},
     [SERVE_TAKE_CALLER] = {"take_caller", step_take_caller, OP_TO(SERVE_ENTER)},
     [SERVE_TAKE_RATE] = {"take_rate", step_take_rate, OP_TO(SERVE_TAKE_RATE)},
+    [SERVE_FIND_USER] = {"find_user", step_find_user, OP_TO(SERVE_ENTER)},
+    [SERVE_TAKE_USER] = {"take_user", step_take_user, 0},
     [SERVE_ENTER] = {"enter", step_enter, 0},
     [SERVE_ROUTE] = {"route", step_route, 0},
     [SERVE_ASK_MEMORY] = {"ask_memory", step_ask_memory, 0},

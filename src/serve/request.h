@@ -1,7 +1,7 @@
 /*
  * request: the life of a request as an op, the same for every face (api with mcp, web). The order
- * is: caller, rate, entrance, route, memory, body, endpoint. A face's request begins with a struct
- * serve_request; a struct serve_face has the face's own parts.
+ * is: caller, rate, user, entrance, route, memory, body, endpoint. A face's request begins with a
+ * struct serve_request; a struct serve_face has the face's own parts.
  *
  * The exchange does not read the body (HTTP_BODY_WAIT) until the caller is known and the endpoint
  * has found the caller allowed, so that anonymous requests take only the memory of a head. The
@@ -32,6 +32,8 @@ enum serve_step {
     SERVE_FIND_CALLER,
     SERVE_TAKE_CALLER,
     SERVE_TAKE_RATE,
+    SERVE_FIND_USER,
+    SERVE_TAKE_USER,
     SERVE_ENTER, /* a request without a caller joins the queue of anonymous requests or of probes */
     SERVE_ROUTE,
     SERVE_ASK_MEMORY,
@@ -64,6 +66,9 @@ struct serve_face {
     serve_hook *find_caller;
     /* Handles the result of the check: serve_caller_set, a refusal, or a jump to SERVE_ENTER */
     serve_hook *take_caller;
+    /* find_user begins to find the end user for whom the request acts, or jumps to SERVE_ENTER if
+     * it names none; take_user handles the result. Both NULL: the face has no users */
+    serve_hook *find_user, *take_user;
     /* admit is called before 404 and 405 are answered, check_access after */
     serve_hook *admit, *check_access;
     /* Called when the whole body has arrived and its memory is reserved. check_body may jump
@@ -122,6 +127,8 @@ void serve_caller_set(struct serve_request *request, const struct vault_grant *g
 /* Whether the caller has the scope (for SCOPE_EXECUTE: at least one of its two scopes); 0: none
  * is needed. */
 bool serve_may(const struct serve_request *request, uint32_t scope);
+/* Returns the account that pays: the grant's account, or that of its user. */
+struct uuid serve_payer(const struct serve_request *request);
 /* Returns "key:<id>", for the audit trail, in the op's arena. */
 slice serve_actor(struct serve_request *request);
 /* Returns the client's address, from the nearest trusted proxy's header; "unix" for a client on a

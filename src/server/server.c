@@ -410,6 +410,7 @@ static int start_inbound(struct server *server, struct err *err)
             config->body_bytes_max + CALL_FILES_MAX * (config->file_bytes_max * 4 / 3 + 4),
         .account_rate_per_s = config->account_rate,
         .account_burst = config->account_burst,
+        .account_users_max = config->account_users_max,
         .leases = server->leases,
         .schema_known = pg_schema_known(embed_sql, embed_sql_count),
         .connect = server->connect,

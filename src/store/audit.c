@@ -42,6 +42,7 @@ struct audit_by audit_by_dup(const struct audit_by *by, struct arena *arena)
         .actor = arena_dup(arena, by->actor),
         .request_id = arena_dup(arena, by->request_id),
         .address = by->address.len > 0 ? arena_dup(arena, by->address) : SLICE_NONE,
+        .parent_id = by->parent_id,
     };
 }
 

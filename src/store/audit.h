@@ -55,6 +55,9 @@ struct audit_by {
     slice request_id; /* SLICE_NONE for none */
     slice address; /* the client's, or "host:<name>"; at most 200 characters; may be SLICE_NONE */
     slice means;   /* the face, such as "dashboard"; SLICE_NONE: the API */
+    /* The account, if the change concerns rows of one of its users (store/account_user.h), else
+     * nil. Its keys ask, it pays, and its OAuth clients are used. */
+    struct uuid parent_id;
 };
 
 struct audit_event {

@@ -24,11 +24,11 @@ static const struct pg_stmt connect_session_insert = {
                    "integration_id, key_hash, "
                    "is_reconnect, return_url, created_at, expires_at, link_id, "
                    "key_id, connection_id, "
-                   "email, subject) "
+                   "email, subject, parent_id) "
                    "@row :account_id, :token_hash, :integration_id, :key_hash, "
                    ":is_reconnect, :return_url, "
                    ":created_at, :expires_at, :link_id, :key_id, :connection_id, "
-                   ":email, :subject @end "
+                   ":email, :subject, :parent_id @end "
                    "on conflict (account_id, token_hash) do nothing",
     PG_TAKES(OF_CHANGE(account_id, PG_UUID), OF_CHANGE(token_hash, PG_BYTES),
              OF_CHANGE(integration_id, PG_TEXT), OF_CHANGE(key_hash, PG_BYTES),
@@ -37,18 +37,21 @@ static const struct pg_stmt connect_session_insert = {
              PG_OF("link_id", PG_UUID, struct connect_session_change, session.id),
              OF_CHANGE(key_id, PG_UUID), OF_CHANGE(connection_id, PG_I64, .has_null = true),
              OF_CHANGE(email, PG_TEXT), OF_CHANGE(subject, PG_TEXT),
+             OF_CHANGE(parent_id, PG_UUID, .has_null = true),
              STORE_BY_PARAMS(connect_session_change)),
     .key_count = 2,
     .match = PG_MATCH_NONE,
     .access = PG_WRITE,
 };
 
-#define SESSION_SELECT                                                                             \
-    "t.integration_id, t.key_hash, t.is_reconnect, t.return_url, t.created_at, t.expires_at, "     \
-    "t.link_id, t.key_id, t.connection_id, t.email, t.subject, t.taken_at, t.used_at, t.made_id, " \
-    "(select a.name from sluice.account a where a.account_id = t.account_id), "                    \
-    "(select a.mark from sluice.account a where a.account_id = t.account_id), "                    \
-    "(select a.colour from sluice.account a where a.account_id = t.account_id)"
+#define OF_ITS_ACCOUNT(column)                    \
+    "(select a." column " from sluice.account a " \
+    "where a.account_id = coalesce(t.parent_id, t.account_id))"
+#define SESSION_SELECT                                                                         \
+    "t.integration_id, t.key_hash, t.is_reconnect, t.return_url, t.created_at, t.expires_at, " \
+    "t.link_id, t.key_id, t.connection_id, t.email, t.subject, t.taken_at, t.used_at, "        \
+    "t.made_id, " OF_ITS_ACCOUNT("name") ", " OF_ITS_ACCOUNT("mark") ", " OF_ITS_ACCOUNT(      \
+        "colour") ", t.parent_id"
 static const struct pg_column session_columns[] = {
     OF(integration_id, PG_TEXT),
     OF(key_hash, PG_BYTES),
@@ -66,7 +69,8 @@ static const struct pg_column session_columns[] = {
     OF(made_id, PG_I64),
     OF(account_name, PG_TEXT),
     OF(account_mark, PG_TEXT),
-    OF(account_colour, PG_TEXT)};
+    OF(account_colour, PG_TEXT),
+    OF(parent_id, PG_UUID)};
 /* Also returns the account's data for the page, looked up by its primary key. */
 static const struct pg_stmt connect_session_get = {
     .name = "connect_session_get",

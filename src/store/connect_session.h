@@ -35,6 +35,7 @@ struct connect_session {
     slice account_name, account_mark, account_colour; /* store/account.h */
     int64_t taken_at, used_at;                        /* 0: not yet */
     int64_t made_id;                                  /* the connection, once the link is used */
+    struct uuid parent_id; /* in, too. Of a user's link: the account; else nil */
 };
 
 /* A change of a link, with its audit event; borrowed until it is done. */

@@ -65,7 +65,8 @@ const struct pg_column connection_columns[CONNECTION_COLUMNS] = {
     OF(failure, PG_TEXT),
     PG_OF("identity_email", PG_TEXT, struct connection, identity.email),
     PG_OF("identity_subject", PG_TEXT, struct connection, identity.subject),
-    PG_OF("identity_label", PG_TEXT, struct connection, identity.label)};
+    PG_OF("identity_label", PG_TEXT, struct connection, identity.label),
+    OF(parent_id, PG_UUID)};
 
 static const struct pg_stmt connection_get = {
     .name = "connection_get",
@@ -83,10 +84,11 @@ static const struct pg_stmt connection_insert = {
     .name = "connection_insert",
     .sql = "insert into sluice.connection as t (account_id, id, integration_id, label, is_default, "
            "auth_kind, sealed, key_id, scopes, params, status, error, expires_at, rev, op_token, "
-           "created_at, updated_at, identity_email, identity_subject, identity_label) "
+           "created_at, updated_at, identity_email, identity_subject, identity_label, "
+           "parent_id) "
            "select :account_id, :id, :integration_id, :label, :is_default, :auth_kind, :sealed, "
            ":key_id, :scopes, :params, :status, :error, :expires_at, 1, :op_token, :now, :now, "
-           ":identity_email, :identity_subject, :identity_label @from "
+           ":identity_email, :identity_subject, :identity_label, :parent_id @from "
            "where :count_max = 0 or (select count(*) from (select from sluice.connection o "
            "where o.account_id = :account_id and o.id <> :id limit :count_max) few) < :count_max "
            "on conflict (account_id, id) do update set label = t.label "
@@ -100,7 +102,7 @@ static const struct pg_stmt connection_insert = {
              PG_OF("identity_email", PG_TEXT, struct connection, identity.email),
              PG_OF("identity_subject", PG_TEXT, struct connection, identity.subject),
              PG_OF("identity_label", PG_TEXT, struct connection, identity.label),
-             PG_ARG("count_max", PG_I64)),
+             OF(parent_id, PG_UUID, .has_null = true), PG_ARG("count_max", PG_I64)),
     PG_GIVES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64), PG_ARG("op_token", PG_UUID)),
     .key_count = 2,
     .match = PG_MATCH_KEY,

@@ -48,6 +48,7 @@ struct connection {
     int64_t failed_at;    /* the last failed call, with the same delay */
     slice failure;        /* its error text; SLICE_NONE: no failed call */
     struct connection_identity identity;
+    struct uuid parent_id; /* of a user's connection: the account; else nil */
 };
 
 const char *connection_status_name(enum connection_status status);

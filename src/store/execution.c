@@ -214,7 +214,8 @@ static const struct pg_stmt execution_get_summary = {
     "select :ord, c.* from @input lateral (select t.id, t.integration_id, t.action_id, "         \
     "t.connection_id, t.status, t.error_code, t.started_at, t.finished_at, t.summary, "          \
     "t.api_key_id, (select " STORE_KEY_LABEL " from sluice.api_key k where k.account_id = "      \
-    ":account_id and k.id = t.api_key_id) as api_key_name, t.attempts, t.flow_id, "              \
+    "coalesce(:parent_id, :account_id) and k.id = t.api_key_id) as api_key_name, t.attempts, "   \
+    "t.flow_id, "                                                                                \
     "g.template_key, coalesce(g.title, v.body->>'name') as flow_title, v.step->>'key' as "       \
     "step_key, v.step->'for_each' is not null as is_fan_out, t.is_match, t.is_cut from (select " \
     "u.* from (select b.*, count(*) filter (where b.is_cut) over (order by b.id desc rows "      \
@@ -241,7 +242,8 @@ static const struct pg_column list_params[] = {STORE_PAGE_PARAMS,
                                                PG_ARG("with_calls", PG_BOOL),
                                                PG_ARG("since_at", PG_TIME),
                                                PG_ARG("before_at", PG_TIME),
-                                               PG_ARG("flow_before", PG_UUID)};
+                                               PG_ARG("flow_before", PG_UUID),
+                                               PG_ARG("parent_id", PG_UUID)};
 static const struct pg_column list_columns[] = {
     OF(id, PG_UUID),
     OF(integration_id, PG_TEXT),
@@ -326,15 +328,15 @@ void store_execution_list(struct pg_pool *pool, struct pg_query *query, struct o
     ASSERT(!filter->error_code.ptr || filter->status.ptr);
     bool is_of_key = !uuid_is_nil(filter->api_key_id);
     bool is_of_failed = slice_eq_cstr(filter->status, status_words[0]);
-    store_ask_of(pool, query, op, is_of_failed ? &execution_list_failed : &execution_list, page,
-                 PG_VALUES(pg_uuid(account_id), pg_text(filter->integration_id),
-                           pg_text(filter->action_id), pg_text(filter->status),
-                           is_of_key ? pg_uuid(filter->api_key_id) : pg_null(PG_UUID),
-                           pg_text(filter->error_code), pg_bool(filter->with_summary),
-                           pg_bool(filter->with_calls), pg_time(since_ms > 0 ? since_ms * 1000 : 1),
-                           pg_time((before_ms + 1) * 1000),
-                           pg_uuid(uuid_v7_floor(
-                               before_ms < ms_max - MARGIN_MS ? before_ms + MARGIN_MS : ms_max))));
+    store_ask_of(
+        pool, query, op, is_of_failed ? &execution_list_failed : &execution_list, page,
+        PG_VALUES(
+            pg_uuid(account_id), pg_text(filter->integration_id), pg_text(filter->action_id),
+            pg_text(filter->status), is_of_key ? pg_uuid(filter->api_key_id) : pg_null(PG_UUID),
+            pg_text(filter->error_code), pg_bool(filter->with_summary), pg_bool(filter->with_calls),
+            pg_time(since_ms > 0 ? since_ms * 1000 : 1), pg_time((before_ms + 1) * 1000),
+            pg_uuid(uuid_v7_floor(before_ms < ms_max - MARGIN_MS ? before_ms + MARGIN_MS : ms_max)),
+            uuid_is_nil(filter->parent_id) ? pg_null(PG_UUID) : pg_uuid(filter->parent_id)));
 }
 
 int store_execution_list_result(const struct pg_query *query, struct execution **list,

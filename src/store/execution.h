@@ -77,6 +77,7 @@ struct execution_filter {
     slice action_id;        /* SLICE_NONE: any; also for status */
     slice status;           /* "succeeded", "failed" */
     struct uuid api_key_id; /* nil: any */
+    struct uuid parent_id;  /* for a user's list: the account, whose keys the rows name; else nil */
     /* selects failures by the code that the API reports; other failures may be returned, too */
     slice error_code;
     bool with_summary;

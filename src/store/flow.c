@@ -41,18 +41,18 @@ const struct pg_column store_flow_columns[STORE_FLOW_COLUMNS] = {STORE_FLOW_ROW_
 
 /* ---- start ---- */
 
-#define START_REST                                                                                \
-    STORE_FLOW_OF(template_key, PG_TEXT),                                                         \
-        PG_OF("version", PG_UUID, struct flow, template_version),                                 \
-        PG_OF("trigger", PG_TEXT, struct flow, trigger_type),                                     \
-        PG_WORD("status", struct flow, status, &store_flow_statuses), STORE_FLOW_OF(rev, PG_I64), \
-        STORE_FLOW_OF(owner, PG_UUID, .has_null = true), STORE_FLOW_OF(step_index, PG_I64),       \
-        STORE_FLOW_OF(attempt, PG_I64), STORE_FLOW_OF(is_begun, PG_BOOL),                         \
-        PG_WORD("waiting_for", struct flow, waiting_for, &store_flow_pauses),                     \
-        STORE_FLOW_OF(wake_at, PG_TIME), STORE_FLOW_OF(deadline, PG_TIME),                        \
-        STORE_FLOW_OF(created_at, PG_TIME), STORE_FLOW_OF(updated_at, PG_TIME),                   \
-        STORE_FLOW_OF(completed_at, PG_TIME), PG_ARG("input", PG_JSON), PG_ARG("actor", PG_TEXT), \
-        PG_ARG("shown", PG_JSON)
+#define START_REST                                                                                 \
+    STORE_FLOW_OF(template_key, PG_TEXT),                                                          \
+        PG_OF("version", PG_UUID, struct flow, template_version),                                  \
+        PG_OF("trigger", PG_TEXT, struct flow, trigger_type),                                      \
+        PG_WORD("status", struct flow, status, &store_flow_statuses), STORE_FLOW_OF(rev, PG_I64),  \
+        STORE_FLOW_OF(owner, PG_UUID, .has_null = true), STORE_FLOW_OF(step_index, PG_I64),        \
+        STORE_FLOW_OF(attempt, PG_I64), STORE_FLOW_OF(is_begun, PG_BOOL),                          \
+        PG_WORD("waiting_for", struct flow, waiting_for, &store_flow_pauses),                      \
+        STORE_FLOW_OF(wake_at, PG_TIME), STORE_FLOW_OF(deadline, PG_TIME),                         \
+        STORE_FLOW_OF(created_at, PG_TIME), STORE_FLOW_OF(updated_at, PG_TIME),                    \
+        STORE_FLOW_OF(completed_at, PG_TIME), STORE_FLOW_OF(parent_id, PG_UUID, .has_null = true), \
+        PG_ARG("input", PG_JSON), PG_ARG("actor", PG_TEXT), PG_ARG("shown", PG_JSON)
 #define START_PARAMS STORE_FLOW_OF(account_id, PG_UUID), STORE_FLOW_OF(id, PG_UUID), START_REST
 #define START_MORE   PG_ARG("trace", PG_TEXT), PG_ARG("title", PG_TEXT)
 static const struct pg_column start_params[] = {START_PARAMS};
@@ -72,11 +72,11 @@ static const struct pg_column start_keyed_params[] = {STORE_FLOW_OF(account_id, 
 #define FLOW_COLUMNS                                                                        \
     "account_id, id, template_key, template_version, trigger_type, status, rev, op_token, " \
     "owner, step_index, attempt, is_begun, adoptions, waiting_for, wake_at, deadline, "     \
-    "created_at, updated_at, completed_at"
+    "created_at, updated_at, completed_at, parent_id"
 #define FLOW_VALUES                                                                     \
     ":account_id, :id, :template_key, :version, :trigger, :status, :rev, :id, :owner, " \
     ":step_index, :attempt, :is_begun, 0::bigint, :waiting_for, :wake_at, :deadline, "  \
-    ":created_at, :updated_at, :completed_at"
+    ":created_at, :updated_at, :completed_at, :parent_id"
 #define DOC_COLUMNS "account_id, flow_id, input, actor, waiting_input"
 #define DOC_VALUES  ":account_id, :id, :input, :actor, :shown"
 

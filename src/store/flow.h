@@ -41,6 +41,7 @@ struct flow {
     int64_t wake_at; /* the column wake_at; the functions below interpret it */
     int64_t deadline;
     int64_t created_at, updated_at, completed_at;
+    struct uuid parent_id; /* of a user's flow: the account; else nil */
 };
 
 /*
@@ -221,6 +222,7 @@ enum { FLOW_SCAN_MAX = 500, FLOW_DUE_MAX = 2000 };
 
 struct flow_ref {
     struct uuid account_id, id, owner;
+    struct uuid parent_id; /* as in struct flow */
     int64_t rev, wake_at, adoptions;
     bool has_left; /* from store_flow_orphans: the owner left in order */
 };

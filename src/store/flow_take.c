@@ -177,7 +177,7 @@ int store_flow_cancel_result(const struct pg_query *query, struct flow *flow,
 #define REF_OF(name, type) PG_OF(#name, type, struct flow_ref, name)
 #define REF_COLUMNS                                                                                \
     REF_OF(account_id, PG_UUID), REF_OF(id, PG_UUID), REF_OF(owner, PG_UUID), REF_OF(rev, PG_I64), \
-        REF_OF(wake_at, PG_TIME), REF_OF(adoptions, PG_I64)
+        REF_OF(wake_at, PG_TIME), REF_OF(adoptions, PG_I64), REF_OF(parent_id, PG_UUID)
 const struct pg_column store_flow_ref_columns[STORE_FLOW_REF_COLUMNS] = {REF_COLUMNS};
 
 /* Walks flow_due (wake_at, id) from where the last page ended: many flows may be due at the same

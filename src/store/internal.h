@@ -14,7 +14,7 @@
  * (tests/lint/rooms.sh). */
 /* clang-format off */
 #define STORE_FILES(X) \
-    X(account) X(api_key) X(app_use) X(audit) X(connect_session) X(connection) \
+    X(account) X(account_user) X(api_key) X(app_use) X(audit) X(connect_session) X(connection) \
     X(connection_admin) X(connection_list) X(connection_manage) X(connection_refresh) X(connection_use) \
     X(execution) X(execution_input) X(flow) X(flow_explain) X(flow_inbox) X(flow_item) X(flow_read) \
     X(flow_retention) X(flow_take) X(flow_template) X(idempotency) X(quota) \
@@ -196,7 +196,7 @@ void *store_page_result(const struct pg_query *query, size_t size, size_t *count
     t ".account_id, " t ".id, " t ".template_key, " t ".template_version, " t ".trigger_type, " t \
       ".status, " t ".rev, " t ".owner, " t ".step_index, " t ".attempt, " t ".is_begun, " t      \
       ".adoptions, " t ".waiting_for, " t ".wake_at, " t ".deadline, " t ".created_at, " t        \
-      ".updated_at, " t ".completed_at"
+      ".updated_at, " t ".completed_at, " t ".parent_id"
 #define STORE_FLOW_OF(name, type, ...) PG_OF(#name, type, struct flow, name, __VA_ARGS__)
 #define STORE_FLOW_ROW_COLUMNS                                                                    \
     STORE_FLOW_OF(account_id, PG_UUID), STORE_FLOW_OF(id, PG_UUID),                               \
@@ -210,13 +210,13 @@ void *store_page_result(const struct pg_query *query, size_t size, size_t *count
         PG_WORD("waiting_for", struct flow, waiting_for, &store_flow_pauses),                     \
         STORE_FLOW_OF(wake_at, PG_TIME), STORE_FLOW_OF(deadline, PG_TIME),                        \
         STORE_FLOW_OF(created_at, PG_TIME), STORE_FLOW_OF(updated_at, PG_TIME),                   \
-        STORE_FLOW_OF(completed_at, PG_TIME)
-enum { STORE_FLOW_COLUMNS = 18 };
+        STORE_FLOW_OF(completed_at, PG_TIME), STORE_FLOW_OF(parent_id, PG_UUID)
+enum { STORE_FLOW_COLUMNS = 19 };
 extern const struct pg_column store_flow_columns[STORE_FLOW_COLUMNS];
 extern const struct pg_words store_flow_statuses, store_flow_pauses;
 /* The columns of a struct flow_ref, from row f. */
-#define STORE_FLOW_REF "f.account_id, f.id, f.owner, f.rev, f.wake_at, f.adoptions "
-enum { STORE_FLOW_REF_COLUMNS = 6 };
+#define STORE_FLOW_REF "f.account_id, f.id, f.owner, f.rev, f.wake_at, f.adoptions, f.parent_id "
+enum { STORE_FLOW_REF_COLUMNS = 7 };
 extern const struct pg_column store_flow_ref_columns[STORE_FLOW_REF_COLUMNS];
 
 /* The values for the last columns of a new row, started_at and expires_at. Half a minute is more

@@ -28,7 +28,9 @@ struct vault_auth_config {
 enum vault_unattended { UNATTENDED_BY_SETTING, UNATTENDED_ALLOWED, UNATTENDED_REFUSED };
 
 struct vault_grant {
-    struct uuid account_id, key_id;
+    struct uuid account_id; /* whose rows: the account's, or those of one of its users */
+    struct uuid parent_id;  /* for a user: the account, which pays; else nil */
+    struct uuid key_id;
     uint32_t scopes;  /* set of SCOPE_* */
     bool is_bound;    /* the key is bound to client addresses */
     bool is_formless; /* there is no one to answer its client's forms */

@@ -157,6 +157,7 @@ static enum op_result begin_oauth(struct web_request *request)
     const struct web_session *session = &request->session;
     const struct oauth_begin_request in = {
         .account_id = session->account_id,
+        .parent_id = session->parent_id,
         .integration_id = it->app->integration_id,
         .session_id = slice_of(session->csrf, SESSION_CSRF_LEN),
         .redirect_uri =

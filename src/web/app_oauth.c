@@ -167,6 +167,7 @@ enum op_result web_connect_callback(struct web_request *request)
         return web_reply_database(request, ERR_NOMEM);
     const struct oauth_finish_request in = {
         .account_id = session->account_id,
+        .parent_id = session->parent_id,
         .session_id = slice_of(session->csrf, SESSION_CSRF_LEN),
         .state = web_query(request, "state"),
         .code = web_query(request, "code"),

@@ -43,6 +43,7 @@ struct audit_by app_link_by(struct web_request *request, const struct connect_se
         .request_id = request->serve.exchange->request_id,
         .address = serve_client_address(&request->serve),
         .means = SLICE("link"),
+        .parent_id = link->parent_id,
     };
 }
 
@@ -138,7 +139,8 @@ static enum op_result show_link(struct web_request *request)
     bool has_form = request->session.is_open && !page->link.used_at;
     if (!has_form || !catalog_auth_by(page->app, AUTH_OAUTH2))
         return link_reply_page(request, page);
-    store_oauth_client_get(pool, &it->own, &request->serve.op, page->link.account_id, id);
+    store_oauth_client_get(pool, &it->own, &request->serve.op,
+                           uuid_or(page->link.parent_id, page->link.account_id), id);
     store_oauth_client_get(pool, &it->shared, &request->serve.op, (struct uuid){{0}}, id);
     return web_wait(request, on_clients);
 }
@@ -237,6 +239,7 @@ static enum op_result on_taken(struct web_request *request)
     request->session = (struct web_session){
         .is_open = true,
         .account_id = request->link.account_id,
+        .parent_id = link->parent_id,
         .until_ms = link->expires_at / 1000,
         .link_token = request->link.token,
     };

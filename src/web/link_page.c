@@ -94,8 +94,8 @@ enum op_result link_reply_page(struct web_request *request, const struct link_pa
 {
     struct json_writer *w = view_begin(request);
     json_member_str(w, "account", page->link.account_name);
-    view_account_mark(w, page->link.account_id, page->link.account_name, page->link.account_mark,
-                      page->link.account_colour);
+    view_account_mark(w, uuid_or(page->link.parent_id, page->link.account_id),
+                      page->link.account_name, page->link.account_mark, page->link.account_colour);
     view_app_icon(w, page->app->integration_id, page->app);
     json_member_str(w, "name", page->app->name);
     json_member_str(w, "acts_as", page->has_row ? app_acts_as(&page->row) : SLICE_NONE);

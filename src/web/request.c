@@ -177,20 +177,24 @@ static enum op_result find_session(struct serve_request *serve)
 static enum op_result take_session(struct serve_request *serve)
 {
     struct web_session *session = &request_of(serve)->session;
-    const struct vault_grant *grant = &serve->check.grant;
+    struct vault_grant grant = serve->check.grant;
     ASSERT(!session->is_open); /* a cookie that can be unsealed is not a session before its key
                                 * was checked */
     if (serve->check.status != OK && serve->check.status != ERR_REFUSED)
         return web_reply_database(request_of(serve), serve->check.status);
     /* The key was revoked, expired or signed out, or the account of the seal and that of the
      * key's row differ. The page decides how to answer without a session. */
-    if (serve->check.status == ERR_REFUSED || !uuid_eq(grant->account_id, session->account_id)) {
+    struct uuid payer_id = uuid_or(session->parent_id, session->account_id);
+    if (serve->check.status == ERR_REFUSED || !uuid_eq(grant.account_id, payer_id)) {
         *session = (struct web_session){0};
         return op_jump(&serve->op, SERVE_ENTER);
     }
     session->is_open = true;
     /* Uses the key's current scopes: open sessions also lose a scope that was removed. */
-    serve_caller_set(serve, grant);
+    /* A link that was made for a user opens that user's rows alone. */
+    grant.account_id = session->account_id;
+    grant.parent_id = session->parent_id;
+    serve_caller_set(serve, &grant);
     return OP_NEXT;
 }
 

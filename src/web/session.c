@@ -41,6 +41,8 @@ static void write_plain(const struct web_session *session, struct buf *out)
     json_member_str(&w, "csrf", slice_cstr(session->csrf));
     json_member_i64(&w, "until", session->until_ms);
     json_member_str(&w, "link", session->link_token);
+    if (!uuid_is_nil(session->parent_id))
+        json_member_uuid(&w, "parent", session->parent_id);
     json_close(&w, '}');
 }
 
@@ -84,6 +86,8 @@ static int read_plain(slice text, struct arena *arena, struct web_session *sessi
         memcpy(session->csrf, csrf.ptr, SESSION_CSRF_LEN);
         session->until_ms = json_get_i64(root, SLICE("until"), 0);
         session->link_token = json_get_str(root, SLICE("link"));
+        slice parent = json_get_str(root, SLICE("parent"));
+        is_whole = !parent.ptr || uuid_parse(parent, &session->parent_id);
     }
     buf_deinit(&hash);
     if (!is_whole)

@@ -26,6 +26,7 @@ enum {
 struct web_session {
     bool is_open;
     struct uuid account_id;
+    struct uuid parent_id; /* of a link that a user's request made: the account; else nil */
     uint8_t key_hash[API_KEY_HASH_LEN];
     char csrf[SESSION_CSRF_LEN + 1];
     int64_t until_ms;

@@ -5,6 +5,8 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
 import { requestsWith } from './support/matrix.mjs';
+import { Mcp, contentOf } from './support/mcp.mjs';
+import { Pages } from './support/pages.mjs';
 import { Stack } from './support/stack.mjs';
 
 // Unique strings, so that finding one means that it leaked.
@@ -156,6 +158,34 @@ async function idsOf(account, other) {
 const rowsOf = async (account) =>
   (await stack.must(['accounts', 'export', account])).replace(/"(last_used_at|failed_at|failure)":("(\\\\.|[^"\\\\])*"|[^,}]*)/g, '').split('\n').sort();
 
+// Asks every route for each of these names, as a caller that must not see them: no reply shows a marker,
+// and an id gets the reply of an id that never existed.
+async function showNothing(asker, names, markers) {
+  const document = (await call(asker.key, 'GET', '/openapi.json')).json;
+  const unknown = new Map();
+  let count = 0;
+  // Reads come first: the other requests create objects, which would then be in b's own lists.
+  const requests = names.flatMap((id) => requestsWith(document, id).map((one) => ({ id, ...one })));
+  for (const isRead of [true, false]) {
+    for (const { id, method, route, path, body, isPathId } of requests.filter((one) => (one.method === 'GET') === isRead)) {
+      count++;
+      const reply = await call(asker.key, method, path, body, asker.headers);
+      assert.ok(reply.status < 600 && reply.text !== undefined, `${method} ${path}`);
+      // a reply may quote the request, but nothing else
+      const text = (reply.text + [...reply.headers.values()].join()).replaceAll(id, '');
+      for (const marker of markers) assert.ok(!text.includes(marker), `${method} ${path} shows ${marker}: ${reply.text}`);
+      if (!isPathId || /[^0-9a-f-]/.test(id)) continue;
+      assert.ok([400, 404, 409].includes(reply.status), `${method} ${path}: ${reply.status} ${reply.text}`);
+      // the same reply as for an id that never existed
+      const key = `${method} ${route} ${path.split('?')[1]?.split('=')[0]} ${JSON.stringify(body)?.length}`;
+      if (!/^[0-9a-f-]{36}$/.test(id) || path.includes('?')) continue;
+      if (unknown.has(key)) assert.equal(reply.text, unknown.get(key), `${method} ${path}`);
+      unknown.set(key, reply.text);
+    }
+  }
+  return { count, unknown };
+}
+
 test('no route shows or changes another account’s objects', async () => {
   const LABEL = 'label-that-only-a-knows';
   const extra = await stack.connect(a.id, 'probe', { token: TOKEN_A }, ['--label', LABEL]);
@@ -184,31 +214,10 @@ test('no route shows or changes another account’s objects', async () => {
   const ids = [...new Set([...kinds, a.gmail, written.json.execution_id, ...flows])];
   assert.ok(ids.length >= 10, ids.join());
   const markers = [...all, LABEL, 'subject-that-only', 'flow-that-only', 'key-that-only', 'id-that-only', 'action-that-only'];
-  const document = (await call(b.key, 'GET', '/openapi.json')).json;
   await server.stop(); // its counts are in rows, too, before any are compared
   server = await serve();
   const before = await rowsOf(a.id);
-  const unknown = new Map();
-  let count = 0;
-  // Reads come first: the other requests create objects, which would then be in b's own lists.
-  const requests = [...ids, 'key-that-only-a-knows', LABEL].flatMap((id) => requestsWith(document, id).map((one) => ({ id, ...one })));
-  for (const isRead of [true, false]) {
-    for (const { id, method, route, path, body, isPathId } of requests.filter((one) => (one.method === 'GET') === isRead)) {
-      count++;
-      const reply = await call(b.key, method, path, body);
-      assert.ok(reply.status < 600 && reply.text !== undefined, `${method} ${path}`);
-      // a reply may quote the request, but nothing else
-      const text = (reply.text + [...reply.headers.values()].join()).replaceAll(id, '');
-      for (const marker of markers) assert.ok(!text.includes(marker), `${method} ${path} shows ${marker}: ${reply.text}`);
-      if (!isPathId || /[^0-9a-f-]/.test(id)) continue;
-      assert.ok([400, 404, 409].includes(reply.status), `${method} ${path}: ${reply.status} ${reply.text}`);
-      // the same reply as for an id that never existed
-      const key = `${method} ${route} ${path.split('?')[1]?.split('=')[0]} ${JSON.stringify(body)?.length}`;
-      if (!/^[0-9a-f-]{36}$/.test(id) || path.includes('?')) continue;
-      if (unknown.has(key)) assert.equal(reply.text, unknown.get(key), `${method} ${path}`);
-      unknown.set(key, reply.text);
-    }
-  }
+  const { count, unknown } = await showNothing(b, [...ids, 'key-that-only-a-knows', LABEL], markers);
   assert.ok(count > 300 && unknown.size > 0, `${count} requests`);
   assert.deepEqual(await rowsOf(a.id), before);
   // the account itself still reaches each object that can be reached
@@ -218,6 +227,100 @@ test('no route shows or changes another account’s objects', async () => {
   assert.deepEqual((await call(b.key, 'GET', '/api/flows')).json.flows, []);
   assert.equal((await call(a.key, 'POST', `/api/flows/${flows[0]}/cancel`)).status, 200);
   assert.ok((await call(a.key, 'GET', '/api/audit?limit=100')).text.includes('action-that-only-a-knows'));
+});
+
+// The same over /mcp: every tool, with the name in every argument that could take it, and every way to
+// read, follow or end a task or a resource.
+async function showNothingToAgents(asker, names, markers) {
+  const mcp = new Mcp(server.base, asker.key);
+  const options = { headers: asker.headers, capabilities: { extensions: { 'io.modelcontextprotocol/tasks': {} } } };
+  const { tools } = (await mcp.ask('tools/list', {}, options)).result;
+  let count = 0;
+  const ask = async (method, params, id) => {
+    const stream = await mcp.stream(method, params, options);
+    const message = await stream.next();
+    stream.close();
+    count++;
+    const text = JSON.stringify(message).replaceAll(String(id), '');
+    for (const marker of markers) assert.ok(!text.includes(marker), `${method} ${JSON.stringify(params)} shows ${marker}: ${text}`);
+    return message;
+  };
+  for (const id of names) {
+    for (const { name, inputSchema } of tools)
+      for (const [member, schema] of Object.entries(inputSchema.properties ?? {})) {
+        if (![schema.type].flat().some((type) => ['string', 'integer', 'number', undefined].includes(type))) continue;
+        const rest = { integration_id: 'probe', action_id: 'echo', input: { value: 1 }, template: 'probe_wait', query: 'x' };
+        const needed = Object.fromEntries((inputSchema.required ?? []).filter((one) => rest[one] !== undefined).map((one) => [one, rest[one]]));
+        await ask('tools/call', { name, arguments: { ...needed, [member]: id } }, id);
+      }
+    for (const kind of ['executions', 'flows']) {
+      const uri = `sluice://${kind}/${id}`;
+      assert.ok((await ask('resources/read', { uri }, id)).error, uri);
+      const granted = (await ask('subscriptions/listen', { notifications: { resourceSubscriptions: [uri], taskIds: [id] } }, id)).params?.notifications;
+      assert.deepEqual(granted ?? {}, {}, uri);
+    }
+    for (const method of ['tasks/get', 'tasks/cancel', 'tasks/update'])
+      assert.ok((await ask(method, { taskId: id, ...(method === 'tasks/update' && { inputResponses: {} }) }, id)).error, method);
+  }
+  return count;
+}
+
+test('no route shows or changes another user’s objects', async () => {
+  const as = (user, key = a.key) => ({ key, headers: user === undefined ? {} : { 'sluice-user': user } });
+  const by = (caller, method, path, body) => call(caller.key, method, path, body, caller.headers);
+  // Connects an app over a link, and runs a read, a write and a flow that waits.
+  const live = async (caller, mark) => {
+    const link = await by(caller, 'POST', '/api/connect/sessions', { integration_id: 'probe' });
+    assert.equal(link.status, 201, link.text);
+    const person = new Pages(server.base);
+    const page = await person.press(await person.ask(new URL(link.json.url).pathname), 'Continue');
+    assert.equal((await person.press(page, 'Connect Probe', { token: TOKEN_A })).status, 200);
+    const run = async (action_id, input, more) => {
+      const reply = await by(caller, 'POST', '/api/executions', { integration_id: 'probe', action_id, input, ...more });
+      assert.equal(reply.status, 200, reply.text);
+      return reply.json.execution_id;
+    };
+    const started = await by(caller, 'POST', '/api/flows/start', { flowTemplate: 'probe_approve', input: { subject: `flow-${mark}` } });
+    assert.equal(started.status, 200, started.text);
+    await until('the flow waits', async () => (await by(caller, 'GET', `/api/flows/${started.json.flowId}`)).json.flow.status === 'waiting');
+    return {
+      link: link.json.id,
+      connection: (await by(caller, 'GET', `/api/connect/sessions/${link.json.id}`)).json.connection_id,
+      read: await run('echo', { value: `read-${mark}` }),
+      write: await run('send', { subject: `write-${mark}` }, { confirm: true, idempotency_key: `key-${mark}` }),
+      flow: started.json.flowId,
+    };
+  };
+  const ada = as('ada');
+  const own = await live(ada, 'that-only-ada-has');
+  // the operator's rows, which no user without rows may meet
+  await stack.cluster.sql(`insert into sluice.flow select '00000000-0000-0000-0000-000000000000', id, template_key, template_version, trigger_type, 'cancelled', rev, op_token, null, step_index, attempt, is_begun, adoptions, null, wake_at, deadline, created_at, updated_at, null from sluice.flow where id = '${own.flow}'`);
+  const bob = as('bob');
+  await live(bob, 'of-bob');
+  const twin = as('ada', b.key);
+  await live(twin, 'of-the-twin');
+  const userId = await stack.cluster.sql(`select user_id from sluice.account_user where account_id = '${a.id}' and external_id = 'ada'`);
+  const bobId = await stack.cluster.sql(`select user_id from sluice.account_user where account_id = '${a.id}' and external_id = 'bob'`);
+  const { all } = await idsOf(userId, bobId);
+  for (const id of Object.values(own)) assert.ok(all.includes(String(id)), `${id} of ${all}`);
+  const names = [...new Set([...all, 'key-that-only-ada-has', ...Object.values(own).map(String)])];
+  const ofAda = async () => (await rowsOf(a.id)).filter((row) => row.includes(`"account_id":"${userId}"`));
+  await server.stop();
+  server = await serve();
+  const before = await ofAda();
+  assert.ok(before.length >= 6, before.join('\n'));
+  for (const asker of [bob, as('never-seen'), as(undefined), twin, as(undefined, b.key)]) {
+    // what the asker's account may know: its own id and key
+    const markers = [...all.filter((id) => id !== a.id), 'that-only-ada-has'];
+    const { count } = await showNothing(asker, names, markers);
+    assert.ok(count > 200, `${count} requests`);
+    assert.ok((await showNothingToAgents(asker, [own.read, own.flow, String(own.connection), own.link], markers)) > 60);
+  }
+  assert.deepEqual(await ofAda(), before);
+  // the user itself still reaches all of it
+  assert.equal((await by(ada, 'GET', `/api/executions/${own.write}`)).status, 200);
+  assert.equal((await by(ada, 'GET', `/api/connections/${own.connection}`)).status, 200);
+  assert.equal((await by(ada, 'POST', `/api/flows/${own.flow}/cancel`)).status, 200);
 });
 
 const isRefused = (key) => async () => {

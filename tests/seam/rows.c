@@ -510,6 +510,7 @@ static void put_connection(struct pg_query *query, const struct connection *row)
         pg_text(row->identity.email),
         pg_text(row->identity.subject),
         pg_text(row->identity.label),
+        uuid_is_nil(row->parent_id) ? pg_null(PG_UUID) : pg_uuid(row->parent_id),
     };
     ASSERT(ARRAY_LEN(cells) == query->stmt->column_count);
     seam_row(query, cells);

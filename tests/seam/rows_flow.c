@@ -91,6 +91,7 @@ size_t seam_flow_cells(const struct flow *flow, struct pg_value *cells)
     cells[n++] = pg_time(flow->created_at);
     cells[n++] = pg_time(flow->updated_at);
     cells[n++] = pg_time(flow->completed_at);
+    cells[n++] = uuid_is_nil(flow->parent_id) ? pg_null(PG_UUID) : pg_uuid(flow->parent_id);
     return n;
 }
 
@@ -116,6 +117,7 @@ static struct flow started_flow(struct seam_store *store, const struct pg_query 
         .created_at = seam_time(query, "created_at"),
         .updated_at = seam_time(query, "updated_at"),
         .completed_at = seam_time(query, "completed_at"),
+        .parent_id = seam_uuid(query, "parent_id"),
     };
 }
 

@@ -187,6 +187,7 @@ static void put_ref(struct pg_query *query, const struct flow *flow, bool has_le
         pg_i64(flow->rev),
         pg_time(flow->wake_at),
         pg_i64(flow->adoptions),
+        uuid_is_nil(flow->parent_id) ? pg_null(PG_UUID) : pg_uuid(flow->parent_id),
         pg_bool(has_left),
     };
     seam_row(query, cells);

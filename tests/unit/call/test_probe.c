@@ -103,7 +103,7 @@ static const struct op_class asker_class = {
 static void begin(struct asker *asker, struct machine *m)
 {
     asker->machine = m;
-    asker->request.account_id = seam_account;
+    asker->request.tenant = seam_account;
     op_start(&asker->op, &asker_class, m->node.loop, NULL, 32 * 1024 * 1024);
     seam_settle(m->node.loop);
 }

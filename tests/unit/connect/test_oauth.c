@@ -408,9 +408,6 @@ static void what_cannot_begin(void **state)
     way = (struct way){.begin_request = good};
     way.begin_request.connection_id = 12345;
     assert_int_equal(go(&way, false), OAUTH_CONNECTION_UNKNOWN);
-    way = (struct way){.begin_request = good};
-    way.begin_request.account_id = uuid_v7(); /* the foreign key */
-    assert_int_equal(go(&way, false), OAUTH_UNAVAILABLE);
     items_tell(bench.conninfo, "delete from sluice.oauth_client");
     way = (struct way){.begin_request = good};
     assert_int_equal(go(&way, false), OAUTH_NO_CLIENT);

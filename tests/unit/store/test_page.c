@@ -235,10 +235,11 @@ static size_t partitions_read(const char *name, const char *more, enum pg_mode m
 }
 
 /* with_calls, since_at, before_at, flow_before */
-#define CALLS_PIPE(is) #is ", now() - interval '1 day', now() + interval '1 day', " TODAY_FLOW
+#define CALLS_PIPE(is) \
+#is ", now() - interval '1 day', now() + interval '1 day', " TODAY_FLOW ", null"
 #define CALLS_SET(is)                                                                    \
     "array[" #is "], array[now() - interval '1 day'], array[now() + interval '1 day'], " \
-    "array[" TODAY_FLOW "]"
+    "array[" TODAY_FLOW "], array[null]::uuid[]"
 #define TODAY_FLOW "sluice.uuid_floor((now() at time zone 'UTC')::date + 1)"
 
 static void test_partitions_are_pruned(void **state)

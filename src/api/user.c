@@ -1,0 +1,102 @@
+/*
+ * The header Sluice-User: the end user for whom a request acts, by the id that the account gave it.
+ * The request then reads and changes that user's rows only (grant.account_id), while the account
+ * pays (grant.parent_id). It says nothing about the sender: that is the key.
+ *
+ * A user exists from its first request that may change something. Until then a request gets a new
+ * id, which owns nothing; if the request creates the user, that id stays.
+ */
+#include "api/request.h"
+
+#define HEADER SLICE("Sluice-User")
+
+static struct api_request *api_request_of(struct serve_request *serve)
+{
+    return CONTAINER_OF(serve, struct api_request, serve);
+}
+
+/* Sets *id to SLICE_NONE if the request has no such header. Returns false if it has two, or none
+ * that is valid. */
+static bool read_header(const struct http_exchange *exchange, slice *id)
+{
+    const struct http_head *head = &exchange->head;
+    *id = SLICE_NONE;
+    for (size_t i = 0; i < head->header_count; i++) {
+        if (!slice_eq_nocase(head->headers[i].name, HEADER))
+            continue;
+        if (id->ptr)
+            return false;
+        *id = head->headers[i].value;
+        if (id->len == 0 || id->len > ACCOUNT_USER_ID_MAX)
+            return false;
+        for (size_t c = 0; c < id->len; c++)
+            if (id->ptr[c] < '!' || id->ptr[c] > '~')
+                return false;
+    }
+    return true;
+}
+
+enum op_result api_user_find(struct serve_request *serve)
+{
+    struct api_request *request = api_request_of(serve);
+    ASSERT(!uuid_is_nil(serve->grant.account_id) && uuid_is_nil(serve->grant.parent_id));
+    if (!read_header(serve->exchange, &request->user_id))
+        return api_reply_error(request, 400,
+                               "Sluice-User must be sent once, with 1 to %d characters from ! to ~",
+                               ACCOUNT_USER_ID_MAX);
+    if (!request->user_id.ptr)
+        return op_jump(&serve->op, SERVE_ENTER);
+    return vault_user_find(request->api->users, &request->user_check, serve->grant.account_id,
+                           request->user_id, &serve->op)
+               ? OP_NEXT
+               : OP_WAIT;
+}
+
+enum op_result api_user_take(struct serve_request *serve)
+{
+    struct api_request *request = api_request_of(serve);
+    int status = request->user_check.status;
+    if (status != OK && status != ERR_NOTFOUND)
+        return api_reply_database(request, status);
+    serve->grant.parent_id = serve->grant.account_id;
+    serve->grant.account_id = status == OK ? request->user_check.user_id : uuid_v7();
+    if (status == OK)
+        request->user_id = SLICE_NONE;
+    return OP_NEXT;
+}
+
+static enum op_result on_created(struct api_request *request)
+{
+    const struct vault_user_create *create = &request->user_create;
+    if (create->status == ERR_LIMIT)
+        return api_reply_error(request, 403, "This account has the maximum of %zu users",
+                               vault_users_max(request->api->users));
+    if (create->status != OK)
+        return api_reply_database(request, create->status);
+    request->serve.grant.account_id = create->user_id;
+    request->user_id = SLICE_NONE;
+    return request->then_user(request);
+}
+
+enum op_result api_with_user(struct api_request *request, api_step *then)
+{
+    const struct vault_grant *grant = &request->serve.grant;
+    bool may_change = (request->endpoint->scope & (SCOPE_EXECUTE | SCOPE_ADMIN)) != 0 &&
+                      request->serve.exchange->head.method == HTTP_METHOD_POST;
+    if (!request->user_id.ptr || !may_change)
+        return then(request);
+    request->then_user = then;
+    vault_user_create_start(request->api->users, &request->user_create, grant->parent_id,
+                            request->user_id, grant->account_id, &request->serve.op);
+    return api_wait(request, on_created);
+}
+
+static enum op_result begin_endpoint(struct api_request *request)
+{
+    return request->endpoint->begin(request);
+}
+
+enum op_result api_begin(struct api_request *request)
+{
+    return api_with_user(request, begin_endpoint);
+}

@@ -1,0 +1,57 @@
+/*
+ * user: the end users of accounts, by the ids that the accounts gave them. Users are cached for
+ * ttl_ms; an unknown user is not, since its first request creates it, perhaps in another process. A
+ * user's id never changes, so nothing notifies the cache: an erased account's keys are refused
+ * before a user is looked up.
+ */
+#ifndef VAULT_USER_H
+#define VAULT_USER_H
+
+#include "loop/cache.h"
+#include "store/account_user.h"
+
+struct vault_users;
+
+struct vault_users_config {
+    struct pg_pool *pool; /* outlives it */
+    size_t users_max;     /* users that an account may have; 0: 1,000,000 */
+    size_t cache_max;     /* 0: 50,000 */
+    unsigned ttl_ms;      /* 0: 30 s */
+};
+
+struct vault_users *vault_users_new(struct loop *loop,
+                                    const struct vault_users_config *config) MUST_CHECK;
+/* No check may be waiting (asserted). Accepts NULL. */
+void vault_users_free(struct vault_users *users);
+size_t vault_users_max(const struct vault_users *users);
+
+struct vault_user_check {
+    /* out */
+    int status; /* OK; ERR_NOTFOUND: the account has no such user; or an error of pg_query */
+    struct uuid user_id;
+    struct cache_wait wait; /* private */
+};
+/* external_id: 1 to ACCOUNT_USER_ID_MAX bytes. Returns true if the result is known; op is then not
+ * held. Returns false if op is held until the answer arrives. */
+bool vault_user_find(struct vault_users *users, struct vault_user_check *check,
+                     struct uuid account_id, slice external_id, struct op *op) MUST_CHECK;
+
+/* An op that creates a user, unless the account has it already. */
+struct vault_user_create {
+    struct op op;
+    /* out, valid once the op has ended */
+    int status; /* OK; ERR_LIMIT: the account has its maximum of users; or an error of pg_query */
+    struct uuid user_id; /* the id that was proposed, or that of a request that was first */
+    /* private */
+    struct vault_users *users;
+    struct uuid account_id;
+    slice external_id;
+    struct pg_query query;
+};
+/* proposed: the id of the user if it is new. external_id is borrowed until the end. parent is held.
+ */
+void vault_user_create_start(struct vault_users *users, struct vault_user_create *create,
+                             struct uuid account_id, slice external_id, struct uuid proposed,
+                             struct op *parent);
+
+#endif

@@ -1,0 +1,163 @@
+// End users of an account (Sluice-User): the header, when a user comes into being, whose connection
+// acts, what the account pays for, and what survives the process that began it. That one user never
+// sees another is in tenants.test.mjs.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
+import { Mcp, contentOf } from './support/mcp.mjs';
+import { Pages } from './support/pages.mjs';
+import { Raw } from './support/raw.mjs';
+import { Stack } from './support/stack.mjs';
+
+const GOOD = 'ya29.demo-gmail-full';
+let stack, server, account, other;
+
+before(async () => {
+  stack = await Stack.start();
+  server = await stack.serve();
+  account = await stack.account('with users', { apps: [] });
+  other = await stack.account('other', { apps: [] });
+});
+after(() => stack?.stopWell(assert));
+
+const as = (user) => (user === undefined ? {} : { 'sluice-user': user });
+const call = (user, method, path, body, { at = server, key = account.key } = {}) => at.call(key, method, path, body, as(user));
+const echo = (user, options) => call(user, 'POST', '/api/executions', { integration_id: 'probe', action_id: 'echo', input: { value: user ?? 'none' } }, options);
+const userId = (user, of = account) => stack.cluster.sql(`select user_id from sluice.account_user where account_id = '${of.id}' and external_id = '${user}'`);
+const users = async (of = account) => Number(await stack.cluster.sql(`select count(*) from sluice.account_user where account_id = '${of.id}'`));
+
+// Connects the app as a person does: over the link that a request for the user has made.
+async function connect(user, options) {
+  const made = await call(user, 'POST', '/api/connect/sessions', { integration_id: 'probe' }, options);
+  assert.equal(made.status, 201, made.text);
+  const person = new Pages((options?.at ?? server).base);
+  const page = await person.press(await person.ask(new URL(made.json.url).pathname), 'Continue');
+  assert.ok(page.text.includes('with users') || options?.key, page.text); // the account's name
+  const done = await person.press(page, 'Connect Probe', { token: GOOD });
+  assert.equal(done.status, 200, done.text);
+  return (await call(user, 'GET', `/api/connect/sessions/${made.json.id}`, undefined, options)).json.connection_id;
+}
+
+// The account pays for its users: the calls that were counted for it. Each was; a stopped server has
+// stored its counts.
+async function paid() {
+  await server.stop();
+  server = await stack.serve();
+  assert.equal(await stack.cluster.sql(`select count(*) from sluice.tally where account_id <> '${account.id}' and outcome = 'succeeded'`), '0');
+  return Number(await stack.cluster.sql(`select sum(calls) from sluice.tally where account_id = '${account.id}' and outcome = 'succeeded'`));
+}
+
+test('a header that is not an id is refused', async () => {
+  for (const user of ['', 'a b', 'a'.repeat(256), 'caf\u00e9', 'a\tb'])
+    assert.equal((await call(user, 'GET', '/api/connections')).status, 400, user);
+  const raw = await Raw.connect({ port: new URL(server.base).port }); // no client sends this one
+  raw.send(`GET /api/connections HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${account.key}\r\nsluice-user: a\x7f\r\nconnection: close\r\n\r\n`);
+  assert.equal((await raw.reply()).status, 400);
+  raw.close();
+  const twice = await fetch(`${server.base}/api/connections`, { headers: [['authorization', `Bearer ${account.key}`], ['sluice-user', 'a'], ['sluice-user', 'a']] });
+  assert.equal(twice.status, 400);
+  assert.deepEqual(await twice.json(), { error: 'Sluice-User must be sent once, with 1 to 255 characters from ! to ~' });
+  for (const user of ['a'.repeat(255), '!', '~', 'A%2F../b', "o'hara"]) assert.equal((await call(user, 'GET', '/api/connections')).status, 200, user);
+  const mcp = new Mcp(server.base, account.key);
+  assert.equal((await mcp.post({ jsonrpc: '2.0', id: 1, method: 'ping' }, { 'sluice-user': 'a b' })).status, 400);
+  // the key comes first, and only /api and /mcp read the header
+  assert.equal((await call('a b', 'GET', '/api/connections', undefined, { key: 'sk_x' })).status, 401);
+  for (const path of ['/healthz', '/openapi.json', '/sign-in']) assert.equal((await fetch(server.base + path, { headers: { 'sluice-user': 'a b' } })).status, 200, path);
+  const stats = await call('ada', 'GET', '/api/stats');
+  assert.deepEqual([stats.status, stats.json], [400, { error: 'This path is for the account alone: send it without Sluice-User' }]);
+  assert.equal(await users(), 0);
+});
+
+test('the first request that may change something creates the user', async () => {
+  const document = (await server.call(account.key, 'GET', '/openapi.json')).json;
+  for (const [path, item] of Object.entries(document.paths))
+    if (item.get && path.startsWith('/api/') && !path.includes('{')) await call('reader', 'GET', path);
+  await call('reader', 'POST', '/api/flows/01900000-0000-7000-8000-000000000000/approve', {});
+  await call('reader', 'PATCH', '/api/connections/1', { label: 'x' });
+  await call('reader', 'DELETE', '/api/connections/1');
+  const mcp = new Mcp(server.base, account.key);
+  assert.equal((await mcp.call('list_connections', {}, { headers: as('reader') })).isError, undefined);
+  assert.equal(await users(), 0);
+
+  assert.equal((await echo('ada')).status, 409); // nothing is connected, and the user exists
+  assert.equal((await call('links', 'POST', '/api/connect/sessions', { integration_id: 'probe' })).status, 201);
+  assert.equal((await call('starts', 'POST', '/api/flows/start', { flowTemplate: 'probe_approve', input: { subject: 'x' } })).status, 200);
+  await mcp.call('run_action', { integration_id: 'probe', action_id: 'echo', input: { value: 1 } }, { headers: as('agent') });
+  await new Mcp(server.base, account.key, '/mcp?tools=probe_echo').call('probe_echo', { value: 1 }, { headers: as('tool') });
+  for (const user of ['ada', 'links', 'starts', 'agent', 'tool']) assert.match(await userId(user), /^[0-9a-f-]{36}$/, user);
+  assert.equal(await users(), 5);
+  // at the same time, on two servers: one user
+  const second = await stack.serve();
+  await Promise.all(Array.from({ length: 20 }, (_, at) => echo('at once', { at: at % 2 ? server : second }).then((reply) => assert.equal(reply.status, 400))));
+  await Promise.all(Array.from({ length: 20 }, (_, at) => echo('at-once', { at: at % 2 ? server : second }).then((reply) => assert.equal(reply.status, 409))));
+  assert.equal(await users(), 6);
+  await second.stop();
+});
+
+test('an account has a maximum of users', async () => {
+  const few = await stack.serve({ args: ['--account-users', '2'] });
+  const options = { at: few, key: other.key };
+  for (const user of ['one', 'two', 'one']) assert.equal((await echo(user, options)).status, 409, user);
+  const full = await echo('three', options);
+  assert.deepEqual([full.status, full.json], [403, { error: 'This account has the maximum of 2 users' }]);
+  assert.equal((await call('three', 'GET', '/api/connections', undefined, options)).status, 200);
+  assert.equal((await echo(undefined, options)).status, 409);
+  assert.equal(await users(other), 2);
+  await few.stop();
+});
+
+test('a user’s own connection acts, and belongs to that user alone', async () => {
+  const id = await connect('ada');
+  assert.equal(await stack.cluster.sql(`select account_id || ' ' || parent_id from sluice.connection where id = ${id}`), `${await userId('ada')} ${account.id}`);
+  const run = await echo('ada');
+  assert.equal(run.status, 200, run.text);
+  for (const user of ['links', undefined, 'never-seen']) assert.equal((await echo(user)).json.error_code, 'integration_not_connected');
+  assert.equal((await echo('ada', { key: other.key })).json.error_code, 'integration_not_connected');
+  const { executions } = (await call('ada', 'GET', '/api/executions')).json;
+  assert.deepEqual(executions.map((one) => one.execution_id), [run.json.execution_id]);
+  assert.ok(executions[0].api_key.name || executions[0].api_key.id, JSON.stringify(executions[0]));
+  assert.deepEqual((await call(undefined, 'GET', '/api/executions')).json.executions, []);
+  // the same idempotency key of two users names two runs
+  await connect('links');
+  const send = (user) => call(user, 'POST', '/api/executions', { integration_id: 'probe', action_id: 'send', input: { subject: 'x' }, confirm: true, idempotency_key: 'k' });
+  const [first, second, again] = [await send('ada'), await send('links'), await send('ada')];
+  assert.deepEqual([first.status, second.status, again.headers.get('idempotent-replayed')], [200, 200, 'true']);
+  assert.notEqual(first.json.execution_id, second.json.execution_id);
+  assert.ok((await paid()) >= 3);
+});
+
+test('a user’s flow continues on another process, for that user', async () => {
+  const begun = await stack.serve(), before = await paid();
+  const started = await call('ada', 'POST', '/api/flows/start', { flowTemplate: 'probe_slow', input: { ms: 1500, subject: 'slow', confirm: true } }, { at: begun });
+  const id = (started.json?.flowId) ?? assert.fail(started.text);
+  assert.equal(await stack.cluster.sql(`select parent_id from sluice.flow where id = '${id}'`), account.id);
+  stack.forget(begun);
+  begun.process.kill('SIGKILL');
+  const ended = await until('it has ended', async () => {
+    const { flow } = (await call('ada', 'GET', `/api/flows/${id}`)).json;
+    return flow.status !== 'running' && flow.status !== 'pending' && flow;
+  });
+  assert.ok(ended.status === 'completed', JSON.stringify(ended));
+  assert.match(await stack.must(['flow', 'explain', id]), /with users/);
+  assert.equal((await call('links', 'GET', `/api/flows/${id}`)).status, 404);
+  assert.equal((await call(undefined, 'GET', `/api/flows/${id}`)).status, 404);
+  assert.ok((await paid()) >= before + 1); // its write, at least
+});
+
+test('a user’s task over /mcp', async () => {
+  const mcp = new Mcp(server.base, account.key);
+  const started = contentOf(await mcp.call('start_flow', { template: 'probe_approve', input: { subject: 'x' } }, { headers: as('ada') }));
+  assert.ok(started.flowId, JSON.stringify(started));
+  const read = (user) => mcp.ask('resources/read', { uri: `sluice://flows/${started.flowId}` }, { headers: as(user) });
+  assert.ok((await read('ada')).result);
+  for (const user of ['links', undefined, 'never-seen']) assert.ok((await read(user)).error, user);
+});
+
+test('erasing an account erases its users', async () => {
+  const ids = await stack.cluster.sql(`select string_agg(quote_literal(user_id), ',') from sluice.account_user where account_id = '${account.id}'`);
+  await stack.must(['accounts', 'erase', account.id, '--yes', '--settle', '1s']);
+  await until('the key is refused', async () => (await echo('ada')).status === 401);
+  const tables = (await stack.cluster.sql(`select relname from pg_class c where relnamespace = 'sluice'::regnamespace and relkind in ('r', 'p') and not relispartition and exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'account_id')`)).split('\n');
+  assert.ok(tables.length > 10);
+  for (const table of tables) assert.equal(await stack.cluster.sql(`select count(*) from sluice.${table} where account_id in (${ids}, '${account.id}')`), '0', table);
+});

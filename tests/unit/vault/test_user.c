@@ -1,0 +1,195 @@
+/* From an external id to a user: the cache, creation, two at once, the limit. */
+#include "support/pg_cluster.h"
+#include "support/pg_items.h"
+#include "support/pg_second.h"
+#include "unit.h"
+#include "vault/user.h"
+
+enum { USERS_MAX = 3 };
+
+static const char *conninfo;
+static struct uuid account, other;
+
+/* An op that finds a user, and creates it if it is unknown and is to be created. */
+struct asker {
+    struct op op;
+    struct vault_users *users;
+    struct uuid account_id, proposed;
+    slice name;
+    bool creates, was_at_once, is_freed;
+    struct vault_user_check check;
+    struct vault_user_create create;
+    int status;
+    struct uuid user_id;
+};
+
+static struct asker *asker_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct asker, op);
+}
+
+static enum op_result step_find(struct op *op)
+{
+    struct asker *asker = asker_of(op);
+    asker->was_at_once =
+        vault_user_find(asker->users, &asker->check, asker->account_id, asker->name, op);
+    return asker->was_at_once ? OP_NEXT : OP_WAIT;
+}
+
+static enum op_result step_found(struct op *op)
+{
+    struct asker *asker = asker_of(op);
+    asker->status = asker->check.status;
+    asker->user_id = asker->check.user_id;
+    if (asker->status != ERR_NOTFOUND || !asker->creates)
+        return OP_DONE;
+    vault_user_create_start(asker->users, &asker->create, asker->account_id, asker->name,
+                            asker->proposed, op);
+    return OP_WAIT;
+}
+
+static enum op_result step_created(struct op *op)
+{
+    struct asker *asker = asker_of(op);
+    asker->status = asker->create.status;
+    asker->user_id = asker->create.user_id;
+    return OP_DONE;
+}
+
+static void on_free(struct op *op)
+{
+    asker_of(op)->is_freed = true;
+}
+
+static const struct op_step steps[] = {
+    {"find", step_find, 0}, {"found", step_found, 0}, {"created", step_created, 0}};
+static const struct op_class asker_class = {
+    .name = "asker",
+    .steps = steps,
+    .step_count = ARRAY_LEN(steps),
+    .free = on_free,
+};
+
+static struct pg_bench bench;
+static struct vault_users *users;
+
+static void ask_start(struct asker *asker, struct uuid account_id, const char *name, bool creates)
+{
+    *asker = (struct asker){.users = users,
+                            .account_id = account_id,
+                            .proposed = uuid_v7(),
+                            .name = slice_cstr(name),
+                            .creates = creates};
+    op_start(&asker->op, &asker_class, bench.loop, NULL, 1024);
+}
+
+static struct asker ask(struct uuid account_id, const char *name, bool creates)
+{
+    static struct asker asker;
+    ask_start(&asker, account_id, name, creates);
+    pg_bench_until(&bench, &asker.is_freed);
+    return asker;
+}
+
+static void begin(unsigned ttl_ms)
+{
+    struct pg_pool_config config = {.conninfo = conninfo};
+    items_tell(conninfo, "delete from sluice.account_user");
+    pg_bench_open(&bench, &config, true);
+    const struct vault_users_config with = {
+        .pool = bench.pool, .users_max = USERS_MAX, .ttl_ms = ttl_ms};
+    users = vault_users_new(bench.loop, &with);
+    assert_non_null(users);
+}
+
+static void end(void)
+{
+    vault_users_free(users);
+    pg_bench_close(&bench);
+}
+
+static void test_find_and_create(void **state)
+{
+    (void)state;
+    begin(60000);
+    struct asker asker = ask(account, "ada", false);
+    assert_int_equal(asker.status, ERR_NOTFOUND);
+    asker = ask(account, "ada", false); /* not cached: another process may create it */
+    assert_int_equal(asker.status, ERR_NOTFOUND);
+    assert_false(asker.was_at_once);
+    struct asker made = ask(account, "ada", true);
+    assert_int_equal(made.status, OK);
+    assert_true(uuid_eq(made.user_id, made.proposed));
+    asker = ask(account, "ada", true);
+    assert_true(asker.status == OK && uuid_eq(asker.user_id, made.user_id));
+    assert_false(asker.was_at_once);
+    asker = ask(account, "ada", true);
+    assert_true(asker.status == OK && uuid_eq(asker.user_id, made.user_id));
+    assert_true(asker.was_at_once);
+    /* compared byte for byte, and within the account */
+    assert_int_equal(ask(account, "Ada", false).status, ERR_NOTFOUND);
+    assert_int_equal(ask(account, "ada.", false).status, ERR_NOTFOUND);
+    assert_int_equal(ask(other, "ada", false).status, ERR_NOTFOUND);
+    asker = ask(other, "ada", true);
+    assert_true(asker.status == OK && !uuid_eq(asker.user_id, made.user_id));
+    end();
+}
+
+static void test_two_at_once(void **state)
+{
+    struct asker askers[8];
+    (void)state;
+    begin(60000);
+    for (size_t i = 0; i < ARRAY_LEN(askers); i++)
+        ask_start(&askers[i], account, "grace", true);
+    for (size_t i = 0; i < ARRAY_LEN(askers); i++) {
+        pg_bench_until(&bench, &askers[i].is_freed);
+        assert_int_equal(askers[i].status, OK);
+        assert_true(uuid_eq(askers[i].user_id, askers[0].user_id));
+    }
+    assert_int_equal(items_ask(conninfo, "select count(*) from sluice.account_user"), 1);
+    end();
+}
+
+static void test_limit(void **state)
+{
+    static const char *const names[] = {"a", "b", "c"};
+    (void)state;
+    begin(1);
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        assert_int_equal(ask(account, names[i], true).status, OK);
+    assert_int_equal(ask(account, "d", true).status, ERR_LIMIT);
+    assert_int_equal(ask(account, "c", true).status, OK);
+    assert_int_equal(ask(other, "d", true).status, OK);
+    /* two requests create the last user at once: the second finds it, although the account is full
+     */
+    items_tell(conninfo, "delete from sluice.account_user where external_id = 'c'");
+    struct asker last[2];
+    for (size_t i = 0; i < ARRAY_LEN(last); i++)
+        ask_start(&last[i], account, "e", true);
+    for (size_t i = 0; i < ARRAY_LEN(last); i++) {
+        pg_bench_until(&bench, &last[i].is_freed);
+        assert_int_equal(last[i].status, OK);
+    }
+    assert_int_equal(vault_users_max(users), USERS_MAX);
+    end();
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    conninfo = pg_cluster_database(true);
+    account = uuid_v7();
+    other = uuid_v7();
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_find_and_create),
+        cmocka_unit_test(test_two_at_once),
+        cmocka_unit_test(test_limit),
+    };
+    return unit_result(cmocka_run_group_tests(tests, set_up, NULL));
+}
