@@ -226,7 +226,8 @@ static void count_end(struct exec *exec)
         return;
     tallies_count(&exec->service->tallies, exec->in.account_id,
                   exec->integration ? exec->integration->integration_id : SLICE(""),
-                  exec->action ? exec->action->action_id : SLICE(""), &exec->out, took_ns);
+                  exec->action ? exec->action->action_id : SLICE(""), &exec->out, exec->in.input,
+                  took_ns);
 }
 
 /* Also called after a cancel: everything that was taken is returned here, and only here. */

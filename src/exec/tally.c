@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/metric.h"
-#include "store/tally.h"
 
 enum { BUCKETS_TEXT_MAX = TALLY_BUCKETS * (SLICE_U64_MAX + 1) + 2 };
 
@@ -186,7 +185,8 @@ static void append(struct keyed *to, slice text)
 }
 
 void tallies_count(struct tallies *tallies, struct uuid account_id, slice integration_id,
-                   slice action_id, const struct exec_outcome *outcome, uint64_t took_ns)
+                   slice action_id, const struct exec_outcome *outcome, const struct json *input,
+                   uint64_t took_ns)
 {
     bool is_blocked = exec_reason_is_blocked(outcome->reason);
     slice code = exec_outcome_error_code(outcome);
@@ -221,8 +221,9 @@ void tallies_count(struct tallies *tallies, struct uuid account_id, slice integr
     tally->ms_sum += ms;
     tally->buckets[tally_bucket_of(ms)]++;
     if (key.outcome != TALLY_SUCCEEDED) {
-        char room[TALLY_LAST_MAX];
-        set_last(tally, tally_last_write(room, now, outcome->message));
+        char room[TALLY_LAST_MAX], said[TALLY_LAST_MAX];
+        slice message = tally_message(said, outcome->message, input);
+        set_last(tally, tally_last_write(room, now, message));
     }
     arm_timer(tallies);
 }

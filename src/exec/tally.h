@@ -12,6 +12,7 @@
 #include "base/keyed.h"
 #include "call/outcome.h"
 #include "store/later.h"
+#include "store/tally.h"
 
 enum { TALLIES_MAX = 8000, TALLIES_FLUSH_MAX = 2000, TALLIES_EVERY_MS = 10000 };
 
@@ -26,9 +27,14 @@ void tallies_init(struct tallies *tallies, struct loop *loop, struct pg_pool *po
 /* Rows that were not written are lost. */
 void tallies_deinit(struct tallies *tallies);
 /* Counts a run, unless it was neither attempted nor blocked, or was answered without a call. The
- * ids are copied; they are empty if the catalog does not have them. */
+ * ids are copied; they are empty if the catalog does not have them. input may be NULL; no value of
+ * it is kept. */
 void tallies_count(struct tallies *tallies, struct uuid account_id, slice integration_id,
-                   slice action_id, const struct exec_outcome *outcome, uint64_t took_ns);
+                   slice action_id, const struct exec_outcome *outcome, const struct json *input,
+                   uint64_t took_ns);
+/* Returns the message without the values that it has from the input (NULL: none) and without mail
+ * addresses, truncated, in room. */
+slice tally_message(char room[TALLY_LAST_MAX], slice message, const struct json *input);
 /* Writes all rows now. */
 void tallies_write(struct tallies *tallies);
 bool tallies_are_written(const struct tallies *tallies);

@@ -172,6 +172,65 @@ static void a_process_goes_down_with_a_row_under_way(void **state)
     assert_false(tallies_are_written(exec_service_tallies(b->node.exec)));
 }
 
+/* A message is kept longer than the input that it may quote. */
+static void no_value_of_the_input_is_kept(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *input, *message, *kept;
+    } cases[] = {
+        {"{\"cc\":\"bob smith\"}", "cc: bob smith is not an email address.",
+         "cc: \u2026 is not an email address."},
+        {"{\"a\":{\"b\":[\"x\",\"Zo\u00eb\"]}}", "Gmail: no label \"Zo\u00eb\" or Zo\u00ebs.",
+         "Gmail: no label \"\u2026\" or Zo\u00ebs."},
+        {"{\"id\":\"19a4\"}", "Not found: https://x.example/19a4, 19a4.",
+         "Not found: https:\u2026, \u2026."},
+        {"{\"n\":48151623}", "Order 48151623 is closed", "Order \u2026 is closed"},
+        {"{\"to\":\"Ann <ann@x.example>\"}", "ann@x.example and eve@y.example bounced",
+         "\u2026 and \u2026 bounced"},
+        {"{}", "ask bob@x.example (or Eve)", "ask \u2026 (or Eve)"},
+        {"{\"q\":\"was\"}", "Nothing was done (1).", "Nothing \u2026 done (1)."},
+        {"{\"text\":\"The code is 4711-AB and the secret word of our house is open sesame, which "
+         "is not to be passed on to anybody outside of this family.\"}",
+         "Rejected: 4711-AB, secret word of a house. It is not valid.",
+         "Rejected: \u2026, \u2026 a house. It is not valid."},
+        {NULL, "Demo is not connected.", "Demo is not connected."},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct arena arena;
+        struct err err;
+        char room[TALLY_LAST_MAX];
+        arena_init(&arena, 64 * 1024);
+        const struct json *input = cases[i].input ? json_parse(&arena, slice_cstr(cases[i].input),
+                                                               &json_limits_request, &err)
+                                                  : NULL;
+        slice kept = tally_message(room, slice_cstr(cases[i].message), input);
+        if (!slice_eq_cstr(kept, cases[i].kept))
+            fail_msg("%s: %.*s", cases[i].message, SLICE_ARG(kept));
+        arena_deinit(&arena);
+    }
+}
+
+/* What cannot be searched is not kept; a long message is cut between two words. */
+static void a_message_is_bounded(void **state)
+{
+    char room[TALLY_LAST_MAX], message[400], text[40 * 1024];
+    struct json large;
+    (void)state;
+    memset(text, 'x', sizeof(text));
+    large = json_string(slice_of(text, sizeof(text)));
+    assert_int_equal(tally_message(room, SLICE("It failed."), &large).len, 0);
+    for (size_t i = 0; i < sizeof(message); i++)
+        message[i] = i % 8 == 7 ? ' ' : 'm';
+    slice kept = tally_message(room, slice_of(message, sizeof(message)), NULL);
+    assert_in_range(kept.len, TALLY_LAST_MAX - 9, TALLY_LAST_MAX);
+    memset(message, ' ', sizeof(message));
+    for (size_t i = 0; i < sizeof(message); i += 2)
+        message[i] = 'm';
+    kept = tally_message(room, slice_of(message, sizeof(message)), NULL);
+    assert_int_equal(kept.len, 2 * 64);
+}
+
 /* Names that no catalog would accept, since the limits of the table hold for any name. */
 static void more_than_there_is_room_for_is_lost(void **state)
 {
@@ -181,10 +240,10 @@ static void more_than_there_is_room_for_is_lost(void **state)
     char name[200];
     tallies_init(&tallies, b->node.loop, b->node.pool);
     memset(name, 'x', sizeof(name));
-    tallies_count(&tallies, uuid_v7(), slice_of(name, sizeof(name)), SLICE("a"), &blocked, 0);
+    tallies_count(&tallies, uuid_v7(), slice_of(name, sizeof(name)), SLICE("a"), &blocked, NULL, 0);
     assert_int_equal(tallies.table.map.count, 0);
     for (size_t i = 0; i < TALLIES_MAX + 10; i++)
-        tallies_count(&tallies, uuid_v7(), SLICE("demo"), SLICE("a"), &blocked, 0);
+        tallies_count(&tallies, uuid_v7(), SLICE("demo"), SLICE("a"), &blocked, NULL, 0);
     assert_int_equal(tallies.table.map.count, TALLIES_MAX);
     tallies_write(&tallies);
     assert_int_equal(tallies.table.map.count, TALLIES_MAX - TALLIES_FLUSH_MAX);
@@ -197,6 +256,8 @@ static void more_than_there_is_room_for_is_lost(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(no_value_of_the_input_is_kept, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_message_is_bounded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(it_writes_every_ten_seconds_what_it_counted, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(steps_without_a_call_are_not_counted, set_up, tear_down),
