@@ -76,8 +76,9 @@ void flow_plan_wait(struct flow_run *run, const struct flow_step_def *step)
 
 enum { DOMAINS_MAX = 64 };
 
-/* What an approval shows in addition to the calls. They are tried in this order until one fits. */
-enum aids { AIDS_ALL, AIDS_CHANGES, AIDS_NONE };
+/* What an approval shows in addition to the calls. They are tried in this order until one fits. All
+ * but the last say which ids were not read. */
+enum aids { AIDS_ALL, AIDS_CHANGES, AIDS_UNREAD, AIDS_NONE };
 
 /* All calls share the budgets; otherwise each of a thousand calls would have a full budget.
  * Changes have a separate budget, since an approval that cannot show them still shows what is
@@ -127,7 +128,7 @@ static void put_changes(struct approval *a, const struct flow_step_def *step,
     const struct flow_before *def = &step->before;
     const struct json *before, *item = JSON_GET(root, "item");
     slice key = a->run->tmpl->steps[def->step].key;
-    if (!def->now || a->aids == AIDS_NONE)
+    if (!def->now || a->aids > AIDS_CHANGES)
         return;
     before = json_get(JSON_GET(root, "steps"), key);
     if (def->is_by_item)
@@ -141,12 +142,15 @@ static void put_changes(struct approval *a, const struct flow_step_def *step,
 static void put_target(struct approval *a, const struct catalog_action *action,
                        const struct json *input, int64_t connection_id)
 {
-    if (!action || a->aids != AIDS_ALL)
+    const struct json *shows = NULL;
+    if (!action || a->aids == AIDS_NONE)
         return;
-    const struct json *shows = flow_shows_of(a->run, action, input, connection_id);
-    struct json target = target_of(action, input, shows, flow_run_scratch(a->run));
-    if (target.count > 0)
-        json_member(&a->w, "target", &target);
+    if (a->aids == AIDS_ALL) {
+        shows = flow_shows_of(a->run, action, input, connection_id);
+        struct json target = target_of(action, input, shows, flow_run_scratch(a->run));
+        if (target.count > 0)
+            json_member(&a->w, "target", &target);
+    }
     if (shows)
         json_member(&a->w, "shows", shows);
     struct json unread = target_unread(action, input, shows, flow_run_scratch(a->run));

@@ -174,7 +174,8 @@ static void an_approval_whose_names_do_not_fit(void **state)
     assert_true(n > 3);
 }
 
-/* If there is no room for everything, the places are left out first, and the changes stay. */
+/* If there is no room for everything, the places are left out first. The changes stay, and what was
+ * not read is said. */
 static void an_approval_of_many_calls(void **state)
 {
     enum { CALLS = 1000, TEXT = 300 };
@@ -192,6 +193,7 @@ static void an_approval_of_many_calls(void **state)
     machine_until(m, id, FLOW_WAITING);
     check_asked(m, id,
                 "\"changes\":{\"step\":\"r\",\"properties\":[{\"name\":\"Q\",\"now\":\"old\"");
+    check_asked(m, id, "\"unread\":[\"q\"]");
     assert_true(slice_find(machine_row(m, id)->waiting_input, SLICE("\"target\"")) < 0);
 }
 
