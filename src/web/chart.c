@@ -58,9 +58,16 @@ static uint64_t round_up(uint64_t most)
     return 2 * unit * (twos > 0 ? twos : 1);
 }
 
+/* The segments of one outcome. Each begins relative to the corner of the one before, which repeats
+ * and so compresses well. */
+struct bars {
+    struct buf path;
+    int64_t x, y;
+};
+
 /* Draws one segment of a column's bar on top of *top, and moves *top up. The segment has a
  * minimum height and is clipped at the upper edge of the chart. */
-static void draw_bar(struct buf *path, size_t column, int64_t number, uint64_t edge, int64_t *top)
+static void draw_bar(struct bars *bars, size_t column, int64_t number, uint64_t edge, int64_t *top)
 {
     char text[64];
     if (number == 0)
@@ -69,9 +76,12 @@ static void draw_bar(struct buf *path, size_t column, int64_t number, uint64_t e
     height = height < PART_MIN ? PART_MIN : height;
     height = height > *top ? *top : height;
     *top -= height;
-    int len = snprintf(text, sizeof(text), "M%zu %" PRId64 "h16v%" PRId64 "h-16z",
-                       column * COLUMN_WIDTH + 2, *top, height);
-    buf_append(path, slice_of(text, (size_t)len));
+    int64_t x = (int64_t)column * COLUMN_WIDTH + 2;
+    int len = snprintf(text, sizeof(text), "m%" PRId64 " %" PRId64 "h16v%" PRId64 "h-16z",
+                       x - bars->x, *top - bars->y, height);
+    buf_append(&bars->path, slice_of(text, (size_t)len));
+    bars->x = x;
+    bars->y = *top;
 }
 
 /* The bars of each outcome are one path. */
@@ -79,22 +89,22 @@ static void write_bars(struct json_writer *w, const struct chart_column *columns
                        uint64_t edge)
 {
     static const char *const kinds[] = {"ok", "bad", "warn"};
-    struct buf paths[ARRAY_LEN(kinds)];
+    struct bars bars[ARRAY_LEN(kinds)] = {0};
     for (size_t k = 0; k < ARRAY_LEN(kinds); k++)
-        buf_init(&paths[k], PATH_BYTES_MAX);
+        buf_init(&bars[k].path, PATH_BYTES_MAX);
     for (size_t i = 0; i < count; i++) {
         int64_t top = CHART_HEIGHT;
-        draw_bar(&paths[0], i, columns[i].ok, edge, &top);
-        draw_bar(&paths[1], i, columns[i].bad, edge, &top);
-        draw_bar(&paths[2], i, columns[i].warn, edge, &top);
+        draw_bar(&bars[0], i, columns[i].ok, edge, &top);
+        draw_bar(&bars[1], i, columns[i].bad, edge, &top);
+        draw_bar(&bars[2], i, columns[i].warn, edge, &top);
     }
     json_member_open(w, "bars", '[');
     for (size_t k = 0; k < ARRAY_LEN(kinds); k++) {
         json_open(w, '{');
         json_member_str(w, "kind", slice_cstr(kinds[k]));
-        json_member_str(w, "path", buf_slice(&paths[k]));
+        json_member_str(w, "path", buf_slice(&bars[k].path));
         json_close(w, '}');
-        buf_deinit(&paths[k]);
+        buf_deinit(&bars[k].path);
     }
     json_close(w, ']');
 }

@@ -4,6 +4,7 @@
  */
 #include <stdio.h>
 
+#include "base/ascii.h"
 #include "schema/schema.h"
 #include "store/connection.h"
 #include "web/app.h"
@@ -100,6 +101,21 @@ static enum kind kind_of(const struct json *property)
         slice_eq_cstr(json_get_str(property, SLICE("format")), "date"))
         return KIND_DATE;
     return is_long_text(property) ? KIND_LONG : KIND_TEXT;
+}
+
+/* Returns whether the values, or one of the alternatives, are ids of 32 hexadecimal digits. */
+static bool takes_id(const struct json *property)
+{
+    static const char *const nested[] = {"anyOf", "items"};
+    const slice pattern = json_get_str(property, SLICE("pattern"));
+    bool takes = slice_starts_with(pattern, SLICE("^[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?"));
+    for (size_t n = 0; n < ARRAY_LEN(nested); n++) {
+        const struct json *inner = json_get(property, slice_cstr(nested[n]));
+        takes = takes || (json_is(inner, JSON_OBJECT) && takes_id(inner));
+        for (uint32_t i = 0; json_is(inner, JSON_ARRAY) && i < inner->count; i++)
+            takes = takes || takes_id(&inner->as.items[i]);
+    }
+    return takes;
 }
 
 /* ---- writing the form ---- */
@@ -200,6 +216,7 @@ static void write_input(struct web_request *request, const struct start *start,
     json_member_str(w, "value", value);
     json_member_bool(w, "required", is_required);
     json_member_str(w, "hint", json_get_str(property, SLICE("description")));
+    json_member_bool(w, "takes_link", takes_id(property));
     json_member_str(w, "fault", fault_of(request, start, name, is_required && value.len == 0));
     json_member_str(w, "any", choice ? SLICE("the default one") : SLICE("-"));
     json_member_open(w, "options", '[');
@@ -407,14 +424,36 @@ static slice plain_lines(struct arena *arena, slice text)
     return to ? slice_of(to, len) : text;
 }
 
-/* Returns an array with one text for each line; empty lines are skipped. */
-static struct json lines_of(struct arena *arena, slice text)
+/* Returns the id at the end of a link's path, as in "https://notion.so/Tasks-<id>?v=1", since
+ * people have links, not ids. Other texts stay as they are. */
+static slice id_of(const struct json *property, slice text)
+{
+    enum { DIGITS = 32, DASHED = 36 };
+    slice path = slice_trim(text);
+    struct uuid id;
+    if (!slice_starts_with(path, SLICE("https://")) || !takes_id(property))
+        return text;
+    path = slice_split(&path, '#');
+    path = slice_split(&path, '?');
+    slice end = path.len > DASHED ? slice_from(path, path.len - DASHED) : SLICE("");
+    if (uuid_parse(end, &id))
+        return end;
+    end = path.len > DIGITS ? slice_from(path, path.len - DIGITS) : SLICE("");
+    for (size_t i = 0; i < end.len; i++)
+        if (ascii_hex_value(end.ptr[i]) < 0)
+            return text;
+    return end.len > 0 ? end : text;
+}
+
+/* Returns an array with one text for each line; empty lines are skipped. items: the schema of a
+ * line. */
+static struct json lines_of(struct arena *arena, const struct json *items, slice text)
 {
     struct json list = json_array();
     while (text.len > 0) {
         slice line = slice_trim(slice_split(&text, '\n'));
         if (line.len > 0)
-            json_array_push(arena, &list, json_string(line));
+            json_array_push(arena, &list, json_string(id_of(items, line)));
     }
     return list;
 }
@@ -431,11 +470,11 @@ static struct json typed_input(struct web_request *request, const struct json *p
     if (kind == KIND_YES) /* a ticked box */
         return json_bool(true);
     if (kind == KIND_LINES && !json_is(parsed, JSON_ARRAY))
-        return lines_of(arena, text);
+        return lines_of(arena, JSON_GET(property, "items"), text);
     /* if types are a choice, only an object is read as JSON; anything else stays text */
     if (!type.ptr && parsed && parsed->type != JSON_OBJECT)
         is_text = true;
-    return is_text ? json_string(text) : *parsed;
+    return is_text ? json_string(id_of(property, text)) : *parsed;
 }
 
 static const struct json *read_input(struct web_request *request, const struct flow_template *tmpl)

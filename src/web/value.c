@@ -39,8 +39,79 @@ void value_view_text(struct json_writer *w, const char *key, const struct json *
     put_json(w, value, bytes_max);
 }
 
+/* ---- a list of equal objects ---- */
+
+enum { COLUMNS_MAX = 6, ROWS_MIN = 2 };
+
+static bool is_plain(const struct json *value)
+{
+    return !json_is(value, JSON_OBJECT) && !json_is(value, JSON_ARRAY);
+}
+
+/* Returns the names of the members that are not null in some item of a list of flat objects, at
+ * most COLUMNS_MAX, in the order in which they appear; 0 if the list cannot be a table. */
+static size_t columns_of(const struct json *list, slice columns[COLUMNS_MAX])
+{
+    size_t count = 0;
+    if (!json_is(list, JSON_ARRAY) || list->count < ROWS_MIN)
+        return 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        const struct json *item = &list->as.items[i];
+        if (!json_is(item, JSON_OBJECT))
+            return 0;
+        for (uint32_t m = 0; m < item->count; m++) {
+            const struct json_member *member = &item->as.members[m];
+            size_t at = 0;
+            if (member->value.type == JSON_NULL)
+                continue;
+            while (at < count && !slice_eq(columns[at], json_str(&member->key)))
+                at++;
+            if (!is_plain(&member->value) || at == COLUMNS_MAX)
+                return 0;
+            if (at == count)
+                columns[count++] = json_str(&member->key);
+        }
+    }
+    return count;
+}
+
+static void put_more(struct json_writer *w, const struct json *value)
+{
+    json_member_i64(w, "more",
+                    value->count > VALUE_ITEMS_MAX ? (int64_t)value->count - VALUE_ITEMS_MAX : 0);
+}
+
+static void put_nested(struct json_writer *w, const struct json *value, unsigned depth);
+
+/* A member that is missing or null is an empty cell. */
+static void put_table(struct json_writer *w, const struct json *list, const slice *columns,
+                      size_t count, unsigned depth)
+{
+    json_member_open(w, "columns", '[');
+    for (size_t c = 0; c < count; c++)
+        json_put_str(w, columns[c]);
+    json_close(w, ']');
+    json_member_open(w, "rows", '[');
+    for (uint32_t i = 0; i < list->count && i < VALUE_ITEMS_MAX; i++) {
+        json_open(w, '{');
+        json_member_open(w, "cells", '[');
+        for (size_t c = 0; c < count; c++) {
+            const struct json *cell = json_get(&list->as.items[i], columns[c]);
+            if (cell && cell->type != JSON_NULL)
+                put_nested(w, cell, depth + 1);
+            else
+                json_put_null(w);
+        }
+        json_close(w, ']');
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+}
+
 static void put_nested(struct json_writer *w, const struct json *value, unsigned depth)
 {
+    slice columns[COLUMNS_MAX];
+    size_t column_count = depth < VALUE_DEPTH_MAX ? columns_of(value, columns) : 0;
     bool is_object = json_is(value, JSON_OBJECT);
     json_open(w, '{');
     if (!is_object && !json_is(value, JSON_ARRAY)) {
@@ -52,6 +123,9 @@ static void put_nested(struct json_writer *w, const struct json *value, unsigned
     } else if (depth >= VALUE_DEPTH_MAX && value->count > 0) {
         /* Deeper values would be hard to follow as nested lists; they are printed as JSON. */
         value_view_text(w, "json", value, VALUE_TEXT_BYTES_MAX);
+    } else if (column_count > 0) {
+        put_table(w, value, columns, column_count, depth);
+        put_more(w, value);
     } else {
         json_member_open(w, is_object ? "members" : "items", '[');
         for (uint32_t i = 0; i < value->count && i < VALUE_ITEMS_MAX; i++) {
@@ -66,9 +140,7 @@ static void put_nested(struct json_writer *w, const struct json *value, unsigned
             json_close(w, '}');
         }
         json_close(w, ']');
-        json_member_i64(w, "more",
-                        value->count > VALUE_ITEMS_MAX ? (int64_t)value->count - VALUE_ITEMS_MAX
-                                                       : 0);
+        put_more(w, value);
     }
     json_close(w, '}');
 }

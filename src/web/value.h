@@ -15,7 +15,8 @@ enum {
 };
 
 /* Writes a member `key` as value.html displays it: {members: [{name, value}], more}, {items, more},
- * {text}, or {json} if nested deeper than VALUE_DEPTH_MAX. Beyond VALUE_ITEMS_MAX items or
+ * {columns, rows: [{cells}], more} for a list of flat objects, {text}, or {json} if nested deeper
+ * than VALUE_DEPTH_MAX. Beyond VALUE_ITEMS_MAX items or
  * VALUE_TEXT_BYTES_MAX of a text it says how much is left out. If value is NULL, writes "-". */
 void value_view(struct json_writer *w, const char *key, const struct json *value);
 /* Returns the first text among the value's members (and their members) that is a title, a subject,

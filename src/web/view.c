@@ -66,7 +66,8 @@ slice view_span(struct arena *arena, int64_t us)
                  {1e300, 86400e6, 0, "days"}};
     size_t i = 0;
     double span = us > 0 ? (double)us : 0;
-    while (span >= units[i].below)
+    /* as it is written: 999.7 ms is 1.0 s */
+    while (span + units[i].unit / (units[i].decimals ? 20 : 2) >= units[i].below)
         i++;
     return arena_printf(arena, "%.*f %s", units[i].decimals, span / units[i].unit, units[i].name);
 }

@@ -841,7 +841,7 @@ test('flows: title, requester and state of each, counts by state; a new one appe
   const cells = async (id) => (await row(id).innerText()).split('\t').map((text) => text.trim());
   const [state, title, asker, stands] = await cells(waits);
   assert.deepEqual([state, title.split(/\s*\n\s*/), asker], ['waiting', ['Task pages in Notion for unread mails', 'Unread mail to tasks'], 'night-agent']);
-  const [, until, step] = stands.match(/^waiting for a decision, expires (.*\d.*)\s*\n\s*(.+)$/);
+  const [, until, step] = stands.match(/^decision expires (.*\d.*)\s*\n\s*(.+)$/);
   assert.ok(until && step);
   assert.match((await cells(timed))[3], /^will continue \S.*\n\s*\S/);
   assert.equal((await cells(done))[3], `all ${steps.length} steps done`);

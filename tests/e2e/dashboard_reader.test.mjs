@@ -102,6 +102,11 @@ test('on paper: exact times, and ages again afterwards', async () => {
   await visit.page.pdf();
   const [printed, ages] = await visit.page.evaluate(() => [globalThis.printed, globalThis.ages]);
   assert.ok(printed.length > 3);
+  // with the account and the time of printing
+  await visit.page.emulateMedia({ media: 'print' });
+  assert.match(await visit.page.locator('.who').innerText(), /Reader\s+with the key/);
+  assert.match(await visit.page.locator('.who').evaluate((one) => getComputedStyle(one, '::after').content), /^"\w{3} \d+, \d{4}, .*GMT\+5:30"$/);
+  await visit.page.emulateMedia({ media: null });
   for (const [text, at] of printed) assert.equal(text, exact.format(new Date(at)));
   for (const age of ages) assert.match(age, /now|ago|in/);
   await until('the ages are back', async () => (await timesOf(visit)).every(({ text }) => /^just now$|^\d+ min ago$|^in /.test(text)));
@@ -136,7 +141,7 @@ test('a phone: lists have rows of two lines, whose main column has at least 60 %
   let rows = 0;
   for (const path of paths) {
     await visit.goto(path);
-    for (const [row, width, cells] of await visit.page.locator('.table:not(.diff) tbody tr:visible').evaluateAll((all) => all.map((one) => [one.innerText, one.getBoundingClientRect().width, [...one.cells].map((cell) => cell.getBoundingClientRect().width)]))) {
+    for (const [row, width, cells] of await visit.page.locator('.table:not(.diff, .wrap) tbody tr:visible').evaluateAll((all) => all.map((one) => [one.innerText, one.getBoundingClientRect().width, [...one.cells].map((cell) => cell.getBoundingClientRect().width)]))) {
       assert.ok(Math.max(...cells) >= 0.6 * width, `${path}: ${row}: ${cells} of ${width}`);
       rows++;
     }
@@ -176,5 +181,38 @@ test('a phone: the overview of an account with much in it is at most three scree
   await visit.isAccessible(COLOR_RULES);
   await visit.page.getByText('Menu', { exact: true }).click();
   await visit.isAccessible();
+  await visit.end();
+});
+
+/* ---- fingers and keys ---- */
+
+test('links and buttons outside of a text are at least 24 pixels high', async () => {
+  const visit = await dashboard.signIn(account);
+  let count = 0;
+  for (const path of paths) {
+    await visit.goto(path);
+    // a link in a sentence is exempt (WCAG 2.5.8)
+    const small = await visit.page.locator('main :is(a, button, summary):visible').evaluateAll((all) => all.filter((one) => !one.closest('p, dd, li > span') || one.matches('.button')).map((one) => [one.outerHTML, one.getBoundingClientRect().height]));
+    count += small.length;
+    assert.deepEqual(small.filter(([, height]) => height < 24), [], path);
+  }
+  assert.ok(count > 50, `${count} links`);
+  await visit.end();
+});
+
+test('what gets the focus is never below the bar of a decision', async () => {
+  const visit = await dashboard.signIn(account, { viewport: { width: 1000, height: 500 } });
+  await visit.goto(`/flows/${waiting}`);
+  // each element as the browser would leave it: at the lower edge of the window, where the bar is
+  const found = await visit.page.locator('#main .calls :is(a, summary):visible').evaluateAll((all) => all.map((one) => {
+    scrollBy(0, one.getBoundingClientRect().bottom - innerHeight + 8);
+    const bar = document.querySelector('.verdict');
+    const isBelow = () => one.getBoundingClientRect().bottom > bar.getBoundingClientRect().top && bar.getBoundingClientRect().bottom > one.getBoundingClientRect().top;
+    const was = isBelow();
+    one.focus();
+    return [was, isBelow()];
+  }));
+  assert.ok(found.filter(([was]) => was).length > 1, `${found}`);
+  assert.deepEqual(found.filter(([, is]) => is), []);
   await visit.end();
 });

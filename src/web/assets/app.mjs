@@ -18,8 +18,10 @@ const textOf = (time) => {
   const text = `${Math.max(1, Math.floor(minutes / unit))} ${name}`;
   return at > Date.now() ? `in ${text}` : minutes < 1 ? 'just now' : `${text} ago`;
 };
-// On paper a time is exact, as in its title.
+// On paper a time is exact, as in its title, and the time of printing is next to the account.
+const who = document.querySelector('.who');
 const putTimes = (isExact) => {
+  if (isExact && who) who.dataset.at = exact.format(Date.now());
   for (const time of document.querySelectorAll('time[title]')) {
     const text = isExact ? time.title : textOf(time);
     if (time.textContent !== text) time.textContent = text;

@@ -115,9 +115,9 @@ static void test_one_column(void **state)
     check_text(chart, "sum", "10");
     check_text(chart, "ok", "5");
     check_text(chart, "at", "1970-01-01T01:00:00.000Z");
-    check_bar(chart, 0, "ok", "M2 500h16v500h-16z");
-    check_bar(chart, 1, "bad", "M2 200h16v300h-16z");
-    check_bar(chart, 2, "warn", "M2 0h16v200h-16z");
+    check_bar(chart, 0, "ok", "m2 500h16v500h-16z");
+    check_bar(chart, 1, "bad", "m2 200h16v300h-16z");
+    check_bar(chart, 2, "warn", "m2 0h16v200h-16z");
 }
 
 /* One failure of a million is visible. Huge sums neither wrap nor exceed the picture. */
@@ -128,14 +128,14 @@ static void test_small_and_huge_values_stay_in_the_picture(void **state)
         {.at = 2 * HOUR_US, .ok = INT64_MAX, .bad = INT64_MAX, .warn = INT64_MAX}};
     (void)state;
     const struct json *chart = chart_of(columns, 1);
-    check_bar(chart, 0, "ok", "M2 500h16v500h-16z");
-    check_bar(chart, 1, "bad", "M2 490h16v10h-16z");
+    check_bar(chart, 0, "ok", "m2 500h16v500h-16z");
+    check_bar(chart, 1, "bad", "m2 490h16v10h-16z");
     chart = chart_of(columns, 2);
     check_text(chart, "sum", "9,223,372,036,854,775,807");
     check_text(chart, "at", "1970-01-01T02:00:00.000Z");
-    check_bar(chart, 0, "ok", "M2 990h16v10h-16zM22 78h16v922h-16z");
-    check_bar(chart, 1, "bad", "M2 980h16v10h-16zM22 0h16v78h-16z");
-    check_bar(chart, 2, "warn", "M22 0h16v0h-16z");
+    check_bar(chart, 0, "ok", "m2 990h16v10h-16zm20 -912h16v922h-16z");
+    check_bar(chart, 1, "bad", "m2 980h16v10h-16zm20 -980h16v78h-16z");
+    check_bar(chart, 2, "warn", "m22 0h16v0h-16z");
 }
 
 /* The data are those that chart.html declares: test_markup renders the page with hostile data. */

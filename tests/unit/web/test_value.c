@@ -108,6 +108,27 @@ static void test_whole_and_cut(void **state)
     check_json(&w, "{\"v\":\"\\\"012 ... (shortened)\"}");
 }
 
+static void test_equal_objects_are_a_table(void **state)
+{
+    struct json_writer w;
+    (void)state;
+    value_view(begin(&w), "v",
+               parse("[{\"id\":1,\"none\":null,\"name\":\"<a>\"},{\"id\":2,\"new\":true}]"));
+    check_json(&w, "{\"v\":{\"columns\":[\"id\",\"name\",\"new\"],\"rows\":["
+                   "{\"cells\":[{\"text\":\"1\"},{\"text\":\"<a>\"},null]},"
+                   "{\"cells\":[{\"text\":\"2\"},null,{\"text\":\"true\"}]}],\"more\":0}}");
+    /* one object, a nested value, another type, too many columns, and nothing but null */
+    static const char *const others[] = {"[{\"a\":1}]", "[{\"a\":1},{\"a\":[1]}]", "[{\"a\":1},2]",
+                                         "[{\"a\":1,\"b\":1,\"c\":1,\"d\":1,\"e\":1,\"f\":1},"
+                                         "{\"g\":1}]",
+                                         "[{\"a\":null},{\"a\":null}]"};
+    for (size_t i = 0; i < ARRAY_LEN(others); i++) {
+        value_view(begin(&w), "v", parse(others[i]));
+        assert_true(slice_starts_with(buf_slice(&out), SLICE("{\"v\":{\"items\":")));
+        buf_clear(&out);
+    }
+}
+
 static void check_name(const char *name, const char *want)
 {
     struct json_writer w;
@@ -163,6 +184,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_headlines, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_in_short, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_whole_and_cut, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_equal_objects_are_a_table, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_names, set_up, tear_down),
         cmocka_unit_test(test_letters_can_be_read_on_any_ground),
     };
