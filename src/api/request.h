@@ -64,8 +64,9 @@ struct api_request {
     struct op_job parsing;
     size_t parse_bytes; /* bytes of memory for which parsing the body waits; 0: none */
     struct pg_query query;
-    struct vault_user_check user_check;
-    struct vault_user_create user_create;
+    /* in the op's arena; NULL: the request names no user, or none that has to be created */
+    struct vault_user_check *user_check;
+    struct vault_user_create *user_create;
     api_step *then_user; /* runs once the user exists */
     slice user_id;  /* the user that the request names, by the account's name for it, until the user
                      * exists; SLICE_NONE: none, or it exists */

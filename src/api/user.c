@@ -46,7 +46,10 @@ enum op_result api_user_find(struct serve_request *serve)
                                ACCOUNT_USER_ID_MAX);
     if (!request->user_id.ptr)
         return op_jump(&serve->op, SERVE_ENTER);
-    return vault_user_find(request->api->users, &request->user_check, serve->grant.account_id,
+    request->user_check = ARENA_NEW(&serve->op.arena, struct vault_user_check);
+    if (!request->user_check)
+        return api_reply_no_memory(request);
+    return vault_user_find(request->api->users, request->user_check, serve->grant.account_id,
                            request->user_id, &serve->op)
                ? OP_NEXT
                : OP_WAIT;
@@ -55,11 +58,11 @@ enum op_result api_user_find(struct serve_request *serve)
 enum op_result api_user_take(struct serve_request *serve)
 {
     struct api_request *request = api_request_of(serve);
-    int status = request->user_check.status;
+    int status = request->user_check->status;
     if (status != OK && status != ERR_NOTFOUND)
         return api_reply_database(request, status);
     serve->grant.parent_id = serve->grant.account_id;
-    serve->grant.account_id = status == OK ? request->user_check.user_id : uuid_v7();
+    serve->grant.account_id = status == OK ? request->user_check->user_id : uuid_v7();
     if (status == OK)
         request->user_id = SLICE_NONE;
     return OP_NEXT;
@@ -67,7 +70,7 @@ enum op_result api_user_take(struct serve_request *serve)
 
 static enum op_result on_created(struct api_request *request)
 {
-    const struct vault_user_create *create = &request->user_create;
+    const struct vault_user_create *create = request->user_create;
     if (create->status == ERR_LIMIT)
         return api_reply_error(request, 403, "This account has the maximum of %zu users",
                                vault_users_max(request->api->users));
@@ -86,7 +89,10 @@ enum op_result api_with_user(struct api_request *request, api_step *then)
     if (!request->user_id.ptr || !may_change)
         return then(request);
     request->then_user = then;
-    vault_user_create_start(request->api->users, &request->user_create, grant->parent_id,
+    request->user_create = ARENA_NEW(&request->serve.op.arena, struct vault_user_create);
+    if (!request->user_create)
+        return api_reply_no_memory(request);
+    vault_user_create_start(request->api->users, request->user_create, grant->parent_id,
                             request->user_id, grant->account_id, &request->serve.op);
     return api_wait(request, on_created);
 }
