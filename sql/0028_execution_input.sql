@@ -51,7 +51,8 @@ begin
 end
 $$;
 
--- As in 0014. Inputs have an age of their own, which may be 0; none is older than the executions and
+-- As in 0014. Inputs have an age of their own, which may be 0 (as 1: partition_make makes the
+-- partition of yesterday); none is older than the executions and
 -- events that it belongs to.
 create function sluice.partitions_drop(keep_days bigint, audit_days bigint, input_days bigint)
 returns bigint
@@ -79,7 +80,7 @@ begin
                 'sluice.flow_step'::regclass, 'sluice.flow_item'::regclass)
           and d.day + 1 <= today - (case p.relname
                 when 'audit_event' then audit_days
-                when 'execution_input' then least(input_days, keep_days, audit_days)
+                when 'execution_input' then greatest(least(input_days, keep_days, audit_days), 1)
                 else keep_days end)::integer
         order by right(c.relname, 8), c.relname
     loop

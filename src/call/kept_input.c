@@ -6,6 +6,7 @@
 enum {
     DEPTH_MAX = 64,        /* as deep as an input may be */
     STEPS_MAX = 20000,     /* schemas visited for one input: references may multiply them */
+    VALUES_MAX = 8192,     /* of an input that is kept: each is looked at, in one turn */
     TEXT_BYTES_MAX = 4096, /* of a message and of a hint */
 };
 
@@ -16,15 +17,18 @@ struct hiding {
     const struct json *root;
     struct arena *arena;
     unsigned steps;
-    bool is_broken; /* out of memory, or the schema is too large: nothing may be kept */
+    bool is_broken; /* out of memory, or the input or its schema is too large: it is not kept */
 };
 
-static const struct json *refer(const struct hiding *h, const struct json *schema)
+/* Returns what the schema refers to; NULL: it has no reference. One that is not found could hide
+ * anything. */
+static const struct json *target_of(struct hiding *h, const struct json *schema)
 {
     slice ref = json_get_str(schema, SLICE("$ref"));
     const struct json *target =
         slice_starts_with(ref, SLICE("#")) ? json_pointer(h->root, slice_from(ref, 1)) : NULL;
-    return target ? target : schema;
+    h->is_broken |= ref.ptr && !target;
+    return target;
 }
 
 static void *copy_of(struct hiding *h, const void *list, size_t bytes)
@@ -42,11 +46,17 @@ static bool hide_in_members(struct hiding *h, const struct json *schema, struct 
                             unsigned depth)
 {
     const struct json *properties = JSON_GET(schema, "properties");
+    const struct json *patterns = JSON_GET(schema, "patternProperties");
     struct json_member *copy = NULL;
     for (uint32_t i = 0; i < object->count && !h->is_broken; i++) {
         const struct json *of = json_get(properties, json_str(&object->as.members[i].key));
         struct json value = object->as.members[i].value;
-        if (!hide(h, of ? of : JSON_GET(schema, "additionalProperties"), &value, depth + 1))
+        bool is_changed =
+            hide(h, of ? of : JSON_GET(schema, "additionalProperties"), &value, depth + 1);
+        /* whatever the pattern: a name that it does not match is hidden in vain */
+        for (uint32_t k = 0; json_is(patterns, JSON_OBJECT) && k < patterns->count; k++)
+            is_changed |= hide(h, &patterns->as.members[k].value, &value, depth + 1);
+        if (!is_changed)
             continue;
         if (!copy)
             copy = copy_of(h, object->as.members, object->count * sizeof(*copy));
@@ -61,10 +71,12 @@ static bool hide_in_members(struct hiding *h, const struct json *schema, struct 
 static bool hide_in_items(struct hiding *h, const struct json *schema, struct json *array,
                           unsigned depth)
 {
+    const struct json *first = JSON_GET(schema, "prefixItems");
     struct json *copy = NULL;
     for (uint32_t i = 0; i < array->count && !h->is_broken; i++) {
         struct json value = array->as.items[i];
-        if (!hide(h, JSON_GET(schema, "items"), &value, depth + 1))
+        bool is_first = json_is(first, JSON_ARRAY) && i < first->count;
+        if (!hide(h, is_first ? &first->as.items[i] : JSON_GET(schema, "items"), &value, depth + 1))
             continue;
         if (!copy)
             copy = copy_of(h, array->as.items, array->count * sizeof(*copy));
@@ -80,8 +92,8 @@ static bool hide_in_items(struct hiding *h, const struct json *schema, struct js
 static bool hide(struct hiding *h, const struct json *schema, struct json *value, unsigned depth)
 {
     static const char *const parts[] = {"allOf", "anyOf", "oneOf"};
+    static const char *const others[] = {"if", "then", "else"};
     bool is_changed = false;
-    schema = refer(h, schema);
     if (!json_is(schema, JSON_OBJECT) || h->is_broken)
         return false;
     h->is_broken = ++h->steps > STEPS_MAX || depth > DEPTH_MAX;
@@ -98,10 +110,27 @@ static bool hide(struct hiding *h, const struct json *schema, struct json *value
         for (uint32_t k = 0; json_is(list, JSON_ARRAY) && k < list->count; k++)
             is_changed |= hide(h, &list->as.items[k], value, depth + 1);
     }
-    return is_changed;
+    for (size_t i = 0; i < ARRAY_LEN(others); i++)
+        is_changed |= hide(h, json_get(schema, slice_cstr(others[i])), value, depth + 1);
+    return hide(h, target_of(h, schema), value, depth + 1) || is_changed;
 }
 
 /* ---- the document ---- */
+
+/* Whether the input has at most *left values. */
+static bool has_few_values(const struct json *value, size_t *left)
+{
+    bool is_object = value->type == JSON_OBJECT;
+    if (!is_object && value->type != JSON_ARRAY)
+        return true;
+    if (value->count > *left)
+        return false;
+    *left -= value->count;
+    for (uint32_t i = 0; i < value->count; i++)
+        if (!has_few_values(is_object ? &value->as.members[i].value : &value->as.items[i], left))
+            return false;
+    return true;
+}
 
 /* input: NULL if it is too long. */
 static slice write_document(const struct kept_input *what, const struct json *input,
@@ -137,6 +166,8 @@ bool kept_input_seal(const struct vault_ring *ring, struct uuid account_id, stru
     struct buf sealed;
     slice text = SLICE_NONE;
     *row = (struct execution_input){0};
+    size_t values_left = VALUES_MAX;
+    hiding.is_broken = !has_few_values(&input, &values_left);
     if (schema)
         (void)hide(&hiding, schema, &input, 0);
     if (!hiding.is_broken)
@@ -201,6 +232,9 @@ bool kept_input_hides(const struct json *schema, const struct json *input, slice
 {
     struct hiding hiding = {.root = schema, .arena = arena};
     struct json masked = *input;
+    size_t values_left = VALUES_MAX;
+    if (!has_few_values(input, &values_left))
+        return true;
     if (!hide(&hiding, schema, &masked, 0))
         return hiding.is_broken;
     const struct json *left = json_pointer(&masked, pointer);

@@ -6,9 +6,9 @@
  *   {"input": {...}, "connection_id": 7, "message": "...", "hint": "..."}
  *
  * It has the last three members only for a blocked run, which has no other record of them. If the
- * document would be longer, it has no `input`. The bytes of files are not part of an input. Members
- * that the action's input_schema marks `writeOnly` are replaced before the document is sealed, so
- * nothing that reads it can show them.
+ * document would be longer, or the input has over 8,192 values, it has no `input`. The bytes of
+ * files are not part of an input. Members that the action's input_schema marks `writeOnly` are
+ * replaced before the document is sealed, so nothing that reads it can show them.
  */
 #ifndef CALL_KEPT_INPUT_H
 #define CALL_KEPT_INPUT_H
@@ -45,7 +45,8 @@ int kept_input_result(const struct pg_query *query, const struct vault_ring *rin
                       struct uuid account_id, struct uuid id, struct arena *arena,
                       struct kept_input *out) MUST_CHECK;
 /* Whether the value at that JSON Pointer of the input is not kept, or is part of such a value; then
- * no message may quote it, either. Returns true if out of memory. */
+ * no message may quote it, either. Returns true if out of memory, or if the input has too many
+ * values to look at. */
 bool kept_input_hides(const struct json *schema, const struct json *input, slice pointer,
                       struct arena *arena);
 /* Whether the input has a member that is not kept (KEPT_INPUT_HIDDEN). It cannot be run as it is.

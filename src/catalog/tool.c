@@ -421,8 +421,8 @@ static void sign_members(struct arena_text *text, const struct json *properties)
         if (JSON_GET(&members[i].value, "const"))
             continue; /* it says which form it is, and can be left out */
         slice before = !is_first ? SLICE(", ") : text->len > 0 ? SLICE(" | ") : SLICE("");
-        arena_text_printf(text, "%.*s%.*s", SLICE_ARG(before),
-                          SLICE_ARG(json_str(&members[i].key)));
+        arena_text_add(text, before);
+        arena_text_add(text, json_str(&members[i].key));
         is_first = false;
     }
 }
@@ -473,8 +473,9 @@ static bool sign_name(struct signature *s, slice separator, slice name, slice ma
         return false;
     s->is_open[s->count] = slice_eq(kind, open_object);
     s->names[s->count++] = name;
-    arena_text_printf(&s->text, "%.*s%.*s%.*s%.*s", SLICE_ARG(separator), SLICE_ARG(name),
-                      SLICE_ARG(kind), SLICE_ARG(mark));
+    const slice parts[] = {separator, name, kind, mark};
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++)
+        arena_text_add(&s->text, parts[i]);
     return true;
 }
 

@@ -40,7 +40,10 @@ void exec_input_keep_blocked(struct exec *exec, struct audit_event *event)
         .message = exec->out.message,
         .hint = exec->out.hint,
     };
-    if (service->config.input_days > 0 && exec->in.input &&
+    /* Without its action nothing says which members are secret. The inputs of users are not among
+     * those that housekeeping counts (store/quota.h). */
+    if (service->config.input_days > 0 && exec->in.input && exec->action &&
+        uuid_is_nil(exec->in.by.parent_id) &&
         service->blocked_input_bytes < BLOCKED_INPUT_BYTES_MAX)
         (void)seal_input(exec, event->id, &what, &event->input);
 }

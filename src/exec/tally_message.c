@@ -14,8 +14,10 @@ enum {
     WORDS_MAX = 64,
     SHORT_BYTES_MAX = 100,
     RUN_WORDS = 3,
-    VALUE_BYTES_MIN = 3,         /* of a value that is searched for within a word */
-    INPUT_BYTES_MAX = 32 * 1024, /* for a larger input no message is kept */
+    VALUE_BYTES_MIN = 3, /* of a value that is searched for within a word */
+    /* for a larger input no message is kept: each value is compared with each word */
+    INPUT_BYTES_MAX = 8 * 1024,
+    INPUT_VALUES_MAX = 256,
 };
 
 struct word {
@@ -27,8 +29,8 @@ struct word {
 struct search {
     slice message;
     struct word words[WORDS_MAX];
-    size_t count, bytes_left;
-    bool is_over; /* the input has more than INPUT_BYTES_MAX */
+    size_t count, bytes_left, values_left;
+    bool is_over; /* the input has more */
 };
 
 static bool is_letter(char c)
@@ -113,6 +115,10 @@ static void hide_words_of(struct search *search, slice value)
 static void search_input(struct search *search, const struct json *value)
 {
     bool is_object = value->type == JSON_OBJECT;
+    search->is_over = search->is_over || search->values_left == 0;
+    if (search->is_over)
+        return;
+    search->values_left--;
     if (is_object || value->type == JSON_ARRAY) {
         for (uint32_t i = 0; i < value->count && !search->is_over; i++)
             search_input(search, is_object ? &value->as.members[i].value : &value->as.items[i]);
@@ -130,7 +136,8 @@ static void search_input(struct search *search, const struct json *value)
 
 slice tally_message(char room[TALLY_LAST_MAX], slice message, const struct json *input)
 {
-    struct search search = {.message = message, .bytes_left = INPUT_BYTES_MAX};
+    struct search search = {
+        .message = message, .bytes_left = INPUT_BYTES_MAX, .values_left = INPUT_VALUES_MAX};
     struct buf text = {.ptr = room, .cap = TALLY_LAST_MAX, .bytes_max = TALLY_LAST_MAX};
     size_t at = 0;
     find_words(&search);

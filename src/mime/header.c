@@ -194,7 +194,9 @@ int mime_ids(slice list, struct arena_text *out)
     for (bool is_first = true; next_id(&list, &id);) {
         if (!is_message_id(id))
             continue;
-        arena_text_printf(out, "%s<%.*s>", is_first ? "" : " ", SLICE_ARG(id));
+        arena_text_add(out, is_first ? SLICE("<") : SLICE(" <"));
+        arena_text_add(out, id);
+        ARENA_TEXT_LIT(out, ">");
         is_first = false;
     }
     return out->status;

@@ -165,13 +165,16 @@ static struct boundary boundary_of(const char *kind, slice seed)
     return b;
 }
 
-/* Returns a boundary that does not occur in the forwarded message, which is copied as it is, and
- * may have been made here. */
-static struct boundary boundary_outside(slice message, slice seed)
+/* Returns a boundary that does not occur in the forwarded message, which is copied as it is: it may
+ * have been made here, from the same text, or by a sender who knows how boundaries are made. A hash
+ * of the whole message is not in the message. */
+static struct boundary boundary_outside(struct mime *mime, slice message, slice seed)
 {
     struct boundary b = boundary_of("mixed", seed);
-    while (slice_find(message, slice_of(b.text, b.len)) >= 0)
-        b = boundary_of("mixed", slice_of(b.text, b.len));
+    if (slice_find(message, slice_of(b.text, b.len)) >= 0)
+        b = boundary_of("mixed", message);
+    if (slice_find(message, slice_of(b.text, b.len)) >= 0)
+        mime_fail(mime, "forward has the boundary that is made from it");
     return b;
 }
 
@@ -213,7 +216,7 @@ static void put_content(struct mime *mime, const struct json *body, const struct
 static void put_mixed(struct mime *mime, const struct json *body, const struct json *html,
                       const struct json *attachments, slice forward)
 {
-    struct boundary b = boundary_outside(forward, json_str(body ? body : html));
+    struct boundary b = boundary_outside(mime, forward, json_str(body ? body : html));
     open_multipart(mime, "mixed", &b);
     if (mime_is_8bit(forward)) /* the whole is labelled like its parts, RFC 2045 6.4 */
         MIME_LIT(mime, "Content-Transfer-Encoding: 8bit\r\n");

@@ -258,6 +258,7 @@ static const struct {
     {"default", is_shallow_value, NULL},
     {"examples", NULL, keep_examples},
     {"deprecated", is_bool, NULL},
+    {"writeOnly", is_bool, NULL},
     {"format", NULL, keep_clipped_text},
     {"type", is_type, NULL},
     {"enum", is_enum, NULL},

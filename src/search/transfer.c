@@ -278,7 +278,8 @@ static int try_locations(struct sentence *s, bool *is_split)
     size_t end = s->r->count;
     slice best[2] = {SLICE_NONE, SLICE_NONE};
     float best_score = 0;
-    if (!next_location(s, 0, &locations[0]) || !next_location(s, locations[0].end, &locations[1]))
+    if (s->verb >= end || !next_location(s, s->verb + 1, &locations[0]) ||
+        !next_location(s, locations[0].end, &locations[1]))
         return OK;
     for (unsigned k = 0; k < 2; k++) {
         const struct location *target = &locations[k], *source = &locations[1 - k];

@@ -196,6 +196,9 @@ static int read_earlier(struct web_request *request)
                                    request->session.account_id, rerun->id, arena, &rerun->kept);
     if (status != OK)
         return status;
+    /* a key without the scope read may run an action, but not see what others ran */
+    if (!serve_may(&request->serve, SCOPE_READ))
+        rerun->kept = (struct kept_input){.missing = SLICE("not_kept")};
     status = store_execution_get_result(&request->query, &earlier);
     if (status == OK) {
         rerun->integration_id = earlier.integration_id;

@@ -215,6 +215,13 @@ test('a forwarded mail is forwarded again, with another subject', async () => {
   assert.deepEqual([subject, attachments.map(({ filename }) => filename)], ['Look', ['invoice-INV-4217.pdf']]);
 });
 
+test('a mail with an odd subject is forwarded', async () => {
+  await dev.control('POST', '/mail', { raw: 'From: a@example.org\r\nTo: sam.rivera@example.com\r\nSubject: Strange\u0001 plans\r\nMessage-ID: <s@example.org>\r\n\r\nHello.\r\n' });
+  const [{ id }] = (await runs('search_messages', { query: 'subject:Strange' })).output.messages;
+  const { output } = await runs('forward_message', { id, to: 'ben@example.org' }, { confirm: true });
+  assert.equal((await messageOf(output.id)).Subject, 'Fwd: Strange  plans');
+});
+
 test('a large message is forwarded, and nothing is sent if it cannot be read', async () => {
   const file = Buffer.alloc(1_500_000, 'sluice ').toString('base64').replace(/.{76}/g, '$&\r\n');
   const raw = `From: a@example.org\r\nTo: sam.rivera@example.com\r\nSubject: Large\r\nMessage-ID: <large@example.org>\r\nContent-Type: application/octet-stream\r\nContent-Disposition: attachment; filename="large.bin"\r\nContent-Transfer-Encoding: base64\r\n\r\n${file}\r\n`;

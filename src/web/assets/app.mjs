@@ -38,7 +38,7 @@ const localize = (part) => {
   }
   for (const one of part.querySelectorAll('.plot title')) one.textContent = inZone(one.textContent);
   for (const one of part.querySelectorAll('.plot [role=img]')) one.ariaLabel = inZone(one.ariaLabel);
-  for (const one of part.querySelectorAll('.x span')) one.textContent = exact.formatToParts().at(-1).value;
+  for (const one of part.querySelectorAll('.x span')) one.textContent = exact.formatToParts().find(({ type }) => type === 'timeZoneName').value;
 };
 localize(document);
 setInterval(putTimes, TICK_MS);

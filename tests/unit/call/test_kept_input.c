@@ -140,6 +140,32 @@ static void test_write_only_members_are_hidden(void **state)
 }
 
 /* The input of the caller, which the run itself uses, is unchanged. */
+/* Wherever validation applies a schema to a value. */
+static void test_write_only_is_found_through_references(void **state)
+{
+    static const char *const schemas[] = {
+        "{\"properties\":{\"p\":{\"$ref\":\"#/$defs/a\",\"writeOnly\":true}},\"$defs\":{\"a\":{}}}",
+        "{\"properties\":{\"p\":{\"$ref\":\"#/$defs/a\"}},\"$defs\":{\"a\":{\"$ref\":\"#/$defs/"
+        "b\"},"
+        "\"b\":{\"writeOnly\":true}}}",
+        "{\"patternProperties\":{\"^p\":{\"writeOnly\":true}}}",
+        "{\"if\":{},\"then\":{\"properties\":{\"p\":{\"writeOnly\":true}}}}",
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(schemas); i++) {
+        const struct json *input = parse("{\"p\":\"s\"}");
+        const struct kept_input what = {.input = input};
+        assert_true(seal(&what, schemas[i]));
+        assert_int_equal(open_with(ring, account, id), OK);
+        assert_string_equal(text_of(got.input), "{\"p\":\"(hidden)\"}");
+    }
+    /* a reference that is not found could hide anything */
+    const struct kept_input what = {.input = parse("{\"p\":\"s\"}")};
+    assert_true(seal(&what, "{\"properties\":{\"p\":{\"$ref\":\"#/$defs/none\"}}}"));
+    assert_int_equal(open_with(ring, account, id), OK);
+    assert_null(got.input);
+}
+
 static void test_the_callers_input_is_unchanged(void **state)
 {
     const struct json *input = parse("{\"list\":[{\"p\":\"s\"}]}");
@@ -168,6 +194,26 @@ static void test_a_long_input_is_not_kept(void **state)
     assert_int_equal(open_with(ring, account, id), OK);
     assert_null(got.input);
     assert_true(slice_eq_cstr(got.hint, "Shorten it."));
+}
+
+/* A short text may have very many values, and is then as long for a turn of the loop. */
+static void test_an_input_of_many_values_is_not_kept(void **state)
+{
+    static struct json values[8193];
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(values); i++)
+        values[i] = json_i64(1);
+    struct json_member member = {json_string(SLICE("a")),
+                                 {.type = JSON_ARRAY, .count = 8191, .as.items = values}};
+    const struct json input = {.type = JSON_OBJECT, .count = 1, .as.members = &member};
+    const struct kept_input what = {.input = &input};
+    assert_true(seal(&what, NULL));
+    assert_int_equal(open_with(ring, account, id), OK);
+    assert_non_null(got.input);
+    member.value.count = ARRAY_LEN(values);
+    assert_true(seal(&what, NULL));
+    assert_int_equal(open_with(ring, account, id), OK);
+    assert_null(got.input);
 }
 
 /* Without memory nothing is kept, and the row has no part of it. */
@@ -222,8 +268,10 @@ int main(void)
         INPUT_TEST(test_opened_only_for_its_run),
         INPUT_TEST(test_after_a_rotation),
         INPUT_TEST(test_write_only_members_are_hidden),
+        INPUT_TEST(test_write_only_is_found_through_references),
         INPUT_TEST(test_the_callers_input_is_unchanged),
         INPUT_TEST(test_a_long_input_is_not_kept),
+        INPUT_TEST(test_an_input_of_many_values_is_not_kept),
         INPUT_TEST(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -220,6 +220,13 @@ static void a_message_is_bounded(void **state)
     memset(text, 'x', sizeof(text));
     large = json_string(slice_of(text, sizeof(text)));
     assert_int_equal(tally_message(room, SLICE("It failed."), &large).len, 0);
+    struct json values[256];
+    for (size_t i = 0; i < ARRAY_LEN(values); i++)
+        values[i] = json_i64(1);
+    large = (struct json){.type = JSON_ARRAY, .count = 255, .as.items = values};
+    assert_true(tally_message(room, SLICE("It failed."), &large).len > 0);
+    large.count = 256;
+    assert_int_equal(tally_message(room, SLICE("It failed."), &large).len, 0);
     for (size_t i = 0; i < sizeof(message); i++)
         message[i] = i % 8 == 7 ? ' ' : 'm';
     slice kept = tally_message(room, slice_of(message, sizeof(message)), NULL);

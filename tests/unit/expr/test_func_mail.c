@@ -111,6 +111,13 @@ static void ids_of_any_header_are_accepted(void **state)
         assert_gives(*state, "!!mime_message({references: message_ids(field)})", given, "true");
     }
     assert_gives(*state, "message_ids(`null`)", "{}", "null");
+    /* up to the longest that a line has room for */
+    for (int len = 250; len <= 901; len += len == 260 ? 640 : 1) {
+        char given[1000], ids[1000];
+        (void)snprintf(given, sizeof given, "{\"field\":\"<b@x.org> <%0*d@x.org>\"}", len - 6, 0);
+        (void)snprintf(ids, sizeof ids, "\"<b@x.org> <%0*d@x.org>\"", len - 6, 0);
+        assert_gives(*state, "message_ids(field)", given, len <= 900 ? ids : "\"<b@x.org>\"");
+    }
 }
 
 static void a_field_becomes_one_line(void **state)

@@ -209,6 +209,14 @@ static void a_forwarded_message_cannot_end_its_part(void **state)
     assert_non_null(strstr(second, strstr(first, "\r\n--")));
     const char *third = forwarding(b, slice_cstr(second));
     assert_null(strstr(second, boundary_in(b, third)));
+    /* a sender who knows the boundaries that follow from the text, and from one another */
+    char chain[4096] = "\r\n";
+    for (const char *next = boundary_in(b, third); strlen(chain) + 50 < sizeof(chain);
+         next = boundary_in(b, forwarding(b, slice_cstr(chain)))) {
+        strcat(chain, next);
+        strcat(chain, "\n");
+    }
+    assert_null(strstr(chain, boundary_in(b, forwarding(b, slice_cstr(chain)))));
 }
 
 static void html_alone_and_file_names(void **state)
