@@ -14,10 +14,19 @@ void store_account_user_find(struct pg_pool *pool, struct pg_query *query, struc
                              struct uuid account_id, slice external_id);
 /* Creates the user as user_id, unless the account has it already. Replayable. */
 void store_account_user_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                               struct uuid account_id, slice external_id, struct uuid user_id,
-                               size_t users_max);
-/* For both: sets *user_id. Returns ERR_NOTFOUND if the account has no such user, or if it has
+                               struct uuid account_id, slice external_id, struct uuid user_id);
+/* The same for an account that is nearly full: it counts the account's users first, which takes
+ * long if they are many. */
+void store_account_user_create_last(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                    struct uuid account_id, slice external_id, struct uuid user_id,
+                                    size_t users_max);
+/* For all three: sets *user_id. Returns ERR_NOTFOUND if the account has no such user, or if it has
  * users_max users already. */
 int store_account_user_result(const struct pg_query *query, struct uuid *user_id) MUST_CHECK;
+
+/* Counts the account's users up to count_max. */
+void store_account_user_count(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                              struct uuid account_id, size_t count_max);
+int store_account_user_count_result(const struct pg_query *query, size_t *count) MUST_CHECK;
 
 #endif

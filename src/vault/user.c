@@ -12,7 +12,12 @@ enum {
     CACHE_MAX = 50000,
     TTL_MS = 30000,
     FIND_ARENA_BYTES_MAX = 64 * 1024,
+    COUNT_ARENA_BYTES_MAX = 64 * 1024,
     CREATE_ARENA_BYTES_MAX = 64 * 1024,
+    ACCOUNTS_MAX = 1000,
+    /* A process creates up to this part of the room that it has counted before it counts again. In
+     * less room each creation counts. */
+    ROOM_PART = 16,
     KEY_BYTES_MAX = 16 + ACCOUNT_USER_ID_MAX,
 };
 
@@ -27,9 +32,23 @@ struct load {
     struct pg_query query;
 };
 
+/* What this process may create in an account: the cache's values by the account's id. */
+struct room {
+    struct cache_entry cached;
+    int status;
+    size_t uncounted; /* creations before the next count */
+    bool is_small;    /* each creation counts */
+    bool is_full;
+};
+
+struct count {
+    struct cache_load under;
+    struct pg_query query;
+};
+
 struct vault_users {
     struct vault_users_config config;
-    struct cache cache;
+    struct cache cache, rooms;
 };
 
 static struct load *load_of(struct cache_load *under)
@@ -72,7 +91,7 @@ static void on_user_loaded(struct cache_wait *wait, const struct cache_entry *ca
 
 static void drop_user(struct cache_entry *cached)
 {
-    (void)cached; /* it owns nothing */
+    (void)cached; /* neither a user nor a room owns anything */
 }
 
 static const struct cache_class user_class = {
@@ -103,16 +122,102 @@ bool vault_user_find(struct vault_users *users, struct vault_user_check *check,
     return true;
 }
 
-/* ---- creation ---- */
+/* ---- the room of an account ---- */
+
+static struct count *count_of(struct cache_load *under)
+{
+    return CONTAINER_OF(under, struct count, under);
+}
+
+static void load_room(struct cache_load *under)
+{
+    struct vault_users *users = CONTAINER_OF(under->cache, struct vault_users, rooms);
+    struct uuid account_id;
+    ASSERT(under->entry->key.len == sizeof(account_id.bytes));
+    memcpy(account_id.bytes, under->entry->key.ptr, sizeof(account_id.bytes));
+    store_account_user_count(users->config.pool, &count_of(under)->query, &under->op, account_id,
+                             users->config.users_max);
+}
+
+static uint64_t room_loaded(struct cache_load *under)
+{
+    struct vault_users *users = CONTAINER_OF(under->cache, struct vault_users, rooms);
+    struct room *room = CONTAINER_OF(under->entry, struct room, cached);
+    size_t count;
+    room->status = store_account_user_count_result(&count_of(under)->query, &count);
+    size_t left = count < users->config.users_max ? users->config.users_max - count : 0;
+    room->uncounted = left / ROOM_PART < VAULT_USERS_UNCOUNTED_MAX ? left / ROOM_PART
+                                                                   : VAULT_USERS_UNCOUNTED_MAX;
+    room->is_small = room->uncounted == 0;
+    room->is_full = left == 0;
+    return room->status == OK ? users->config.ttl_ms : 0;
+}
 
 OP_OF(create_of, vault_user_create)
+
+static void on_room_loaded(struct cache_wait *wait, const struct cache_entry *cached)
+{
+    CONTAINER_OF(wait, struct vault_user_create, wait)->status =
+        CONTAINER_OF(cached, const struct room, cached)->status;
+}
+
+static const struct cache_class room_class = {
+    CACHE_LOAD("user_count", struct room, struct count),
+    .arena_bytes_max = COUNT_ARENA_BYTES_MAX,
+    .load = load_room,
+    .loaded = room_loaded,
+    .answer = on_room_loaded,
+    .drop = drop_user,
+};
+
+/* ---- creation ---- */
+
+enum { CHECK_ROOM, CHECK_COUNT, CREATE, CREATED };
+
+static enum op_result create_last(struct vault_user_create *create)
+{
+    const struct vault_users_config *config = &create->users->config;
+    store_account_user_create_last(config->pool, &create->query, &create->op, create->account_id,
+                                   create->external_id, create->user_id, config->users_max);
+    return op_wait_then(&create->op, CREATED);
+}
+
+static enum op_result step_check_room(struct op *op)
+{
+    struct vault_user_create *create = create_of(op);
+    struct cache *rooms = &create->users->rooms;
+    slice key = uuid_slice(&create->account_id);
+    struct cache_entry *cached = cache_find(rooms, key);
+    struct room *room = cached ? CONTAINER_OF(cached, struct room, cached) : NULL;
+    if (room && room->is_full) {
+        create->status = ERR_LIMIT;
+        return OP_DONE;
+    }
+    if (room && room->is_small)
+        return create_last(create);
+    if (room && room->uncounted > 0) {
+        room->uncounted--;
+        return op_jump(op, CREATE);
+    }
+    if (room)
+        cache_forget(rooms, cached);
+    if (cache_await(rooms, key, &create->wait, op))
+        return OP_WAIT;
+    create->status = ERR_BUSY;
+    return OP_DONE;
+}
+
+/* All that waited for a count go on from here in turn, and may use it up. */
+static enum op_result step_check_count(struct op *op)
+{
+    return create_of(op)->status == OK ? op_jump(op, CHECK_ROOM) : OP_DONE;
+}
 
 static enum op_result step_create(struct op *op)
 {
     struct vault_user_create *create = create_of(op);
-    const struct vault_users_config *config = &create->users->config;
-    store_account_user_create(config->pool, &create->query, op, create->account_id,
-                              create->external_id, create->user_id, config->users_max);
+    store_account_user_create(create->users->config.pool, &create->query, op, create->account_id,
+                              create->external_id, create->user_id);
     return OP_WAIT;
 }
 
@@ -122,12 +227,20 @@ static enum op_result step_created(struct op *op)
 {
     struct vault_user_create *create = create_of(op);
     create->status = store_account_user_result(&create->query, &create->user_id);
-    if (create->status == ERR_NOTFOUND)
-        create->status = ERR_LIMIT;
+    if (create->status != ERR_NOTFOUND)
+        return OP_DONE;
+    create->status = ERR_LIMIT;
+    struct cache_entry *cached = cache_find(&create->users->rooms, uuid_slice(&create->account_id));
+    if (cached) /* the next ones are refused without a count */
+        CONTAINER_OF(cached, struct room, cached)->is_full = true;
     return OP_DONE;
 }
 
-static const struct op_step steps[] = {{"create", step_create, 0}, {"created", step_created, 0}};
+static const struct op_step steps[] = {
+    [CHECK_ROOM] = {"check_room", step_check_room, OP_TO(CREATE) | OP_TO(CREATED)},
+    [CHECK_COUNT] = {"check_count", step_check_count, OP_TO(CHECK_ROOM)},
+    [CREATE] = {"create", step_create, 0},
+    [CREATED] = {"created", step_created, 0}};
 static const struct op_class create_class = {.name = "user_create", OP_STEPS(steps)};
 
 void vault_user_create_start(struct vault_users *users, struct vault_user_create *create,
@@ -162,6 +275,7 @@ struct vault_users *vault_users_new(struct loop *loop, const struct vault_users_
     DEFAULT_TO(users->config.cache_max, CACHE_MAX);
     DEFAULT_TO(users->config.ttl_ms, TTL_MS);
     cache_init(&users->cache, &user_class, loop, users->config.cache_max);
+    cache_init(&users->rooms, &room_class, loop, ACCOUNTS_MAX);
     return users;
 }
 
@@ -170,5 +284,6 @@ void vault_users_free(struct vault_users *users)
     if (!users)
         return;
     cache_deinit(&users->cache);
+    cache_deinit(&users->rooms);
     mem_free(users);
 }

@@ -10,6 +10,13 @@
 #include "loop/cache.h"
 #include "store/account_user.h"
 
+/* A process counts an account's users before the first creation, each ttl_ms, and after this many
+ * creations, or fewer if a sixteenth of the room is less. So each process may exceed users_max by
+ * at most this many, and only if others fill the room within ttl_ms. Within the last 16 each
+ * creation counts, and only those that run at the same moment may exceed it. An account that was
+ * full is taken for full for up to ttl_ms. */
+enum { VAULT_USERS_UNCOUNTED_MAX = 256 };
+
 struct vault_users;
 
 struct vault_users_config {
@@ -46,6 +53,7 @@ struct vault_user_create {
     struct vault_users *users;
     struct uuid account_id;
     slice external_id;
+    struct cache_wait wait;
     struct pg_query query;
 };
 /* proposed: the id of the user if it is new. external_id is borrowed until the end. parent is held.

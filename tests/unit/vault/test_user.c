@@ -91,15 +91,20 @@ static struct asker ask(struct uuid account_id, const char *name, bool creates)
     return asker;
 }
 
-static void begin(unsigned ttl_ms)
+static void begin_of(unsigned ttl_ms, size_t users_max)
 {
     struct pg_pool_config config = {.conninfo = conninfo};
     items_tell(conninfo, "delete from sluice.account_user");
     pg_bench_open(&bench, &config, true);
     const struct vault_users_config with = {
-        .pool = bench.pool, .users_max = USERS_MAX, .ttl_ms = ttl_ms};
+        .pool = bench.pool, .users_max = users_max, .ttl_ms = ttl_ms};
     users = vault_users_new(bench.loop, &with);
     assert_non_null(users);
+}
+
+static void begin(unsigned ttl_ms)
+{
+    begin_of(ttl_ms, USERS_MAX);
 }
 
 static void end(void)
@@ -175,6 +180,57 @@ static void test_limit(void **state)
     end();
 }
 
+static void create_many(size_t count, const char *prefix)
+{
+    enum { MANY_MAX = 50 };
+    static struct asker askers[MANY_MAX];
+    static char names[MANY_MAX][40];
+    assert_true(count <= MANY_MAX);
+    for (size_t i = 0; i < count; i++) {
+        (void)snprintf(names[i], sizeof(names[i]), "%s%zu", prefix, i);
+        ask_start(&askers[i], account, names[i], true);
+    }
+    for (size_t i = 0; i < count; i++) {
+        pg_bench_until(&bench, &askers[i].is_freed);
+        assert_int_equal(askers[i].status, OK);
+    }
+}
+
+/* The rows that another process makes do not count until this one counts again. */
+static void test_uncounted(void **state)
+{
+    enum { ROOM = 80, ALLOWED = ROOM / 16 };
+    (void)state;
+    begin_of(60000, ROOM);
+    assert_int_equal(ask(account, "first", true).status, OK);
+    char sql[256], id[UUID_TEXT_LEN + 1];
+    uuid_format(account, id);
+    (void)snprintf(sql, sizeof(sql),
+                   "insert into sluice.account_user select '%s', 'other-' || n, "
+                   "gen_random_uuid(), now() from generate_series(1, %d) n",
+                   id, ROOM - 1);
+    items_tell(conninfo, sql);
+    create_many(ALLOWED - 1, "uncounted-");
+    assert_int_equal(ask(account, "counted", true).status, ERR_LIMIT);
+    assert_int_equal(items_ask(conninfo, "select count(*) from sluice.account_user"),
+                     ROOM + ALLOWED - 1);
+    /* full for as long as the cache holds it, without a count */
+    items_tell(conninfo, "delete from sluice.account_user");
+    assert_int_equal(ask(account, "counted", true).status, ERR_LIMIT);
+    end();
+}
+
+/* More at once than several counts allow: those that wait share a count, and none is refused. */
+static void test_many_at_once(void **state)
+{
+    enum { AT_ONCE = 50, ROOM = 66 };
+    (void)state;
+    begin_of(60000, ROOM);
+    create_many(AT_ONCE, "u");
+    assert_int_equal(items_ask(conninfo, "select count(*) from sluice.account_user"), AT_ONCE);
+    end();
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -187,9 +243,9 @@ static int set_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_find_and_create),
-        cmocka_unit_test(test_two_at_once),
-        cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_find_and_create), cmocka_unit_test(test_two_at_once),
+        cmocka_unit_test(test_limit),           cmocka_unit_test(test_uncounted),
+        cmocka_unit_test(test_many_at_once),
     };
     return unit_result(cmocka_run_group_tests(tests, set_up, NULL));
 }
