@@ -55,8 +55,10 @@ async function factsOf(id, asker, canceller) {
   const approver = nameOf(approval?.output?.approvedBy), rejecter = nameOf(approval?.error?.message);
   const writes = steps.filter((step) => step.stepType === 'tool_call' && /create|notion/.test(step.stepKey));
   const waiting = steps.find((step) => step.status === 'waiting');
+  const { events } = (await dashboard.call(account, 'GET', '/api/audit?kind=flow.resumed')).json;
+  const resumers = events.filter(({ details }) => details.flow_id === id).map(({ actor }) => nameOf(actor));
   return {
-    asker, canceller, approver, rejecter, writes, steps,
+    resumers, asker, canceller, approver, rejecter, writes, steps,
     status: flow.status,
     state: rejecter ? 'rejected' : flow.status, // as people see it
     waitsFor: flow.status === 'waiting' && (waiting.stepType === 'approval' ? 'approval' : waiting.error ? 'retry' : 'time'),
@@ -85,6 +87,8 @@ const aboutFlow = (it) => {
     ['Resume from the failed step', it.status === 'failed'], ['Cancel the flow', !isOver], ['Run again', isOver || it.status === 'failed'],
     [/attempt 2 started/, it.steps.some((step) => step.attemptCount === 2)],
     ['Approved', it.approver], ['Rejected', it.rejecter],
+    [/UTC Resumed by reader /, it.resumers.includes('reader')], [/UTC Resumed by lead /, it.resumers.includes('lead')],
+    ['Tried again', false], // each new start in this test is a person's
   ];
 };
 
@@ -170,7 +174,9 @@ test('a flow in each of its states: each sentence of each page is there if and o
     await sql(`update sluice.flow_step set started_at = started_at - interval '1 hour', finished_at = finished_at - interval '1 hour' where flow_id = '${id}' and status = 'failed'`);
     const failed = await look(`/flows/${id}`);
     const second = await hold(dashboard.provider, WRITES);
-    await act(lead, id, 'resume');
+    // with a key, and by a person who is signed in
+    if (person === lead) await act(lead, id, 'resume');
+    else await pages.press(failed, 'Resume from the failed step');
     await second.reached(1);
     await check(id, 'reader', undefined, `${what}, resumed`);
     const again = await pages.press(failed, 'Resume from the failed step');
@@ -206,6 +212,9 @@ test('a flow in each of its states: each sentence of each page is there if and o
   const gate = await dashboard.start(lead, 'api_gate', { id: 'INBOX', expiresIn: 1 });
   await dashboard.reaches(account, gate, 'failed');
   await check(gate, 'lead', undefined, 'expired');
+  await act(reader, gate, 'resume');
+  await dashboard.reaches(account, gate, 'failed');
+  await check(gate, 'lead', undefined, 'expired twice');
   await act(lead, gate, 'cancel');
   await check(gate, 'lead', 'lead', 'expired, then cancelled');
 });
