@@ -133,8 +133,9 @@ async function pressStale(page, it, what) {
     const reply = await pages.ask(form.action.replace('approve', verb), { method: 'POST', fields: { ...form.fields, note: 'late' } });
     const by = it.approver ?? it.rejecter, done = it.approver ? 'approved' : 'rejected';
     compare(textOf(reply), [
-      [`Already ${done}`, by], [by === 'reader' ? `You already ${done} this, ` : `This was already ${done} by ${by} , `, by], ['Your note was not saved', by],
-      ['No approval step of this flow is waiting', !by],
+      [`Already ${done}`, by], [by === 'reader' ? `You already ${done} this, ` : `This was already ${done} by ${by} , `, by],
+      [/Already cancelled .*(You cancelled the flow|The flow was cancelled by lead ), 20/, it.canceller && !by], ['You cancelled', it.canceller === 'reader' && !by],
+      ['The decision has expired This decision expired, 20', it.status === 'failed' && !by], ['Your note was not saved', true],
     ], `${what}, a late ${verb}`);
     assert.equal(reply.status, (verb === 'approve' ? it.approver : it.rejecter) ? 200 : 409, what);
   }
@@ -210,7 +211,9 @@ test('a flow in each of its states: each sentence of each page is there if and o
   await dashboard.reaches(account, timer, 'waiting');
   await check(timer, 'lead', undefined, 'a timer');
   const gate = await dashboard.start(lead, 'api_gate', { id: 'INBOX', expiresIn: 1 });
+  const asked = await look(`/flows/${gate}`);
   await dashboard.reaches(account, gate, 'failed');
+  await pressStale(asked, await factsOf(gate, 'lead'), 'expired');
   await check(gate, 'lead', undefined, 'expired');
   await act(reader, gate, 'resume');
   await dashboard.reaches(account, gate, 'failed');
