@@ -13,7 +13,7 @@
  * returns all of it. The input of a step that waits for a decision is not cut. */
 enum { PART_BYTES_MAX = 3 * 1024 };
 /* Cancels and resumes with a name, the newest; each costs a query. */
-enum { DEEDS_MAX = 5 };
+enum { DOERS_MAX = 5 };
 
 /* The state while the page is made. */
 struct flow_view_page {
@@ -29,8 +29,8 @@ struct flow_view_page {
     const struct json *record, *steps, *decision; /* members of the view, the API's answer */
     struct flow_log log;
     struct flow_names *names;
-    struct flow_deed deeds[DEEDS_MAX]; /* read from the audit trail */
-    size_t deed_count;
+    struct flow_doer doers[DOERS_MAX]; /* read from the audit trail */
+    size_t doer_count;
     struct pg_query near; /* the decisions next to this one */
 };
 
@@ -314,16 +314,16 @@ static enum op_result name_those_of_flow(struct web_request *request)
 static enum op_result name_doers(struct web_request *request)
 {
     struct flow_view_page *page = request->state;
-    for (size_t i = 0; i < page->deed_count; i++) {
+    for (size_t i = 0; i < page->doer_count; i++) {
         slice by;
         int64_t at;
-        int status = flow_deed_result(request, &page->deeds[i], page->flow.id, &by, &at);
+        int status = flow_doer_result(request, &page->doers[i], page->flow.id, &by, &at);
         if (status != OK)
             return web_reply_database(request, status);
         if (!by.ptr)
             continue;
-        flow_log_set_doer(&page->log, &page->deeds[i], by, at);
-        if (page->deeds[i].kind == AUDIT_FLOW_CANCELLED)
+        flow_log_set_doer(&page->log, &page->doers[i], by, at);
+        if (page->doers[i].kind == AUDIT_FLOW_CANCELLED)
             page->canceller = by;
     }
     return name_those_of_flow(request);
@@ -406,10 +406,10 @@ static enum op_result finish_load(struct web_request *request)
     page->is_rejected = flow_is_rejected(&page->flow, page->steps);
     if (flow_log_read(&page->log, &load->whole, load->tmpl, page->step_titles, arena) != OK)
         return web_reply_database(request, ERR_NOMEM);
-    page->deed_count = flow_log_deeds(&page->log, page->deeds, DEEDS_MAX);
-    for (size_t i = 0; i < page->deed_count; i++)
-        flow_deed_ask(request, &page->deeds[i]);
-    return page->deed_count > 0 ? web_wait(request, name_doers) : name_those_of_flow(request);
+    page->doer_count = flow_log_doers(&page->log, page->doers, DOERS_MAX);
+    for (size_t i = 0; i < page->doer_count; i++)
+        flow_doer_ask(request, &page->doers[i]);
+    return page->doer_count > 0 ? web_wait(request, name_doers) : name_those_of_flow(request);
 }
 
 enum op_result web_flow(struct web_request *request)

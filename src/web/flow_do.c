@@ -4,14 +4,14 @@
  */
 #include "trace/trace.h"
 #include "web/flow_decision.h"
-#include "web/flow_deed.h"
+#include "web/flow_doer.h"
 #include "web/flow_next.h"
 
 struct pending {
     struct flow_command command;
     struct flow_request in;
     /* of a decision that came too late */
-    struct flow_deed cancel;
+    struct flow_doer cancel;
     slice by; /* the person who was earlier; SLICE_NONE: unknown, or it has expired */
     int64_t at;
     struct flow_names *names;
@@ -146,7 +146,7 @@ static enum op_result name_decider(struct web_request *request)
 static enum op_result find_canceller(struct web_request *request)
 {
     struct pending *pending = request->state;
-    int status = flow_deed_result(request, &pending->cancel, pending->in.flow_id, &pending->by,
+    int status = flow_doer_result(request, &pending->cancel, pending->in.flow_id, &pending->by,
                                   &pending->at);
     return status == OK ? name_decider(request) : web_reply_database(request, status);
 }
@@ -158,8 +158,8 @@ static enum op_result explain_late(struct web_request *request)
     pending->at = pending->command.earlier.at;
     if (pending->command.earlier.what != FLOW_EARLIER_CANCELLED)
         return name_decider(request);
-    pending->cancel = (struct flow_deed){.kind = AUDIT_FLOW_CANCELLED, .at = pending->at};
-    flow_deed_ask(request, &pending->cancel);
+    pending->cancel = (struct flow_doer){.kind = AUDIT_FLOW_CANCELLED, .at = pending->at};
+    flow_doer_ask(request, &pending->cancel);
     return web_wait(request, find_canceller);
 }
 

@@ -153,26 +153,26 @@ int flow_log_read(struct flow_log *log, const struct flow_whole *whole,
     return OK;
 }
 
-size_t flow_log_deeds(const struct flow_log *log, struct flow_deed *deeds, size_t max)
+size_t flow_log_doers(const struct flow_log *log, struct flow_doer *doers, size_t max)
 {
     size_t count = 0;
     for (size_t i = log->count; i > 0 && count < max; i--) {
         const struct flow_log_event *event = &log->list[i - 1];
         if (event->is_cancel || event->failed_at != 0)
-            deeds[count++] = (struct flow_deed){.kind = event->is_cancel ? AUDIT_FLOW_CANCELLED
+            doers[count++] = (struct flow_doer){.kind = event->is_cancel ? AUDIT_FLOW_CANCELLED
                                                                          : AUDIT_FLOW_RESUMED,
                                                 .at = event->at,
                                                 .after = event->failed_at,
-                                                .place = i - 1};
+                                                .index = i - 1};
     }
     return count;
 }
 
 /* The line before has the step that failed. */
-void flow_log_set_doer(struct flow_log *log, const struct flow_deed *deed, slice actor, int64_t at)
+void flow_log_set_doer(struct flow_log *log, const struct flow_doer *doer, slice actor, int64_t at)
 {
-    ASSERT(deed->place < log->count);
-    struct flow_log_event *event = &log->list[deed->place];
+    ASSERT(doer->index < log->count);
+    struct flow_log_event *event = &log->list[doer->index];
     event->by = actor;
     if (event->is_cancel)
         return;

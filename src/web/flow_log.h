@@ -7,7 +7,7 @@
 
 #include "store/flow_read.h"
 #include "web/flow_decision.h"
-#include "web/flow_deed.h"
+#include "web/flow_doer.h"
 
 struct flow_template;
 struct flow_log_event;
@@ -24,9 +24,9 @@ int flow_log_read(struct flow_log *log, const struct flow_whole *whole,
 /* Lists the events whose person only the audit trail has, newest first, at most `max`: the cancel,
  * and new starts of failed steps, before each of which a person may have resumed the flow. Returns
  * their number. */
-size_t flow_log_deeds(const struct flow_log *log, struct flow_deed *deeds, size_t max);
+size_t flow_log_doers(const struct flow_log *log, struct flow_doer *doers, size_t max);
 /* Sets the person of such an event, and for a resume its time. */
-void flow_log_set_doer(struct flow_log *log, const struct flow_deed *deed, slice actor, int64_t at);
+void flow_log_set_doer(struct flow_log *log, const struct flow_doer *doer, slice actor, int64_t at);
 /* Lists the actors in the log, at most `max`. Returns their number. */
 size_t flow_log_actors(const struct flow_log *log, slice *actors, size_t max);
 /* Writes a member "log", as flow.html declares it. */

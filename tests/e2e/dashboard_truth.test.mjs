@@ -58,7 +58,7 @@ async function factsOf(id, asker, canceller) {
   const { events } = (await dashboard.call(account, 'GET', '/api/audit?kind=flow.resumed')).json;
   const resumers = events.filter(({ details }) => details.flow_id === id).map(({ actor }) => nameOf(actor));
   return {
-    resumers, asker, canceller, approver, rejecter, writes, steps,
+    resumers, title: approval?.input?.title, asker, canceller, approver, rejecter, writes, steps,
     status: flow.status,
     state: rejecter ? 'rejected' : flow.status, // as people see it
     waitsFor: flow.status === 'waiting' && (waiting.stepType === 'approval' ? 'approval' : waiting.error ? 'retry' : 'time'),
@@ -106,6 +106,9 @@ const aboutCancel = (it) => {
 
 const rowOf = (page, id) => textOf({ text: page.text.match(new RegExp(`<tr id="flow-${id}">[\\s\\S]*?</tr>`))?.[0] ?? '' });
 
+// The rows of a table that name the flow.
+const rowsOf = (page, id) => (page.text.match(/<tr>[\s\S]*?<\/tr>/g) ?? []).filter((row) => row.includes(id)).map((row) => textOf({ text: row }).trim());
+
 // Compares each page that shows the flow with its present state.
 async function check(id, asker, canceller, what) {
   const it = await factsOf(id, asker, canceller);
@@ -121,8 +124,10 @@ async function check(id, asker, canceller, what) {
     const todo = textOf({ text: (await look(path)).text.match(new RegExp(`<li id="wait-${id}">[\\s\\S]*?</li>`))?.[0] ?? '' });
     compare(todo, [['Review', it.waitsFor === 'approval'], ['you asked for this yourself', todo && asker === 'reader'], [/requested by lead\b/, todo && asker === 'lead']], `${what}, ${path}`);
   }
-  const decided = ((await look('/approvals')).text.split('id="decided"')[1].match(/<tr>[\s\S]*?<\/tr>/g) ?? []).filter((row) => row.includes(id)).map((row) => textOf({ text: row }).trim());
+  const decided = rowsOf({ text: (await look('/approvals')).text.split('id="decided"')[1] }, id);
   compare(decided.join('\n'), [[/^approved .*\breader\b/, it.approver === 'reader'], [/^approved .*\blead\b/, it.approver === 'lead'], [/^rejected .*\breader\b/, it.rejecter === 'reader'], [/^rejected .*\blead\b/, it.rejecter === 'lead']], `${what}, decided`);
+  const trail = rowsOf(await look('/audit?kind=flow'), id).join('\n');
+  compare(trail, [[`Approved ${it.title} Flow of`, it.approver], [`Rejected ${it.title} Flow of`, it.rejecter], [/Calls of a flow|Title/, false], ['A flow was resumed', it.resumers.length > 0]], `${what}, the audit trail`);
   return it;
 }
 
@@ -220,6 +225,10 @@ test('a flow in each of its states: each sentence of each page is there if and o
   await check(gate, 'lead', undefined, 'expired twice');
   await act(lead, gate, 'cancel');
   await check(gate, 'lead', 'lead', 'expired, then cancelled');
+  // decisions that an earlier version recorded keep its words
+  await sql(`update sluice.audit_event set details = (details::jsonb - 'title')::json where account_id = '${account.id}' and kind in ('flow.approved', 'flow.rejected')`);
+  compare((await look('/audit?kind=flow')).words, [['Calls of a flow were approved', true], ['Calls of a flow were rejected', true], [/Approved|Rejected/, false]], 'old events');
+  compare((await look('/approvals')).words, [[/approved Task pages in Notion/, true]], 'old events');
 });
 
 /* ---- a connection ---- */
