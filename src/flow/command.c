@@ -548,21 +548,44 @@ static slice decided_by(const struct flow_step *step, struct arena *arena)
                               : flow_decider_of(NULL, value, &note);
 }
 
-/* Reports the earlier decision on the named step, for a second click or a second person. The step's
- * last attempt counts, since a resumed approval asks again. */
-static void report_earlier(struct flow_command *command)
+/* It expires by itself or with the flow's deadline. */
+static bool has_expired(const struct flow_step *step, struct arena *arena)
+{
+    const struct json *error = json_parse(arena, step->error, &json_limits_provider, NULL);
+    return !step->is_completed && slice_eq_cstr(json_get_str(error, SLICE("code")), "timeout");
+}
+
+/* Returns the last attempt of the named approval step, since a resumed approval asks again; NULL:
+ * it has none. */
+static const struct flow_step *find_asked(const struct flow_command *command)
 {
     const struct flow_template *tmpl = command->find.tmpl;
     const struct flow_whole *whole = &command->whole;
     for (size_t i = whole->step_count; i > 0 && command->in.step_key.ptr; i--) {
         const struct flow_step *step = &whole->steps[i - 1];
         const struct flow_step_def *def = &tmpl->steps[step->step_index];
-        if (def->type != FLOW_APPROVAL || !slice_eq(def->key, command->in.step_key))
-            continue;
-        command->earlier.by = decided_by(step, answer_arena(command));
+        if (def->type == FLOW_APPROVAL && slice_eq(def->key, command->in.step_key))
+            return step;
+    }
+    return NULL;
+}
+
+/* Reports why the named step does not wait any more, for a second click or a second person. */
+static void report_earlier(struct flow_command *command)
+{
+    const struct flow_step *step = find_asked(command);
+    const struct flow *flow = &command->whole.flow;
+    slice by = step ? decided_by(step, answer_arena(command)) : SLICE_NONE;
+    if (by.ptr) {
+        command->earlier.what = step->is_completed ? FLOW_EARLIER_APPROVED : FLOW_EARLIER_REJECTED;
+        command->earlier.by = by;
         command->earlier.at = step->finished_at;
-        command->earlier.is_approved = step->is_completed;
-        return;
+    } else if (flow->status == FLOW_CANCELLED) {
+        command->earlier.what = FLOW_EARLIER_CANCELLED;
+        command->earlier.at = flow->completed_at ? flow->completed_at : flow->updated_at;
+    } else if (step && has_expired(step, answer_arena(command))) {
+        command->earlier.what = FLOW_EARLIER_EXPIRED;
+        command->earlier.at = step->finished_at;
     }
 }
 
@@ -604,8 +627,11 @@ static enum op_result decide_approval(struct flow_command *command)
     if (command->in.rev != 0 && command->in.rev != flow->rev)
         return conflict(command, SLICE("The flow has changed since it was shown. Load it again."));
     int64_t ends_at = flow_approval_ends_at(flow);
-    if (ends_at != 0 && ends_at <= clock_shared_us())
+    if (ends_at != 0 && ends_at <= clock_shared_us()) {
+        command->earlier.what = FLOW_EARLIER_EXPIRED;
+        command->earlier.at = ends_at;
         return conflict(command, SLICE("The approval has expired."));
+    }
     command->decided = decided_step(command);
     return op_jump(&command->op,
                    command->in.kind == FLOW_COMMAND_APPROVE ? COMMAND_TAKE : COMMAND_REJECT);

@@ -5,7 +5,10 @@
 #include "flow/flow.h"
 #include "store/audit.h"
 
-enum { DETAILS_BYTES_MAX = 16 * 1024 }; /* escapes in a note take six bytes for each character */
+enum {
+    DETAILS_BYTES_MAX = 16 * 1024, /* escapes in a note take six bytes for each character */
+    TITLE_BYTES_MAX = 400,
+};
 
 static void put_decision_text(struct json_writer *w, const char *key, slice text)
 {
@@ -56,13 +59,26 @@ slice flow_decider_of(const struct json *output, const struct json *error, slice
 
 /* ---- the audit event ---- */
 
-/* Makes {"flow_id", "step_key"?, "note"?, "by"?}. */
-static slice details(const struct flow_request *decision, struct arena *arena)
+/* Returns the title of the approval that was decided, which a later version of the template or the
+ * end of the flow does not change. SLICE_NONE: it has none, or another command. */
+static slice title_of(const struct flow_command *command, struct arena *arena)
 {
+    slice asked = command->decided.input;
+    const struct json *input = asked.len > 0 ? json_parse(arena, asked, &json_limits_provider, NULL)
+                                             : NULL;
+    slice title = json_get_str(input, SLICE("title"));
+    return title.len > 0 ? slice_first_utf8(title, TITLE_BYTES_MAX) : SLICE_NONE;
+}
+
+/* Makes {"flow_id", "title"?, "step_key"?, "note"?, "by"?}. */
+static slice details(const struct flow_command *command, struct arena *arena)
+{
+    const struct flow_request *decision = &command->in;
     struct json_text text;
     struct json_writer *w = json_text_begin(&text, DETAILS_BYTES_MAX);
     json_open(w, '{');
     json_member_uuid(w, "flow_id", decision->flow_id);
+    put_decision_text(w, "title", title_of(command, arena));
     put_decision_text(w, "step_key", decision->step_key);
     put_decision_text(w, "note", decision->note);
     put_decision_text(w, "by", decision->by.means);
@@ -88,7 +104,7 @@ void flow_decision_audit(struct pg_pool *pool, struct pg_query *query, struct op
          * the event is written even then. */
         .reason = command->was_cancelled ? SLICE("already_cancelled") : SLICE_NONE,
         .by = decision->by,
-        .details = details(decision, &op->arena),
+        .details = details(command, &op->arena),
     };
     store_audit_insert(pool, query, op, &event);
 }

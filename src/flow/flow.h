@@ -120,6 +120,15 @@ struct flow_request {
     const struct trace_context *trace; /* START: the trace that the flow is part of; NULL: none */
 };
 
+/* What ended the wait of an approval step, when a decision on it comes too late. */
+enum flow_earlier {
+    FLOW_EARLIER_NONE, /* it waits, or it is not known */
+    FLOW_EARLIER_APPROVED,
+    FLOW_EARLIER_REJECTED,
+    FLOW_EARLIER_EXPIRED,
+    FLOW_EARLIER_CANCELLED, /* the flow, before a decision */
+};
+
 struct flow_command {
     struct op op;
     struct flow_service *service;
@@ -134,10 +143,10 @@ struct flow_command {
      * state */
     bool is_replayed;
     struct {
-        slice by; /* the actor; SLICE_NONE: nothing was decided */
+        enum flow_earlier what;
+        slice by; /* the actor of a decision; else SLICE_NONE: the rows do not have the person */
         int64_t at;
-        bool is_approved;
-    } earlier; /* with CONFLICT: the earlier decision on the named approval step */
+    } earlier; /* with CONFLICT: why the named approval step does not wait any more */
     /* private */
     struct flow_run *run; /* START, until it is launched */
     struct flow_template_find find;

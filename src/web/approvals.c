@@ -189,7 +189,7 @@ struct approvals {
     struct audit_event *decided;
     size_t waiting_count, asker_count, decided_count;
     struct pg_query decisions, askers_query; /* request->query: the inbox */
-    struct pg_query titles[DECIDED_MAX];     /* titles of the flows with a decision */
+    struct pg_query titles[DECIDED_MAX];     /* of flows whose decision has no title */
     struct flow_names *names;
 };
 
@@ -218,11 +218,15 @@ static size_t keep_decisions(struct audit_event *list, size_t count)
     return kept;
 }
 
-/* Returns the flow's title or, if retention has removed the flow, its id. */
-static slice title_of_flow(const struct web_request *request, const struct pg_query *query,
-                           slice id)
+/* Returns the title of the approval. An event of an earlier version does not have it: then it is
+ * the flow's title or, if retention has removed the flow, its id. */
+static slice title_of_decision(const struct web_request *request, const struct pg_query *query,
+                               const struct json *details, slice id)
 {
     struct flow_title found;
+    slice asked = json_get_str(details, SLICE("title"));
+    if (asked.len > 0)
+        return asked;
     if (!query->stmt || store_flow_title_result(query, &found) != OK)
         return id;
     return found.title.ptr ? found.title : template_name_of(request, found.template_key);
@@ -254,7 +258,7 @@ static void write_decided(struct web_request *request, const struct approvals *p
         json_open(w, '{');
         json_member_bool(w, "is_approved", is_approval(event));
         json_member_str(w, "flow", id);
-        json_member_str(w, "title", title_of_flow(request, &page->titles[i], id));
+        json_member_str(w, "title", title_of_decision(request, &page->titles[i], details, id));
         json_member_str(w, "note", json_get_str(details, SLICE("note")));
         json_member_str(w, "by", flow_names_actor(page->names, event->by.actor));
         view_time(w, "at", uuid_v7_wall_ms(event->id) * 1000);
@@ -304,7 +308,7 @@ static enum op_result name_deciders(struct web_request *request)
         const struct json *details;
         struct uuid id = flow_of(request, &page->decided[i], &details);
         actors[i] = page->decided[i].by.actor;
-        if (!uuid_is_nil(id))
+        if (!uuid_is_nil(id) && json_get_str(details, SLICE("title")).len == 0)
             store_flow_title(request->web->config.pool, &page->titles[i], &request->serve.op,
                              request->session.account_id, id);
     }

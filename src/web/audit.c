@@ -210,6 +210,22 @@ static void write_detail(struct web_request *request, struct json_writer *w,
     json_close(w, '}');
 }
 
+/* Details that the sentence has, or that only the CSV has: an id without a page. */
+static bool is_left_out(slice member)
+{
+    return slice_eq_cstr(member, "link_id") || slice_eq_cstr(member, "title");
+}
+
+/* A decision is named by its approval: 'Approved "Create 14 task pages"'. Events of earlier
+ * versions have no title. */
+static void write_what(struct json_writer *w, slice kind, slice title)
+{
+    bool is_approval = slice_eq(kind, audit_kind_name(AUDIT_FLOW_APPROVED));
+    slice verb = is_approval ? SLICE("Approved") : SLICE("Rejected");
+    json_member_str(w, "what", title.ptr ? verb : sentence_of(kind));
+    json_member_str(w, "title", title);
+}
+
 static void write_event(struct web_request *request, struct json_writer *w,
                         const struct audit_event *event)
 {
@@ -217,16 +233,16 @@ static void write_event(struct web_request *request, struct json_writer *w,
         json_parse(&request->serve.op.arena, event->details, &json_limits_provider, NULL);
     json_open(w, '{');
     view_time(w, "at", uuid_v7_wall_ms(event->id) * 1000);
-    json_member_str(w, "what", sentence_of(event->kind));
+    write_what(w, event->kind, json_get_str(details, SLICE("title")));
     json_member_str(w, "reason", event->reason);
+    json_member_bool(w, "is_code", slice_eq(event->kind, audit_kind_name(AUDIT_EXECUTION_BLOCKED)));
     json_member_str(w, "by", actor_name_of(request, event->by.actor));
     json_member_str(w, "actor", event->by.actor);
     json_member_str(w, "address", event->by.address);
     json_member_open(w, "details", '[');
     for (uint32_t i = 0; json_is(details, JSON_OBJECT) && i < details->count; i++)
-        /* An id without a page is only in the CSV. */
         if (details->as.members[i].value.type == JSON_STRING &&
-            !slice_eq_cstr(json_str(&details->as.members[i].key), "link_id"))
+            !is_left_out(json_str(&details->as.members[i].key)))
             write_detail(request, w, details, &details->as.members[i]);
     json_close(w, ']');
     json_close(w, '}');

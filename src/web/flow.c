@@ -3,7 +3,6 @@
  */
 #include "base/clock.h"
 #include "flow/load.h"
-#include "store/audit.h"
 #include "web/flow_log.h"
 #include "web/flow_next.h"
 #include "web/flow_verdict.h"
@@ -13,6 +12,8 @@
 /* Limits the displayed input or output of a step: more would make the page large, and the API
  * returns all of it. The input of a step that waits for a decision is not cut. */
 enum { PART_BYTES_MAX = 3 * 1024 };
+/* Cancels and resumes with a name, the newest; each costs a query. */
+enum { DOERS_MAX = 5 };
 
 /* The state while the page is made. */
 struct flow_view_page {
@@ -28,8 +29,9 @@ struct flow_view_page {
     const struct json *record, *steps, *decision; /* members of the view, the API's answer */
     struct flow_log log;
     struct flow_names *names;
-    struct pg_query cancels; /* audit events */
-    struct pg_query near;    /* the decisions next to this one */
+    struct flow_doer doers[DOERS_MAX]; /* read from the audit trail */
+    size_t doer_count;
+    struct pg_query near; /* the decisions next to this one */
 };
 
 /* ---- parts of steps ---- */
@@ -294,7 +296,7 @@ static enum op_result finish_flow(struct web_request *request)
 
 static enum op_result name_those_of_flow(struct web_request *request)
 {
-    enum { ACTORS_MAX = 8 };
+    enum { ACTORS_MAX = 16 };
     struct flow_view_page *page = request->state;
     slice actors[ACTORS_MAX];
     size_t count = flow_log_actors(&page->log, actors, ACTORS_MAX);
@@ -307,45 +309,23 @@ static enum op_result name_those_of_flow(struct web_request *request)
                             finish_flow);
 }
 
-/* ---- the canceller ---- */
+/* ---- those who cancelled and resumed ---- */
 
-/* Reads the events of cancelled flows around this flow's cancellation. The row has no actor, and
- * events are found only by time, so if there are very many at that time the page may not show
- * the actor. */
-static void ask_cancels(struct web_request *request, struct flow_view_page *page)
-{
-    enum {
-        MARGIN_MS = 10000,
-        EVENTS_MAX = 100
-    }; /* allows for different clocks and for the time
-        * until the event is written */
-    int64_t at_ms = page->flow.updated_at / 1000;
-    const struct store_page around = {.since = uuid_v7_floor(at_ms - MARGIN_MS),
-                                      .before = uuid_v7_floor(at_ms + MARGIN_MS),
-                                      .count_max = EVENTS_MAX};
-    store_audit_list(request->web->config.pool, &page->cancels, &request->serve.op,
-                     request->session.account_id, &around, audit_kind_name(AUDIT_FLOW_CANCELLED),
-                     SLICE_NONE);
-}
-
-/* Takes the first event, as a cancelled flow may be cancelled again. */
-static enum op_result name_canceller(struct web_request *request)
+static enum op_result name_doers(struct web_request *request)
 {
     struct flow_view_page *page = request->state;
-    struct audit_event *events;
-    size_t count;
-    struct uuid next, id;
-    int status = store_audit_list_result(&page->cancels, &events, &count, &next);
-    if (status != OK)
-        return web_reply_database(request, status);
-    for (size_t i = 0; i < count; i++) {
-        const struct json *details =
-            json_parse(&request->serve.op.arena, events[i].details, &json_limits_request, NULL);
-        if (uuid_parse(json_get_str(details, SLICE("flow_id")), &id) && uuid_eq(id, page->flow.id))
-            page->canceller = events[i].by.actor;
+    for (size_t i = 0; i < page->doer_count; i++) {
+        slice by;
+        int64_t at;
+        int status = flow_doer_result(request, &page->doers[i], page->flow.id, &by, &at);
+        if (status != OK)
+            return web_reply_database(request, status);
+        if (!by.ptr)
+            continue;
+        flow_log_set_doer(&page->log, &page->doers[i], by, at);
+        if (page->doers[i].kind == AUDIT_FLOW_CANCELLED)
+            page->canceller = by;
     }
-    if (page->canceller.ptr)
-        flow_log_set_canceller(&page->log, page->canceller);
     return name_those_of_flow(request);
 }
 
@@ -426,10 +406,10 @@ static enum op_result finish_load(struct web_request *request)
     page->is_rejected = flow_is_rejected(&page->flow, page->steps);
     if (flow_log_read(&page->log, &load->whole, load->tmpl, page->step_titles, arena) != OK)
         return web_reply_database(request, ERR_NOMEM);
-    if (page->flow.status != FLOW_CANCELLED || page->is_rejected)
-        return name_those_of_flow(request);
-    ask_cancels(request, page);
-    return web_wait(request, name_canceller);
+    page->doer_count = flow_log_doers(&page->log, page->doers, DOERS_MAX);
+    for (size_t i = 0; i < page->doer_count; i++)
+        flow_doer_ask(request, &page->doers[i]);
+    return page->doer_count > 0 ? web_wait(request, name_doers) : name_those_of_flow(request);
 }
 
 enum op_result web_flow(struct web_request *request)

@@ -4,12 +4,17 @@
  */
 #include "trace/trace.h"
 #include "web/flow_decision.h"
+#include "web/flow_doer.h"
 #include "web/flow_next.h"
 
 struct pending {
     struct flow_command command;
     struct flow_request in;
-    struct flow_names *names; /* names the earlier decider */
+    /* of a decision that came too late */
+    struct flow_doer cancel;
+    slice by; /* the person who was earlier; SLICE_NONE: unknown, or it has expired */
+    int64_t at;
+    struct flow_names *names;
 };
 
 /* A flow that is started here may be traced like any other. A browser sends no trace context,
@@ -105,32 +110,65 @@ static enum op_result reply_done(struct web_request *request)
 
 /* ---- decisions ---- */
 
-/* The form was sent twice, or another person decided first. That is an error only if they decided
- * otherwise. */
+/* The form was sent twice, or the approval does not wait any more. That is an error unless the same
+ * was decided. */
 static enum op_result reply_decided(struct web_request *request)
 {
+    static const char *const words[] = {[FLOW_EARLIER_APPROVED] = "approved",
+                                        [FLOW_EARLIER_REJECTED] = "rejected",
+                                        [FLOW_EARLIER_EXPIRED] = "expired",
+                                        [FLOW_EARLIER_CANCELLED] = "cancelled"};
     const struct pending *pending = request->state;
     const struct flow_command *command = &pending->command;
     struct json_writer *w = view_begin(request);
-    bool is_own = slice_eq(command->earlier.by, command->in.by.actor);
+    slice by = pending->by;
     json_member_str(w, "id", request->serve.match.params[0]);
-    json_member_bool(w, "approved", command->earlier.is_approved);
-    json_member_str(w, "by",
-                    is_own ? SLICE_NONE : flow_names_actor(pending->names, command->earlier.by));
-    view_time(w, "at", command->earlier.at);
+    json_member_str(w, "what", slice_cstr(words[command->earlier.what]));
+    json_member_str(w, "by", by.ptr ? flow_names_actor(pending->names, by) : SLICE_NONE);
+    json_member_bool(w, "own", by.ptr && slice_eq(by, command->in.by.actor));
+    view_time(w, "at", pending->at);
     /* A note belongs to one decision, so the later note cannot be stored. */
     json_member_bool(w, "has_note", command->in.note.ptr != NULL);
-    bool is_same = command->earlier.is_approved == (pending->in.kind == FLOW_COMMAND_APPROVE);
+    bool is_same =
+        command->earlier.what ==
+        (pending->in.kind == FLOW_COMMAND_APPROVE ? FLOW_EARLIER_APPROVED : FLOW_EARLIER_REJECTED);
     return web_reply_view(request, is_same ? 200 : 409, "flow_decided");
+}
+
+static enum op_result name_decider(struct web_request *request)
+{
+    struct pending *pending = request->state;
+    return flow_names_begin(request, &pending->by, pending->by.ptr ? 1 : 0, NULL, &pending->names,
+                            reply_decided);
+}
+
+/* If the person is not found, the page names none. */
+static enum op_result find_canceller(struct web_request *request)
+{
+    struct pending *pending = request->state;
+    int status = flow_doer_result(request, &pending->cancel, pending->in.flow_id, &pending->by,
+                                  &pending->at);
+    return status == OK ? name_decider(request) : web_reply_database(request, status);
+}
+
+static enum op_result explain_late(struct web_request *request)
+{
+    struct pending *pending = request->state;
+    pending->by = pending->command.earlier.by;
+    pending->at = pending->command.earlier.at;
+    if (pending->command.earlier.what != FLOW_EARLIER_CANCELLED)
+        return name_decider(request);
+    pending->cancel = (struct flow_doer){.kind = AUDIT_FLOW_CANCELLED, .at = pending->at};
+    flow_doer_ask(request, &pending->cancel);
+    return web_wait(request, find_canceller);
 }
 
 static enum op_result finish_decision(struct web_request *request)
 {
     struct pending *pending = request->state;
     const struct flow_command *command = &pending->command;
-    if (command->answer == FLOW_ANSWER_CONFLICT && command->earlier.by.ptr)
-        return flow_names_begin(request, &command->earlier.by, 1, NULL, &pending->names,
-                                reply_decided);
+    if (command->answer == FLOW_ANSWER_CONFLICT && command->earlier.what != FLOW_EARLIER_NONE)
+        return explain_late(request);
     bool goes_on = command->answer == FLOW_ANSWER_DONE &&
                    slice_eq_cstr(web_field(request, "then"), "next");
     return goes_on ? flow_next_go(request, pending->in.flow_id) : reply_done(request);

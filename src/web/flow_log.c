@@ -10,7 +10,7 @@
 enum {
     LISTED_MAX = 3,        /* failed attempts of a step */
     EVENTS_OF_ATTEMPT = 2, /* the new start of the step, and its end */
-    EVENTS_ONCE = 3,       /* the start, a question, the end */
+    EVENTS_ONCE = 4,       /* the start, a new start that is under way, a question, the end */
     /* maximum length of an app's message; a note has at most 2,000 characters */
     TEXT_BYTES_MAX = 1000,
     DOCUMENT_BYTES_MAX = 65536
@@ -18,7 +18,9 @@ enum {
 
 struct flow_log_event {
     int64_t at;
-    const char *what;
+    const char *what;  /* NULL: not shown, unless a person did it */
+    int64_t failed_at; /* of a new start: when the attempt before it failed; 0: no new start */
+    bool is_cancel;
     slice step, by, code, text; /* SLICE_NONE: none */
     bool is_rejection;          /* by a person */
 };
@@ -58,6 +60,17 @@ static void add_attempt(struct flow_log *log, const struct flow_step *step, bool
                                                     TEXT_BYTES_MAX)});
 }
 
+/* A step that starts again: after a pause, or because a person has resumed the flow. An approval
+ * is asked again only after a resume. */
+static void add_restart(struct flow_log *log, const struct flow_step *failed, int64_t at,
+                        bool is_approval, slice title)
+{
+    add_event(log, (struct flow_log_event){.at = at,
+                                           .what = is_approval ? NULL : "Tried again",
+                                           .failed_at = failed->finished_at,
+                                           .step = title});
+}
+
 /* The `count` attempts of one step; only the last attempt may have been completed. */
 static void add_step(struct flow_log *log, const struct flow_step *attempts, size_t count,
                      const struct flow_template *tmpl, const slice *titles, struct arena *arena)
@@ -77,13 +90,26 @@ static void add_step(struct flow_log *log, const struct flow_step *attempts, siz
                      .text = arena_printf(arena, "for the first time (%zu failures are not listed)",
                                           left_out)});
     for (size_t i = left_out; i < count; i++) {
-        if (i > 0 && tmpl->steps[index].type != FLOW_APPROVAL)
-            add_event(log, (struct flow_log_event){.at = attempts[i].started_at,
-                                                   .what = "Tried again",
-                                                   .step = titles[index]});
-        add_attempt(log, &attempts[i], tmpl->steps[index].type == FLOW_APPROVAL, titles[index],
-                    arena);
+        bool is_approval = tmpl->steps[index].type == FLOW_APPROVAL;
+        if (i > 0)
+            add_restart(log, &attempts[i - 1], attempts[i].started_at, is_approval, titles[index]);
+        add_attempt(log, &attempts[i], is_approval, titles[index], arena);
     }
+}
+
+/* An attempt that has not ended has no row: it began at the last change of the flow's row. */
+static void add_under_way(struct flow_log *log, const struct flow_whole *whole,
+                          const struct flow_template *tmpl, const slice *titles)
+{
+    const struct flow *flow = &whole->flow;
+    const struct flow_step *last = whole->step_count > 0 ? &whole->steps[whole->step_count - 1]
+                                                         : NULL;
+    bool is_again = last && !last->is_completed && last->step_index == flow->step_index &&
+                    (flow->status == FLOW_RUNNING ||
+                     (flow->status == FLOW_WAITING && flow->attempt > last->attempt));
+    if (is_again && last->step_index < (int64_t)tmpl->step_count)
+        add_restart(log, last, flow->updated_at,
+                    tmpl->steps[last->step_index].type == FLOW_APPROVAL, titles[last->step_index]);
 }
 
 static void add_end(struct flow_log *log, const struct flow *flow)
@@ -97,7 +123,8 @@ static void add_end(struct flow_log *log, const struct flow *flow)
     if (is_completed || (flow->status == FLOW_CANCELLED && !is_rejected))
         add_event(log, (struct flow_log_event){.at = flow->completed_at ? flow->completed_at
                                                                         : flow->updated_at,
-                                               .what = is_completed ? "Completed" : "Cancelled"});
+                                               .what = is_completed ? "Completed" : "Cancelled",
+                                               .is_cancel = !is_completed});
 }
 
 int flow_log_read(struct flow_log *log, const struct flow_whole *whole,
@@ -120,15 +147,38 @@ int flow_log_read(struct flow_log *log, const struct flow_whole *whole,
             count++;
         add_step(log, &whole->steps[i], count, tmpl, titles, arena);
     }
+    add_under_way(log, whole, tmpl, titles);
     add_end(log, &whole->flow);
     ASSERT(log->count <= max);
     return OK;
 }
 
-void flow_log_set_canceller(struct flow_log *log, slice actor)
+size_t flow_log_doers(const struct flow_log *log, struct flow_doer *doers, size_t max)
 {
-    ASSERT(log->count > 0);
-    log->list[log->count - 1].by = actor;
+    size_t count = 0;
+    for (size_t i = log->count; i > 0 && count < max; i--) {
+        const struct flow_log_event *event = &log->list[i - 1];
+        if (event->is_cancel || event->failed_at != 0)
+            doers[count++] = (struct flow_doer){.kind = event->is_cancel ? AUDIT_FLOW_CANCELLED
+                                                                         : AUDIT_FLOW_RESUMED,
+                                                .at = event->at,
+                                                .after = event->failed_at,
+                                                .index = i - 1};
+    }
+    return count;
+}
+
+/* The line before has the step that failed. */
+void flow_log_set_doer(struct flow_log *log, const struct flow_doer *doer, slice actor, int64_t at)
+{
+    ASSERT(doer->index < log->count);
+    struct flow_log_event *event = &log->list[doer->index];
+    event->by = actor;
+    if (event->is_cancel)
+        return;
+    event->at = at;
+    event->what = "Resumed";
+    event->step = SLICE_NONE;
 }
 
 size_t flow_log_actors(const struct flow_log *log, slice *actors, size_t max)
@@ -145,6 +195,8 @@ void flow_log_write(const struct flow_log *log, struct flow_names *names, struct
     json_member_open(w, "log", '[');
     for (size_t i = 0; i < log->count; i++) {
         const struct flow_log_event *event = &log->list[i];
+        if (!event->what)
+            continue;
         json_open(w, '{');
         view_time(w, "at", event->at);
         json_member_str(w, "what", slice_cstr(event->what));

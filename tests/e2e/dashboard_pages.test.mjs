@@ -110,7 +110,7 @@ test('a decision shows the connection, the action, its severity, the requester a
   assert.equal(await visit.page.locator('.progress').getAttribute('aria-label'), `${json.steps.length} of ${json.steps.length} steps done`);
   assert.equal(await visit.page.locator('.progress .ok').count() > 0, true);
   await visit.goto('/approvals');
-  assert.match(await visit.page.locator('#decided tbody tr').first().innerText(), /approved\s+Task pages in Notion for unread mails\s+.*\s+go <i>on<\/i>/);
+  assert.match(await visit.page.locator('#decided tbody tr').first().innerText(), /approved\s+Create 2 task pages in Notion\s+.*\s+go <i>on<\/i>/);
   await visit.end();
 });
 
@@ -361,10 +361,10 @@ test('the audit trail names the object of an event, and links to it', async () =
   await led('Action Send a message', [['Gmail', '/integrations/gmail'], ['Send a message', '/integrations/gmail/actions/send_message']]);
   await led('no_such_app', []);
   const began = new Date(parseInt(id.replace('-', '').slice(0, 12), 16)).toISOString();
-  await led('Calls of a flow were rejected', [[`of ${began}`, `/flows/${id}`]]);
-  assert.match(await row('Calls of a flow were rejected').innerText(), /Note not <b>now<\/b>/);
+  await led('Rejected Create 1 task page in Notion', [[`of ${began}`, `/flows/${id}`]]);
+  assert.match(await row('Rejected Create').innerText(), /Note not <b>now<\/b>/);
   await led('Key the "new" one', [['the "new" one', `/keys#key-${made.id}`]]);
-  await led('Notion', [[connections[0].label, `/connections/${connections[0].id}`], ['Notion', '/integrations/notion']]);
+  await led('App Notion', [[connections[0].label, `/connections/${connections[0].id}`], ['Notion', '/integrations/notion']]);
   await visit.page.getByRole('link', { name: 'the "new" one' }).first().click();
   await visit.page.waitForURL(`**/keys#key-${made.id}`);
   assert.match(await visit.page.locator(`#key-${made.id}`).innerText(), /the "new" one/);
@@ -1033,7 +1033,7 @@ test('a flow: what happened, with the names of those who decided, failed attempt
   }
   await dashboard.reaches(own, yes, 'completed');
   await visit.goto(`/flows/${yes}`);
-  const failed = 'Failed: Create the task pages validation_error', again = 'Tried again: Create the task pages';
+  const failed = 'Failed: Create the task pages validation_error', again = 'Resumed by lead <i>';
   assert.deepEqual((await log()).map((text) => text.replace(/ Item 1 of 1 failed.*/, '')), [
     'Started by mail-agent', 'Approved by lead <i>', 'Failed: Create the task pages for the first time (2 failures are not listed)', again, failed, again, failed, again, failed, again, 'Completed',
   ]);

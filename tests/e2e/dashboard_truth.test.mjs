@@ -55,8 +55,10 @@ async function factsOf(id, asker, canceller) {
   const approver = nameOf(approval?.output?.approvedBy), rejecter = nameOf(approval?.error?.message);
   const writes = steps.filter((step) => step.stepType === 'tool_call' && /create|notion/.test(step.stepKey));
   const waiting = steps.find((step) => step.status === 'waiting');
+  const { events } = (await dashboard.call(account, 'GET', '/api/audit?kind=flow.resumed')).json;
+  const resumers = events.filter(({ details }) => details.flow_id === id).map(({ actor }) => nameOf(actor));
   return {
-    asker, canceller, approver, rejecter, writes, steps,
+    resumers, title: approval?.input?.title, asker, canceller, approver, rejecter, writes, steps,
     status: flow.status,
     state: rejecter ? 'rejected' : flow.status, // as people see it
     waitsFor: flow.status === 'waiting' && (waiting.stepType === 'approval' ? 'approval' : waiting.error ? 'retry' : 'time'),
@@ -85,6 +87,8 @@ const aboutFlow = (it) => {
     ['Resume from the failed step', it.status === 'failed'], ['Cancel the flow', !isOver], ['Run again', isOver || it.status === 'failed'],
     [/attempt 2 started/, it.steps.some((step) => step.attemptCount === 2)],
     ['Approved', it.approver], ['Rejected', it.rejecter],
+    [/UTC Resumed by reader /, it.resumers.includes('reader')], [/UTC Resumed by lead /, it.resumers.includes('lead')],
+    ['Tried again', false], // each new start in this test is a person's
   ];
 };
 
@@ -102,6 +106,9 @@ const aboutCancel = (it) => {
 
 const rowOf = (page, id) => textOf({ text: page.text.match(new RegExp(`<tr id="flow-${id}">[\\s\\S]*?</tr>`))?.[0] ?? '' });
 
+// The rows of a table that name the flow.
+const rowsOf = (page, id) => (page.text.match(/<tr>[\s\S]*?<\/tr>/g) ?? []).filter((row) => row.includes(id)).map((row) => textOf({ text: row }).trim());
+
 // Compares each page that shows the flow with its present state.
 async function check(id, asker, canceller, what) {
   const it = await factsOf(id, asker, canceller);
@@ -117,8 +124,10 @@ async function check(id, asker, canceller, what) {
     const todo = textOf({ text: (await look(path)).text.match(new RegExp(`<li id="wait-${id}">[\\s\\S]*?</li>`))?.[0] ?? '' });
     compare(todo, [['Review', it.waitsFor === 'approval'], ['you asked for this yourself', todo && asker === 'reader'], [/requested by lead\b/, todo && asker === 'lead']], `${what}, ${path}`);
   }
-  const decided = ((await look('/approvals')).text.split('id="decided"')[1].match(/<tr>[\s\S]*?<\/tr>/g) ?? []).filter((row) => row.includes(id)).map((row) => textOf({ text: row }).trim());
+  const decided = rowsOf({ text: (await look('/approvals')).text.split('id="decided"')[1] }, id);
   compare(decided.join('\n'), [[/^approved .*\breader\b/, it.approver === 'reader'], [/^approved .*\blead\b/, it.approver === 'lead'], [/^rejected .*\breader\b/, it.rejecter === 'reader'], [/^rejected .*\blead\b/, it.rejecter === 'lead']], `${what}, decided`);
+  const trail = rowsOf(await look('/audit?kind=flow'), id).join('\n');
+  compare(trail, [[`Approved ${it.title} Flow of`, it.approver], [`Rejected ${it.title} Flow of`, it.rejecter], [/Calls of a flow|Title/, false], ['A flow was resumed', it.resumers.length > 0]], `${what}, the audit trail`);
   return it;
 }
 
@@ -129,8 +138,9 @@ async function pressStale(page, it, what) {
     const reply = await pages.ask(form.action.replace('approve', verb), { method: 'POST', fields: { ...form.fields, note: 'late' } });
     const by = it.approver ?? it.rejecter, done = it.approver ? 'approved' : 'rejected';
     compare(textOf(reply), [
-      [`Already ${done}`, by], [by === 'reader' ? `You already ${done} this, ` : `This was already ${done} by ${by} , `, by], ['Your note was not saved', by],
-      ['No approval step of this flow is waiting', !by],
+      [`Already ${done}`, by], [by === 'reader' ? `You already ${done} this, ` : `This was already ${done} by ${by} , `, by],
+      [/Already cancelled .*(You cancelled the flow|The flow was cancelled by lead ), 20/, it.canceller && !by], ['You cancelled', it.canceller === 'reader' && !by],
+      ['The decision has expired This decision expired, 20', it.status === 'failed' && !by], ['Your note was not saved', true],
     ], `${what}, a late ${verb}`);
     assert.equal(reply.status, (verb === 'approve' ? it.approver : it.rejecter) ? 200 : 409, what);
   }
@@ -170,7 +180,9 @@ test('a flow in each of its states: each sentence of each page is there if and o
     await sql(`update sluice.flow_step set started_at = started_at - interval '1 hour', finished_at = finished_at - interval '1 hour' where flow_id = '${id}' and status = 'failed'`);
     const failed = await look(`/flows/${id}`);
     const second = await hold(dashboard.provider, WRITES);
-    await act(lead, id, 'resume');
+    // with a key, and by a person who is signed in
+    if (person === lead) await act(lead, id, 'resume');
+    else await pages.press(failed, 'Resume from the failed step');
     await second.reached(1);
     await check(id, 'reader', undefined, `${what}, resumed`);
     const again = await pages.press(failed, 'Resume from the failed step');
@@ -204,10 +216,19 @@ test('a flow in each of its states: each sentence of each page is there if and o
   await dashboard.reaches(account, timer, 'waiting');
   await check(timer, 'lead', undefined, 'a timer');
   const gate = await dashboard.start(lead, 'api_gate', { id: 'INBOX', expiresIn: 1 });
+  const asked = await look(`/flows/${gate}`);
   await dashboard.reaches(account, gate, 'failed');
+  await pressStale(asked, await factsOf(gate, 'lead'), 'expired');
   await check(gate, 'lead', undefined, 'expired');
+  await act(reader, gate, 'resume');
+  await dashboard.reaches(account, gate, 'failed');
+  await check(gate, 'lead', undefined, 'expired twice');
   await act(lead, gate, 'cancel');
   await check(gate, 'lead', 'lead', 'expired, then cancelled');
+  // decisions that an earlier version recorded keep its words
+  await sql(`update sluice.audit_event set details = (details::jsonb - 'title')::json where account_id = '${account.id}' and kind in ('flow.approved', 'flow.rejected')`);
+  compare((await look('/audit?kind=flow')).words, [['Calls of a flow were approved', true], ['Calls of a flow were rejected', true], [/Approved|Rejected/, false]], 'old events');
+  compare((await look('/approvals')).words, [[/approved Task pages in Notion/, true]], 'old events');
 });
 
 /* ---- a connection ---- */

@@ -143,7 +143,7 @@ test('start answers with the view and the templates, approve continues it', asyn
   assert.equal(ended.flow.currentStep, 'done');
   assert.equal((await post(`/api/flows/${flow.id}/approve`)).status, 409);
   const [event] = (await get('/api/audit?kind=flow.approved')).json.events;
-  assert.deepEqual(event.details, { flow_id: flow.id, step_key: 'ask', note: 'Grüße' });
+  assert.deepEqual(event.details, { flow_id: flow.id, title: approved.json.steps[2].input.title, step_key: 'ask', note: 'Grüße' });
 });
 
 test('starts that are refused', async () => {

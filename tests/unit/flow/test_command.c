@@ -277,7 +277,7 @@ static void an_approval_and_a_second_one(void **state)
     assert_int_equal(m->run.answer, FLOW_ANSWER_CONFLICT);
     check_message(m, "it is completed");
     assert_true(slice_eq_cstr(m->run.as.command.earlier.by, "key:test"));
-    assert_true(m->run.as.command.earlier.is_approved);
+    assert_int_equal(m->run.as.command.earlier.what, FLOW_EARLIER_APPROVED);
     seam_run_end(&m->run);
 }
 
@@ -330,8 +330,31 @@ static void a_rejection_ends_it(void **state)
     assert_true(seam_walk_until_ended(&m->walk, &m->run));
     assert_int_equal(m->run.answer, FLOW_ANSWER_CONFLICT);
     assert_true(slice_eq_cstr(m->run.as.command.earlier.by, "key:test"));
-    assert_false(m->run.as.command.earlier.is_approved);
+    assert_int_equal(m->run.as.command.earlier.what, FLOW_EARLIER_REJECTED);
     seam_run_end(&m->run);
+}
+
+static void a_late_decision_says_what_was_earlier(void **state)
+{
+    struct machine *m = *state;
+    static const enum flow_earlier ends[] = {FLOW_EARLIER_EXPIRED, FLOW_EARLIER_CANCELLED};
+    for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
+        struct uuid id = machine_start(m, "ask", confirmed);
+        if (ends[i] == FLOW_EARLIER_EXPIRED)
+            machine_row(m, id)->flow.wake_at = 1;
+        else
+            assert_int_equal(machine_command(m, FLOW_COMMAND_CANCEL, id), FLOW_ANSWER_DONE);
+        seam_run_command(&m->run, &m->node, FLOW_COMMAND_APPROVE, id);
+        m->run.command.step_key = SLICE("a");
+        seam_run_start(&m->run);
+        assert_true(seam_walk_until_ended(&m->walk, &m->run));
+        assert_int_equal(m->run.answer, FLOW_ANSWER_CONFLICT);
+        assert_int_equal(m->run.as.command.earlier.what, ends[i]);
+        assert_null(m->run.as.command.earlier.by.ptr);
+        assert_true(m->run.as.command.earlier.at > 0);
+        seam_run_end(&m->run);
+        seam_settle(m->node.loop);
+    }
 }
 
 static void a_change_in_between_is_loaded_again(void **state)
@@ -531,6 +554,7 @@ int main(void)
         ON_A_MACHINE(an_approval_and_a_second_one),
         ON_A_MACHINE(decisions_that_do_not_fit),
         ON_A_MACHINE(a_rejection_ends_it),
+        ON_A_MACHINE(a_late_decision_says_what_was_earlier),
         ON_A_MACHINE(a_change_in_between_is_loaded_again),
         ON_A_MACHINE(resumes),
         ON_A_MACHINE(a_cancel_cuts_what_runs),

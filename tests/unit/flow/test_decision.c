@@ -101,6 +101,31 @@ static void each_decision_is_an_event(void **state)
     assert_int_equal(events("kind = 'flow.rejected' and details ->> 'flow_id' = flow"), 1);
 }
 
+/* The title is the approval's, cut if it is long; a title that is not a text is left out. */
+static void a_decision_has_the_title_of_its_approval(void **state)
+{
+    (void)state;
+    static char input[2048];
+    for (int kind = FLOW_COMMAND_APPROVE; kind <= FLOW_COMMAND_REJECT; kind++) {
+        decide(kind);
+        command.decided.input = SLICE("{\"title\":\"Create \\\"14\\\" pages\",\"items\":[]}");
+        audit();
+        assert_int_equal(events("details ->> 'title' = 'Create \"14\" pages'"), 1);
+    }
+    int len = snprintf(input, sizeof(input), "{\"title\":\"%0500d\"}", 7);
+    decide(FLOW_COMMAND_APPROVE);
+    command.decided.input = slice_of(input, (size_t)len);
+    audit();
+    assert_int_equal(events("char_length(details ->> 'title') = 400"), 1);
+    static const char *const others[] = {"{\"title\":7}", "{\"title\":\"\"}", "[]", "{"};
+    for (size_t i = 0; i < ARRAY_LEN(others); i++) {
+        decide(FLOW_COMMAND_APPROVE);
+        command.decided.input = slice_cstr(others[i]);
+        audit();
+        assert_int_equal(events("details -> 'title' is null"), 1);
+    }
+}
+
 /* ---- resume, cancel ---- */
 
 static void a_resume_and_a_cancel_are_events(void **state)
@@ -256,6 +281,7 @@ int main(void)
         cmocka_unit_test(an_approval_says_all_that_was_said),
         cmocka_unit_test(a_rejection_says_nothing_that_was_not_said),
         cmocka_unit_test(each_decision_is_an_event),
+        cmocka_unit_test(a_decision_has_the_title_of_its_approval),
         cmocka_unit_test(a_note_stays_a_note),
         cmocka_unit_test(the_longest_notes_are_kept_whole),
         cmocka_unit_test(what_counts_as_a_character),
