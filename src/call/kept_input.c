@@ -22,7 +22,7 @@ struct hiding {
 
 /* Returns what the schema refers to; NULL: it has no reference. One that is not found could hide
  * anything. */
-static const struct json *target_of(struct hiding *h, const struct json *schema)
+static const struct json *referred_to(struct hiding *h, const struct json *schema)
 {
     slice ref = json_get_str(schema, SLICE("$ref"));
     const struct json *target =
@@ -112,7 +112,7 @@ static bool hide(struct hiding *h, const struct json *schema, struct json *value
     }
     for (size_t i = 0; i < ARRAY_LEN(others); i++)
         is_changed |= hide(h, json_get(schema, slice_cstr(others[i])), value, depth + 1);
-    return hide(h, target_of(h, schema), value, depth + 1) || is_changed;
+    return hide(h, referred_to(h, schema), value, depth + 1) || is_changed;
 }
 
 /* ---- the document ---- */
