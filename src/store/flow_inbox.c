@@ -7,6 +7,7 @@
 #include "store/internal.h"
 
 #define INBOX_LIMIT 100
+#define USES_LIMIT  20 /* a list names one place, and the first connections */
 _Static_assert(INBOX_LIMIT == FLOW_INBOX_MAX, "as callers know it");
 
 #define NEWEST                                                                                  \
@@ -18,7 +19,8 @@ _Static_assert(INBOX_LIMIT == FLOW_INBOX_MAX, "as callers know it");
 #define PART_OF(name, type) PG_OF(#name, type, struct flow_inbox_filter, name)
 /* The requester is read only for the filter. Documents are read only for the requested part. Of a
  * large document only the members that a list shows are sent, and it is parsed once, whereas each
- * -> would parse the whole document. Each tool appears once, separated by spaces. PostgreSQL has no
+ * -> would parse the whole document. Each tool appears once, separated by spaces, and so does each
+ * combination of a tool, a connection and a place. PostgreSQL has no
  * U+0000 in a text and refuses to extract a member from a document that contains one, for example
  * in a mail's subject. So the character is replaced first, as on the pages. */
 #define IS_SMALL \
@@ -32,18 +34,23 @@ static const struct pg_stmt flow_inbox = {
     .sql = "select :ord, c.* from @input lateral (select f.id, f.template_key, f.updated_at, "
            "f.wake_at, d.actor, " STORE_ACTOR_NAME
            " as asker, d.document, r.title, r.domains, t.calls, "
-           "t.tools from " PART ", lateral (select x.actor, case when " IS_SMALL
+           "t.tools, t.uses from " PART ", lateral (select x.actor, case when " IS_SMALL
            " then x.waiting_input::text end as document, case when not " IS_SMALL
            " then replace(x.waiting_input::text, '\\u0000', '\\ufffd')::json end as large from "
            "sluice.flow_doc x where x.account_id = :account_id and x.flow_id = f.id offset 0) d, "
            "lateral json_to_record(d.large) r (title text, items json, domains text), lateral "
-           "(select count(*) as calls, string_agg(distinct i.tool, ' ') as tools from "
-           "json_to_recordset(r.items) i (tool text)) t order by f.wake_at nulls last, f.id) c",
+           "(with i as materialized (select * from json_to_recordset(r.items) i (tool text, "
+           "connection jsonb, target jsonb)) select (select count(*) from i) as calls, (select "
+           "string_agg(distinct i.tool, ' ') from i) as tools, (select json_agg(u.use)::text from "
+           "(select distinct to_jsonb(i) as use from i order by 1 limit " STORE_TEXT_OF(
+               USES_LIMIT) ") u) as uses) t "
+                           "order by f.wake_at nulls last, f.id) c",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PART_OF(template_key, PG_TEXT), PART_OF(actor, PG_TEXT),
              PART_OF(skip, PG_I64), PART_OF(count_max, PG_I64)),
     PG_GIVES(OF(id, PG_UUID), OF(template_key, PG_TEXT), OF(updated_at, PG_TIME),
              OF(wake_at, PG_TIME), OF(actor, PG_TEXT), OF(asker, PG_TEXT), OF(document, PG_TEXT),
-             OF(title, PG_TEXT), OF(domains, PG_TEXT), OF(calls, PG_I64), OF(tools, PG_TEXT)),
+             OF(title, PG_TEXT), OF(domains, PG_TEXT), OF(calls, PG_I64), OF(tools, PG_TEXT),
+             OF(uses, PG_TEXT)),
 };
 
 #undef OF

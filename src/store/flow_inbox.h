@@ -22,6 +22,7 @@ struct flow_inbox_row {
     slice title;
     int64_t calls; /* number of calls to be confirmed */
     slice tools;   /* the tools of these calls, separated by spaces; each tool appears once */
+    slice uses;    /* [{tool, connection, target}], the first of them, each once; as in items */
     slice domains; /* domains of the recipients, as a JSON array; SLICE_NONE if unknown */
 };
 

@@ -24,6 +24,7 @@ struct decision {
     bool is_final;                                   /* at least one call cannot be reverted */
     const struct catalog_action *actions[TOOLS_MAX]; /* each once */
     size_t action_count;
+    const struct json *items;   /* its calls, or of a large decision its first different ones */
     const struct json *targets; /* of the first call that has any */
     slice target_app, target;   /* its app; the name or id of its first place */
     bool has_more_targets;      /* another call writes elsewhere */
@@ -90,22 +91,23 @@ static const struct json *parse_text(struct web_request *request, slice text)
 
 static struct decision decision_of(struct web_request *request, const struct flow_inbox_row *row)
 {
-    const struct json *document = parse_text(request, row->document),
-                      *items = JSON_GET(document, "items");
+    const struct json *document = parse_text(request, row->document);
     struct decision decision = {.calls = row->calls, .level_max = LEVEL_READ};
-    if (!document) {
+    if (document) {
+        decision.title = json_get_str(document, SLICE("title"));
+        decision.domains = JSON_GET(document, "domains");
+        decision.items = JSON_GET(document, "items");
+        decision.calls = json_is(decision.items, JSON_ARRAY) ? decision.items->count : 0;
+    } else {
         decision.title = row->title;
         decision.domains = parse_text(request, row->domains);
+        decision.items = parse_text(request, row->uses);
         for (slice tools = row->tools; tools.len > 0;)
             add_tool(request, &decision, slice_split(&tools, ' '));
-        return decision;
     }
-    decision.title = json_get_str(document, SLICE("title"));
-    decision.domains = JSON_GET(document, "domains");
-    decision.calls = json_is(items, JSON_ARRAY) ? items->count : 0;
-    for (int64_t i = 0; i < decision.calls; i++) {
-        add_tool(request, &decision, json_get_str(&items->as.items[i], SLICE("tool")));
-        add_target(request, &decision, &items->as.items[i]);
+    for (size_t i = 0; json_is(decision.items, JSON_ARRAY) && i < decision.items->count; i++) {
+        add_tool(request, &decision, json_get_str(&decision.items->as.items[i], SLICE("tool")));
+        add_target(request, &decision, &decision.items->as.items[i]);
     }
     return decision;
 }
@@ -126,35 +128,46 @@ static void write_apps(const struct decision *decision, struct json_writer *w)
 }
 
 /* Returns the time left, in words, if it is less than a day. Returns SLICE_NONE if there is more
- * time or no expiry. */
-static slice left_of(struct web_request *request, const struct flow_inbox_row *row)
+ * time, no time left, or no expiry. */
+static slice left_of(struct web_request *request, int64_t left)
 {
     enum { DAY_S = 24 * 60 * 60 };
-    int64_t left = row->wake_at - clock_shared_us();
-    bool is_soon = row->wake_at != 0 && left < INT64_C(1000000) * DAY_S;
-    return is_soon ? view_span(&request->serve.op.arena, left > 0 ? left : 0) : SLICE_NONE;
+    bool is_soon = left > 0 && left < INT64_C(1000000) * DAY_S;
+    return is_soon ? view_span(&request->serve.op.arena, left) : SLICE_NONE;
 }
 
-void view_waiting(struct web_request *request, struct json_writer *w,
-                  const struct flow_inbox_row *row, bool with_target)
+/* names: NULL: the places and the connections are not shown. A decision that has expired waits
+ * until its timer runs. */
+static void write_waiting(struct web_request *request, struct json_writer *w,
+                          const struct flow_inbox_row *row, const struct decision *decision,
+                          struct flow_names *names)
 {
-    const struct decision decision = decision_of(request, row);
     slice name = template_name_of(request, row->template_key);
+    int64_t left = row->wake_at != 0 ? row->wake_at - clock_shared_us() : INT64_MAX;
     json_open(w, '{');
     view_id(w, "id", row->id);
-    json_member_str(w, "title", decision.title.len > 0 ? decision.title : name);
+    json_member_str(w, "title", decision->title.len > 0 ? decision->title : name);
     json_member_str(w, "template", name);
     json_member_str(w, "asker", row->asker.len > 0 ? row->asker : row->actor);
     json_member_bool(w, "is_own", flow_actor_is_own(request, row->actor));
-    view_time(w, "since_at", with_target ? row->updated_at : 0);
+    view_time(w, "since_at", names ? row->updated_at : 0);
     view_time(w, "until_at", row->wake_at);
-    json_member_str(w, "left", left_of(request, row));
-    json_member_bool(w, "leaves", effect_any_leaves(request, decision.domains));
-    json_member_i64(w, "calls", decision.calls);
-    json_member_str(w, "target", with_target ? decision.target : SLICE(""));
-    json_member_bool(w, "has_more_targets", decision.has_more_targets);
-    write_apps(&decision, w);
+    json_member_bool(w, "is_expired", left <= 0);
+    json_member_str(w, "left", left_of(request, left));
+    json_member_bool(w, "leaves", effect_any_leaves(request, decision->domains));
+    json_member_i64(w, "calls", decision->calls);
+    json_member_str(w, "target", names ? decision->target : SLICE(""));
+    json_member_bool(w, "has_more_targets", decision->has_more_targets);
+    view_writes_as(request, names, names ? decision->items : NULL, w);
+    write_apps(decision, w);
     json_close(w, '}');
+}
+
+void view_waiting(struct web_request *request, struct json_writer *w,
+                  const struct flow_inbox_row *row)
+{
+    const struct decision decision = decision_of(request, row);
+    write_waiting(request, w, row, &decision, NULL);
 }
 
 /* ---- the page ---- */
@@ -185,6 +198,7 @@ enum {
 struct approvals {
     struct flow_inbox_filter filter;
     struct flow_inbox_row *waiting;
+    struct decision *to_decide; /* one for each of them */
     struct flow_asker *askers;
     struct audit_event *decided;
     size_t waiting_count, asker_count, decided_count;
@@ -276,7 +290,7 @@ static enum op_result finish_approvals(struct web_request *request)
     bool is_more = page->waiting_count > ROWS_MAX;
     json_member_open(w, "waiting", '[');
     for (size_t i = 0; i < page->waiting_count && i < ROWS_MAX; i++)
-        view_waiting(request, w, &page->waiting[i], true);
+        write_waiting(request, w, &page->waiting[i], &page->to_decide[i], page->names);
     json_close(w, ']');
     json_member_i64(w, "from", filter->skip);
     json_member_i64(w, "before", filter->skip > ROWS_MAX ? filter->skip - ROWS_MAX : 0);
@@ -288,6 +302,31 @@ static enum op_result finish_approvals(struct web_request *request)
     json_member_str(w, "asker", filter->actor);
     write_decided(request, page, w);
     return web_reply_view(request, 200, "approvals");
+}
+
+/* Reads the waiting decisions. Returns the calls of all of them, whose connections get names; NULL:
+ * there is no memory. */
+static const struct json *read_waiting(struct web_request *request, struct approvals *page)
+{
+    struct arena *arena = &request->serve.op.arena;
+    struct json *all = ARENA_NEW(arena, struct json);
+    size_t count = 0;
+    page->to_decide = ARENA_ARRAY(arena, struct decision, page->waiting_count + 1);
+    if (!all || !page->to_decide)
+        return NULL;
+    for (size_t i = 0; i < page->waiting_count; i++) {
+        page->to_decide[i] = decision_of(request, &page->waiting[i]);
+        if (json_is(page->to_decide[i].items, JSON_ARRAY))
+            count += page->to_decide[i].items->count;
+    }
+    *all =
+        (struct json){.type = JSON_ARRAY, .as.items = ARENA_ARRAY(arena, struct json, count + 1)};
+    for (size_t i = 0; all->as.items && i < page->waiting_count; i++) {
+        const struct json *items = page->to_decide[i].items;
+        for (size_t j = 0; json_is(items, JSON_ARRAY) && j < items->count; j++)
+            all->as.items[all->count++] = items->as.items[j];
+    }
+    return all->as.items ? all : NULL;
 }
 
 static enum op_result name_deciders(struct web_request *request)
@@ -312,7 +351,10 @@ static enum op_result name_deciders(struct web_request *request)
             store_flow_title(request->web->config.pool, &page->titles[i], &request->serve.op,
                              request->session.account_id, id);
     }
-    return flow_names_begin(request, actors, page->decided_count, NULL, &page->names,
+    const struct json *calls = read_waiting(request, page);
+    if (!calls)
+        return web_reply_database(request, ERR_NOMEM);
+    return flow_names_begin(request, actors, page->decided_count, calls, &page->names,
                             finish_approvals);
 }
 

@@ -163,7 +163,10 @@ void view_writes_as(struct web_request *request, struct flow_names *names, const
         known[count++] = id;
         json_open(w, '{');
         json_member_i64(w, "id", id);
-        json_member_str(w, "label", label);
+        json_member_str(w, "label",
+                        label.len > 0 ? label
+                                      : arena_printf(&request->serve.op.arena, "connection %lld",
+                                                     (long long)id));
         view_app_mark(w, action->integration->integration_id, action->integration->name);
         json_close(w, '}');
     }

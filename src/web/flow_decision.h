@@ -19,11 +19,11 @@ slice flow_names_actor(struct flow_names *names, slice actor);
  * if the app needs no connection. */
 slice flow_names_label(struct web_request *request, struct flow_names *names,
                        const struct json *item);
-/* Writes an object, as todo_flow.html declares it. with_target: also where the calls
- * write, and since when the flow waits. */
+/* Writes an object, as todo_flow.html declares it, without the places and connections of its calls
+ * and without the time since which it waits. */
 struct flow_inbox_row;
 void view_waiting(struct web_request *request, struct json_writer *w,
-                  const struct flow_inbox_row *row, bool with_target);
+                  const struct flow_inbox_row *row);
 /* Writes a member "templates": the present templates. */
 void view_templates(struct web_request *request, struct json_writer *w);
 /* Writes a member "decision", as flow_decision.html declares it. step: the view of the waiting

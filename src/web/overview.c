@@ -171,7 +171,7 @@ static void write_overview(struct web_request *request, const struct overview *o
 {
     json_member_open(w, "waiting", '[');
     for (size_t i = 0; i < overview->inbox_count; i++)
-        view_waiting(request, w, &overview->inbox[i], false);
+        view_waiting(request, w, &overview->inbox[i]);
     json_close(w, ']');
     write_flows(w, overview->latest);
     write_counts(w, &overview->counts);
