@@ -107,6 +107,7 @@ extern const struct api_endpoint api_flows_templates, api_flows_template, api_fl
     api_flows_resume, api_flows_cancel;
 extern const struct api_endpoint api_connect_session, api_connect_session_get, api_connections_list,
     api_connections_get, api_connections_change, api_connections_delete;
+extern const struct api_endpoint api_users_list, api_users_get, api_users_change;
 extern const struct api_endpoint api_healthz, api_readyz, api_metrics, api_openapi;
 
 /* For tests, which compare the table in request.c with openapi.json. */

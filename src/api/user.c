@@ -27,11 +27,8 @@ static bool read_header(const struct http_exchange *exchange, slice *id)
         if (id->ptr)
             return false;
         *id = head->headers[i].value;
-        if (id->len == 0 || id->len > ACCOUNT_USER_ID_MAX)
+        if (!vault_user_is_id(*id))
             return false;
-        for (size_t c = 0; c < id->len; c++)
-            if (id->ptr[c] < '!' || id->ptr[c] > '~')
-                return false;
     }
     return true;
 }

@@ -6,16 +6,57 @@
 
 #include "store/internal.h"
 
+#define OF(name, type, ...) PG_OF(#name, type, struct account_user, name, __VA_ARGS__)
+/* The result of each statement that returns users. */
+#define ROW                                                           \
+    "t.account_id, t.external_id, t.user_id, t.label, t.created_at, " \
+    "coalesce(t.last_seen_at, t.created_at) as last_seen_at"
 static const struct pg_column user_columns[] = {
-    PG_ARG("account_id", PG_UUID), PG_ARG("external_id", PG_TEXT), PG_ARG("user_id", PG_UUID)};
-enum { USER_ID_COLUMN = 2 };
+    OF(account_id, PG_UUID), OF(external_id, PG_TEXT),
+    OF(user_id, PG_UUID),    OF(label, PG_TEXT),
+    OF(created_at, PG_TIME), PG_OF("last_seen_at", PG_TIME, struct account_user, last_request_at)};
 
 static const struct pg_stmt account_user_find = {
     .name = "account_user_find",
-    .sql = "select :ord, t.account_id, t.external_id, t.user_id @read(sluice.account_user)",
+    .sql = "select :ord, " ROW " @read(sluice.account_user)",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("external_id", PG_TEXT)),
     PG_COLUMNS(user_columns),
     .key_count = 2,
+};
+
+/* Ids contain no character above '~', so the ids with a prefix are those from the prefix to the
+ * prefix with one character more. Reads the primary key from there, without a sort. */
+static const struct pg_stmt account_user_page = {
+    .name = "account_user_page",
+    .sql = "select :ord, c.* from @input lateral (select " ROW
+           " from sluice.account_user t where t.account_id = :account_id and t.external_id >= "
+           ":prefix and t.external_id < :prefix || chr(127) and t.external_id > :after "
+           "order by t.external_id limit :count_max) c",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("prefix", PG_TEXT), PG_ARG("after", PG_TEXT),
+             PG_ARG("count_max", PG_I64)),
+    PG_COLUMNS(user_columns),
+};
+
+static const struct pg_stmt account_user_label = {
+    .name = "account_user_label",
+    .sql = "update sluice.account_user t set label = :label @update(sluice.account_user) "
+           "returning :ord, " ROW,
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("external_id", PG_TEXT),
+             PG_ARG("label", PG_TEXT)),
+    PG_COLUMNS(user_columns),
+    .key_count = 2,
+    .access = PG_WRITE,
+};
+
+/* Another process may have written it in the meantime. */
+static const struct pg_stmt account_user_request = {
+    .name = "account_user_request",
+    .sql = "update sluice.account_user t set last_seen_at = now() @update(sluice.account_user) "
+           "and coalesce(t.last_seen_at, t.created_at) <= now() - interval '1 hour'",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("external_id", PG_TEXT)),
+    .key_count = 2,
+    .match = PG_MATCH_NONE,
+    .access = PG_WRITE,
 };
 
 /* "do update" changes nothing; it makes the statement return the row of a request that was first.
@@ -24,7 +65,7 @@ static const struct pg_stmt account_user_find = {
     "insert into sluice.account_user as t (account_id, external_id, user_id, created_at) " \
     "select :account_id, :external_id, :user_id, now() @from " guard                       \
     "on conflict (account_id, external_id) do update set created_at = t.created_at "       \
-    "returning t.account_id, t.external_id, t.user_id"
+    "returning " ROW
 #define CREATE_PARAMS \
     PG_ARG("account_id", PG_UUID), PG_ARG("external_id", PG_TEXT), PG_ARG("user_id", PG_UUID)
 static const struct pg_stmt account_user_create = {
@@ -62,9 +103,27 @@ static const struct pg_stmt account_user_count = {
 };
 
 const struct pg_stmt *const account_user_stmts[] = {
-    &account_user_find, &account_user_create, &account_user_create_last, &account_user_count, NULL};
+    &account_user_find,   &account_user_page,        &account_user_label, &account_user_request,
+    &account_user_create, &account_user_create_last, &account_user_count, NULL};
 
 STORE_CALL_ID(store_account_user_find, account_user_find, slice, pg_text)
+STORE_CALL_ID(store_account_user_request, account_user_request, slice, pg_text)
+
+void store_account_user_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                             struct uuid account_id, slice prefix, slice after, size_t count_max)
+{
+    ASSERT(count_max > 0);
+    store_ask(pool, query, op, &account_user_page,
+              PG_VALUES(pg_uuid(account_id), pg_text_or_empty(prefix), pg_text_or_empty(after),
+                        pg_i64((int64_t)count_max)));
+}
+
+void store_account_user_label(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                              struct uuid account_id, slice external_id, slice label)
+{
+    store_ask(pool, query, op, &account_user_label,
+              PG_VALUES(pg_uuid(account_id), pg_text(external_id), pg_text(label)));
+}
 
 void store_account_user_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                struct uuid account_id, slice external_id, struct uuid user_id)
@@ -84,23 +143,9 @@ void store_account_user_create_last(struct pg_pool *pool, struct pg_query *query
                         pg_i64((int64_t)users_max)));
 }
 
-int store_account_user_result(const struct pg_query *query, struct uuid *user_id)
-{
-    int status = store_hit_result(query);
-    *user_id = status == OK ? pg_get_uuid(&query->rows, 0, USER_ID_COLUMN) : (struct uuid){{0}};
-    return status;
-}
-
 void store_account_user_count(struct pg_pool *pool, struct pg_query *query, struct op *op,
                               struct uuid account_id, size_t count_max)
 {
     store_ask(pool, query, op, &account_user_count,
               PG_VALUES(pg_uuid(account_id), pg_i64((int64_t)count_max)));
-}
-
-int store_account_user_count_result(const struct pg_query *query, size_t *count)
-{
-    int status = store_hit_result(query);
-    *count = status == OK ? (size_t)pg_get_i64(&query->rows, 0, 0) : 0;
-    return status;
 }

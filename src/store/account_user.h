@@ -7,11 +7,33 @@
 
 #include "store/store.h"
 
-enum { ACCOUNT_USER_ID_MAX = 255 };
+enum {
+    ACCOUNT_USER_ID_MAX = 255,
+    ACCOUNT_USER_LABEL_MAX = 200,     /* characters */
+    ACCOUNT_USER_REQUEST_S = 60 * 60, /* between two updates of last_request_at */
+};
+
+struct account_user {
+    struct uuid account_id, user_id;
+    slice external_id, label;            /* label: SLICE_NONE if it has none */
+    int64_t created_at, last_request_at; /* the latter: to the hour; created_at if it had none */
+};
 
 /* Finds a user by the id that the account gave it, compared byte for byte. */
 void store_account_user_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
                              struct uuid account_id, slice external_id);
+/* Lists users whose ids begin with prefix, in the order of the bytes of their ids, after the id
+ * `after`. Either may be SLICE_NONE. */
+void store_account_user_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                             struct uuid account_id, slice prefix, slice after, size_t count_max);
+STORE_LIST_RESULT(store_account_user_page_result, account_user)
+/* Sets the label; SLICE_NONE removes it. Result: that of store_account_user_find. */
+void store_account_user_label(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                              struct uuid account_id, slice external_id, slice label);
+/* Sets last_request_at to now, unless it is less than ACCOUNT_USER_REQUEST_S ago. */
+void store_account_user_request(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                struct uuid account_id, slice external_id);
+
 /* Creates the user as user_id, unless the account has it already. Replayable. */
 void store_account_user_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                struct uuid account_id, slice external_id, struct uuid user_id);
@@ -20,13 +42,12 @@ void store_account_user_create(struct pg_pool *pool, struct pg_query *query, str
 void store_account_user_create_last(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                     struct uuid account_id, slice external_id, struct uuid user_id,
                                     size_t users_max);
-/* For all three: sets *user_id. Returns ERR_NOTFOUND if the account has no such user, or if it has
- * users_max users already. */
-int store_account_user_result(const struct pg_query *query, struct uuid *user_id) MUST_CHECK;
+/* The user found, labelled or created. Returns ERR_NOTFOUND if the account has no such user, or if
+ * it has users_max users already. */
+STORE_ROW_RESULT(store_account_user_result, account_user)
 
-/* Counts the account's users up to count_max. */
+/* Counts the account's users up to count_max. Read the result with store_count_result. */
 void store_account_user_count(struct pg_pool *pool, struct pg_query *query, struct op *op,
                               struct uuid account_id, size_t count_max);
-int store_account_user_count_result(const struct pg_query *query, size_t *count) MUST_CHECK;
 
 #endif

@@ -5,7 +5,9 @@
  */
 #include "vault/user.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
+#include "store/later.h"
 
 enum {
     USERS_MAX = 1000 * 1000,
@@ -15,6 +17,8 @@ enum {
     COUNT_ARENA_BYTES_MAX = 64 * 1024,
     CREATE_ARENA_BYTES_MAX = 64 * 1024,
     ACCOUNTS_MAX = 1000,
+    LABEL_ARENA_BYTES_MAX = 64 * 1024,
+    NOTES_MAX = 1000, /* under way; beyond that, the next load of the user notes its request */
     /* A process creates up to this part of the room that it has counted before it counts again. In
      * less room each creation counts. */
     ROOM_PART = 16,
@@ -49,6 +53,7 @@ struct count {
 struct vault_users {
     struct vault_users_config config;
     struct cache cache, rooms;
+    struct store_laters notes; /* of last requests */
 };
 
 static struct load *load_of(struct cache_load *under)
@@ -67,14 +72,53 @@ static void load_user(struct cache_load *under)
                             slice_from(key, sizeof(account_id.bytes)));
 }
 
+/* ---- the last request ---- */
+
+struct note {
+    struct store_later later;
+    struct uuid account_id;
+    slice external_id; /* in the op's arena */
+};
+
+static void send_note(struct store_later *later)
+{
+    const struct note *note = CONTAINER_OF(later, struct note, later);
+    store_account_user_request(later->laters->pool, &later->query, &later->op, note->account_id,
+                               note->external_id);
+}
+
+static const struct store_later_class note_class = {
+    STORE_LATER(store_later_once, "user_request", struct note),
+    .send = send_note,
+    .failure = "the time of a user's last request was not written",
+};
+
+/* Each load shows how old the row's time is, so a request whose user is cached costs nothing. A
+ * note that cannot be made is made by the next load. */
+static void note_request(struct vault_users *users, const struct account_user *user)
+{
+    if (clock_shared_us() - user->last_request_at < (int64_t)ACCOUNT_USER_REQUEST_S * 1000000)
+        return;
+    struct note *note = store_later(&users->notes, &note_class, NULL, ACCOUNT_USER_ID_MAX);
+    if (!note)
+        return;
+    note->account_id = user->account_id;
+    note->external_id = arena_dup(&note->later.op.arena, user->external_id);
+}
+
 /* A user that does not exist may be created at any moment, so only the present waits get that
  * answer. */
 static uint64_t user_loaded(struct cache_load *under)
 {
     struct vault_users *users = CONTAINER_OF(under->cache, struct vault_users, cache);
     struct entry *entry = CONTAINER_OF(under->entry, struct entry, cached);
-    entry->status = store_account_user_result(&load_of(under)->query, &entry->user_id);
-    return entry->status == OK ? users->config.ttl_ms : 0;
+    struct account_user user;
+    entry->status = store_account_user_result(&load_of(under)->query, &user);
+    if (entry->status != OK)
+        return 0;
+    entry->user_id = user.user_id;
+    note_request(users, &user);
+    return users->config.ttl_ms;
 }
 
 static void answer_check(struct vault_user_check *check, const struct cache_entry *cached)
@@ -139,12 +183,13 @@ static void load_room(struct cache_load *under)
                              users->config.users_max);
 }
 
+/* A failed count is not kept: the creations that wait for it fail, and the next one counts. */
 static uint64_t room_loaded(struct cache_load *under)
 {
     struct vault_users *users = CONTAINER_OF(under->cache, struct vault_users, rooms);
     struct room *room = CONTAINER_OF(under->entry, struct room, cached);
-    size_t count;
-    room->status = store_account_user_count_result(&count_of(under)->query, &count);
+    size_t count = 0;
+    room->status = store_count_result(&count_of(under)->query, &count);
     size_t left = count < users->config.users_max ? users->config.users_max - count : 0;
     room->uncounted = left / ROOM_PART < VAULT_USERS_UNCOUNTED_MAX ? left / ROOM_PART
                                                                    : VAULT_USERS_UNCOUNTED_MAX;
@@ -174,6 +219,7 @@ static const struct cache_class room_class = {
 
 enum { CHECK_ROOM, CHECK_COUNT, CREATE, CREATED };
 
+/* In a small room the statement that creates also counts, so the next step is skipped. */
 static enum op_result create_last(struct vault_user_create *create)
 {
     const struct vault_users_config *config = &create->users->config;
@@ -182,6 +228,7 @@ static enum op_result create_last(struct vault_user_create *create)
     return op_wait_then(&create->op, CREATED);
 }
 
+/* A room that is used up is dropped, so that those that come meanwhile wait for the same count. */
 static enum op_result step_check_room(struct op *op)
 {
     struct vault_user_create *create = create_of(op);
@@ -213,6 +260,7 @@ static enum op_result step_check_count(struct op *op)
     return create_of(op)->status == OK ? op_jump(op, CHECK_ROOM) : OP_DONE;
 }
 
+/* The room was reserved: it is not given back if the statement fails, which only counts earlier. */
 static enum op_result step_create(struct op *op)
 {
     struct vault_user_create *create = create_of(op);
@@ -226,7 +274,10 @@ static enum op_result step_create(struct op *op)
 static enum op_result step_created(struct op *op)
 {
     struct vault_user_create *create = create_of(op);
-    create->status = store_account_user_result(&create->query, &create->user_id);
+    struct account_user user;
+    create->status = store_account_user_result(&create->query, &user);
+    if (create->status == OK)
+        create->user_id = user.user_id;
     if (create->status != ERR_NOTFOUND)
         return OP_DONE;
     create->status = ERR_LIMIT;
@@ -258,7 +309,54 @@ void vault_user_create_start(struct vault_users *users, struct vault_user_create
     op_start(&create->op, &create_class, parent->loop, parent, CREATE_ARENA_BYTES_MAX);
 }
 
+/* ---- its label ---- */
+
+OP_OF(label_of, vault_user_label)
+
+static enum op_result step_label(struct op *op)
+{
+    struct vault_user_label *label = label_of(op);
+    store_account_user_label(label->users->config.pool, &label->query, op, label->account_id,
+                             label->external_id, label->label);
+    return OP_WAIT;
+}
+
+/* No row is returned if there is no such user. Nothing caches a label. */
+static enum op_result step_labelled(struct op *op)
+{
+    struct vault_user_label *label = label_of(op);
+    label->status = store_account_user_result(&label->query, &label->user);
+    return OP_DONE;
+}
+
+static const struct op_step label_steps[] = {{"label", step_label, 0},
+                                             {"labelled", step_labelled, 0}};
+static const struct op_class label_class = {.name = "user_label", OP_STEPS(label_steps)};
+
+void vault_user_label_start(struct vault_users *users, struct vault_user_label *label,
+                            struct uuid account_id, slice external_id, slice text,
+                            struct op *parent)
+{
+    ASSERT(parent && vault_user_is_id(external_id));
+    *label = (struct vault_user_label){
+        .status = ERR_CLOSED,
+        .users = users,
+        .account_id = account_id,
+        .external_id = external_id,
+        .label = text,
+    };
+    op_start(&label->op, &label_class, parent->loop, parent, LABEL_ARENA_BYTES_MAX);
+}
+
 /* ---- life ---- */
+
+bool vault_user_is_id(slice id)
+{
+    for (size_t i = 0; i < id.len; i++)
+        if (id.ptr[i] < '!' || id.ptr[i] > '~')
+            return false;
+    return id.len > 0 && id.len <= ACCOUNT_USER_ID_MAX;
+}
 
 size_t vault_users_max(const struct vault_users *users)
 {
@@ -275,6 +373,7 @@ struct vault_users *vault_users_new(struct loop *loop, const struct vault_users_
     DEFAULT_TO(users->config.cache_max, CACHE_MAX);
     DEFAULT_TO(users->config.ttl_ms, TTL_MS);
     cache_init(&users->cache, &user_class, loop, users->config.cache_max);
+    store_laters_init(&users->notes, loop, config->pool, NOTES_MAX);
     cache_init(&users->rooms, &room_class, loop, ACCOUNTS_MAX);
     return users;
 }
@@ -285,5 +384,6 @@ void vault_users_free(struct vault_users *users)
         return;
     cache_deinit(&users->cache);
     cache_deinit(&users->rooms);
+    store_laters_deinit(&users->notes);
     mem_free(users);
 }

@@ -2,7 +2,8 @@
  * user: the end users of accounts, by the ids that the accounts gave them. Users are cached for
  * ttl_ms; an unknown user is not, since its first request creates it, perhaps in another process. A
  * user's id never changes, so nothing notifies the cache: an erased account's keys are refused
- * before a user is looked up.
+ * before a user is looked up. The row has the time of the last request, written in the background
+ * once an hour.
  */
 #ifndef VAULT_USER_H
 #define VAULT_USER_H
@@ -31,6 +32,9 @@ struct vault_users *vault_users_new(struct loop *loop,
 /* No check may be waiting (asserted). Accepts NULL. */
 void vault_users_free(struct vault_users *users);
 size_t vault_users_max(const struct vault_users *users);
+
+/* Whether it can be a user's id: 1 to ACCOUNT_USER_ID_MAX characters from ! to ~. */
+bool vault_user_is_id(slice id);
 
 struct vault_user_check {
     /* out */
@@ -61,5 +65,24 @@ struct vault_user_create {
 void vault_user_create_start(struct vault_users *users, struct vault_user_create *create,
                              struct uuid account_id, slice external_id, struct uuid proposed,
                              struct op *parent);
+
+/* An op that gives a user a label. */
+struct vault_user_label {
+    struct op op;
+    /* out, valid once the op has ended */
+    int status; /* OK; ERR_NOTFOUND: the account has no such user; or an error of pg_query */
+    struct account_user user; /* as it is now, in the op's arena */
+    /* private */
+    struct vault_users *users;
+    struct uuid account_id;
+    slice external_id, label;
+    struct pg_query query;
+};
+/* text: SLICE_NONE removes the label. It and external_id are borrowed until the end. parent is
+ * held.
+ */
+void vault_user_label_start(struct vault_users *users, struct vault_user_label *label,
+                            struct uuid account_id, slice external_id, slice text,
+                            struct op *parent);
 
 #endif

@@ -409,6 +409,22 @@ test('connections', async () => {
   await judge(200, await contract.call(account.key, 'DELETE', path));
 });
 
+test('users', async () => {
+  const path = '/api/users/a%2Fb';
+  const change = (body, key = account.key) => contract.call(key, 'PATCH', path, body);
+  await judge(404, await get(path));
+  await judge(404, await change({ label: 'x' }));
+  await server.call(account.key, 'POST', '/api/executions', { integration_id: 'probe', action_id: 'echo', input: { value: 1 } }, { 'sluice-user': 'a/b' });
+  await judge(200, await get('/api/users?limit=1&query=a'), ['/items/0']);
+  await judge(200, await get('/api/users?cursor=a'), ['/items/0']);
+  await judge(400, await get('/api/users?query=a%20b'));
+  await judge(200, await get(path));
+  await judge(200, await change({ label: 'Ada' }));
+  await judge(200, await change({ label: null }));
+  await judge(400, await change({ label: 1 }));
+  await judge(403, await change({ label: 'x' }, reader));
+});
+
 test('guard errors', async () => {
   const routes = [
     ['GET', '/api/integrations'],
@@ -423,6 +439,9 @@ test('guard errors', async () => {
     ['GET', '/api/connect/sessions/019a1b2c-3d4e-7f50-8a61-72839405a6b7'],
     ['GET', '/api/connections/1'],
     ['PATCH', '/api/connections/1'],
+    ['GET', '/api/users'],
+    ['GET', '/api/users/a'],
+    ['PATCH', '/api/users/a'],
     ['GET', '/api/executions/019a1b2c-3d4e-7f50-8a61-72839405a6b7'],
     ['POST', '/api/executions'],
     ['POST', '/api/executions/batch'],

@@ -63,7 +63,7 @@ test('a header that is not an id is refused', async () => {
   // the key comes first, and only /api and /mcp read the header
   assert.equal((await call('a b', 'GET', '/api/connections', undefined, { key: 'sk_x' })).status, 401);
   for (const path of ['/healthz', '/openapi.json', '/sign-in']) assert.equal((await fetch(server.base + path, { headers: { 'sluice-user': 'a b' } })).status, 200, path);
-  const stats = await call('ada', 'GET', '/api/stats');
+  const stats = await call('ada', 'GET', '/api/stats'); // and /api/users, below
   assert.deepEqual([stats.status, stats.json], [400, { error: 'This path is for the account alone: send it without Sluice-User' }]);
   assert.equal(await users(), 0);
 });
@@ -151,6 +151,97 @@ test('a user’s task over /mcp', async () => {
   const read = (user) => mcp.ask('resources/read', { uri: `sluice://flows/${started.flowId}` }, { headers: as(user) });
   assert.ok((await read('ada')).result);
   for (const user of ['links', undefined, 'never-seen']) assert.ok((await read(user)).error, user);
+});
+
+// ---- /api/users ----
+
+const people = (query = '', options) => call(undefined, 'GET', `/api/users${query}`, undefined, options);
+const person = (id) => `/api/users/${encodeURIComponent(id)}`;
+
+test('the list of users, in pages and by the beginning of an id', async () => {
+  const listing = await stack.account('with a list', { apps: [] });
+  const options = { key: listing.key };
+  assert.deepEqual((await people('', options)).json, { items: [], next_cursor: null });
+  const ids = ['a', 'a/b', 'a/c', 'aB', 'ab', 'a~', 'a~~', 'b%', 'z'.repeat(255), '~'];
+  for (const id of ids) assert.equal((await echo(id, options)).status, 409, id);
+  await echo('of another account');
+  const sorted = [...ids].sort(); // by the bytes, as all are ASCII
+  const { json } = await people('', options);
+  assert.deepEqual([json.items.map(({ id }) => id), json.next_cursor], [sorted, null]);
+  assert.deepEqual(Object.keys(json.items[0]), ['id', 'label', 'created_at', 'last_seen_at']);
+  for (const limit of [1, 3, ids.length - 1, ids.length]) {
+    const got = [];
+    for (let cursor = ''; cursor !== null; ) {
+      const page = (await people(`?limit=${limit}${cursor && `&cursor=${encodeURIComponent(cursor)}`}`, options)).json;
+      assert.ok(page.items.length > 0 && page.items.length <= limit, String(limit));
+      got.push(...page.items.map(({ id }) => id));
+      cursor = page.next_cursor;
+    }
+    assert.deepEqual(got, sorted, String(limit));
+  }
+  for (const query of ['a', 'a/', 'A', 'a~', 'b%', '~', 'z'.repeat(255), '_', '%']) {
+    const found = (await people(`?query=${encodeURIComponent(query)}`, options)).json.items.map(({ id }) => id);
+    assert.deepEqual(found, sorted.filter((id) => id.startsWith(query)), query);
+  }
+  const next = (await people('?query=a&limit=2', options)).json;
+  const rest = (await people(`?query=a&cursor=${encodeURIComponent(next.next_cursor)}`, options)).json;
+  assert.deepEqual([...next.items, ...rest.items].map(({ id }) => id), sorted.filter((id) => id.startsWith('a')));
+  for (const bad of ['query=a%20b', `query=${'a'.repeat(256)}`, 'cursor=%00', 'cursor=a%20b', 'limit=0', 'limit=x', 'Query=a'])
+    assert.equal((await people(`?${bad}`, options)).status, 400, bad);
+});
+
+test('one user: its connections, its label', async () => {
+  const ada = (await call(undefined, 'GET', person('ada'))).json;
+  assert.deepEqual({ ...ada, created_at: 0, last_seen_at: 0 }, { id: 'ada', label: null, created_at: 0, last_seen_at: 0, connections: 1, broken: 0 });
+  await stack.cluster.sql(`update sluice.connection set status = 'reauth_required', error = 'x' where account_id = '${await userId('ada')}'`);
+  assert.deepEqual((({ connections, broken }) => [connections, broken])((await call(undefined, 'GET', person('ada'))).json), [1, 1]);
+  await stack.cluster.sql(`update sluice.connection set status = 'live', error = null where account_id = '${await userId('ada')}'`);
+
+  const label = (id, value) => call(undefined, 'PATCH', person(id), { label: value });
+  const named = await label('ada', 'Ada L.');
+  assert.deepEqual([named.status, named.json], [200, { ...ada, label: 'Ada L.' }]);
+  assert.equal((await people('?query=ada')).json.items[0].label, 'Ada L.');
+  assert.equal((await label('ada', '\u00e9'.repeat(200))).status, 200);
+  assert.equal((await label('ada', null)).json.label, null);
+  for (const bad of ['', 'a'.repeat(201), 'two\nlines', ' ', 1, {}, undefined]) assert.equal((await label('ada', bad)).status, 400, JSON.stringify(bad));
+  assert.equal((await call(undefined, 'PATCH', person('ada'), { Label: 'x' })).status, 400);
+
+  await echo('a/b c'.replace(' ', '%')); // an id with both characters that a path may not have
+  assert.equal((await call(undefined, 'GET', person('a/b%c'))).json.id, 'a/b%c');
+  assert.equal((await label('a/b%c', 'x')).json.id, 'a/b%c');
+  for (const id of ['no-such-user', 'Ada', 'a'.repeat(256), 'a b', '\u00e9', await userId('ada')])
+    for (const reply of [await call(undefined, 'GET', person(id)), await label(id, 'x')])
+      assert.deepEqual([reply.status, reply.json], [404, { error: 'User not found' }], id);
+  assert.equal((await call(undefined, 'GET', person('links'), undefined, { key: other.key })).status, 404);
+});
+
+test('users are the account’s to see, with the scope admin', async () => {
+  const reader = await stack.key(account.id, ['--scopes', 'read,execute,approve']);
+  for (const [method, path, body] of [['GET', '/api/users'], ['GET', person('ada')], ['PATCH', person('ada'), { label: 'x' }]]) {
+    assert.equal((await call('ada', method, path, body)).status, 400, path);
+    assert.equal((await call('no-such-user', method, path, body)).status, 400, path);
+    assert.equal((await call(undefined, method, path, body, { key: reader })).status, 403, path);
+  }
+  assert.equal(await userId('no-such-user'), '');
+});
+
+test('a user’s last request is written once an hour', async () => {
+  const seen = () => stack.cluster.sql(`select last_seen_at from sluice.account_user where account_id = '${account.id}' and external_id = 'ada'`);
+  const shift = (ago) => stack.cluster.sql(`update sluice.account_user set last_seen_at = now() - interval '${ago}' where account_id = '${account.id}' and external_id = 'ada'`);
+  await shift('50 minutes');
+  const before = await seen();
+  const fresh = await stack.serve(); // it has no user in its cache
+  assert.equal((await call('ada', 'GET', '/api/connections', undefined, { at: fresh })).status, 200);
+  await fresh.stop();
+  assert.equal(await seen(), before);
+  await shift('61 minutes');
+  const again = await stack.serve();
+  const old = await seen();
+  assert.equal((await call('ada', 'GET', '/api/connections', undefined, { at: again })).status, 200);
+  await until('it is written', async () => (await seen()) !== old);
+  const { last_seen_at } = (await call(undefined, 'GET', person('ada'))).json;
+  assert.ok(Date.now() - Date.parse(last_seen_at) < 60000, last_seen_at);
+  await again.stop();
 });
 
 test('erasing an account erases its users', async () => {

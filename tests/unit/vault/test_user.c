@@ -231,6 +231,32 @@ static void test_many_at_once(void **state)
     end();
 }
 
+#define SEEN_NOW \
+    "select count(*) from sluice.account_user where last_seen_at > now() - interval '1 min'"
+#define SEEN_BEFORE(ago)                                                   \
+    "update sluice.account_user set last_seen_at = now() - interval '" ago \
+    "' where external_id = 'ada'"
+
+/* A load of the user notes the request, if the last note is an hour old. */
+static void test_last_request(void **state)
+{
+    (void)state;
+    begin(1); /* each request loads the user */
+    assert_int_equal(ask(account, "ada", true).status, OK);
+    items_tell(conninfo, SEEN_BEFORE("59 min"));
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(ask(account, "ada", false).status, OK);
+    assert_int_equal(items_ask(conninfo, SEEN_NOW), 0);
+    items_tell(conninfo, SEEN_BEFORE("61 min"));
+    int asked = 0;
+    for (; items_ask(conninfo, SEEN_NOW) == 0; asked++) {
+        assert_true(asked < 1000);
+        assert_int_equal(ask(account, "ada", false).status, OK);
+    }
+    assert_true(asked > 0);
+    end();
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -245,7 +271,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_find_and_create), cmocka_unit_test(test_two_at_once),
         cmocka_unit_test(test_limit),           cmocka_unit_test(test_uncounted),
-        cmocka_unit_test(test_many_at_once),
+        cmocka_unit_test(test_many_at_once),    cmocka_unit_test(test_last_request),
     };
     return unit_result(cmocka_run_group_tests(tests, set_up, NULL));
 }
