@@ -1,7 +1,8 @@
 -- End users of an account. All that a user owns is stored under account_id = user_id, as another
 -- account's rows are, so that no statement can confuse two users. parent_id is then the account: it
 -- pays, its keys ask and its OAuth clients are used. NULL: the row is the account's own. The version
--- before inserts NULL and never finds a user's rows by its ids.
+-- before inserts NULL. It finds users' rows only where it scans those of all accounts: flows that
+-- are due, and links.
 create table sluice.account_user (
     account_id uuid not null,
     external_id text collate "C" not null check (external_id ~ '^[!-~]{1,255}$'),

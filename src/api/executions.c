@@ -293,8 +293,8 @@ static enum op_result on_row(struct api_request *request)
         return reply_fit(request, status, true, summary);
     }
     exec_summary_read_begin(exec_service_summaries(request->api->config.exec), &get->summary_read,
-                            &request->serve.op, request->serve.grant.account_id, &get->wanted,
-                            execution.summary_bytes);
+                            &request->serve.op, request->serve.grant.account_id,
+                            serve_payer(&request->serve), &get->wanted, execution.summary_bytes);
     return api_wait(request, reply_summary);
 }
 

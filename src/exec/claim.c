@@ -103,7 +103,7 @@ static enum op_result read_stored(struct exec *exec, size_t bytes)
     if (room)
         *room -= most;
     exec_summary_read_begin(&exec->service->summaries, &exec->key.summary_read, &exec->op,
-                            exec->in.account_id, &wanted, bytes);
+                            exec->in.account_id, exec_payer(exec), &wanted, bytes);
     return op_wait_then(&exec->op, EXEC_STEP_TAKE_STORED);
 }
 

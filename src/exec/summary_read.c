@@ -244,7 +244,7 @@ static void borrow_from_key(struct call_fit *wanted, slice key)
 
 /* Returns NULL if out of memory, or if there are too many texts at a time. */
 static struct exec_shared_summary *start_shared(struct exec_summaries *table,
-                                                struct uuid account_id,
+                                                struct uuid account_id, struct uuid payer_id,
                                                 const struct call_fit *wanted, size_t bytes,
                                                 slice key)
 {
@@ -257,7 +257,7 @@ static struct exec_shared_summary *start_shared(struct exec_summaries *table,
     shared->bytes = bytes;
     list_init(&shared->waiting);
     op_start(&shared->op, &shared_class, table->loop, NULL, SUMMARY_BYTES_MAX);
-    if (table->work && budget_use_begin(&shared->use, &table->work->budget, account_id) == OK)
+    if (table->work && budget_use_begin(&shared->use, &table->work->budget, payer_id) == OK)
         arena_count_in(&shared->op.arena, &shared->use);
     shared->key = arena_dup(&shared->op.arena, key);
     if (shared->key.ptr)
@@ -270,8 +270,8 @@ static struct exec_shared_summary *start_shared(struct exec_summaries *table,
 }
 
 void exec_summary_read_begin(struct exec_summaries *table, struct exec_summary_read *read,
-                             struct op *op, struct uuid account_id, const struct call_fit *wanted,
-                             size_t bytes)
+                             struct op *op, struct uuid account_id, struct uuid payer_id,
+                             const struct call_fit *wanted, size_t bytes)
 {
     ASSERT(!read->op && !uuid_is_nil(wanted->execution_id));
     if (read->shared) /* the reader still refers to the text of an earlier read */
@@ -282,7 +282,7 @@ void exec_summary_read_begin(struct exec_summaries *table, struct exec_summary_r
     slice key = make_summary_key(&op->arena, account_id, wanted);
     struct exec_shared_summary *shared = key.ptr ? map_get(&table->map, key) : NULL;
     if (!shared && key.ptr)
-        shared = start_shared(table, account_id, wanted, bytes, key);
+        shared = start_shared(table, account_id, payer_id, wanted, bytes, key);
     if (!shared || !arena_on_free(&op->arena, on_reader_freed, read)) {
         if (shared && shared->refs == 0)
             op_cancel(&shared->op);

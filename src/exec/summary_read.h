@@ -45,10 +45,11 @@ struct exec_summary_read {
 };
 
 /* Holds op until the out fields are set; they are never set before this function returns. wanted is
- * copied except its texts, which live as long as op's memory. bytes: the size of the summary. */
+ * copied except its texts, which live as long as op's memory. bytes: the size of the summary.
+ * payer_id: the account whose memory is used, for a user's execution. */
 void exec_summary_read_begin(struct exec_summaries *table, struct exec_summary_read *read,
-                             struct op *op, struct uuid account_id, const struct call_fit *wanted,
-                             size_t bytes);
+                             struct op *op, struct uuid account_id, struct uuid payer_id,
+                             const struct call_fit *wanted, size_t bytes);
 /* For an op's on_cancel. Does nothing if the reader does not wait. */
 void exec_summary_read_cancel(struct exec_summary_read *read);
 

@@ -115,7 +115,7 @@ test('a user’s own connection acts, and belongs to that user alone', async () 
   assert.equal((await echo('ada', { key: other.key })).json.error_code, 'integration_not_connected');
   const { executions } = (await call('ada', 'GET', '/api/executions')).json;
   assert.deepEqual(executions.map((one) => one.execution_id), [run.json.execution_id]);
-  assert.ok(executions[0].api_key.name || executions[0].api_key.id, JSON.stringify(executions[0]));
+  assert.match(executions[0].api_key.id, /^[0-9a-f-]{36}$/, JSON.stringify(executions[0]));
   assert.deepEqual((await call(undefined, 'GET', '/api/executions')).json.executions, []);
   // the same idempotency key of two users names two runs
   await connect('links');
