@@ -53,7 +53,7 @@ static bool hide_in_members(struct hiding *h, const struct json *schema, struct 
         struct json value = object->as.members[i].value;
         bool is_changed =
             hide(h, of ? of : JSON_GET(schema, "additionalProperties"), &value, depth + 1);
-        /* whatever the pattern: a name that it does not match is hidden in vain */
+        /* Patterns are not matched against the name: to hide too much does no harm. */
         for (uint32_t k = 0; json_is(patterns, JSON_OBJECT) && k < patterns->count; k++)
             is_changed |= hide(h, &patterns->as.members[k].value, &value, depth + 1);
         if (!is_changed)

@@ -29,7 +29,7 @@ struct kept_input {
 #define KEPT_INPUT_HIDDEN "(hidden)"
 
 /* Makes the row's columns in the arena, except expires_at. schema: the action's input_schema; NULL:
- * the action is unknown. Returns false, with `row` zeroed, if out of memory. */
+ * nothing is hidden. Returns false, with `row` zeroed, if out of memory. */
 bool kept_input_seal(const struct vault_ring *ring, struct uuid account_id, struct uuid id,
                      const struct kept_input *what, const struct json *schema, struct arena *arena,
                      struct execution_input *row);

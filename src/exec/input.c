@@ -13,8 +13,8 @@ static bool seal_input(struct exec *exec, struct uuid id, const struct kept_inpu
                        struct execution_input *row)
 {
     const struct exec_config *config = &exec->service->config;
-    const struct json *schema = exec->action ? exec->action->input_schema : NULL;
-    if (!kept_input_seal(config->ring, exec->in.account_id, id, what, schema, &exec->op.arena, row))
+    if (!kept_input_seal(config->ring, exec->in.account_id, id, what, exec->action->input_schema,
+                         &exec->op.arena, row))
         return false;
     row->expires_at = clock_shared_us() + (int64_t)config->input_days * 86400 * 1000000;
     return true;

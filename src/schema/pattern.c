@@ -188,7 +188,7 @@ static void matcher_give_back(void)
 {
     uintptr_t begin = ((uintptr_t)matcher->grown + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1);
     uintptr_t end = (uintptr_t)(matcher->grown + GROWN_BYTES) & ~(uintptr_t)(PAGE_BYTES - 1);
-    /* Without effect the pages remain resident, which is no error. */
+    /* If this fails, the pages stay resident, which does no harm. */
     madvise((void *)begin, end - begin, MADV_DONTNEED);
     matcher->data = NULL; /* prepared again by the next match */
 }

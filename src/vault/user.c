@@ -321,7 +321,7 @@ static enum op_result step_label(struct op *op)
     return OP_WAIT;
 }
 
-/* No row is returned if there is no such user. Nothing caches a label. */
+/* No row is returned if the user does not exist. Labels are not cached. */
 static enum op_result step_labelled(struct op *op)
 {
     struct vault_user_label *label = label_of(op);
