@@ -37,6 +37,14 @@ bool listing_read(struct api_request *request, struct serve_list *list,
     return true;
 }
 
+void listing_put_id(struct json_writer *w, const char *name, struct uuid id)
+{
+    if (uuid_is_nil(id))
+        json_member_str(w, name, SLICE_NONE);
+    else
+        json_member_uuid(w, name, id);
+}
+
 /* ---- pages of the store ---- */
 
 static api_step finish_listing;
@@ -68,10 +76,7 @@ static enum op_result reply_listing(struct api_request *request, const struct li
     for (size_t i = 0; i < listing->list.count; i++)
         listing->kind->put(w, listing->items[i], &request->serve.op.arena);
     json_close(w, ']');
-    if (uuid_is_nil(listing->list.next))
-        json_member_str(w, "next_cursor", SLICE_NONE);
-    else
-        json_member_uuid(w, "next_cursor", listing->list.next);
+    listing_put_id(w, "next_cursor", listing->list.next);
     return api_reply_close(request, 200);
 }
 
