@@ -67,12 +67,15 @@ void store_connection_choice(struct pg_pool *pool, struct pg_query *query, struc
                              struct uuid account_id, slice integration_id);
 
 /* A page of one integration's connections, or of all connections sorted by integration; the oldest
- * come first. */
+ * come first. is_all: those of the account and of all its users. In a sharded database
+ * pg_query.is_partial then shows that a shard did not answer. */
+enum { CONNECTION_PAGE_ALL_MAX = 200 };
 struct connection_page {
+    bool is_all;
     slice integration_id;       /* SLICE_NONE: all */
     slice after_integration_id; /* the last connection of the previous page; SLICE_NONE: none */
     int64_t after_id;           /* the id of that connection; 0: none */
-    size_t count_max;
+    size_t count_max;           /* with is_all at most CONNECTION_PAGE_ALL_MAX */
 };
 void store_connection_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            struct uuid account_id, const struct connection_page *page);

@@ -14,7 +14,7 @@
         "'connection_id', :id::text, 'integration_id', c.integration_id", "") "select c.* " \
                                                                               "from changed c"
 #define OF(name, type, ...) PG_OF(#name, type, struct connection_change, name, __VA_ARGS__)
-#define CHANGE_PARAMS       OF(account_id, PG_UUID), OF(id, PG_I64), STORE_BY_PARAMS(connection_change)
+#define CHANGE_PARAMS       OF(account_id, PG_UUID), OF(id, PG_I64), STORE_EVENT_PARAMS(connection_change)
 
 static const struct pg_column changed_columns[] = {PG_ARG("integration_id", PG_TEXT)};
 
