@@ -106,7 +106,7 @@ extern const struct api_endpoint api_flows_templates, api_flows_template, api_fl
     api_flows_list, api_flows_get, api_flows_events, api_flows_approve, api_flows_reject,
     api_flows_resume, api_flows_cancel;
 extern const struct api_endpoint api_connect_session, api_connect_session_get, api_connections_list,
-    api_connections_get, api_connections_change, api_connections_delete;
+    api_connections_get, api_connections_add, api_connections_change, api_connections_delete;
 extern const struct api_endpoint api_users_list, api_users_get, api_users_change;
 extern const struct api_endpoint api_healthz, api_readyz, api_metrics, api_openapi;
 

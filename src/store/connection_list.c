@@ -99,6 +99,19 @@ static const struct pg_stmt connection_labelled = {
     PG_COLUMNS(connection_columns),
 };
 
+/* Reads all connections of the app: subjects are not indexed, as only a new connection is compared
+ * with them. */
+static const struct pg_stmt connection_of_subject = {
+    .name = "connection_of_subject",
+    .sql = "select :ord, c.* from @input lateral (select " CONNECTION_SELECT
+           " from sluice.connection t where t.account_id = :account_id and t.integration_id = "
+           ":integration_id and t.identity_subject = :subject and t.status <> 'revoked' "
+           "order by t.id limit :count_max) c",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("integration_id", PG_TEXT),
+             PG_ARG("subject", PG_TEXT), PG_ARG("count_max", PG_I64)),
+    PG_COLUMNS(connection_columns),
+};
+
 /* The status is not indexed: rows are read, and their number is bounded. */
 #define SCAN_LIMIT 1000
 _Static_assert(SCAN_LIMIT == CONNECTION_ENDED_SCAN, "as callers know it");
@@ -139,12 +152,17 @@ static const struct pg_stmt connection_count = {
     PG_GIVES(PG_ARG("count", PG_I64)),
 };
 
-const struct pg_stmt *const connection_list_stmts[] = {
-    &connection_choice,          &connection_page,
-    &connection_page_of_app,     &connection_page_all,
-    &connection_page_all_of_app, &connection_labelled,
-    &connection_ended,           &connection_apps,
-    &connection_count,           NULL};
+const struct pg_stmt *const connection_list_stmts[] = {&connection_choice,
+                                                       &connection_page,
+                                                       &connection_page_of_app,
+                                                       &connection_page_all,
+                                                       &connection_page_all_of_app,
+                                                       &connection_labelled,
+                                                       &connection_of_subject,
+                                                       &connection_ended,
+                                                       &connection_apps,
+                                                       &connection_count,
+                                                       NULL};
 
 /* ---- choices for a call ---- */
 
@@ -174,6 +192,15 @@ void store_connection_labelled(struct pg_pool *pool, struct pg_query *query, str
 {
     store_ask(pool, query, op, &connection_labelled,
               PG_VALUES(pg_uuid(account_id), pg_text(integration_id), pg_text(label),
+                        pg_i64((int64_t)count_max)));
+}
+
+void store_connection_of_subject(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                 struct uuid account_id, slice integration_id, slice subject,
+                                 size_t count_max)
+{
+    store_ask(pool, query, op, &connection_of_subject,
+              PG_VALUES(pg_uuid(account_id), pg_text(integration_id), pg_text(subject),
                         pg_i64((int64_t)count_max)));
 }
 
