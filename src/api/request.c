@@ -35,6 +35,11 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/api/users", &api_users_list},
     {HTTP_METHOD_GET, "/api/users/{id}", &api_users_get},
     {HTTP_METHOD_PATCH, "/api/users/{id}", &api_users_change},
+    {HTTP_METHOD_GET, "/api/keys", &api_keys_list},
+    {HTTP_METHOD_POST, "/api/keys", &api_keys_create},
+    {HTTP_METHOD_GET, "/api/keys/self", &api_keys_self},
+    {HTTP_METHOD_POST, "/api/keys/{id}/roll", &api_keys_roll},
+    {HTTP_METHOD_DELETE, "/api/keys/{id}", &api_keys_revoke},
     {HTTP_METHOD_POST, "/api/tools/{tool_name}/execute", &api_tools_execute},
     {HTTP_METHOD_GET, "/api/integrations", &api_integrations_list},
     {HTTP_METHOD_GET, "/api/actions", &api_actions_list},
@@ -198,10 +203,9 @@ static enum op_result check_access(struct serve_request *serve)
         return refuse_early(serve, SERVE_NO_PATH);
     if (!api_may(request, request->endpoint->scope, NULL))
         return api_refuse_scope(request, request->endpoint->scope);
-    if (request->endpoint->is_of_account && !uuid_is_nil(serve->grant.parent_id))
-        return api_reply_error(request, 400,
-                               "This path is for the account alone: send it without "
-                               "Sluice-User");
+    enum op_result result = api_user_check_path(request);
+    if (result != OP_NEXT)
+        return result;
     slice fault = api_query_fault(request);
     if (fault.ptr)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));

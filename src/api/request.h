@@ -47,8 +47,10 @@ struct api_endpoint {
     const struct api_names *query, *members; /* NULL if it has no query parameters, or no body */
     api_step *begin;
     const struct api_envelope *envelope; /* converts its replies; NULL: they are sent unchanged */
-    bool is_of_account; /* it answers for the account alone: 400 for one of its users */
-    int variant;        /* identifies the endpoint if several share `begin` */
+    bool is_of_account;    /* it answers for the account alone: 400 for one of its users, 403 for a
+                            * user's key */
+    bool serves_user_keys; /* with is_of_account: a user's key is answered, too */
+    int variant;           /* identifies the endpoint if several share `begin` */
 };
 
 struct api_request {
@@ -108,6 +110,8 @@ extern const struct api_endpoint api_flows_templates, api_flows_template, api_fl
 extern const struct api_endpoint api_connect_session, api_connect_session_get, api_connections_list,
     api_connections_get, api_connections_add, api_connections_change, api_connections_delete;
 extern const struct api_endpoint api_users_list, api_users_get, api_users_change;
+extern const struct api_endpoint api_keys_list, api_keys_create, api_keys_self, api_keys_roll,
+    api_keys_revoke;
 extern const struct api_endpoint api_healthz, api_readyz, api_metrics, api_openapi;
 
 /* For tests, which compare the table in request.c with openapi.json. */
@@ -127,6 +131,8 @@ enum op_result api_refuse_scope(struct api_request *request, uint32_t scope);
 /* The parts of the face (serve/request.h). */
 enum op_result api_user_find(struct serve_request *serve);
 enum op_result api_user_take(struct serve_request *serve);
+/* Answers a request for a user to an endpoint that is the account's alone; else returns OP_NEXT. */
+enum op_result api_user_check_path(struct api_request *request);
 /* Runs `then`. If the request names a user that does not exist yet, and its endpoint needs a scope
  * that changes something, the user is created first. */
 enum op_result api_with_user(struct api_request *request, api_step *then);

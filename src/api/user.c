@@ -3,6 +3,9 @@
  * The request then reads and changes that user's rows only (grant.account_id), while the account
  * pays (grant.parent_id). It says nothing about the sender: that is the key.
  *
+ * A key may act for one user, always (grant.is_of_user): it needs no header, and may name only that
+ * user.
+ *
  * A user exists from its first request that may change something. Until then a request gets a new
  * id, which owns nothing; if the request creates the user, that id stays.
  */
@@ -36,7 +39,8 @@ static bool read_header(const struct http_exchange *exchange, slice *id)
 enum op_result api_user_find(struct serve_request *serve)
 {
     struct api_request *request = api_request_of(serve);
-    ASSERT(!uuid_is_nil(serve->grant.account_id) && uuid_is_nil(serve->grant.parent_id));
+    ASSERT(!uuid_is_nil(serve->grant.account_id));
+    ASSERT(uuid_is_nil(serve->grant.parent_id) || serve->grant.is_of_user);
     if (!read_header(serve->exchange, &request->user_id))
         return api_reply_error(request, 400,
                                "Sluice-User must be sent once, with 1 to %d characters from ! to ~",
@@ -46,7 +50,7 @@ enum op_result api_user_find(struct serve_request *serve)
     request->user_check = ARENA_NEW(&serve->op.arena, struct vault_user_check);
     if (!request->user_check)
         return api_reply_no_memory(request);
-    return vault_user_find(request->api->users, request->user_check, serve->grant.account_id,
+    return vault_user_find(request->api->users, request->user_check, serve_payer(serve),
                            request->user_id, &serve->op)
                ? OP_NEXT
                : OP_WAIT;
@@ -58,11 +62,33 @@ enum op_result api_user_take(struct serve_request *serve)
     int status = request->user_check->status;
     if (status != OK && status != ERR_NOTFOUND)
         return api_reply_database(request, status);
+    if (serve->grant.is_of_user) {
+        request->user_id = SLICE_NONE;
+        return status == OK && uuid_eq(request->user_check->user_id, serve->grant.account_id)
+                   ? OP_NEXT
+                   : api_reply_error(request, 403, "This API key acts for another user");
+    }
     serve->grant.parent_id = serve->grant.account_id;
     serve->grant.account_id = status == OK ? request->user_check->user_id : uuid_v7();
     if (status == OK)
         request->user_id = SLICE_NONE;
     return OP_NEXT;
+}
+
+enum op_result api_user_check_path(struct api_request *request)
+{
+    const struct vault_grant *grant = &request->serve.grant;
+    const struct api_endpoint *endpoint = request->endpoint;
+    if (!endpoint->is_of_account || uuid_is_nil(grant->parent_id))
+        return OP_NEXT;
+    if (!grant->is_of_user)
+        return api_reply_error(request, 400,
+                               "This path is for the account alone: send it without Sluice-User");
+    return endpoint->serves_user_keys
+               ? OP_NEXT
+               : api_reply_error(request, 403,
+                                 "This path is for the account alone, and this API key acts for "
+                                 "one of its users");
 }
 
 static enum op_result on_created(struct api_request *request)

@@ -66,7 +66,9 @@ int change_vault(struct session *session, struct vault_command_request *request,
     int result = engine_open(&engine, session, false);
     if (result == OK) {
         engine_run(&engine, start_vault, NULL, &it);
-        result = say_change(session, it.command.status, is_account ? &of_account : &of_key);
+        result = it.command.err.code != OK
+                     ? err_set(&session->err, ERR_INVALID, "%s", it.command.err.text)
+                     : say_change(session, it.command.status, is_account ? &of_account : &of_key);
         if (other)
             *other = it.command.other;
     }

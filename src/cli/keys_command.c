@@ -94,6 +94,7 @@ static void put_api_key(struct output_json *json, const struct api_key *key, con
     output_json_time(json, "revoked_at", key->revoked_at);
     output_json_time(json, "last_used_at", key->last_used_at);
     output_json_str(json, "addresses", key->addresses);
+    output_json_str(json, "user", key->external_id);
     output_json_str(json, "forms", key->forms);
     output_json_str(json, "unattended_writes", key->unattended_writes);
     json_close(&json->w, '}');
@@ -288,15 +289,12 @@ static int roll(struct session *session, struct command_call *call)
             "the key %.*s is %s and cannot be rolled; `sluice keys create` creates another",
             SLICE_ARG(old.prefix), api_key_state(&old));
     struct vault_command_request request = {
-        .kind = VAULT_KEY_CREATE,
-        .key = {.key = {.name = old.name,
-                        .scopes = old.scopes,
-                        .addresses = old.addresses,
-                        .forms = old.forms,
-                        .unattended_writes = old.unattended_writes},
-                .replaces = old.id},
+        .kind = VAULT_KEY_ROLL,
+        .key = {.key = old, .replaces = old.id},
+        .is_new_expiry = true,
     };
     int64_t *end = &request.key.key.expires_at;
+    request.key.key.last_used_at = 0;
     /* The new key gets the lifetime of the old one. */
     if (old.expires_at)
         *end = clock_shared_us() + (old.expires_at - old.created_at);

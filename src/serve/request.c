@@ -95,7 +95,7 @@ static enum op_result step_enter(struct op *op)
 
 struct uuid serve_payer(const struct serve_request *request)
 {
-    return uuid_or(request->grant.parent_id, request->grant.account_id);
+    return vault_grant_payer(&request->grant);
 }
 
 bool serve_may(const struct serve_request *request, uint32_t scope)

@@ -90,7 +90,8 @@ slice scopes_format(uint32_t set, char out[33])
 
 #define KEY_COLUMNS                                                                        \
     "t.account_id, t.id, t.hash, t.prefix, t.name, t.scopes, t.created_at, t.expires_at, " \
-    "t.revoked_at, t.last_used_at, t.addresses, t.forms, t.unattended_writes"
+    "t.revoked_at, t.last_used_at, t.addresses, t.forms, t.unattended_writes, t.user_id, " \
+    "t.external_id, t.made_by, coalesce(t.line, t.id) as line, t.ends_at"
 
 #define OF(name, type, ...) PG_OF(#name, type, struct api_key, name, __VA_ARGS__)
 
@@ -108,6 +109,11 @@ static const struct pg_column key_columns[] = {
     OF(addresses, PG_TEXT),
     OF(forms, PG_TEXT),
     OF(unattended_writes, PG_TEXT),
+    OF(user_id, PG_UUID),
+    OF(external_id, PG_TEXT),
+    OF(made_by, PG_UUID),
+    OF(line, PG_UUID),
+    OF(ends_at, PG_TIME),
     PG_OF("is_disabled", PG_BOOL, struct api_key, is_account_disabled),
     OF(is_session_ended, PG_BOOL),
     OF(sessions_ended_at, PG_TIME)};
@@ -148,17 +154,21 @@ static const struct pg_stmt api_key_touch = {
  * key. */
 static const struct pg_stmt api_key_create = {
     .name = "api_key_create",
-    .sql = "select :ord, c.* from @input lateral sluice.key_create(account_id => :account_id, "
-           "id => :id, hash => :hash, prefix => :prefix, name => :name, scopes => :scopes, "
-           "created_at => :created_at, expires_at => :expires_at, addresses => :addresses, "
-           "forms => :forms, unattended_writes => :unattended_writes, replaces => :replaces, "
-           "replaced_until => :replaced_until, " STORE_BY_ARGS ") c",
+    .sql =
+        "select :ord, c.* from @input lateral sluice.key_create(account_id => :account_id, "
+        "id => :id, hash => :hash, prefix => :prefix, name => :name, scopes => :scopes, "
+        "created_at => :created_at, expires_at => :expires_at, addresses => :addresses, "
+        "forms => :forms, unattended_writes => :unattended_writes, user_id => :user_id, "
+        "external_id => :external_id, made_by => :made_by, line => :line, replaces => :replaces, "
+        "replaced_until => :replaced_until, " STORE_BY_ARGS ") c",
     PG_TAKES(OF_CHANGE(account_id, PG_UUID), OF_CHANGE(id, PG_UUID), OF_CHANGE(hash, PG_BYTES),
              OF_CHANGE(prefix, PG_TEXT, .has_no_null = true),
              OF_CHANGE(name, PG_TEXT, .has_no_null = true), PG_ARG("scopes", PG_TEXT),
              OF_CHANGE(created_at, PG_TIME), OF_CHANGE(expires_at, PG_TIME),
              OF_CHANGE(addresses, PG_TEXT), OF_CHANGE(forms, PG_TEXT),
-             OF_CHANGE(unattended_writes, PG_TEXT),
+             OF_CHANGE(unattended_writes, PG_TEXT), OF_CHANGE(user_id, PG_UUID, .has_null = true),
+             OF_CHANGE(external_id, PG_TEXT), OF_CHANGE(made_by, PG_UUID, .has_null = true),
+             OF_CHANGE(line, PG_UUID, .has_null = true),
              PG_OF("replaces", PG_UUID, struct api_key_change, replaces, .has_null = true),
              PG_OF("replaced_until", PG_TIME, struct api_key_change, replaced_until),
              STORE_BY_PARAMS(api_key_change)),
@@ -168,13 +178,34 @@ static const struct pg_stmt api_key_create = {
     .is_copied = true,
 };
 
-/* Returns the same columns as api_key_find, so that read_row serves both; the columns of a
- * session are constants. Walks the primary key, whose ids are ordered by time. */
+/* The columns of a session are constants where keys are not looked up by their hashes. */
+#define NO_SESSION "false, false, null::timestamptz"
+static const struct pg_stmt api_key_get = {
+    .name = "api_key_get",
+    .sql = "select :ord, " KEY_COLUMNS ", " NO_SESSION " @read(sluice.api_key)",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_UUID)),
+    PG_COLUMNS(key_columns),
+    .key_count = 2,
+    .is_copied = true,
+};
+
+/* Walks the primary key backward. */
+static const struct pg_stmt api_key_page = {
+    .name = "api_key_page",
+    .sql = "select :ord, t.*, " NO_SESSION " from @input lateral (select " KEY_COLUMNS
+           " from sluice.api_key t where t.account_id = :account_id and t.id < :before "
+           "order by t.id desc limit :count_max) t",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("before", PG_UUID), PG_ARG("count_max", PG_I64)),
+    PG_COLUMNS(key_columns),
+    .is_copied = true,
+};
+
+/* Returns the same columns as api_key_find, so that one function reads both. Walks the primary key,
+ * whose ids are ordered by time. */
 static const struct pg_stmt api_key_list = {
     .name = "api_key_list",
-    .sql =
-        "select :ord, t.*, false, false, null::timestamptz from @input lateral (select " KEY_COLUMNS
-        " from sluice.api_key t where t.account_id = :account_id order by t.id limit 1000) t",
+    .sql = "select :ord, t.*, " NO_SESSION " from @input lateral (select " KEY_COLUMNS
+           " from sluice.api_key t where t.account_id = :account_id order by t.id limit 1000) t",
     PG_TAKES(PG_ARG("account_id", PG_UUID)),
     PG_COLUMNS(key_columns),
     .key_count = 1,
@@ -234,16 +265,20 @@ static const struct pg_stmt api_key_name = {
     .is_copied = true,
 };
 
-const struct pg_stmt *const api_key_stmts[] = {
-    &api_key_name,   &api_key_find, &api_key_touch, &api_key_create,    &api_key_list,
-    &api_key_revoke, &session_end,  &sessions_end,  &session_end_sweep, NULL};
+const struct pg_stmt *const api_key_stmts[] = {&api_key_name,   &api_key_find,      &api_key_touch,
+                                               &api_key_create, &api_key_get,       &api_key_page,
+                                               &api_key_list,   &api_key_revoke,    &session_end,
+                                               &sessions_end,   &session_end_sweep, NULL};
 
 /* ---- rows ---- */
 
-static void read_scopes(struct api_key *keys, size_t count)
+static void read_keys(struct api_key *keys, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         slice words = keys[i].scopes_words;
+        /* The other column has a time at which the version before refuses the key. */
+        if (!uuid_is_nil(keys[i].user_id) || uuid_is_nil(keys[i].account_id))
+            keys[i].expires_at = keys[i].ends_at;
         /* A scope that only a newer version knows grants nothing here. */
         while (words.len)
             keys[i].scopes |= scope_of(slice_split(&words, ' '));
@@ -266,8 +301,20 @@ int store_api_key_find_result(const struct pg_query *query, struct api_key *key)
 {
     int status = store_row_result(query, key, sizeof(*key));
     if (status == OK)
-        read_scopes(key, 1);
+        read_keys(key, 1);
     return status;
+}
+
+STORE_CALL_ID(store_api_key_get, api_key_get, struct uuid, pg_uuid)
+
+void store_api_key_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                        struct uuid account_id, struct uuid before, size_t count_max)
+{
+    ASSERT(count_max > 0);
+    if (uuid_is_nil(before))
+        memset(before.bytes, 0xff, sizeof(before.bytes));
+    store_ask(pool, query, op, &api_key_page,
+              PG_VALUES(pg_uuid(account_id), pg_uuid(before), pg_i64((int64_t)count_max)));
 }
 
 void store_api_key_touch(struct pg_pool *pool, struct pg_query *query, struct op *op,
@@ -313,7 +360,7 @@ int store_api_key_list_result(const struct pg_query *query, struct api_key **key
     int status;
     *keys = store_list_result(query, sizeof(**keys), count, &status);
     if (status == OK)
-        read_scopes(*keys, *count);
+        read_keys(*keys, *count);
     return status;
 }
 
@@ -335,6 +382,6 @@ int store_api_key_list_sync(struct pg_sync *sync, struct arena *arena, struct uu
                             sizeof(**keys), count, err);
     if (!*keys)
         return (int)err->code;
-    read_scopes(*keys, *count);
+    read_keys(*keys, *count);
     return OK;
 }

@@ -35,7 +35,14 @@ struct api_key {
     /* For /mcp: forms is "never" or SLICE_NONE; unattended_writes is "allow", "refuse" or
      * SLICE_NONE (sql/0026_key_limits.sql) */
     slice forms, unattended_writes;
+    /* The end user that it acts for, and the account's id for that user; nil and SLICE_NONE: it
+     * acts for the account */
+    struct uuid user_id;
+    slice external_id;
+    struct uuid made_by; /* the key that made it; nil: a command did */
+    struct uuid line;    /* the first key that it was rolled from; its own id: it is the first */
     int64_t created_at, expires_at /* 0: never */, revoked_at /* 0: live */, last_used_at;
+    int64_t ends_at; /* private to the store: expires_at of a key of a user or of the operator */
     /* only set by find */
     bool is_account_disabled, is_session_ended;
     int64_t sessions_ended_at; /* sessions that began before this time are ended; 0: none are */
@@ -64,6 +71,13 @@ int store_api_key_find_result(const struct pg_query *query, struct api_key *key)
 void store_api_key_touch(struct pg_pool *pool, struct pg_query *query, struct op *op,
                          struct uuid account_id, struct uuid id, int64_t now);
 
+/* Reads one key, revoked or not. Read the result with store_api_key_find_result. */
+void store_api_key_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                       struct uuid account_id, struct uuid id);
+/* Lists an account's keys, the newest first, from those with an id below `before`; nil: from the
+ * newest. Read the result with store_api_key_list_result. */
+void store_api_key_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                        struct uuid account_id, struct uuid before, size_t count_max);
 /* Lists one account's keys, oldest first, at most 1000. */
 void store_api_key_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         struct uuid account_id);

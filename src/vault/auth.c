@@ -147,8 +147,8 @@ struct touch {
 static void send_touch(struct store_later *later)
 {
     const struct touch *touch = CONTAINER_OF(later, struct touch, later);
-    store_api_key_touch(later->laters->pool, &later->query, &later->op, touch->grant.account_id,
-                        touch->grant.key_id, touch->at);
+    store_api_key_touch(later->laters->pool, &later->query, &later->op,
+                        vault_grant_payer(&touch->grant), touch->grant.key_id, touch->at);
 }
 
 /* A record that is lost, or for which there is no room, is written with the key's next load. */
@@ -191,11 +191,14 @@ static uint64_t key_loaded(struct cache_load *under)
     if (entry->status !=
         OK) /* a refusal may be cached; a failed query has no information about the key */
         return entry->status == ERR_REFUSED ? auth->config.negative_ttl_ms : 0;
+    bool is_of_user = !uuid_is_nil(key.user_id);
     entry->grant = (struct vault_grant){
-        .account_id = key.account_id,
+        .account_id = is_of_user ? key.user_id : key.account_id,
+        .parent_id = is_of_user ? key.account_id : (struct uuid){{0}},
         .key_id = key.id,
         .scopes = key.scopes,
         .is_bound = key.addresses.ptr != NULL,
+        .is_of_user = is_of_user,
         .is_formless = key.forms.ptr != NULL,
         .unattended = !key.unattended_writes.ptr                      ? UNATTENDED_BY_SETTING
                       : slice_eq_cstr(key.unattended_writes, "allow") ? UNATTENDED_ALLOWED
@@ -328,7 +331,8 @@ static bool may_be_of(const struct cache_entry *cached, const void *account_id)
 {
     const struct entry *entry = CONTAINER_OF(cached, const struct entry, cached);
     bool is_known = cached->until_ns > 0 && entry->status == OK;
-    return !is_known || memcmp(entry->grant.account_id.bytes, account_id, sizeof(struct uuid)) == 0;
+    struct uuid of = vault_grant_payer(&entry->grant);
+    return !is_known || memcmp(of.bytes, account_id, sizeof(of.bytes)) == 0;
 }
 
 /* The account of a key is unknown while it is being loaded, or if it was refused. */

@@ -33,9 +33,16 @@ struct vault_grant {
     struct uuid key_id;
     uint32_t scopes;  /* set of SCOPE_* */
     bool is_bound;    /* the key is bound to client addresses */
+    bool is_of_user;  /* the key acts for one user of its account */
     bool is_formless; /* there is no one to answer its client's forms */
     enum vault_unattended unattended;
 };
+
+/* Returns the account that pays, which has the key: the grant's account, or that of its user. */
+static inline struct uuid vault_grant_payer(const struct vault_grant *grant)
+{
+    return uuid_or(grant->parent_id, grant->account_id);
+}
 
 /* The caller to check: a key, or a session that it opened. */
 struct vault_caller {

@@ -4,10 +4,123 @@
 #include "vault/command.h"
 
 #include "base/clock.h"
+#include "vault/key.h"
 
 enum { COMMAND_ARENA_BYTES_MAX = 64 * 1024 };
 
+enum {
+    LOAD_MAKER,
+    TAKE_MAKER,
+    LOAD_ROLLED,
+    TAKE_ROLLED,
+    CHECK_RIGHTS,
+    CHANGE,
+    CHANGED,
+};
+
 OP_OF(command_of, vault_command)
+
+/* ---- the rights of a new key ---- */
+
+/* Only keys are made with rights; all other kinds go on to the change at once. */
+static bool makes_key(const struct vault_command *command)
+{
+    return command->in.kind == VAULT_KEY_CREATE || command->in.kind == VAULT_KEY_ROLL;
+}
+
+static void load_key_row(struct vault_command *command, struct uuid id)
+{
+    store_api_key_get(vault_auth_pool(command->auth), &command->query, &command->op,
+                      command->in.key.key.account_id, id);
+}
+
+static enum op_result step_load_maker(struct op *op)
+{
+    struct vault_command *command = command_of(op);
+    struct api_key *key = &command->in.key.key;
+    if (!makes_key(command))
+        return op_jump(op, CHANGE);
+    key->made_by = audit_actor_key(command->in.by.actor);
+    if (uuid_is_nil(key->made_by))
+        return op_jump(op, LOAD_ROLLED);
+    load_key_row(command, key->made_by);
+    return OP_WAIT;
+}
+
+/* The maker's own row has its limits; a grant has only its scopes. */
+static enum op_result step_take_maker(struct op *op)
+{
+    struct vault_command *command = command_of(op);
+    command->status = store_api_key_find_result(&command->query, &command->maker);
+    return command->status == OK ? OP_NEXT : OP_DONE;
+}
+
+static enum op_result step_load_rolled(struct op *op)
+{
+    struct vault_command *command = command_of(op);
+    command->in.key.key.line = command->in.key.key.id;
+    if (command->in.kind != VAULT_KEY_ROLL)
+        return op_jump(op, CHECK_RIGHTS);
+    load_key_row(command, command->in.key.replaces);
+    return OP_WAIT;
+}
+
+/* A key that rolls itself, or that a command rolls, is not made by itself. */
+static void take_rights(struct vault_command *command, const struct api_key *old)
+{
+    struct api_key *key = &command->in.key.key;
+    key->name = old->name;
+    key->scopes = old->scopes;
+    key->addresses = old->addresses;
+    key->forms = old->forms;
+    key->unattended_writes = old->unattended_writes;
+    key->user_id = old->user_id;
+    key->external_id = old->external_id;
+    key->line = old->line;
+    if (!command->in.is_new_expiry)
+        key->expires_at = old->expires_at;
+    if (uuid_is_nil(key->made_by) || uuid_eq(command->maker.line, old->line))
+        key->made_by = old->made_by;
+}
+
+/* The statement ends the old key again, so a key that ends in the meantime is noticed there. */
+static enum op_result step_take_rolled(struct op *op)
+{
+    struct vault_command *command = command_of(op);
+    struct api_key old;
+    command->status = store_api_key_find_result(&command->query, &old);
+    if (command->status != OK)
+        return OP_DONE;
+    bool is_over = old.expires_at && old.expires_at <= clock_shared_us();
+    if (old.revoked_at || is_over) {
+        command->status = err_set(&command->err, ERR_LIMIT,
+                                  "the key %.*s is %s and cannot be rolled; create another key",
+                                  SLICE_ARG(old.prefix), old.revoked_at ? "revoked" : "expired");
+        return OP_DONE;
+    }
+    take_rights(command, &old);
+    return OP_NEXT;
+}
+
+/* A rolled key has the rights of the old one, so it is refused where a new one would be limited. */
+static enum op_result step_check_rights(struct op *op)
+{
+    struct vault_command *command = command_of(op);
+    struct api_key *key = &command->in.key.key;
+    const struct api_key wanted = *key;
+    command->status = uuid_is_nil(command->maker.id) /* a command makes it */
+                          ? OK
+                          : vault_key_limit(key, &command->maker, &command->err);
+    bool is_limited = key->expires_at != wanted.expires_at ||
+                      key->addresses.ptr != wanted.addresses.ptr ||
+                      key->unattended_writes.ptr != wanted.unattended_writes.ptr;
+    if (command->status == OK && command->in.kind == VAULT_KEY_ROLL && is_limited)
+        command->status = err_set(&command->err, ERR_REFUSED,
+                                  "the key to roll has rights that the key that asks lacks");
+    return command->status == OK ? OP_NEXT : OP_DONE;
+}
+
+/* ---- the change ---- */
 
 static enum op_result step_change(struct op *op)
 {
@@ -30,6 +143,7 @@ static enum op_result step_change(struct op *op)
         store_account_change(pool, query, op, &in->account, AUDIT_ACCOUNT_CHANGED);
         break;
     case VAULT_KEY_CREATE:
+    case VAULT_KEY_ROLL:
         store_api_key_create(pool, query, op, &in->key);
         break;
     case VAULT_KEY_REVOKE:
@@ -61,6 +175,7 @@ static enum op_result step_changed(struct op *op)
     struct vault_command *command = command_of(op);
     bool is_account = command->in.kind <= VAULT_ACCOUNT_MARK;
     command->status = result_of(command);
+    command->key = command->in.key.key;
     /* The change is durable, so the old cached entries must not admit another request. */
     if (command->status == OK)
         vault_auth_changed(command->auth, is_account ? command->in.account.account.account_id
@@ -68,7 +183,14 @@ static enum op_result step_changed(struct op *op)
     return OP_DONE;
 }
 
-static const struct op_step steps[] = {{"change", step_change, 0}, {"changed", step_changed, 0}};
+static const struct op_step steps[] = {
+    [LOAD_MAKER] = {"load_maker", step_load_maker, OP_TO(LOAD_ROLLED) | OP_TO(CHANGE)},
+    [TAKE_MAKER] = {"take_maker", step_take_maker, 0},
+    [LOAD_ROLLED] = {"load_rolled", step_load_rolled, OP_TO(CHECK_RIGHTS)},
+    [TAKE_ROLLED] = {"take_rolled", step_take_rolled, 0},
+    [CHECK_RIGHTS] = {"check_rights", step_check_rights, 0},
+    [CHANGE] = {"change", step_change, 0},
+    [CHANGED] = {"changed", step_changed, 0}};
 static const struct op_class command_class = {.name = "vault_command", OP_STEPS(steps)};
 
 void vault_command_start(struct vault_auth *auth, struct vault_command *command,

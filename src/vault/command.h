@@ -17,6 +17,9 @@ enum vault_command_kind {
     VAULT_ACCOUNT_ENABLE,
     VAULT_ACCOUNT_MARK, /* sets the account's mark and colour */
     VAULT_KEY_CREATE,
+    /* creates a key with the name and the rights of the key that key.replaces names, which ends at
+     * key.replaced_until or earlier */
+    VAULT_KEY_ROLL,
     VAULT_KEY_REVOKE,
     VAULT_SESSION_END,
     VAULT_SESSIONS_END, /* ends all sessions of a key that have begun until now */
@@ -29,20 +32,28 @@ struct vault_command_request {
     struct account_change account; /* `by` is not used */
     /* `by` is not used; id and hash are new if a key is to be made */
     struct api_key_change key;
+    bool is_new_expiry; /* the key's expires_at is set; else a rolled key keeps the old one's */
     const uint8_t *session_hash;
     int64_t session_until; /* when the session would have ended */
 };
 
+/* A key that is made by another key (by.actor) gets no right that its maker lacks. Where it leaves
+ * addresses, expiry or unattended_writes open, the maker's apply. */
 struct vault_command {
     struct op op;
-    /* out: OK; ERR_NOTFOUND if there is no such account or key, or the key to replace is revoked;
-     * ERR_INVALID if another account has the name, a key has the id, or the key's account does not
-     * exist; ERR_CLOSED if the change may have been made; otherwise the query's status */
+    /* out: OK; ERR_NOTFOUND if there is no such account or key, or the key to replace was revoked
+     * at this moment; ERR_INVALID if another account has the name, a key has the id, or the key's
+     * account does not exist; ERR_REFUSED if the maker may not make this key, ERR_LIMIT if the key
+     * to roll has ended (err says why); ERR_CLOSED if the change may have been made; otherwise the
+     * query's status */
     int status;
-    struct uuid other; /* the other account that has the name */
+    struct err err;
+    struct uuid other;  /* the other account that has the name */
+    struct api_key key; /* a key that was made; its texts are in the op's arena or the request's */
     /* private */
     struct vault_auth *auth;
     struct vault_command_request in;
+    struct api_key maker;
     struct pg_query query;
 };
 /* auth outlives it. */

@@ -79,3 +79,54 @@ int vault_key_addresses(slice list, struct arena *arena, slice *words, struct er
         return err_set(err, ERR_NOMEM, "out of memory");
     return status;
 }
+
+/* ---- the rights of a new key ---- */
+
+/* Whether each of these stored networks is inside one of the others. Two networks of the list that
+ * together contain it do not count: the list is a person's, who can name the larger one. */
+static bool are_networks_within(slice words, slice others)
+{
+    struct ip_network inner, outer;
+    while (words.len > 0) {
+        bool is_within = false;
+        if (ip_network_parse(slice_split(&words, ' '), &inner, NULL) != OK)
+            return false;
+        for (slice rest = others; rest.len > 0 && !is_within;)
+            is_within = ip_network_parse(slice_split(&rest, ' '), &outer, NULL) == OK &&
+                        outer.bits <= inner.bits &&
+                        ip_network_holds(&outer, inner.bytes, inner.len);
+        if (!is_within)
+            return false;
+    }
+    return true;
+}
+
+int vault_key_limit(struct api_key *key, const struct api_key *maker, struct err *err)
+{
+    char room[33];
+    if (!uuid_is_nil(maker->user_id))
+        return err_set(err, ERR_REFUSED, "a key that acts for a user makes no keys");
+    if (key->scopes & ~maker->scopes)
+        return err_set(err, ERR_REFUSED,
+                       "a key has only scopes of the key that makes it, which lacks: %.*s",
+                       SLICE_ARG(scopes_format(key->scopes & ~maker->scopes, room)));
+    /* From here on what the key leaves open is limited, and what it names is compared. */
+    if (!key->expires_at)
+        key->expires_at = maker->expires_at;
+    else if (maker->expires_at && key->expires_at > maker->expires_at)
+        return err_set(err, ERR_REFUSED, "a key expires no later than the key that makes it");
+    if (!key->addresses.ptr)
+        key->addresses = maker->addresses;
+    else if (maker->addresses.ptr && !are_networks_within(key->addresses, maker->addresses))
+        return err_set(err, ERR_REFUSED,
+                       "a key works only from addresses of the key that makes it: %.*s",
+                       SLICE_ARG(maker->addresses));
+    if (!slice_eq_cstr(maker->unattended_writes, "refuse") ||
+        slice_eq_cstr(key->unattended_writes, "refuse"))
+        return OK;
+    if (slice_eq_cstr(key->unattended_writes, "allow"))
+        return err_set(err, ERR_REFUSED,
+                       "the key that makes this key refuses writes that no person can confirm");
+    key->unattended_writes = SLICE("refuse");
+    return OK;
+}

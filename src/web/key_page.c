@@ -20,40 +20,36 @@ enum op_result web_reply_key(struct web_request *request, unsigned status,
     return web_reply_view(request, status, "key");
 }
 
-/* Returns the key of the path, or NULL if a reply was sent. */
-static const struct api_key *key_of_path(struct web_request *request)
+/* Reads the key of the path. Returns false if a reply was sent. */
+static bool read_found_key(struct web_request *request, struct api_key *key)
 {
-    struct api_key *keys;
-    size_t count;
-    struct uuid id;
-    int status = store_api_key_list_result(&request->query, &keys, &count);
-    if (status != OK)
-        (void)web_reply_database(request, status);
-    else if (web_path_uuid(request, 0, &id)) {
-        for (size_t i = 0; i < count; i++)
-            if (uuid_eq(keys[i].id, id))
-                return &keys[i];
+    int status = store_api_key_find_result(&request->query, key);
+    if (status == ERR_NOTFOUND)
         (void)web_reply_missing(request, "The account has no such key.");
-    }
-    return NULL;
+    else if (status != OK)
+        (void)web_reply_database(request, status);
+    return status == OK;
 }
 
-static enum op_result load_keys(struct web_request *request, web_step *then)
+static enum op_result find_key_of_path(struct web_request *request, web_step *then)
 {
-    store_api_key_list(request->web->config.pool, &request->query, &request->serve.op,
-                       request->session.account_id);
+    struct uuid id;
+    if (!web_path_uuid(request, 0, &id))
+        return OP_DONE;
+    store_api_key_get(request->web->config.pool, &request->query, &request->serve.op,
+                      request->session.account_id, id);
     return web_wait(request, then);
 }
 
 static enum op_result finish_page(struct web_request *request)
 {
-    const struct api_key *key = key_of_path(request);
-    return key ? web_reply_key(request, 200, key, SLICE_NONE) : OP_DONE;
+    struct api_key key;
+    return read_found_key(request, &key) ? web_reply_key(request, 200, &key, SLICE_NONE) : OP_DONE;
 }
 
 enum op_result web_key(struct web_request *request)
 {
-    return load_keys(request, finish_page);
+    return find_key_of_path(request, finish_page);
 }
 
 /* Whether the page has nothing more to wait for. */
@@ -70,16 +66,16 @@ static enum op_result finish_events(struct web_request *request)
     static const struct http_header headers[] = {
         {SLICE_INIT("Content-Type"), SLICE_INIT("text/event-stream; charset=utf-8")},
         {SLICE_INIT("Cache-Control"), SLICE_INIT("no-store")}};
-    const struct api_key *key = key_of_path(request);
-    if (!key)
+    struct api_key key;
+    if (!read_found_key(request, &key))
         return OP_DONE;
     request->serve.is_answered = true;
     http_reply(request->serve.exchange, 200, headers, ARRAY_LEN(headers),
-               is_settled(key) ? SLICE(ASK_AGAIN "data: used\n\n") : SLICE(ASK_AGAIN "\n"));
+               is_settled(&key) ? SLICE(ASK_AGAIN "data: used\n\n") : SLICE(ASK_AGAIN "\n"));
     return OP_DONE;
 }
 
 enum op_result web_key_events(struct web_request *request)
 {
-    return load_keys(request, finish_events);
+    return find_key_of_path(request, finish_events);
 }

@@ -3,8 +3,7 @@
  * and sealed into it: a second press or a reload makes no second key, and still displays the first.
  * The text is only on the page that replies to the form (key_page.c).
  *
- * A key never gets a scope that the creator's own key does not have, and a key that is bound to
- * addresses cannot create keys.
+ * A key never gets a right that the creator's own key does not have (vault/key.h).
  */
 #include <stdio.h>
 
@@ -34,7 +33,12 @@ static const struct {
 } lives[] = {
     {"30", "30 days", 30}, {"90", "90 days", 90}, {"365", "one year", 365}, {"never", "never", 0}};
 
-enum { NAME_CHARACTERS_MAX = 200, ONCE_KEY = 'k', ONCE_KEY_LEN = 1 + 16 + VAULT_KEY_LEN };
+enum {
+    LISTED_MAX = 1000,
+    NAME_CHARACTERS_MAX = 200,
+    ONCE_KEY = 'k',
+    ONCE_KEY_LEN = 1 + 16 + VAULT_KEY_LEN
+};
 
 /* How long the key is shown again to the sender of the same form: a browser that sends it twice
  * displays only the second answer. key_new.html mentions it. */
@@ -148,8 +152,7 @@ static enum op_result finish_keys_page(struct web_request *request)
         return web_reply_database(request, status);
     struct json_writer *w = view_begin(request);
     json_member_open(w, "keys", '[');
-    for (size_t i = count; i-- > 0;) /* backwards, since the query returns the oldest first */
-    {
+    for (size_t i = 0; i < count; i++) {
         json_open(w, '{');
         view_key_members(request, w, &keys[i]);
         json_close(w, '}');
@@ -160,8 +163,8 @@ static enum op_result finish_keys_page(struct web_request *request)
 
 enum op_result web_keys(struct web_request *request)
 {
-    store_api_key_list(request->web->config.pool, &request->query, &request->serve.op,
-                       request->session.account_id);
+    store_api_key_page(request->web->config.pool, &request->query, &request->serve.op,
+                       request->session.account_id, (struct uuid){{0}}, LISTED_MAX);
     return web_wait(request, finish_keys_page);
 }
 
@@ -215,16 +218,13 @@ static bool read_expiry(struct web_request *request, int64_t *expires_at)
     return false;
 }
 
-/* Returns false if the new key must not have the chosen scopes. */
-static bool read_mcp_limits(struct web_request *request, struct api_key *key)
+static void read_mcp_limits(struct web_request *request, struct api_key *key)
 {
     slice unattended = web_field(request, "unattended_writes");
     if (web_field(request, "forms").ptr)
         key->forms = SLICE("never");
     if (slice_has_word(SLICE("allow refuse"), unattended))
         key->unattended_writes = unattended;
-    return request->serve.grant.unattended != UNATTENDED_REFUSED ||
-           slice_eq_cstr(key->unattended_writes, "refuse");
 }
 
 static enum op_result reply_key(struct web_request *request, unsigned status,
@@ -247,7 +247,7 @@ static enum op_result reply_repeated(struct web_request *request)
     /* The key is found by its hash; its id proves that this form made it. If the form was
      * changed later, the key does not have those changes, but the reader would believe that it
      * does. */
-    const struct api_key *key = &it->in.key.key;
+    const struct api_key *key = &it->command.key;
     bool is_same = status == OK && uuid_eq(row.id, key->id) && slice_eq(row.name, key->name) &&
                    row.scopes == key->scopes && slice_eq(row.addresses, key->addresses) &&
                    slice_eq(row.forms, key->forms) &&
@@ -263,12 +263,16 @@ static enum op_result reply_repeated(struct web_request *request)
 static enum op_result finish_create(struct web_request *request)
 {
     const struct changing *it = request->state;
+    op_keep_children(&request->serve.op);    /* they have texts of the key */
     if (it->command.status == ERR_INVALID) { /* a key with this id exists */
         store_api_key_find(request->web->config.pool, &request->query, &request->serve.op,
                            it->in.key.key.hash, NULL);
         return web_wait(request, reply_repeated);
     }
-    return it->command.status == OK ? reply_key(request, 201, &it->in.key.key)
+    if (it->command.status == ERR_REFUSED)
+        return reply_key_form(
+            request, arena_printf(&request->serve.op.arena, "Refused: %s.", it->command.err.text));
+    return it->command.status == OK ? reply_key(request, 201, &it->command.key)
                                     : web_reply_database(request, it->command.status);
 }
 
@@ -286,7 +290,7 @@ enum op_result web_key_create(struct web_request *request)
     if (!slice_is_name(key->name, NAME_CHARACTERS_MAX))
         return reply_key_form(request,
                               SLICE("A key needs a name of at most 200 characters, on one line."));
-    if (key->scopes == 0 || (key->scopes & ~request->serve.grant.scopes) != 0)
+    if (key->scopes == 0)
         return reply_key_form(request,
                               SLICE("Choose at least one of the scopes that your own key has."));
     if (!read_expiry(request, &key->expires_at))
@@ -297,13 +301,7 @@ enum op_result web_key_create(struct web_request *request)
         vault_key_addresses(addresses, &request->serve.op.arena, &key->addresses, &err) != OK)
         return reply_key_form(request,
                               arena_printf(&request->serve.op.arena, "Addresses: %s.", err.text));
-    if (!read_mcp_limits(request, key))
-        return reply_key_form(request,
-                              SLICE("Your own key refuses writes that no person can confirm, so a "
-                                    "key that you create must refuse them, too."));
-    if (request->serve.check.grant.is_bound)
-        return reply_key_form(request, SLICE("Your own key works only from some addresses, so it "
-                                             "cannot create keys here. Use `sluice keys create`."));
+    read_mcp_limits(request, key);
     slice once = once_read_field(request, ONCE_KEY);
     if (once.len != ONCE_KEY_LEN)
         return reply_key_form(request,

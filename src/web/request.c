@@ -183,9 +183,12 @@ static enum op_result take_session(struct serve_request *serve)
     if (serve->check.status != OK && serve->check.status != ERR_REFUSED)
         return web_reply_database(request_of(serve), serve->check.status);
     /* The key was revoked, expired or signed out, or the account of the seal and that of the
-     * key's row differ. The page decides how to answer without a session. */
+     * key's row differ. A user's key opens only links that were made for that user. The page
+     * decides how to answer without a session. */
     struct uuid payer_id = uuid_or(session->parent_id, session->account_id);
-    if (serve->check.status == ERR_REFUSED || !uuid_eq(grant.account_id, payer_id)) {
+    bool is_other = !uuid_eq(vault_grant_payer(&grant), payer_id) ||
+                    (grant.is_of_user && !uuid_eq(grant.account_id, session->account_id));
+    if (serve->check.status == ERR_REFUSED || is_other) {
         *session = (struct web_session){0};
         return op_jump(&serve->op, SERVE_ENTER);
     }

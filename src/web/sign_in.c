@@ -51,6 +51,10 @@ static enum op_result finish_post(struct web_request *request)
             "This key is unknown, expired or revoked. Check that it was copied completely.");
     if (request->serve.check.status != OK)
         return web_reply_database(request, request->serve.check.status);
+    if (request->serve.check.grant.is_of_user)
+        return web_sign_in_reply(
+            request, 403, next,
+            "This key acts for one end user of its account, so it opens no dashboard.");
     /* Everything is new, including the CSRF token: forms of the earlier session are refused. */
     *session = (struct web_session){.is_open = true,
                                     .account_id = request->serve.check.grant.account_id,

@@ -150,9 +150,10 @@ const causes = {
   'key.created': {
     web: async () => pages.press(await pages.go('/keys/new'), 'Create the key', { name: 'made', 'scope.read': 'yes', expires: 'never' }),
     cli: () => key(),
+    api: () => api('POST', '/api/keys', { name: 'made', scopes: ['read'] }, 201),
   },
-  'key.rolled': { cli: async () => cli(['keys', 'roll', account.id, await key()]) },
-  'key.revoked': { web: async () => form(`/keys/${await key()}/revoke`), cli: async () => cli(['keys', 'revoke', account.id, await key()]) },
+  'key.rolled': { cli: async () => cli(['keys', 'roll', account.id, await key()]), api: async () => api('POST', `/api/keys/${await key()}/roll`, {}, 201) },
+  'key.revoked': { api: async () => api('DELETE', `/api/keys/${await key()}`), web: async () => form(`/keys/${await key()}/revoke`), cli: async () => cli(['keys', 'revoke', account.id, await key()]) },
   'link.created': { api: () => link({ integration_id: 'probe' }), mcp: () => said(mcp.call('connect_app', { integration_id: 'probe' })) },
   'link.used': { link: async () => opened(await link({ integration_id: 'probe' })) },
   'link.refused': {

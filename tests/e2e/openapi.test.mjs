@@ -436,6 +436,26 @@ test('users', async () => {
   await judge(403, await change({ label: 'x' }, reader));
 });
 
+test('keys', async () => {
+  const wanted = { name: 'made here', scopes: ['read', 'execute:write'] };
+  await judge(400, await post('/api/keys', { ...wanted, scopes: ['none'] }));
+  await judge(403, await post('/api/keys', wanted, {}, reader));
+  const made = (await judge(201, await post('/api/keys', { ...wanted, addresses: ['127.0.0.0/8'], expires_at: '2099-01-31T00:00:00Z' }))).json;
+  const ofUser = (await judge(201, await post('/api/keys', { ...wanted, user: 'keyed' }))).json;
+  await judge(200, await get('/api/keys?limit=1'), ['/items/0']);
+  await judge(200, await get(`/api/keys?cursor=${made.id}`), ['/items/0']);
+  await judge(400, await get('/api/keys?cursor=x'));
+  await judge(200, await get('/api/keys/self', {}, made.key));
+  await judge(200, await get('/api/keys/self', {}, ofUser.key));
+  const rolled = (await judge(201, await post(`/api/keys/${made.id}/roll`, { overlap: 0 }))).json;
+  await judge(400, await post(`/api/keys/${made.id}/roll`, { overlap: -1 }));
+  await judge(201, await post(`/api/keys/${ofUser.id}/roll`));
+  await judge(200, await contract.call(account.key, 'DELETE', `/api/keys/${rolled.id}`));
+  await judge(409, await post(`/api/keys/${rolled.id}/roll`));
+  await judge(404, await post(`/api/keys/${account.id}/roll`));
+  await judge(404, await contract.call(account.key, 'DELETE', `/api/keys/${account.id}`));
+});
+
 test('guard errors', async () => {
   const routes = [
     ['GET', '/api/integrations'],
@@ -453,6 +473,10 @@ test('guard errors', async () => {
     ['GET', '/api/users'],
     ['GET', '/api/users/a'],
     ['PATCH', '/api/users/a'],
+    ['GET', '/api/keys'],
+    ['POST', '/api/keys'],
+    ['GET', '/api/keys/self'],
+    ['POST', '/api/keys/019a1b2c-3d4e-7f50-8a61-72839405a6b7/roll', 404],
     ['GET', '/api/executions/019a1b2c-3d4e-7f50-8a61-72839405a6b7'],
     ['POST', '/api/executions'],
     ['POST', '/api/executions/batch'],

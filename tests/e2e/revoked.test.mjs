@@ -104,8 +104,13 @@ test('a key that is bound to addresses is refused from others, also through a tr
   const once = Object.fromEntries([...blank.text.matchAll(/name="(csrf|once)" value="([^"]*)"/g)].map(([, name, value]) => [name, value]));
   const fields = { ...once, name: 'free', expires: '30', 'scope.read': 'yes' };
   const created = await pages.ask('/keys/new', { method: 'POST', fields, headers: { ...headers, Origin: servers[0].base } });
-  assert.equal(created.status, 400);
-  assert.match(created.text, /Your own key works only from some addresses/);
+  assert.equal(created.status, 201, created.text); // it gets the addresses of its maker
+  assert.equal(await stack.cluster.sql(`select addresses from sluice.api_key where account_id = '${account.id}' and name = 'free'`), '192.0.2.0/24 2001:db8::1');
+  const wider = await pages.ask('/keys/new', { headers });
+  const again = Object.fromEntries([...wider.text.matchAll(/name="(csrf|once)" value="([^"]*)"/g)].map(([, name, value]) => [name, value]));
+  const tooWide = await pages.ask('/keys/new', { method: 'POST', fields: { ...fields, ...again, addresses: '192.0.0.0/16' }, headers: { ...headers, Origin: servers[0].base } });
+  assert.equal(tooWide.status, 400);
+  assert.match(tooWide.text, /a key works only from addresses of the key that makes it: 192\.0\.2\.0\/24 2001:db8::1/);
 });
 
 test('with a key that is revoked', async () => {

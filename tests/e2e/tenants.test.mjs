@@ -175,7 +175,7 @@ async function showNothing(asker, names, markers) {
       const text = (reply.text + [...reply.headers.values()].join()).replaceAll(id, '');
       for (const marker of markers) assert.ok(!text.includes(marker), `${method} ${path} shows ${marker}: ${reply.text}`);
       if (!isPathId || /[^0-9a-f-]/.test(id)) continue;
-      assert.ok([400, 404, 409].includes(reply.status), `${method} ${path}: ${reply.status} ${reply.text}`);
+      assert.ok([400, 403, 404, 409].includes(reply.status), `${method} ${path}: ${reply.status} ${reply.text}`);
       // the same reply as for an id that never existed
       const key = `${method} ${route} ${path.split('?')[1]?.split('=')[0]} ${JSON.stringify(body)?.length}`;
       if (!/^[0-9a-f-]{36}$/.test(id) || path.includes('?')) continue;
@@ -309,7 +309,17 @@ test('no route shows or changes another user’s objects', async () => {
   server = await serve();
   const before = await ofAda();
   assert.ok(before.length >= 6, before.join('\n'));
-  for (const asker of [bob, as('never-seen'), as(undefined), twin, as(undefined, b.key)]) {
+  // another user, and the same external id of a third account, by keys that need no header
+  const c = await stack.account('tenant c', { apps: [] });
+  secrets.set('key of the third', c.key);
+  const keyOf = async (key, user) => {
+    const made = await server.call(key, 'POST', '/api/keys', { name: 'of a user', scopes: ['read', 'execute', 'approve', 'admin'], user });
+    assert.equal(made.status, 201, made.text);
+    secrets.set(`key of ${user} ${made.json.id}`, made.json.key);
+    return { key: made.json.key };
+  };
+  const keyed = [await keyOf(a.key, 'carl'), await keyOf(c.key, 'ada')];
+  for (const asker of [bob, as('never-seen'), as(undefined), twin, as(undefined, b.key), ...keyed]) {
     // what the asker's account may know: its own id and key
     const markers = [...all.filter((id) => id !== a.id), 'that-only-ada-has'];
     const { count } = await showNothing(asker, names, markers);

@@ -42,10 +42,14 @@ static const struct op_step steps[] = {{"start", step_start, 0}, {"end", step_en
 static const struct op_class changing_class = {
     .name = "changing", .steps = steps, .step_count = ARRAY_LEN(steps), .free = on_free};
 
+static slice actor = SLICE_INIT("operator:ada");
+static struct uuid made_line, made_by;
+static char refusal[ERR_TEXT_MAX];
+
 static int change(const struct vault_command_request *request, struct uuid *other)
 {
     struct changing it = {.in = *request};
-    it.in.by = (struct audit_by){.actor = SLICE("operator:ada"),
+    it.in.by = (struct audit_by){.actor = actor,
                                  .request_id = SLICE("r-1"),
                                  .address = SLICE("10.0.0.1"),
                                  .means = SLICE("dashboard")};
@@ -53,6 +57,9 @@ static int change(const struct vault_command_request *request, struct uuid *othe
     pg_bench_until(&bench, &it.is_freed);
     if (other)
         *other = it.command.other;
+    made_line = it.command.key.line;
+    made_by = it.command.key.made_by;
+    (void)snprintf(refusal, sizeof(refusal), "%s", it.command.err.text);
     return it.command.status;
 }
 
@@ -186,6 +193,49 @@ static void a_key_is_made_replaced_and_revoked(void **state)
     assert_int_equal(events("key.%"), 4);
 }
 
+/* A key that a key makes: no more rights, its maker, and the line of a rolled one. */
+static void a_key_makes_and_rolls_keys(void **state)
+{
+    struct vault_command_request make = new_key();
+    char text[4 + UUID_TEXT_LEN + 1] = "key:";
+    struct uuid maker = make.key.key.id, first, second;
+    (void)state;
+    make.key.key.scopes |= SCOPE_ADMIN;
+    assert_int_equal(change(&make, NULL), OK);
+    assert_true(uuid_eq(made_line, maker) && uuid_is_nil(made_by));
+    uuid_format(maker, text + 4);
+    actor = slice_cstr(text);
+    make = new_key();
+    make.key.key.scopes = SCOPE_EXECUTE;
+    assert_int_equal(change(&make, NULL), ERR_REFUSED);
+    assert_non_null(strstr(refusal, "execute"));
+    make = new_key();
+    first = make.key.key.id;
+    assert_int_equal(change(&make, NULL), OK);
+    assert_true(uuid_eq(made_by, maker));
+    struct vault_command_request roll = new_key();
+    roll.kind = VAULT_KEY_ROLL;
+    second = roll.key.key.id;
+    roll.key.key.scopes = SCOPE_ALL; /* those of the old key count */
+    roll.key.replaces = first;
+    roll.key.replaced_until = INT64_C(4000000000000000);
+    assert_int_equal(change(&roll, NULL), OK);
+    assert_true(uuid_eq(made_line, first) && uuid_eq(made_by, maker));
+    assert_int_equal(count("api_key", "line is not null and scopes = 'read approve'"), 1);
+    uuid_format(second, text + 4); /* it rolls itself */
+    roll = new_key();
+    roll.kind = VAULT_KEY_ROLL;
+    roll.key.replaces = second;
+    roll.key.replaced_until = 1000000;
+    assert_int_equal(change(&roll, NULL), OK);
+    assert_true(uuid_eq(made_line, first) && uuid_eq(made_by, maker));
+    assert_int_equal(change(&roll, NULL), ERR_LIMIT); /* it ended at once */
+    assert_non_null(strstr(refusal, "expired"));
+    roll.key.replaces = uuid_v7();
+    assert_int_equal(change(&roll, NULL), ERR_NOTFOUND);
+    actor = SLICE("operator:ada");
+}
+
 static void objects_of_other_accounts_are_left_alone(void **state)
 {
     struct vault_command_request make = new_key();
@@ -283,6 +333,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_account_is_made_and_changed),
         cmocka_unit_test(a_key_is_made_replaced_and_revoked),
+        cmocka_unit_test(a_key_makes_and_rolls_keys),
         cmocka_unit_test(objects_of_other_accounts_are_left_alone),
         cmocka_unit_test(sessions_end),
         cmocka_unit_test(a_change_whose_event_is_refused_is_not_made),

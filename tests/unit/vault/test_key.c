@@ -116,12 +116,68 @@ static void test_addresses(void **state)
     arena_deinit(&arena);
 }
 
+#define SOON 1000
+#define LATE 2000
+static const struct api_key limited = {.scopes = SCOPE_READ | SCOPE_EXECUTE_READ | SCOPE_ADMIN,
+                                       .expires_at = SOON,
+                                       .addresses = SLICE_INIT("10.1.0.0/16 2001:db8::/32"),
+                                       .unattended_writes = SLICE_INIT("refuse")};
+
+/* What a key leaves open becomes its maker's. */
+static void test_limit_fills_in(void **state)
+{
+    struct api_key free_key = {.scopes = SCOPE_ALL}, key = {.scopes = SCOPE_READ};
+    struct err err;
+    (void)state;
+    assert_int_equal(vault_key_limit(&key, &free_key, &err), OK);
+    assert_true(!key.expires_at && !key.addresses.ptr && !key.unattended_writes.ptr);
+    assert_int_equal(vault_key_limit(&key, &limited, &err), OK);
+    assert_int_equal(key.expires_at, SOON);
+    assert_true(slice_eq(key.addresses, limited.addresses));
+    assert_true(slice_eq(key.unattended_writes, limited.unattended_writes));
+    assert_int_equal(key.scopes, SCOPE_READ);
+}
+
+static void test_limit_refuses(void **state)
+{
+    static const struct {
+        struct api_key key;
+        bool is_right;
+    } cases[] = {
+        {{.scopes = SCOPE_EXECUTE_READ, .expires_at = SOON - 1}, true},
+        {{.scopes = SCOPE_READ, .expires_at = SOON}, true},
+        {{.scopes = SCOPE_READ, .expires_at = SOON + 1}, false},
+        {{.scopes = SCOPE_EXECUTE}, false},
+        {{.scopes = SCOPE_APPROVE}, false},
+        {{.scopes = SCOPE_READ, .addresses = SLICE_INIT("10.1.2.0/24 2001:db8::1")}, true},
+        {{.scopes = SCOPE_READ, .addresses = SLICE_INIT("10.1.0.0/16")}, true},
+        {{.scopes = SCOPE_READ, .addresses = SLICE_INIT("10.0.0.0/15")}, false},
+        {{.scopes = SCOPE_READ, .addresses = SLICE_INIT("10.1.2.3 10.2.0.0")}, false},
+        {{.scopes = SCOPE_READ, .addresses = SLICE_INIT("a01::/16")}, false}, /* 10.1.0.0 in IPv4 */
+        {{.scopes = SCOPE_READ, .unattended_writes = SLICE_INIT("refuse")}, true},
+        {{.scopes = SCOPE_READ, .unattended_writes = SLICE_INIT("allow")}, false},
+    };
+    struct api_key of_user = limited;
+    struct err err;
+    (void)state;
+    of_user.user_id.bytes[0] = 1;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct api_key key = cases[i].key;
+        int status = vault_key_limit(&key, &limited, &err);
+        if (status != (cases[i].is_right ? OK : ERR_REFUSED))
+            fail_msg("case %zu: %d", i, status);
+        key = cases[i].key;
+        assert_int_equal(vault_key_limit(&key, &of_user, &err), ERR_REFUSED);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sha256),       cmocka_unit_test(test_new_keys),
-        cmocka_unit_test(test_invalid_keys), cmocka_unit_test(test_scopes),
-        cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_sha256),        cmocka_unit_test(test_new_keys),
+        cmocka_unit_test(test_invalid_keys),  cmocka_unit_test(test_scopes),
+        cmocka_unit_test(test_addresses),     cmocka_unit_test(test_limit_fills_in),
+        cmocka_unit_test(test_limit_refuses),
     };
     return unit_result(cmocka_run_group_tests(tests, NULL, NULL));
 }

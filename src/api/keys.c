@@ -1,0 +1,381 @@
+/*
+ * GET and POST /api/keys, POST /api/keys/{id}/roll, DELETE /api/keys/{id} (admin scope), and GET
+ * /api/keys/self (any key): the account's API keys, the newest first. The text of a key is only in
+ * the reply that makes it. What a key may give to another one is decided in vault/key.h.
+ */
+#include "api/listing.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "vault/command.h"
+#include "vault/key.h"
+
+enum { PAGE_MAX = 100, OVERLAP_S = 24 * 60 * 60, OVERLAP_S_MAX = 7 * 24 * 60 * 60 };
+
+/* ---- what a reply has of a key ---- */
+
+static void put_key_words(struct json_writer *w, const char *name, slice words)
+{
+    json_member_open(w, name, '[');
+    while (words.len > 0)
+        json_put_str(w, slice_split(&words, ' '));
+    json_close(w, ']');
+}
+
+static void put_key(struct json_writer *w, const struct api_key *key)
+{
+    char scopes[33];
+    json_member_uuid(w, "id", key->id);
+    json_member_str(w, "name", key->name);
+    json_member_str(w, "prefix", key->prefix);
+    put_key_words(w, "scopes", scopes_format(key->scopes, scopes));
+    json_member_str(w, "user", key->external_id);
+    if (key->addresses.ptr)
+        put_key_words(w, "addresses", key->addresses);
+    else
+        json_member_str(w, "addresses", SLICE_NONE);
+    json_member_str(w, "forms", key->forms);
+    json_member_str(w, "unattended_writes", key->unattended_writes);
+    if (uuid_is_nil(key->made_by))
+        json_member_str(w, "made_by", SLICE_NONE);
+    else
+        json_member_uuid(w, "made_by", key->made_by);
+    json_member_uuid(w, "line", key->line);
+    json_member_time(w, "created_at", key->created_at);
+    json_member_time(w, "expires_at", key->expires_at);
+    json_member_time(w, "revoked_at", key->revoked_at);
+    json_member_time(w, "last_used_at", key->last_used_at);
+}
+
+/* ---- the list, and the key that asks ---- */
+
+static const struct serve_filter filters[SERVE_FILTERS_MAX] = {LISTING_CURSOR};
+
+static enum op_result finish_key_list(struct api_request *request)
+{
+    const struct serve_list *list = request->state;
+    struct api_key *keys;
+    size_t count;
+    int status = store_api_key_list_result(&request->query, &keys, &count);
+    if (status != OK)
+        return api_reply_database(request, status);
+    bool is_more = count > list->limit;
+    count -= is_more;
+    struct json_writer *w = api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX);
+    json_member_open(w, "items", '[');
+    for (size_t i = 0; i < count; i++) {
+        json_open(w, '{');
+        put_key(w, &keys[i]);
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+    if (is_more)
+        json_member_uuid(w, "next_cursor", keys[count - 1].id);
+    else
+        json_member_str(w, "next_cursor", SLICE_NONE);
+    return api_reply_close(request, 200);
+}
+
+static enum op_result begin_key_list(struct api_request *request)
+{
+    struct serve_list *list = ARENA_NEW(&request->serve.op.arena, struct serve_list);
+    if (!list)
+        return api_reply_no_memory(request);
+    if (!listing_read(request, list, filters, PAGE_MAX))
+        return OP_DONE;
+    request->state = list;
+    /* one row more than requested shows whether there is another page */
+    store_api_key_page(request->api->config.pool, &request->query, &request->serve.op,
+                       request->serve.grant.account_id, list->page.before, list->limit + 1);
+    return api_wait(request, finish_key_list);
+}
+
+const struct api_endpoint api_keys_list = {
+    .scope = SCOPE_ADMIN,
+    .query = &(const struct api_names){.own = {"limit", "cursor"}},
+    .begin = begin_key_list,
+    .is_of_account = true,
+};
+
+static enum op_result finish_self(struct api_request *request)
+{
+    struct api_key key;
+    int status = store_api_key_find_result(&request->query, &key);
+    if (status != OK)
+        return status == ERR_NOTFOUND ? api_reply_key_refused(request)
+                                      : api_reply_database(request, status);
+    put_key(api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX), &key);
+    return api_reply_close(request, 200);
+}
+
+static enum op_result begin_self(struct api_request *request)
+{
+    store_api_key_get(request->api->config.pool, &request->query, &request->serve.op,
+                      serve_payer(&request->serve), request->serve.grant.key_id);
+    return api_wait(request, finish_self);
+}
+
+const struct api_endpoint api_keys_self = {
+    .begin = begin_self,
+    .is_of_account = true,
+    .serves_user_keys = true,
+};
+
+/* ---- changes ---- */
+
+struct changing {
+    struct vault_command command;
+    struct vault_command_request in;
+    struct vault_key fresh;
+    struct vault_user_check found;
+    struct vault_user_create created;
+};
+
+/* Returns NULL if the request has been answered. */
+static struct changing *key_change_new(struct api_request *request, enum vault_command_kind kind)
+{
+    struct changing *it = ARENA_NEW(&request->serve.op.arena, struct changing);
+    if (!it) {
+        (void)api_reply_no_memory(request);
+        return NULL;
+    }
+    it->in.kind = kind;
+    it->in.by = serve_by(&request->serve);
+    it->in.key.key.account_id = request->serve.grant.account_id;
+    request->state = it;
+    request->on_gone = api_continue;
+    return it;
+}
+
+static enum op_result reply_no_key(struct api_request *request)
+{
+    return api_reply_error(request, 404, "Key not found");
+}
+
+static enum op_result reply_key_failed(struct api_request *request)
+{
+    const struct changing *it = request->state;
+    switch (it->command.status) {
+    case ERR_NOTFOUND:
+        return reply_no_key(request);
+    case ERR_REFUSED:
+        return api_reply_error(request, 403, "Refused: %s", it->command.err.text);
+    case ERR_LIMIT:
+        return api_reply_error(request, 409, "Not rolled: %s", it->command.err.text);
+    default:
+        return api_reply_database(request, it->command.status);
+    }
+}
+
+static enum op_result key_command(struct api_request *request, api_step *then)
+{
+    struct changing *it = request->state;
+    vault_command_start(request->api->config.auth, &it->command, &it->in, &request->serve.op);
+    return api_wait(request, then);
+}
+
+static enum op_result finish_made(struct api_request *request)
+{
+    struct changing *it = request->state;
+    struct api_key *key = &it->command.key;
+    op_keep_children(&request->serve.op); /* texts of the key are in the memory of that op */
+    if (it->command.status != OK) {
+        mem_wipe(&it->fresh, sizeof(it->fresh));
+        return reply_key_failed(request);
+    }
+    struct json_writer *w = api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX);
+    json_member_str(w, "key", slice_of(it->fresh.text, VAULT_KEY_LEN));
+    put_key(w, key);
+    mem_wipe(&it->fresh, sizeof(it->fresh));
+    return api_reply_close(request, 201);
+}
+
+/* The text is drawn last, so that an error before leaves none in memory. */
+static enum op_result draw_key(struct api_request *request)
+{
+    struct changing *it = request->state;
+    struct api_key *key = &it->in.key.key;
+    vault_key_new(&it->fresh);
+    memcpy(key->hash, it->fresh.hash, sizeof(key->hash));
+    key->prefix = arena_dup(&request->serve.op.arena, slice_cstr(it->fresh.prefix));
+    key->id = uuid_v7();
+    key->created_at = clock_shared_us();
+    return key_command(request, finish_made);
+}
+
+/* ---- a new key ---- */
+
+/* The readers of members answer with 400 and return false. */
+static bool read_scopes(struct api_request *request, struct api_key *key)
+{
+    const struct json *scopes = JSON_GET(request->body, "scopes");
+    struct err err = {.text = "it must be an array of the scopes that the key gets, such as "
+                              "[\"read\", \"execute\"]"};
+    bool is_right = json_is(scopes, JSON_ARRAY) && scopes->count > 0;
+    for (uint32_t i = 0; is_right && i < scopes->count; i++) {
+        uint32_t set = 0;
+        slice word = json_str(&scopes->as.items[i]);
+        is_right = word.ptr && scopes_parse(word, &set, &err) == OK;
+        key->scopes |= set;
+    }
+    if (!is_right)
+        (void)api_reply_error(request, 400, "scopes is wrong: %s", err.text);
+    return is_right;
+}
+
+static bool read_addresses(struct api_request *request, struct api_key *key)
+{
+    const struct json *list = json_given(request->body, SLICE("addresses"));
+    struct err err = {.text = "it must be an array of at least one address or network, such as "
+                              "[\"10.1.0.0/16\"], or null"};
+    struct buf text;
+    if (!list)
+        return true;
+    bool is_right = json_is(list, JSON_ARRAY) && list->count > 0;
+    buf_init(&text, SERVE_SMALL_BODY_BYTES);
+    for (uint32_t i = 0; is_right && i < list->count; i++) {
+        slice one = json_str(&list->as.items[i]);
+        is_right = one.len > 0;
+        buf_append(&text, one);
+        buf_append_char(&text, ',');
+    }
+    if (is_right && !buf_is_ok(&text))
+        is_right = err_set(&err, ERR_LIMIT, "the list is too long") == OK;
+    is_right = is_right &&
+               vault_key_addresses(slice_first(buf_slice(&text), text.len - 1),
+                                   &request->serve.op.arena, &key->addresses, &err) == OK;
+    buf_deinit(&text);
+    if (!is_right)
+        (void)api_reply_error(request, 400, "addresses is wrong: %s", err.text);
+    return is_right;
+}
+
+static bool read_key_expiry(struct api_request *request, struct api_key *key)
+{
+    const struct json *at = json_given(request->body, SLICE("expires_at"));
+    if (!at)
+        return true;
+    if (time_parse(json_str(at), &key->expires_at) && key->expires_at > clock_shared_us())
+        return true;
+    (void)api_reply_error(request, 400,
+                          "expires_at must be a time in the future, such as "
+                          "2031-01-31T00:00:00Z, or null");
+    return false;
+}
+
+static enum op_result on_user_created(struct api_request *request)
+{
+    struct changing *it = request->state;
+    if (it->created.status == ERR_LIMIT)
+        return api_reply_error(request, 403, "This account has the maximum of %zu users",
+                               vault_users_max(request->api->users));
+    if (it->created.status != OK)
+        return api_reply_database(request, it->created.status);
+    it->in.key.key.user_id = it->created.user_id;
+    return draw_key(request);
+}
+
+static enum op_result on_user_found(struct api_request *request)
+{
+    struct changing *it = request->state;
+    struct api_key *key = &it->in.key.key;
+    if (it->found.status == OK) {
+        key->user_id = it->found.user_id;
+        return draw_key(request);
+    }
+    if (it->found.status != ERR_NOTFOUND)
+        return api_reply_database(request, it->found.status);
+    vault_user_create_start(request->api->users, &it->created, key->account_id, key->external_id,
+                            uuid_v7(), &request->serve.op);
+    return api_wait(request, on_user_created);
+}
+
+static enum op_result begin_create(struct api_request *request)
+{
+    struct changing *it = key_change_new(request, VAULT_KEY_CREATE);
+    if (!it)
+        return OP_DONE;
+    struct api_key *key = &it->in.key.key;
+    const struct json *user = json_given(request->body, SLICE("user"));
+    key->name = json_get_str(request->body, SLICE("name"));
+    key->external_id = json_str(user);
+    if (!slice_is_name(key->name, API_KEY_NAME_MAX))
+        return api_reply_error(request, 400,
+                               "name must be a string of 1 to %d characters on one line",
+                               API_KEY_NAME_MAX);
+    if (!read_scopes(request, key) || !read_key_expiry(request, key) ||
+        !read_addresses(request, key))
+        return OP_DONE;
+    if (!user)
+        return draw_key(request);
+    if (!vault_user_is_id(key->external_id))
+        return api_reply_error(request, 400,
+                               "user must be a user's id, 1 to %d characters from ! to ~, or null",
+                               ACCOUNT_USER_ID_MAX);
+    return vault_user_find(request->api->users, &it->found, key->account_id, key->external_id,
+                           &request->serve.op)
+               ? on_user_found(request)
+               : api_wait(request, on_user_found);
+}
+
+const struct api_endpoint api_keys_create = {
+    .scope = SCOPE_ADMIN,
+    .body = API_BODY_REQUIRED,
+    .members =
+        &(const struct api_names){.own = {"name", "scopes", "expires_at", "addresses", "user"}},
+    .begin = begin_create,
+    .is_of_account = true,
+};
+
+/* ---- a key of the path ---- */
+
+static bool read_key_id(struct api_request *request, struct uuid *id)
+{
+    if (uuid_parse(request->serve.match.params[0], id))
+        return true;
+    (void)reply_no_key(request);
+    return false;
+}
+
+static enum op_result begin_roll(struct api_request *request)
+{
+    struct changing *it = key_change_new(request, VAULT_KEY_ROLL);
+    const struct json *overlap = json_given(request->body, SLICE("overlap"));
+    int64_t seconds = OVERLAP_S;
+    if (!it || !read_key_id(request, &it->in.key.replaces))
+        return OP_DONE;
+    if (overlap && (!json_to_i64(overlap, &seconds) || seconds < 0 || seconds > OVERLAP_S_MAX))
+        return api_reply_error(request, 400,
+                               "overlap must be a number of seconds from 0 to %d: how long the old "
+                               "key is still accepted",
+                               OVERLAP_S_MAX);
+    it->in.key.replaced_until = clock_shared_us() + seconds * 1000000;
+    return draw_key(request);
+}
+
+const struct api_endpoint api_keys_roll = {
+    .scope = SCOPE_ADMIN,
+    .body = API_BODY_OPTIONAL,
+    .members = &(const struct api_names){.own = {"overlap"}},
+    .begin = begin_roll,
+    .is_of_account = true,
+};
+
+static enum op_result finish_key_revoke(struct api_request *request)
+{
+    const struct changing *it = request->state;
+    return it->command.status == OK ? api_reply(request, 200, SLICE("{\"success\":true}"))
+                                    : reply_key_failed(request);
+}
+
+static enum op_result begin_revoke(struct api_request *request)
+{
+    struct changing *it = key_change_new(request, VAULT_KEY_REVOKE);
+    return it && read_key_id(request, &it->in.key.key.id) ? key_command(request, finish_key_revoke)
+                                                          : OP_DONE;
+}
+
+const struct api_endpoint api_keys_revoke = {
+    .scope = SCOPE_ADMIN,
+    .begin = begin_revoke,
+    .is_of_account = true,
+};
