@@ -35,14 +35,11 @@ bool listing_is_all(const struct serve_list *list, const struct serve_filter *fi
 /* Whether the request may ask for the rows of all users; otherwise it was answered. */
 static bool may_list_all(struct api_request *request)
 {
-    bool is_of_account = uuid_is_nil(request->serve.grant.parent_id);
-    if (!is_of_account)
-        (void)api_reply_error(request, 400,
-                              "users=all is for the account alone: send it without Sluice-User");
-    else if (!api_may(request, SCOPE_ADMIN, NULL))
-        (void)api_refuse_scope(request, SCOPE_ADMIN);
-    else
+    if (api_user_check_account(request, "users=all") != OP_NEXT)
+        return false;
+    if (api_may(request, SCOPE_ADMIN, NULL))
         return true;
+    (void)api_refuse_scope(request, SCOPE_ADMIN);
     return false;
 }
 

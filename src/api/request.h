@@ -133,6 +133,8 @@ enum op_result api_user_find(struct serve_request *serve);
 enum op_result api_user_take(struct serve_request *serve);
 /* Answers a request for a user to an endpoint that is the account's alone; else returns OP_NEXT. */
 enum op_result api_user_check_path(struct api_request *request);
+/* The same for a part of the request that is the account's alone, such as "users=all". */
+enum op_result api_user_check_account(struct api_request *request, const char *what);
 /* Runs `then`. If the request names a user that does not exist yet, and its endpoint needs a scope
  * that changes something, the user is created first. */
 enum op_result api_with_user(struct api_request *request, api_step *then);

@@ -281,6 +281,8 @@ test('connections and events of all users, in pages', async () => {
   for (const path of ['/api/connections', '/api/audit']) {
     assert.equal((await call(undefined, 'GET', `${path}?users=all`, undefined, { key: reader })).status, 403, path);
     assert.equal((await call('ada', 'GET', `${path}?users=all`, undefined, options)).status, 400, path);
+    const bound = (await call(undefined, 'POST', '/api/keys', { name: 'of ada', user: 'ada', scopes: ['admin', 'read'] }, options)).json.key;
+    assert.equal((await call(undefined, 'GET', `${path}?users=all`, undefined, { key: bound })).status, 403, path);
     for (const bad of ['ada', 'ALL', 'al']) {
       const reply = await call(undefined, 'GET', `${path}?users=${bad}`, undefined, options);
       assert.deepEqual([reply.status, reply.json], [400, { error: `users must be all, got "${bad}"` }]);
