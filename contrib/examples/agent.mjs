@@ -1,6 +1,6 @@
-// What an agent does over the Model Context Protocol, step by step and without a model: it searches,
-// describes, runs a read, runs a write that the person at the terminal confirms, and starts a flow that
-// the person approves. `npm install`, then `node agent.mjs` in the folder where `sluice dev` runs, or with
+// What an agent does over the Model Context Protocol, step by step and without a model: it searches for
+// two things at once, describes, runs a read, runs two writes that the person at the terminal confirms in
+// one form, and starts a flow that the person approves. `npm install`, then `node agent.mjs` in the folder where `sluice dev` runs, or with
 // SLUICE_URL and SLUICE_KEY.
 import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
@@ -34,15 +34,21 @@ async function tool(name, args) {
   return result;
 }
 
-const found = await tool('search_actions', { query: 'send an email', connected_only: true });
-const { integration_id, action_id } = found.items.find((item) => item.action_id);
-console.log(`found ${integration_id} ${action_id}`);
-const { input_schema } = await tool('describe_action', { integration_id, action_id });
+const { items } = await tool('search_actions', { queries: ['send an email', 'reply to an email'], connected_only: true });
+const [send, reply] = ['send_message', 'reply_to_message'].map((id) => items.find((item) => item.action_id === id));
+console.log(`found ${send.integration_id} ${send.action_id} and ${reply.action_id}`);
+const { input_schema } = await tool('describe_action', { integration_id: reply.integration_id, action_id: reply.action_id });
 console.log(`it takes ${Object.keys(input_schema.properties).join(', ')}`);
-await tool('run_action', { integration_id: 'gmail', action_id: 'list_threads', input: { query: 'is:unread', maxResults: 3 } });
+const { output } = await tool('run_action', { integration_id: 'gmail', action_id: 'list_messages', input: { query: 'is:unread', maxResults: 3 } });
 
-const input = { to: 'ada@example.com', subject: 'Hello', text: 'From an agent' };
-await tool('run_action', { integration_id, action_id, input });
+// One form has both writes. It says which mail is answered in words; what runs is the exact input.
+const action = ({ integration_id, action_id }, input) => ({ integration_id, action_id, input });
+await tool('run_actions', {
+  actions: [
+    action(send, { to: 'ada@example.com', subject: 'Hello', text: 'From an agent' }),
+    action(reply, { id: output.messages[0].id, text: 'Read by an agent' }),
+  ],
+});
 
 const taskParent = { page_id: '1c5f7a3e-9b24-4d68-8f0a-6e2d4c8b9a10' };
 const { flowId } = await tool('start_flow', { template: 'unread_mail_to_tasks', input: { maxResults: 1, taskParent } });

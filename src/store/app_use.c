@@ -32,14 +32,16 @@ static const struct pg_stmt app_use = {
 #define LIMIT_NEWEST       " order by x.id desc limit " STORE_TEXT_OF(NEWEST)
 static const struct pg_stmt app_keys = {
     .name = "app_keys",
-    .sql = "select :ord, c.* from @input lateral (select d.id, (select " STORE_KEY_LABEL
+    .sql = "select :ord, c.* from @input lateral (select d.id, d.calls, d.failed, "
+           "(select " STORE_KEY_LABEL
            " from sluice.api_key k where k.account_id = :account_id and k.id = d.id) as name from "
-           "(select distinct e.api_key_id as id from (select x.api_key_id, x.connection_id from "
+           "(select e.api_key_id as id, count(*) as calls, count(*) filter (where e.status = "
+           "'failed') as failed from (select x.api_key_id, x.connection_id, x.status from "
            "sluice.execution x where x.account_id = :account_id" LIMIT_NEWEST
-           ") e where e.connection_id = :connection_id and e.api_key_id is not null) d "
-           "order by 2, 1) c",
+           ") e where e.connection_id = :connection_id group by 1) d order by 4, 1) c",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("connection_id", PG_I64)),
-    PG_GIVES(OF_KEY(id, PG_UUID), OF_KEY(name, PG_TEXT)),
+    PG_GIVES(OF_KEY(id, PG_UUID), OF_KEY(calls, PG_I64), OF_KEY(failed, PG_I64),
+             OF_KEY(name, PG_TEXT)),
 };
 
 const struct pg_stmt *const app_use_stmts[] = {&app_use, &app_keys, NULL};

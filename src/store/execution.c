@@ -177,35 +177,42 @@ static const struct pg_stmt execution_get_summary = {
         "id desc",                                                                               \
         "e.id, e.integration_id, e.action_id, e.connection_id, e.status, e.error_code, "         \
         "e.started_at, e.finished_at, " LISTED_SUMMARY " as summary, e.api_key_id, e.attempts, " \
-        "null::uuid as flow_id, null::bigint as step_index",                                     \
+        "null::uuid as flow_id, null::bigint as step_index, null::bytea as tail",                \
         IS_WANTED("e.status") "(:error_code is null or " IS_OF_CODE ")")
 
 /* A call of a flow has no id: its position in the list is a UUIDv7 of its time, with the
- * microsecond after the version and a unique part at the end. Rows are read through
- * flow_step_call, from each partition that may have one: a flow is older than its steps, so
- * later partitions are left out. Calls of flows that retention has removed are not listed; the
- * lookup must not turn into a read of all flows. */
-#define CALL_US "(extract(epoch from x.started_at) * 1000000)::bigint"
-#define CALL_ID                                                                  \
-    "(lpad(to_hex(" CALL_US " / 1000), 12, '0') || '7' || lpad(to_hex(" CALL_US  \
-    " % 1000), 3, '0') || substr(replace(x.flow_id::text, '-', ''), 17, 10) || " \
-    "lpad(to_hex(x.step_index & 255), 2, '0') || lpad(to_hex(x.attempt & 65535), 4, '0'))::uuid"
+ * microsecond after the version, and at the end `tail`, a unique part of 8 bytes. In the order of
+ * time and tail, rows are in the order of their positions. So a position is made only for the rows
+ * of a page, and for those of the millisecond in which the page begins: to make one costs more than
+ * to read the row. Rows are read through flow_step_call, from each partition that may have one: a
+ * flow is older than its steps, so later partitions are left out. Calls of flows that retention has
+ * removed are not listed; the lookup must not turn into a read of all flows. */
+#define CALL_US(row) "(extract(epoch from " row ".started_at) * 1000000)::bigint"
+#define CALL_TAIL                                                                     \
+    "(substr(uuid_send(x.flow_id), 9, 5) || substr(int8send(x.step_index), 8, 1) || " \
+    "substr(int8send(x.attempt), 7, 2))"
+#define CALL_ID(row, tail)                                                            \
+    "(lpad(to_hex(" CALL_US(row) " / 1000), 12, '0') || '7' || lpad(to_hex(" CALL_US( \
+        row) " % 1000), 3, '0') || encode(" tail ", 'hex'))::uuid"
 #define CALL_STATUS "case e.status when 'failed' then 'failed' else 'succeeded' end"
-#define CALLED(only)                                                                              \
-    STORE_PAGE_ROWS_SQL(                                                                          \
-        "select " CALL_ID " as id, x.integration_id, x.action_id, x.status, x.started_at, "       \
-        "x.finished_at, x.error, x.api_key_id, x.flow_id, x.step_index from sluice.flow_step x "  \
-        "where x.account_id = :account_id and "                                                   \
-        "x.started_at >= :since_at and x.started_at < :before_at and x.flow_id < :flow_before "   \
-        "and :with_calls and " CALL_ID " < :before" only " order by x.started_at desc, id desc",  \
-        "started_at desc, id desc",                                                               \
-        "e.id, e.integration_id, e.action_id, null::bigint, " CALL_STATUS " as status, "          \
-        "null::text, e.started_at, e.finished_at, e.error::text, e.api_key_id, null::bigint, "    \
-        "e.flow_id, e.step_index",                                                                \
-        "e.integration_id <> '' and " IS_WANTED(                                                  \
-            CALL_STATUS) "(:error_code is null or "                                               \
-                         "e.error->>'code' = :error_code) and exists (select 1 from sluice.flow " \
-                         "f where "                                                               \
+#define CALLED(only)                                                                               \
+    STORE_PAGE_ROWS_SQL(                                                                           \
+        "select " CALL_TAIL " as tail, x.integration_id, x.action_id, x.status, x.started_at, "    \
+        "x.finished_at, x.error, x.api_key_id, x.flow_id, x.step_index from sluice.flow_step x "   \
+        "where x.account_id = :account_id and "                                                    \
+        "x.started_at >= :since_at and x.started_at < :before_at and x.flow_id < :flow_before "    \
+        "and :with_calls and (x.started_at < :before_at - interval '1 millisecond' or " CALL_ID(   \
+            "x", CALL_TAIL) " < :before)" only " order by x.started_at desc, tail desc",           \
+        "started_at desc, tail desc",                                                              \
+        CALL_ID("e", "e.tail") " as id, e.integration_id, e.action_id, null::bigint, " CALL_STATUS \
+                               " as status, "                                                      \
+                               "null::text, e.started_at, e.finished_at, e.error::text, "          \
+                               "e.api_key_id, null::bigint, "                                      \
+                               "e.flow_id, e.step_index, e.tail",                                  \
+        "e.integration_id <> '' and " IS_WANTED(                                                   \
+            CALL_STATUS) "(:error_code is null or "                                                \
+                         "e.error->>'code' = :error_code) and exists (select 1 from sluice.flow "  \
+                         "f where "                                                                \
                          "f.account_id = :account_id and f.id = e.flow_id offset 0)")
 
 /* Merges both lists in one order: each returns as many rows as are wanted, and the first scan

@@ -13,6 +13,16 @@ struct one {
 
 /* ---- scopes ---- */
 
+/* Any one of an action's scopes suffices for it (exec/gate.c). */
+static bool is_for_writes(const struct catalog_integration *app, slice scope)
+{
+    for (size_t i = 0; i < app->action_count; i++)
+        if (app->actions[i].level != LEVEL_READ &&
+            slice_has_word(app->actions[i].scope_words, scope))
+            return true;
+    return false;
+}
+
 void app_view_scopes(struct json_writer *w, const struct catalog_integration *app)
 {
     const struct catalog_auth *auth = app ? catalog_auth_by(app, AUTH_OAUTH2) : NULL;
@@ -26,6 +36,7 @@ void app_view_scopes(struct json_writer *w, const struct catalog_integration *ap
             json_open(w, '{');
             json_member_str(w, "scope", scope);
             json_member_str(w, "text", catalog_scope_words(app, scope));
+            json_member_bool(w, "writes", is_for_writes(app, scope));
             json_close(w, '}');
         }
     json_close(w, ']');

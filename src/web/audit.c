@@ -4,6 +4,7 @@
  * events each, and "Older" continues from there.
  */
 #include "base/clock.h"
+#include "call/outcome.h"
 #include "store/audit.h"
 #include "store/connection.h"
 #include "web/pages.h"
@@ -226,6 +227,21 @@ static void write_what(struct json_writer *w, slice kind, slice title)
     json_member_str(w, "title", title);
 }
 
+/* The reason of a run is shown as its error code, as on all other pages; other reasons in words. A
+ * code of OAuth is the app's own. */
+static void write_reason(struct json_writer *w, slice reason)
+{
+    static const char *const words[][2] = {{"other_identity", "another login"},
+                                           {"unknown_identity", "login unknown"},
+                                           {"already_cancelled", "it was already cancelled"}};
+    bool is_code = exec_reason_parse(reason) != EXEC_REASONS;
+    for (size_t i = 0; i < ARRAY_LEN(words); i++)
+        if (slice_eq_cstr(reason, words[i][0]))
+            reason = slice_cstr(words[i][1]);
+    json_member_str(w, "reason", is_code ? view_blocked_code(reason) : reason);
+    json_member_bool(w, "is_code", is_code);
+}
+
 static void write_event(struct web_request *request, struct json_writer *w,
                         const struct audit_event *event)
 {
@@ -234,8 +250,7 @@ static void write_event(struct web_request *request, struct json_writer *w,
     json_open(w, '{');
     view_time(w, "at", uuid_v7_wall_ms(event->id) * 1000);
     write_what(w, event->kind, json_get_str(details, SLICE("title")));
-    json_member_str(w, "reason", event->reason);
-    json_member_bool(w, "is_code", slice_eq(event->kind, audit_kind_name(AUDIT_EXECUTION_BLOCKED)));
+    write_reason(w, event->reason);
     json_member_str(w, "by", actor_name_of(request, event->by.actor));
     json_member_str(w, "actor", event->by.actor);
     json_member_str(w, "address", event->by.address);

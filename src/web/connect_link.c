@@ -2,7 +2,8 @@
  * A link that an end user was given (POST /api/connect/sessions). Its address serves one page for
  * the link's whole life: first the request (which account wants access to what); once the link is
  * opened, the form, for the browser that opened it; at the end the connection. A GET changes
- * nothing, since mail scanners and previews follow links, too: the button opens the link, once.
+ * nothing, since mail scanners and previews follow links, too: the button opens the link, once. If
+ * nothing is to be chosen or typed, it leads to the app's sign-in, without the form.
  *
  * The holder of a link reads and changes only the connection that the link makes or reconnects: the
  * link's session has its own cookie and its own pages.
@@ -128,7 +129,7 @@ static enum op_result on_clients(struct web_request *request)
     return link_reply_page(request, &it->page);
 }
 
-/* The form offers OAuth only where a client exists, so the clients are loaded before the page is
+/* The page offers OAuth only where a client exists, so the clients are loaded before it is
  * rendered. */
 static enum op_result show_link(struct web_request *request)
 {
@@ -136,8 +137,7 @@ static enum op_result show_link(struct web_request *request)
     const struct link_page *page = &it->page;
     struct pg_pool *pool = request->web->config.pool;
     slice id = page->app->integration_id;
-    bool has_form = request->session.is_open && !page->link.used_at;
-    if (!has_form || !catalog_auth_by(page->app, AUTH_OAUTH2))
+    if (page->link.used_at || !catalog_auth_by(page->app, AUTH_OAUTH2))
         return link_reply_page(request, page);
     store_oauth_client_get(pool, &it->own, &request->serve.op,
                            uuid_or(page->link.parent_id, page->link.account_id), id);
@@ -247,7 +247,12 @@ static enum op_result on_taken(struct web_request *request)
     session_draw_csrf(&request->session);
     if (!web_set_cookie(request))
         return web_reply_problem(request, 503, "Not available now", "Try again.");
-    return web_reply_redirect(request, app_link_path(request), "");
+    /* A form without a session can be sent by any site. The app may consent without asking, so the
+     * browser has to report that the form is the one of this page. */
+    if (web_field(request, "go").len == 0 || !web_names_site(request))
+        return web_reply_redirect(request, app_link_path(request), "");
+    catalog_unref(it->catalog);
+    return web_connect_link_go(request);
 }
 
 enum op_result web_connect_link(struct web_request *request)

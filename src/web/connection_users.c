@@ -1,6 +1,6 @@
 /*
- * The users of a connection, read in parts, each a bounded read by a key. Calls are counted by app,
- * not by connection; the page says so.
+ * The users of a connection, read in parts, each a bounded read by a key. The chart counts
+ * calls by app, not by connection; the page says so.
  */
 #include "web/connection_users.h"
 
@@ -75,14 +75,29 @@ void connection_users_keys(struct json_writer *w, const struct connection_users 
 {
     json_member_open(w, "keys", '[');
     for (size_t i = 0; i < use->key_count; i++) {
+        if (uuid_is_nil(use->key_list[i].id))
+            continue;
         json_open(w, '{');
         view_id(w, "id", use->key_list[i].id);
         json_member_str(w, "app_id", use->need.integration_id);
         json_member_str(w, "name",
                         use->key_list[i].name.ptr ? use->key_list[i].name : SLICE("a deleted key"));
+        json_member_i64(w, "calls", use->key_list[i].calls);
         json_close(w, '}');
     }
     json_close(w, ']');
+}
+
+static void write_counts(struct json_writer *w, const struct connection_users *use)
+{
+    int64_t calls = 0, failed = 0;
+    for (size_t i = 0; i < use->key_count; i++) {
+        calls += use->key_list[i].calls;
+        failed += use->key_list[i].failed;
+    }
+    json_member_i64(w, "calls", calls);
+    json_member_i64(w, "failed", failed);
+    json_member_i64(w, "newest", APP_USE_NEWEST);
 }
 
 /* Writes the templates with a step that calls the app. */
@@ -138,5 +153,6 @@ void connection_users_view(struct web_request *request, struct json_writer *w,
     connection_users_flows(w, use);
     write_users(request, w, id);
     connection_users_keys(w, use);
+    write_counts(w, use);
     json_close(w, '}');
 }

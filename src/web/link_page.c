@@ -63,6 +63,17 @@ static void write_next_site(struct json_writer *w, const struct link_page *page)
     json_member_str(w, "next_site", is_known ? url.host : SLICE_NONE);
 }
 
+/* Returns whether the button that opens the link can lead to the app's sign-in: nothing is to be
+ * chosen or typed first. */
+static bool leads_to_app(const struct link_page *page)
+{
+    const struct catalog_auth *auth = &page->app->auths[0];
+    bool has_params = !page->link.connection_id && page->app->connection_params;
+    bool has_choice = auth->optional_scopes && auth->optional_scopes->count > 0;
+    return page->app->auth_count == 1 && auth->kind == AUTH_OAUTH2 && !page->lacks_client &&
+           !has_params && !has_choice;
+}
+
 static void write_link(struct web_request *request, const struct link_page *page,
                        struct json_writer *w)
 {
@@ -80,14 +91,16 @@ static void write_link(struct web_request *request, const struct link_page *page
     json_member_str(w, "page", is_open ? SLICE_NONE : draw_page(request));
     json_member_bool(w, "is_reconnect", link->is_reconnect);
     json_member_bool(w, "lacks_client", page->lacks_client);
-    if (is_open) {
+    json_member_bool(w, "has_way", !page->lacks_client || page->app->auth_count > 1);
+    json_member_bool(w, "go", !is_open && leads_to_app(page));
+    /* OAuth leaves this site; the form's target has to be allowed by the page's policy. */
+    if (is_open || leads_to_app(page))
+        app_allow_forms(request, page->app);
+    if (is_open)
         app_view_forms(request, w, page->app, page->has_row ? &page->row : NULL,
                        !page->lacks_client);
-        /* OAuth leaves this site; the form's target has to be allowed by the page's policy. */
-        app_allow_forms(request, page->app);
-    } else {
+    else
         app_view_no_forms(w);
-    }
 }
 
 enum op_result link_reply_page(struct web_request *request, const struct link_page *page)

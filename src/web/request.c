@@ -362,8 +362,7 @@ static bool is_from_here(const struct web_request *request)
     return at > 0 && slice_eq_nocase(slice_from(origin, (size_t)at + 3), host);
 }
 
-/* Returns whether the browser reports the site of a form. */
-static bool names_site(const struct web_request *request)
+bool web_names_site(const struct web_request *request)
 {
     return http_request_header(request->serve.exchange, SLICE("Sec-Fetch-Site")).ptr ||
            http_request_header(request->serve.exchange, SLICE("Origin")).ptr;
@@ -375,7 +374,7 @@ static bool has_token(const struct web_request *request)
     /* A form of a page that needs no session may be older than the session that the browser has
      * now, from another tab or the same form. It comes from this site, so it is accepted. */
     bool needs_none = is_for_everyone(request->page) && request->page->scope == 0 &&
-                      names_site(request);
+                      web_names_site(request);
     return !session->is_open || needs_none ||
            slice_eq_secret(web_field(request, "csrf"), slice_of(session->csrf, SESSION_CSRF_LEN));
 }
@@ -408,7 +407,7 @@ static enum op_result check_form(struct serve_request *serve)
     if (is_from_here(request) && request->is_signed_out)
         return web_again_sign_in(request);
     /* The form is from this site but its token is old: the page is from an earlier session. */
-    if (is_from_here(request) && !has_token(request) && names_site(request))
+    if (is_from_here(request) && !has_token(request) && web_names_site(request))
         return web_again_show(request);
     if (!is_from_here(request) || !has_token(request))
         return web_reply_problem(

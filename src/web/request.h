@@ -150,6 +150,8 @@ enum op_result web_reply_download(struct web_request *request, slice type, slice
 /* Sends constant bytes with an ETag, which are cached permanently: their path contains their
  * hash. */
 enum op_result web_reply_asset(struct web_request *request, slice type, slice bytes);
+/* Returns whether the browser reports the site of a form; a form of another site was refused. */
+bool web_names_site(const struct web_request *request);
 /* Adds an origin, besides this site, to which a form of this page may lead (CSP form-action). */
 void web_allow_form_to(struct web_request *request, slice origin);
 

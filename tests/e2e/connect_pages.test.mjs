@@ -425,6 +425,33 @@ test('a link works in one browser; its form sent twice counts once', async () =>
   assert.ok(late.text.includes('<h1>This link has already been opened</h1>'), late.text);
 });
 
+// The app may consent without asking, so a form that another site could have sent shows the page first.
+test('where nothing is to be chosen, the button of a link leads to the app', async () => {
+  const ways = { claimed: true, probe: false, bare: false };
+  for (const [integration_id, isDirect] of Object.entries(ways)) {
+    const { path } = await made(one, { integration_id });
+    const [form] = formsOf((await new Pages(server.base).ask(path)).text);
+    assert.equal(form?.fields.go, isDirect ? '1' : undefined, integration_id);
+  }
+  // permissions by what they are for, each with the app's name for it
+  const { text } = await new Pages(server.base).ask((await made(one, { integration_id: 'slack' })).path);
+  const [read, write] = ['Read', 'Write'].map((verb) => text.match(new RegExp(`<summary>${verb}: \\d+ permissions</summary>(.*?)</details>`, 's'))[1]);
+  assert.match(text, /It may then read and write:/);
+  assert.ok(read.includes('<code>channels:history</code>') && write.includes('<code>chat:write</code>'), text);
+  assert.ok(read.includes('<strong>Read</strong>') && !write.includes('<strong>Read</strong>'));
+  for (const [headers, isSent] of [[{}, false], [{ 'sec-fetch-site': 'same-origin' }, true], [{ origin: new URL(server.base).origin }, true]]) {
+    const { path } = await made(one, { integration_id: 'claimed' });
+    const person = new Pages(server.base);
+    const [{ fields }] = formsOf((await person.ask(path)).text);
+    const reply = await person.ask(path, { method: 'POST', fields, headers });
+    assert.equal(reply.status, 303, reply.text);
+    assert.equal(reply.location.startsWith(oidc.url), isSent, reply.location);
+    if (!isSent) continue;
+    const back = await oidc.consent(reply.location, { login: 'kim' });
+    assert.match((await person.go(`/connect/callback${new URL(back.url).search}`)).text, /now has access to App claimed, as <strong>kim<\/strong>/);
+  }
+});
+
 test('two links in one browser do not disturb each other, or the dashboard', async () => {
   const pages = await signedIn(two);
   const [one, other] = [await made(two, { integration_id: 'probe' }), await made(two, { integration_id: 'claimed' })];
@@ -542,9 +569,9 @@ test('an OAuth state is only for the session, or the link, that began it', async
 test('a link does not offer a sign-in that this server cannot start', async () => {
   const { json } = await server.call(one.key, 'POST', '/api/connect/sessions', { integration_id: 'bare' });
   const person = new Pages(server.base);
-  const page = await person.press(await person.ask(new URL(json.url).pathname), 'Continue');
+  const page = await person.ask(new URL(json.url).pathname);
   assert.equal(page.status, 200, page.text);
-  assert.deepEqual(formsOf(page.text).flatMap((form) => form.buttons).filter((button) => button.startsWith('Connect')), []);
+  assert.deepEqual(formsOf(page.text).flatMap((form) => form.buttons), [], 'said before the press');
   assert.match(page.text, /needs an OAuth client for App bare and does not have one/);
   assert.match(page.text, /Ask one to set one up/);
 });

@@ -1,9 +1,10 @@
 // The look of the dashboard: axe-core on every page (each route of src/web/request.c, by GET and by
 // POST), with the rules about colors also in the dark scheme, and the screenshots in the README,
-// which are made in build/screenshots (committed under contrib/screenshots). On the release build,
+// which are made in build/screenshots (committed under contrib/screenshots with the words that they
+// show; copy all of them when a pictured page changes). On the release build,
 // since a page's markup does not depend on the build.
 import assert from 'node:assert/strict';
-import { mkdir, readFile, readdir, stat } from 'node:fs/promises';
+import { mkdir, readFile, readdir, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { COLOR_RULES } from './support/browser.mjs';
@@ -12,6 +13,7 @@ import { Dashboard } from './support/dashboard.mjs';
 import { must } from './support/process.mjs';
 
 const PICTURES = new URL('../../build/screenshots/', import.meta.url).pathname;
+const COMMITTED = new URL('../../contrib/screenshots/', import.meta.url);
 const PICTURE_BYTES_MAX = 64e3;
 const SCRIPT_BYTES_MAX = 4e3; // gzipped
 
@@ -243,15 +245,25 @@ test('an unknown address gets a page in a browser, and JSON in a program and bel
   assert.match((await ask('/metrics', browser))[1], /^text\/plain/);
 });
 
+// The words of a page, apart from times and ids: a picture is outdated if they changed.
+async function wordsOf(visit) {
+  const words = (await visit.page.locator('main').innerText()).replace(/\bsk_\S*|\S*\d\S*/g, ' ').match(/[A-Za-z]{3,}/g);
+  return words.filter((word) => !/^(ago|just|now|min|[Hh]ours?|[Dd]ays?)$/.test(word)).join(' ');
+}
+
 for (const colorScheme of ['light', 'dark'])
-  test(`pictures, ${colorScheme}`, async () => {
+  test(`pictures, ${colorScheme}; the committed ones show the same words`, async () => {
     await mkdir(PICTURES, { recursive: true });
+    const words = {};
     const visit = await dashboard.signIn(account, { colorScheme, viewport: { width: 1280, height: 860 } });
     for (const [name, path] of [['overview', '/'], ['flow', `/flows/${waiting}`], ['connect', '/integrations/zendesk'], ['connection', `/connections/${connection}`]]) {
       await visit.goto(path);
       await picture(visit, `${name}-${colorScheme}`);
+      words[name] = await wordsOf(visit);
     }
     await visit.end();
+    await writeFile(join(PICTURES, 'words.json'), `${JSON.stringify(words, null, 2)}\n`);
+    assert.deepEqual(words, JSON.parse(await readFile(new URL('words.json', COMMITTED), 'utf8')), 'copy build/screenshots to contrib/screenshots');
   });
 
 test('a printed flow: what it does and did, without the navigation and without buttons', async () => {

@@ -323,6 +323,24 @@ test('the audit trail: who did what, filters in the address, pages, and CSV with
   await visit.end();
 });
 
+test('the audit trail has the error codes of the replies, each with a page that explains it', async () => {
+  const own = await dashboard.stack.account('codes', { apps: [] });
+  const calls = [['gmail', 'nope', {}], ['nope', 'x', {}], ['gmail', 'list_messages', {}], ['gmail', 'list_messages', { maxResults: 'x' }]];
+  const codes = [];
+  for (const [integration_id, action_id, input] of calls) codes.push((await dashboard.call(own, 'POST', '/api/executions', { integration_id, action_id, input })).json.error_code);
+  assert.equal(codes.filter(Boolean).length, calls.length);
+  const visit = await dashboard.signIn(own, { javaScriptEnabled: false });
+  await visit.goto('/audit?kind=execution.blocked');
+  const tags = visit.page.locator('main tbody .tag');
+  assert.deepEqual(await tags.allInnerTexts(), codes.toReversed());
+  const paths = new Set(await tags.locator('a').evaluateAll((links) => links.map((link) => link.getAttribute('href'))));
+  for (const path of paths) {
+    await visit.goto(path);
+    assert.equal(await visit.page.locator(path.slice(path.indexOf('#'))).count(), 1, path);
+  }
+  await visit.end();
+});
+
 test('a filter that a list does not know is refused with the possible values', async () => {
   const visit = await dashboard.signIn(account, { javaScriptEnabled: false });
   for (const [path, wanted] of [
@@ -418,14 +436,14 @@ test('a connection: how often its app is called, and the calls through it, here 
   assert.equal(hours.length, 24);
   assert.equal(hours.filter((text) => text.endsWith(': 40 succeeded, 2 failed, 1 blocked')).length >= 22, true, hours.join('\n'));
   const users = async () => (await visit.page.locator('section:has(#users)').innerText()).replace(/\s+/g, ' ');
-  assert.match(await users(), /Flows No running or waiting flow has a remaining step that uses it\. Templates .*Unread mail summary .*Keys mail-agent\s*$/);
+  assert.match(await users(), /Flows No running or waiting flow has a remaining step that uses it\. Templates .*Unread mail summary .*Keys mail-agent 1 Calls 1 of the newest 200 executions used this connection, 0 failed\. Calls of flows are not among them\.\s*$/);
   assert.doesNotMatch(await users(), /Reschedule tasks/);
   await visit.fits();
   await visit.press('mail-agent');
   assert.match(await visit.page.locator('tbody tr').innerText(), /Gmail: List messages/);
   await visit.goto(`/connections/${notion}`);
   await visit.sees('No calls to Notion.');
-  assert.match(await users(), /Flows waiting Task pages in Notion for unread mails Templates Reschedule tasks Unread mail to tasks Keys None in the last 200 calls\.\s*$/);
+  assert.match(await users(), /Flows waiting Task pages in Notion for unread mails Templates Reschedule tasks Unread mail to tasks Keys None in the newest 200 executions\. Calls 0 of the newest 200 executions used this connection, 0 failed\. Calls of flows are not among them\.\s*$/);
   await visit.press('Disconnect');
   await visit.sees('1 running or waiting flow still has a step that uses it');
   assert.equal(await visit.page.locator('main .list a').getAttribute('href'), `/flows/${id}`);
@@ -884,6 +902,8 @@ test('executions: calls of flows are listed with them by time, each once, and li
   const run = async () => `/executions/${(await dashboard.call(own, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_messages', input: { maxResults: 1 } })).json.execution_id}`;
   const expected = [];
   for (let i = 0; i < 14; i++) expected.unshift(await run());
+  const at = Date.now();
+  await until('calls of one millisecond are in any order', () => Date.now() > at + 1);
   const id = await dashboard.startTasks(own);
   const waiting = (await dashboard.call(own, 'GET', `/api/flows/${id}`)).json;
   const calls = (steps) => steps.filter(({ stepType, status }) => stepType === 'tool_call' && status === 'completed').map(({ stepKey }) => `/flows/${id}#step-${stepKey}`);
