@@ -1,17 +1,30 @@
 /*
  * GET /api/audit: the account's events, newest first; `kind` filters ("key.created", or "key" for
- * all that begin with it). An event has its actor ("key:<id>", "operator:<name>", "system"), its
- * time (at) and the client's address. The list shows the actions of every key of the account, so it
- * needs the admin scope.
+ * all that begin with it), and `users=all` adds the events of the account's users. An event has its
+ * actor ("key:<id>", "operator:<name>", "system"), its time (at) and the client's address. The list
+ * shows the actions of every key of the account, so it needs the admin scope.
  */
 #include "api/listing.h"
 #include "store/audit.h"
 
+enum { KIND, USERS, CURSOR };
+
+static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
+    [KIND] = {.name = "kind", .words = AUDIT_KIND_WORDS, .wanted = AUDIT_KIND_WANTED},
+    [USERS] = LISTING_USERS,
+    [CURSOR] = LISTING_CURSOR};
+
 static void load_events(struct api_request *request, struct serve_list *list)
 {
-    store_audit_list(request->api->config.pool, &request->query, &request->serve.op,
-                     request->serve.grant.account_id, serve_list_scan(list), list->values[0],
-                     SLICE_NONE);
+    struct pg_pool *pool = request->api->config.pool;
+    struct uuid account_id = request->serve.grant.account_id;
+    const struct store_page *scan = serve_list_scan(list);
+    if (listing_is_all(list, filters))
+        store_audit_list_all(pool, &request->query, &request->serve.op, account_id, scan,
+                             list->values[KIND]);
+    else
+        store_audit_list(pool, &request->query, &request->serve.op, account_id, scan,
+                         list->values[KIND], SLICE_NONE);
 }
 
 static int read_events(struct api_request *request, void **items, size_t *count, struct uuid *next)
@@ -27,7 +40,6 @@ static void put_event(struct json_writer *w, const void *item, struct arena *are
 {
     const struct audit_event *event = item;
     (void)arena;
-    json_open(w, '{');
     json_member_uuid(w, "id", event->id);
     json_member_time(w, "at", uuid_v7_wall_ms(event->id) * 1000);
     json_member_str(w, "kind", event->kind);
@@ -36,15 +48,16 @@ static void put_event(struct json_writer *w, const void *item, struct arena *are
     json_member_str(w, "address", event->by.address);
     json_member_str(w, "request_id", event->by.request_id);
     json_member_raw(w, "details", event->details);
-    json_close(w, '}');
 }
 
-static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
-    {.name = "kind", .words = AUDIT_KIND_WORDS, .wanted = AUDIT_KIND_WANTED}, LISTING_CURSOR};
-
-static const struct listing_kind kind = {
-    filters,     "events",  load_events,
-    read_events, put_event, {sizeof(struct audit_event), offsetof(struct audit_event, id)}};
+static const struct listing_kind kind = {filters,
+                                         "events",
+                                         load_events,
+                                         read_events,
+                                         put_event,
+                                         {sizeof(struct audit_event),
+                                          offsetof(struct audit_event, id),
+                                          offsetof(struct audit_event, account_id)}};
 
 static enum op_result begin_event_list(struct api_request *request)
 {
@@ -53,6 +66,6 @@ static enum op_result begin_event_list(struct api_request *request)
 
 const struct api_endpoint api_audit_list = {
     .scope = SCOPE_ADMIN,
-    .query = &(const struct api_names){.own = {"limit", "cursor", "kind"}},
+    .query = &(const struct api_names){.own = {"limit", "cursor", "kind", "users"}},
     .begin = begin_event_list,
 };

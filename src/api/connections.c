@@ -1,7 +1,8 @@
 /*
  * GET /api/connections and GET /api/connections/{id} (read scope), PATCH and DELETE
- * /api/connections/{id} (admin scope): the account's connections, without their credentials. Apps
- * are connected in the dashboard, through POST /api/connect/sessions (connect_session.c).
+ * /api/connections/{id} (admin scope): the account's connections, without their credentials; with
+ * `users=all` (admin scope) also those of its users. Apps are connected in the dashboard, through
+ * POST /api/connect/sessions (connect_session.c).
  */
 #include "api/listing.h"
 #include "connect/command.h"
@@ -10,56 +11,86 @@
 /* ---- the list ---- */
 
 enum { PAGE_MAX = 100 }; /* the page size if the client does not set one */
-enum { INTEGRATION, CURSOR };
+enum { INTEGRATION, USERS, CURSOR };
 
 static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
     [INTEGRATION] = {.name = "integration_id", SERVE_A_WORD},
+    [USERS] = LISTING_USERS,
     [CURSOR] = {.name = "cursor",
                 .wanted = "the next_cursor of another page of the same list",
                 .is_quoted = true}};
 
-static enum op_result finish_connection_list(struct api_request *request)
-{
-    const struct connection_page *page = request->state;
-    ASSERT(page);
+struct connections {
+    struct listing_users users; /* must be the first member */
+    struct connection_page page;
     struct connection *rows;
     size_t count;
-    int status = store_connection_list_result(&request->query, &rows, &count);
-    if (status != OK)
-        return api_reply_database(request, status);
-    bool is_more = count == page->count_max;
-    count -= is_more;
+    bool is_more, is_partial;
+};
+
+static enum op_result reply_connection_list(struct api_request *request)
+{
+    const struct connections *it = request->state;
     struct json_writer *w = api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX);
     json_member_open(w, "connections", '[');
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < it->count; i++) {
+        slice user;
+        if (it->page.is_all && !listing_find_user(request, it->rows[i].account_id, &user))
+            continue;
         json_open(w, '{');
         if (request->outer)
-            connect_write_brief(w, &rows[i]);
+            connect_write_brief(w, &it->rows[i]);
         else
-            connect_write(w, &rows[i]);
+            connect_write(w, &it->rows[i]);
+        if (it->page.is_all)
+            json_member_str(w, "user", user);
         json_close(w, '}');
     }
     json_close(w, ']');
     json_member_str(w, "next_cursor",
-                    is_more ? connect_cursor(&rows[count - 1], &request->serve.op.arena)
-                            : SLICE_NONE);
+                    it->is_more ? connect_cursor(&it->rows[it->count - 1], &request->serve.op.arena)
+                                : SLICE_NONE);
+    if (it->is_partial)
+        json_member_bool(w, "partial", true);
     return api_reply_close(request, 200);
+}
+
+static enum op_result finish_connection_list(struct api_request *request)
+{
+    struct connections *it = request->state;
+    struct uuid owners[LISTING_MAX];
+    ASSERT(it);
+    int status = store_connection_list_result(&request->query, &it->rows, &it->count);
+    if (status != OK)
+        return api_reply_database(request, status);
+    it->is_partial = request->query.is_partial;
+    /* The nodes of a sharded database return more rows together. */
+    it->is_more = it->count >= it->page.count_max;
+    if (it->is_more)
+        it->count = it->page.count_max - 1;
+    if (!it->page.is_all)
+        return reply_connection_list(request);
+    for (size_t i = 0; i < it->count; i++)
+        owners[i] = it->rows[i].account_id;
+    return listing_name_users(request, owners, it->count, reply_connection_list);
 }
 
 static enum op_result begin_connection_list(struct api_request *request)
 {
-    struct connection_page *page = ARENA_NEW(&request->serve.op.arena, struct connection_page);
+    struct connections *it = ARENA_NEW(&request->serve.op.arena, struct connections);
     struct serve_list list = {0};
-    if (!page)
+    if (!it)
         return api_reply_no_memory(request);
     if (!listing_read(request, &list, filters, PAGE_MAX))
         return OP_DONE;
+    struct connection_page *page = &it->page;
     page->integration_id = list.values[INTEGRATION];
+    page->is_all = listing_is_all(&list, filters);
     page->count_max =
         list.limit + 1; /* one row more than requested shows whether there is another page */
     if (!connect_cursor_read(list.values[CURSOR], page))
         return listing_refuse(request, &filters[CURSOR], list.values[CURSOR]);
-    request->state = page;
+    request->state = it;
     store_connection_page(request->api->config.pool, &request->query, &request->serve.op,
                           request->serve.grant.account_id, page);
     return api_wait(request, finish_connection_list);
@@ -67,7 +98,7 @@ static enum op_result begin_connection_list(struct api_request *request)
 
 const struct api_endpoint api_connections_list = {
     .scope = SCOPE_READ,
-    .query = &(const struct api_names){.own = {"limit", "cursor", "integration_id"}},
+    .query = &(const struct api_names){.own = {"limit", "cursor", "integration_id", "users"}},
     .begin = begin_connection_list,
 };
 

@@ -97,7 +97,6 @@ static void put_execution(struct json_writer *w, const void *item, struct arena 
     slice connection_id = SLICE_NONE;
     if (execution->connection_id)
         connection_id = arena_printf(arena, "%lld", (long long)execution->connection_id);
-    json_open(w, '{');
     json_member_str(w, "status", execution->is_succeeded ? SLICE("succeeded") : SLICE("failed"));
     if (is_call)
         json_member_str(w, "execution_id", SLICE_NONE);
@@ -115,7 +114,6 @@ static void put_execution(struct json_writer *w, const void *item, struct arena 
         put_failure(w, summary, is_call);
     else
         put_display(w, summary);
-    json_close(w, '}');
 }
 
 static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
@@ -130,7 +128,7 @@ static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
 
 static const struct listing_kind kind = {
     filters,         "executions",  load_executions,
-    read_executions, put_execution, {sizeof(struct execution), offsetof(struct execution, id)}};
+    read_executions, put_execution, {sizeof(struct execution), offsetof(struct execution, id), 0}};
 
 static enum op_result begin_execution_list(struct api_request *request)
 {

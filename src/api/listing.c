@@ -6,9 +6,12 @@
 enum { REPLY_BYTES_MAX = 16 * 1024 * 1024, SCANS_MAX = 16 };
 
 struct listing {
+    struct listing_users users; /* must be the first member */
     const struct listing_kind *kind;
     struct serve_list list;
     const void *items[LISTING_MAX];
+    struct uuid owners[LISTING_MAX]; /* of the items, if the list is over all users */
+    bool is_partial;                 /* a shard of the database did not answer */
 };
 
 /* ---- the query string ---- */
@@ -19,6 +22,25 @@ enum op_result listing_refuse(struct api_request *request, const struct serve_fi
     return api_reply_error(
         request, 400, "%.*s",
         SLICE_ARG(serve_filter_refusal(filter, value, &request->serve.op.arena)));
+}
+
+bool listing_is_all(const struct serve_list *list, const struct serve_filter *filters)
+{
+    for (size_t i = 0; filters[i].name; i++)
+        if (strcmp(filters[i].name, "users") == 0)
+            return list->choices[i] >= 0;
+    return false;
+}
+
+/* Whether the request may ask for the rows of all users; otherwise it was answered. */
+static bool may_list_all(struct api_request *request)
+{
+    if (api_user_check_account(request, "users=all") != OP_NEXT)
+        return false;
+    if (api_may(request, SCOPE_ADMIN, NULL))
+        return true;
+    (void)api_refuse_scope(request, SCOPE_ADMIN);
+    return false;
 }
 
 bool listing_read(struct api_request *request, struct serve_list *list,
@@ -34,7 +56,63 @@ bool listing_read(struct api_request *request, struct serve_list *list,
         return false;
     list->limit = (size_t)limit;
     list->scans_left = SCANS_MAX;
-    return true;
+    return !listing_is_all(list, filters) || may_list_all(request);
+}
+
+/* ---- users ---- */
+
+static bool has_owner(const struct uuid *owners, size_t count, struct uuid owner)
+{
+    for (size_t i = 0; i < count; i++)
+        if (uuid_eq(owners[i], owner))
+            return true;
+    return false;
+}
+
+static enum op_result on_named(struct api_request *request)
+{
+    struct listing_users *users = request->state;
+    int status = store_account_user_list_result(&request->query, &users->list, &users->count);
+    return status == OK ? users->then(request) : api_reply_database(request, status);
+}
+
+enum op_result listing_name_users(struct api_request *request, const struct uuid *owners,
+                                  size_t count, api_step *then)
+{
+    struct listing_users *users = request->state;
+    struct uuid account_id = request->serve.grant.account_id;
+    struct buf ids;
+    char id[UUID_TEXT_LEN + 1];
+    ASSERT(count <= LISTING_MAX);
+    buf_init(&ids, LISTING_MAX * sizeof(id));
+    for (size_t i = 0; i < count; i++) {
+        if (uuid_eq(owners[i], account_id) || has_owner(owners, i, owners[i]))
+            continue;
+        uuid_format(owners[i], id);
+        buf_printf(&ids, ids.len > 0 ? " %s" : "%s", id);
+    }
+    bool is_ok = buf_is_ok(&ids), has_users = ids.len > 0;
+    slice text = arena_take(&request->serve.op.arena, &ids);
+    if (!is_ok || (has_users && !text.ptr))
+        return api_reply_no_memory(request);
+    if (!has_users)
+        return then(request);
+    users->then = then;
+    store_account_user_names(request->api->config.pool, &request->query, &request->serve.op,
+                             account_id, text);
+    return api_wait(request, on_named);
+}
+
+bool listing_find_user(const struct api_request *request, struct uuid owner, slice *name)
+{
+    const struct listing_users *users = request->state;
+    *name = SLICE_NONE;
+    if (uuid_eq(owner, request->serve.grant.account_id))
+        return true;
+    for (size_t i = 0; i < users->count && !name->ptr; i++)
+        if (uuid_eq(users->list[i].user_id, owner))
+            *name = users->list[i].external_id;
+    return name->ptr != NULL;
 }
 
 void listing_put_id(struct json_writer *w, const char *name, struct uuid id)
@@ -69,14 +147,26 @@ enum op_result listing_begin(struct api_request *request, const struct listing_k
                : OP_DONE;
 }
 
-static enum op_result reply_listing(struct api_request *request, const struct listing *listing)
+static enum op_result reply_listing(struct api_request *request)
 {
+    const struct listing *listing = request->state;
     struct json_writer *w = api_reply_open(request, REPLY_BYTES_MAX);
+    bool is_all = listing_is_all(&listing->list, listing->kind->filters);
     json_member_open(w, listing->kind->key, '[');
-    for (size_t i = 0; i < listing->list.count; i++)
+    for (size_t i = 0; i < listing->list.count; i++) {
+        slice user;
+        if (is_all && !listing_find_user(request, listing->owners[i], &user))
+            continue;
+        json_open(w, '{');
         listing->kind->put(w, listing->items[i], &request->serve.op.arena);
+        if (is_all)
+            json_member_str(w, "user", user);
+        json_close(w, '}');
+    }
     json_close(w, ']');
     listing_put_id(w, "next_cursor", listing->list.next);
+    if (listing->is_partial)
+        json_member_bool(w, "partial", true);
     return api_reply_close(request, 200);
 }
 
@@ -90,12 +180,20 @@ static enum op_result finish_listing(struct api_request *request)
     int status = listing->kind->read(request, &items, &count, &end);
     if (status != OK)
         return api_reply_database(request, status);
+    listing->is_partial |= request->query.is_partial;
+    bool is_all = listing_is_all(&listing->list, listing->kind->filters);
     for (size_t i = 0; i < count; i++) {
         const char *item = (const char *)items + i * listing->kind->item.size;
         memcpy(&id, item + listing->kind->item.id_at, sizeof(id));
-        if (serve_list_take(&listing->list, id))
-            listing->items[listing->list.count - 1] = item;
+        if (!serve_list_take(&listing->list, id))
+            continue;
+        size_t at = listing->list.count - 1;
+        listing->items[at] = item;
+        if (is_all)
+            memcpy(&listing->owners[at], item + listing->kind->item.owner_at, sizeof(id));
     }
-    return serve_list_continues(&listing->list, end) ? load_page(request)
-                                                     : reply_listing(request, listing);
+    if (serve_list_continues(&listing->list, end))
+        return load_page(request);
+    return is_all ? listing_name_users(request, listing->owners, listing->list.count, reply_listing)
+                  : reply_listing(request);
 }

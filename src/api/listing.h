@@ -22,11 +22,18 @@ struct listing_kind {
     /* Reads the result of the query: sets *items to an array in the op's arena, and *count and
      * *next as the store returns them. */
     int (*read)(struct api_request *request, void **items, size_t *count, struct uuid *next);
+    /* Writes the members of an item. */
     void (*put)(struct json_writer *w, const void *item, struct arena *arena);
     struct {
         size_t size, id_at; /* size of an item, and offset of the id in it */
+        size_t owner_at;    /* offset of its account_id; only for LISTING_USERS */
     } item;
 };
+/* `users=all`: also the rows of the account's users; needs the scope admin, and no Sluice-User. */
+#define LISTING_USERS                                                       \
+    {                                                                       \
+        .name = "users", .words = "all", .wanted = "all", .is_quoted = true \
+    }
 #define LISTING_CURSOR                                                                         \
     {                                                                                          \
         "cursor", SERVE_CURSOR, .wanted = "the next_cursor of another page", .is_quoted = true \
@@ -41,6 +48,24 @@ bool listing_read(struct api_request *request, struct serve_list *list,
                   const struct serve_filter *filters, size_t limit_default) MUST_CHECK;
 /* Writes a member that is an id, or null if it is nil: next_cursor, for instance. */
 void listing_put_id(struct json_writer *w, const char *name, struct uuid id);
+/* Whether the request asks for the rows of all users. */
+bool listing_is_all(const struct serve_list *list, const struct serve_filter *filters);
+
+/* The users to whom rows of a page belong, with their names: the first member of request->state.
+ * Zeroed before its first use. */
+struct listing_users {
+    struct account_user *list;
+    size_t count;
+    api_step *then;
+};
+/* Runs `then` once the names of these owners are known, with one query. At most LISTING_MAX owners;
+ * the account itself may be one of them. Answers if the query fails. */
+enum op_result listing_name_users(struct api_request *request, const struct uuid *owners,
+                                  size_t count, api_step *then);
+/* Whether the owner of a row is the account (*name is then SLICE_NONE) or one of these users. Rows
+ * of a user that no longer exists are about to be erased. */
+bool listing_find_user(const struct api_request *request, struct uuid owner,
+                       slice *name) MUST_CHECK;
 /* Answers with 400, because the value of this argument is invalid. */
 enum op_result listing_refuse(struct api_request *request, const struct serve_filter *filter,
                               slice value);

@@ -28,6 +28,7 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_POST, "/api/connect/sessions", &api_connect_session},
     {HTTP_METHOD_GET, "/api/connect/sessions/{id}", &api_connect_session_get},
     {HTTP_METHOD_GET, "/api/connections", &api_connections_list},
+    {HTTP_METHOD_POST, "/api/connections", &api_connections_add},
     {HTTP_METHOD_GET, "/api/connections/{id}", &api_connections_get},
     {HTTP_METHOD_PATCH, "/api/connections/{id}", &api_connections_change},
     {HTTP_METHOD_DELETE, "/api/connections/{id}", &api_connections_delete},

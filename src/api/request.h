@@ -108,7 +108,7 @@ extern const struct api_endpoint api_flows_templates, api_flows_template, api_fl
     api_flows_list, api_flows_get, api_flows_events, api_flows_approve, api_flows_reject,
     api_flows_resume, api_flows_cancel;
 extern const struct api_endpoint api_connect_session, api_connect_session_get, api_connections_list,
-    api_connections_get, api_connections_change, api_connections_delete;
+    api_connections_get, api_connections_add, api_connections_change, api_connections_delete;
 extern const struct api_endpoint api_users_list, api_users_get, api_users_change;
 extern const struct api_endpoint api_keys_list, api_keys_create, api_keys_self, api_keys_roll,
     api_keys_revoke;
@@ -135,6 +135,8 @@ enum op_result api_user_find(struct serve_request *serve);
 enum op_result api_user_take(struct serve_request *serve);
 /* Answers a request for a user to an endpoint that is the account's alone; else returns OP_NEXT. */
 enum op_result api_user_check_path(struct api_request *request);
+/* The same for a part of the request that is the account's alone, such as "users=all". */
+enum op_result api_user_check_account(struct api_request *request, const char *what);
 /* Runs `then`. If the request names a user that does not exist yet, and its endpoint needs a scope
  * that changes something, the user is created first. */
 enum op_result api_with_user(struct api_request *request, api_step *then);

@@ -81,24 +81,29 @@ enum op_result api_user_take(struct serve_request *serve)
     return OP_NEXT;
 }
 
-enum op_result api_user_check_path(struct api_request *request)
+enum op_result api_user_check_account(struct api_request *request, const char *what)
 {
     const struct vault_grant *grant = &request->serve.grant;
-    const struct api_endpoint *endpoint = request->endpoint;
-    if (is_operator(grant) && endpoint->scope != SCOPE_OPERATOR)
-        return api_reply_error(request, 403,
-                               "This API key is the operator's: it reaches only /api/accounts");
-    bool has_user = !uuid_is_nil(grant->parent_id) || request->user_id.ptr;
-    if (!endpoint->is_of_account || !has_user)
+    if (uuid_is_nil(grant->parent_id) && !request->user_id.ptr)
         return OP_NEXT;
     if (!grant->is_of_user)
         return api_reply_error(request, 400,
-                               "This path is for the account alone: send it without Sluice-User");
-    return endpoint->serves_user_keys
-               ? OP_NEXT
-               : api_reply_error(request, 403,
-                                 "This path is for the account alone, and this API key acts for "
-                                 "one of its users");
+                               "%s is for the account alone: send it without Sluice-User", what);
+    return api_reply_error(request, 403,
+                           "%s is for the account alone, and this API key acts for one of its "
+                           "users",
+                           what);
+}
+
+enum op_result api_user_check_path(struct api_request *request)
+{
+    const struct api_endpoint *endpoint = request->endpoint;
+    if (is_operator(&request->serve.grant) && endpoint->scope != SCOPE_OPERATOR)
+        return api_reply_error(request, 403,
+                               "This API key is the operator's: it reaches only /api/accounts");
+    bool is_served = endpoint->serves_user_keys && request->serve.grant.is_of_user;
+    return endpoint->is_of_account && !is_served ? api_user_check_account(request, "This path")
+                                                 : OP_NEXT;
 }
 
 static enum op_result on_created(struct api_request *request)

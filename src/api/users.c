@@ -31,7 +31,7 @@ static enum op_result finish_user_list(struct api_request *request)
     const struct serve_list *list = request->state;
     struct account_user *users;
     size_t count;
-    int status = store_account_user_page_result(&request->query, &users, &count);
+    int status = store_account_user_list_result(&request->query, &users, &count);
     if (status != OK)
         return api_reply_database(request, status);
     bool is_more = count > list->limit;

@@ -11,7 +11,10 @@ enum step {
     STEP_CHECK_COUNT,
     STEP_PROBE,
     STEP_SAVE,
+    STEP_FIND_TWIN,
     STEP_CHECK_SAVED,
+    STEP_YIELDED,
+    STEP_CHECK_TWIN,
     STEP_CHECK_REFUSAL
 };
 
@@ -49,7 +52,8 @@ static enum op_result step_load(struct op *op)
         return stop_enrol(enrol, CALL_ENROL_REFUSED, SLICE("The app is no longer available."));
     size_t connections_max = connect_connections_max(enrol->connect);
     if (!enrol->in.save.connection_id) {
-        if (!connections_max)
+        /* with is_single the credential may be that of a stored connection */
+        if (!connections_max || enrol->in.is_single)
             return op_jump(op, STEP_PROBE);
         store_connection_count(enrol->pool, &enrol->query, op, enrol->in.save.account_id,
                                connections_max);
@@ -71,7 +75,8 @@ static enum op_result step_check_former(struct op *op)
     struct call_enrol *enrol = enrol_of(op);
     ASSERT(enrol->in.save.connection_id != 0);
     int status = store_connection_get_result(&enrol->query, &enrol->former);
-    if (status == ERR_NOTFOUND)
+    if (status == ERR_NOTFOUND ||
+        (status == OK && !slice_eq(enrol->former.integration_id, enrol->app->integration_id)))
         return stop_gone(enrol);
     return status == OK ? op_jump(op, STEP_PROBE) : stop_database(enrol);
 }
@@ -98,6 +103,10 @@ static enum op_result step_check_count(struct op *op)
 static enum op_result step_probe(struct op *op)
 {
     struct call_enrol *enrol = enrol_of(op);
+    if (enrol->in.is_expired) {
+        enrol->probe.verdict = CALL_PROBE_UNTESTED;
+        return OP_NEXT;
+    }
     slice params = enrol->in.save.connection_id ? enrol->former.params : enrol->in.save.params;
     const struct call_probe_request in = {
         .tenant = uuid_or(enrol->in.save.by.parent_id, enrol->in.save.account_id),
@@ -260,6 +269,119 @@ static slice label_of(struct call_enrol *enrol)
 
 static enum op_result save_connection(struct call_enrol *enrol)
 {
+    /* The struct is free again: between two saves a query or another op has ended. */
+    connect_save_start(enrol->connect, &enrol->save, &enrol->in.save, &enrol->op);
+    return op_wait_then(&enrol->op, STEP_CHECK_SAVED);
+}
+
+/* ---- one connection for each user of the app ---- */
+
+enum {
+    TWINS_MAX = 10, /* connections of one subject with different params, such as hosts */
+    TWIN_TRIES_MAX = 10,
+};
+
+/* Whether both are the same JSON; SLICE_NONE counts as {}. */
+static bool are_same_params(slice a, slice b, struct arena *arena)
+{
+    const struct json *left =
+        json_parse(arena, a.ptr ? a : SLICE("{}"), &json_limits_provider, NULL);
+    const struct json *right =
+        json_parse(arena, b.ptr ? b : SLICE("{}"), &json_limits_provider, NULL);
+    return left && right && json_equal(left, right);
+}
+
+static enum op_result find_twin(struct call_enrol *enrol)
+{
+    struct connect_save_request *request = &enrol->in.save;
+    request->connection_id = 0; /* one that was chosen before was removed */
+    store_connection_of_subject(enrol->pool, &enrol->query, &enrol->op, request->account_id,
+                                request->integration_id, enrol->identity.subject, TWINS_MAX);
+    return op_wait_then(&enrol->op, STEP_FIND_TWIN);
+}
+
+/* Chooses the connection that acts as the same user of the app, if there is one. */
+static enum op_result step_find_twin(struct op *op)
+{
+    struct call_enrol *enrol = enrol_of(op);
+    struct connect_save_request *request = &enrol->in.save;
+    struct connection *rows;
+    size_t count;
+    int status = store_connection_list_result(&enrol->query, &rows, &count);
+    if (status != OK)
+        return stop_database(enrol);
+    for (size_t i = 0; i < count && !request->connection_id; i++)
+        if (are_same_params(rows[i].params, request->params, &op->arena))
+            request->connection_id = rows[i].id;
+    if (op->arena.is_exhausted)
+        return stop_enrol(enrol, CALL_ENROL_UNAVAILABLE, SLICE("The server is out of memory."));
+    enrol->is_twin = request->connection_id != 0;
+    return save_connection(enrol);
+}
+
+static bool needs_twin_check(const struct call_enrol *enrol)
+{
+    return enrol->in.is_single && !enrol->in.save.connection_id && enrol->identity.subject.ptr;
+}
+
+static enum op_result yield_connection(struct call_enrol *enrol)
+{
+    const struct connect_save_request *saved = &enrol->in.save;
+    struct connect_command_request request = {
+        .kind = CONNECT_YIELD,
+        .by = saved->by,
+        .connection = {.account_id = saved->account_id, .id = enrol->save.connection_id},
+        .integration_id = saved->integration_id,
+        .identity = enrol->identity,
+        .params = saved->params.ptr ? saved->params : SLICE("{}"),
+    };
+    connect_command_start(enrol->connect, &enrol->yield, &request, &enrol->op);
+    return op_wait_then(&enrol->op, STEP_YIELDED);
+}
+
+static enum op_result end_enrolled(struct call_enrol *enrol)
+{
+    enrol->result = CALL_ENROLLED;
+    enrol->message = SLICE_NONE;
+    enrol->connection_id = enrol->save.connection_id;
+    return OP_DONE;
+}
+
+/* Another request has made a connection of the same user at the same moment: this one's was
+ * removed, and the other one gets the credential. It stays the default if this one was. If the
+ * check failed, there may be two. */
+static enum op_result step_yielded(struct op *op)
+{
+    struct call_enrol *enrol = enrol_of(op);
+    struct connect_save_request *request = &enrol->in.save;
+    if (enrol->yield.status != OK)
+        return end_enrolled(enrol);
+    request->connection_id = enrol->yield.kept_id;
+    enrol->is_twin = true;
+    request->is_default |= enrol->save.is_default;
+    return save_connection(enrol);
+}
+
+static enum op_result load_twin(struct call_enrol *enrol)
+{
+    store_connection_get(enrol->pool, &enrol->query, &enrol->op, enrol->in.save.account_id,
+                         enrol->save.connection_id);
+    return op_wait_then(&enrol->op, STEP_CHECK_TWIN);
+}
+
+/* The request that made it may have removed it in the meantime, since there was a third one. */
+static enum op_result step_check_twin(struct op *op)
+{
+    struct call_enrol *enrol = enrol_of(op);
+    struct connection row;
+    bool is_gone = store_connection_get_result(&enrol->query, &row) == ERR_NOTFOUND;
+    return is_gone && enrol->tries++ < TWIN_TRIES_MAX ? find_twin(enrol) : end_enrolled(enrol);
+}
+
+/* ---- the result ---- */
+
+static enum op_result begin_save(struct call_enrol *enrol)
+{
     struct connect_save_request *request = &enrol->in.save;
     const struct catalog_auth *auth = catalog_auth_of(enrol->app, request->auth_kind);
     request->auth_kind = slice_cstr(catalog_auth_name(auth->kind));
@@ -268,8 +390,7 @@ static enum op_result save_connection(struct call_enrol *enrol)
     request->identity = enrol->identity;
     if (!request->label.ptr)
         return stop_enrol(enrol, CALL_ENROL_UNAVAILABLE, SLICE("The server is out of memory."));
-    connect_save_start(enrol->connect, &enrol->save, request, &enrol->op);
-    return OP_WAIT;
+    return needs_twin_check(enrol) ? find_twin(enrol) : save_connection(enrol);
 }
 
 /* The probe has ended, so its fields can be read. Nothing is stored after an OUTAGE: a credential
@@ -295,7 +416,7 @@ static enum op_result step_save(struct op *op)
                LOG_STR("integration_id", enrol->in.save.integration_id),
                LOG_STR("cause", probe->identity_message));
     enum op_result result = check_identity(enrol);
-    return result == OP_NEXT ? save_connection(enrol) : result;
+    return result == OP_NEXT ? begin_save(enrol) : result;
 }
 
 static enum op_result step_check_saved(struct op *op)
@@ -303,12 +424,12 @@ static enum op_result step_check_saved(struct op *op)
     struct call_enrol *enrol = enrol_of(op);
     switch (enrol->save.result) {
     case CONNECT_SAVED:
-        enrol->result = CALL_ENROLLED;
-        enrol->message = SLICE_NONE;
-        enrol->connection_id = enrol->save.connection_id;
-        return OP_DONE;
+        if (needs_twin_check(enrol))
+            return yield_connection(enrol);
+        return enrol->is_twin ? load_twin(enrol) : end_enrolled(enrol);
     case CONNECT_SAVE_GONE:
-        return stop_gone(enrol);
+        return enrol->is_twin && enrol->tries++ < TWIN_TRIES_MAX ? find_twin(enrol)
+                                                                 : stop_gone(enrol);
     case CONNECT_SAVE_FULL:
         return stop_full(enrol);
     case CONNECT_SAVE_LINK_USED:
@@ -335,6 +456,7 @@ static void on_cancel(struct op *op)
     struct call_enrol *enrol = enrol_of(op);
     op_cancel(&enrol->probe.op);
     op_cancel(&enrol->save.op);
+    op_cancel(&enrol->yield.op);
 }
 
 static void on_end(struct op *op, enum op_end end)
@@ -351,8 +473,13 @@ static const struct op_step steps[] = {
     [STEP_CHECK_FORMER] = {"check_former", step_check_former, OP_TO(STEP_PROBE)},
     [STEP_CHECK_COUNT] = {"check_count", step_check_count, 0},
     [STEP_PROBE] = {"probe", step_probe, 0},
-    [STEP_SAVE] = {"save", step_save, OP_TO(STEP_CHECK_REFUSAL)},
-    [STEP_CHECK_SAVED] = {"check_saved", step_check_saved, 0},
+    [STEP_SAVE] = {"save", step_save,
+                   OP_TO(STEP_FIND_TWIN) | OP_TO(STEP_CHECK_SAVED) | OP_TO(STEP_CHECK_REFUSAL)},
+    [STEP_FIND_TWIN] = {"find_twin", step_find_twin, OP_TO(STEP_CHECK_SAVED)},
+    [STEP_CHECK_SAVED] = {"check_saved", step_check_saved,
+                          OP_TO(STEP_FIND_TWIN) | OP_TO(STEP_YIELDED) | OP_TO(STEP_CHECK_TWIN)},
+    [STEP_YIELDED] = {"yielded", step_yielded, OP_TO(STEP_CHECK_SAVED)},
+    [STEP_CHECK_TWIN] = {"check_twin", step_check_twin, OP_TO(STEP_FIND_TWIN)},
     [STEP_CHECK_REFUSAL] = {"check_refusal", step_check_refusal, 0},
 };
 static const struct op_class enrol_class = {

@@ -4,6 +4,9 @@
  * connected, or the connection already has an identity, the user is checked before anything is
  * stored (connect/save.h).
  *
+ * With is_single the owner keeps one connection for each user of the app: a connection with the
+ * same identity.subject and params gets the credential instead of a new one.
+ *
  * If the identity request fails, the grant is not lost: the connection is stored without an
  * identity, unless one was demanded. struct call_enrol is an op, embedded in a caller's op.
  */
@@ -33,6 +36,8 @@ struct call_enrol_request {
     slice id_token;                   /* the ID token that came with a grant; SLICE_NONE: none */
     /* a grant that the app has just issued, so it is not tested */
     bool is_grant;
+    bool is_single;           /* no second connection of the same subject; without a link */
+    bool is_expired;          /* an access token that has to be renewed first; it is not tested */
     bool may_change_identity; /* only for a reconnect, never through a link */
 };
 
@@ -54,6 +59,9 @@ struct call_enrol {
     struct connection former; /* reconnect only */
     struct call_probe probe;
     struct connect_save save;
+    struct connect_command yield;
+    bool is_twin;   /* in.save.connection_id was chosen here (is_single) */
+    unsigned tries; /* such connections that were removed in the meantime */
     struct pg_pool *pool;
     struct pg_query query;
     struct audit_event event;

@@ -143,8 +143,7 @@ static int say_saved(struct session *session, enum connect_saved kept,
     return err_set(err, ERR_IO, "the database refused the connection");
 }
 
-int change_save(struct session *session, struct connect_save_request *request, bool is_default,
-                int64_t *id)
+int change_save(struct session *session, struct connect_save_request *request, int64_t *id)
 {
     struct save_change it = {.in = request};
     struct engine engine;
@@ -157,12 +156,10 @@ int change_save(struct session *session, struct connect_save_request *request, b
     engine_close(&engine);
     /* If the result is OK, the id is known and the row is durable. */
     *id = it.save.connection_id;
-    /* This is a separate event, since it changes two connections. */
-    struct connect_command_request second = {
-        .kind = CONNECT_MAKE_DEFAULT,
-        .connection = {.account_id = request->account_id, .id = *id},
-    };
-    /* Replaces the account's other default for the app. */
-    return result == OK && is_default && !it.save.is_default ? change_connect(session, &second)
-                                                             : result;
+    if (result == OK && request->is_default && !it.save.is_default)
+        return err_set(&session->err, ERR_IO,
+                       "connection %lld was stored, but could not be made the default; `sluice "
+                       "connections default` does that",
+                       (long long)*id);
+    return result;
 }

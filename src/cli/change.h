@@ -20,9 +20,8 @@ int change_vault(struct session *session, struct vault_command_request *request,
 /* As change_vault, for connections and OAuth clients. To set a client, the ring must be open,
  * too. */
 int change_connect(struct session *session, struct connect_command_request *request) MUST_CHECK;
-/* Creates a connection, whose id goes to *id. is_default makes it the app's default even if the
- * account has another default. The ring must be open, too. */
-int change_save(struct session *session, struct connect_save_request *request, bool is_default,
+/* Creates a connection, whose id goes to *id. The ring must be open, too. */
+int change_save(struct session *session, struct connect_save_request *request,
                 int64_t *id) MUST_CHECK;
 
 #endif

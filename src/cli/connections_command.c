@@ -12,75 +12,6 @@
 
 /* ---- add ---- */
 
-/* Sets *scopes to the scopes, separated by single spaces; SLICE_NONE if none are given. */
-static int read_scopes(struct session *session, slice text, slice *scopes)
-{
-    struct buf out;
-    *scopes = SLICE_NONE;
-    if (!text.ptr)
-        return OK;
-    buf_init(&out, 16 * 1024);
-    while (text.len > 0) {
-        slice one = slice_trim(slice_split(&text, ' '));
-        /* Scopes are compared word by word later, so a scope in any other form could never
-         * match. */
-        if (slice_printable(one, '!') < one.len) {
-            buf_deinit(&out);
-            return err_set(&session->err, ERR_INVALID,
-                           "scopes are words of printable ASCII, separated by spaces");
-        }
-        if (out.len > 0 && one.len > 0)
-            buf_append_char(&out, ' ');
-        buf_append(&out, one);
-    }
-    bool is_ok = buf_is_ok(&out);
-    if (is_ok)
-        *scopes = arena_dup(&session->arena, buf_slice(&out));
-    buf_deinit(&out);
-    return is_ok && scopes->ptr ? OK : err_set(&session->err, ERR_LIMIT, "the scopes are too long");
-}
-
-/* Reads the way to connect that --auth names; the default is the manifest's first. */
-static int read_auth(struct session *session, const struct command_call *call,
-                     struct credential_order *order)
-{
-    slice wanted = command_option(call, "auth");
-    order->auth = catalog_auth_of(order->integration, wanted);
-    /* catalog_auth_of falls back to the app's first way, so an unknown name is detected here. */
-    if (!wanted.ptr || slice_eq_cstr(wanted, catalog_auth_name(order->auth->kind)))
-        return OK;
-    struct buf names;
-    buf_init(&names, 256);
-    for (size_t i = 0; i < order->integration->auth_count; i++)
-        buf_printf(&names, "%s%s", i ? " or " : "",
-                   catalog_auth_name(order->integration->auths[i].kind));
-    (void)err_set(&session->err, ERR_INVALID, "--auth must be %.*s for %.*s",
-                  SLICE_ARG(buf_slice(&names)), SLICE_ARG(order->integration->name));
-    buf_deinit(&names);
-    return ERR_INVALID;
-}
-
-static int read_order(struct session *session, const struct command_call *call,
-                      struct credential_order *order)
-{
-    struct account account;
-    slice label = command_option(call, "label");
-    /* Checks that do not need the database come first, so that mistakes are reported without
-     * one. */
-    if (session_open_catalog(session) != OK ||
-        catalog_find_or_suggest(session, slice_cstr(call->argv[1]), &order->integration) != OK ||
-        read_auth(session, call, order) != OK ||
-        read_scopes(session, command_option(call, "scopes"), &order->scopes) != OK)
-        return (int)session->err.code;
-    order->label = label.ptr ? label : order->integration->name;
-    order->params = command_option(call, "params");
-    order->is_default = command_has(call, "default");
-    if (session_open_ring(session) != OK || session_open_account(session, call, &account) != OK)
-        return (int)session->err.code;
-    order->account_id = account.account_id;
-    return OK;
-}
-
 static int print_added(struct session *session, const struct command_call *call, int64_t id)
 {
     if (!command_has(call, "json")) {
@@ -98,25 +29,48 @@ static int print_added(struct session *session, const struct command_call *call,
     return output_json_end(&json, stdout, &session->err);
 }
 
+/* Checks that do not need the database come first, so that mistakes are reported without one. */
+static int add_credential(struct session *session, const struct command_call *call,
+                          struct call_order *order, int64_t *id)
+{
+    struct account account;
+    struct call_enrol_request request;
+    slice label = command_option(call, "label");
+    order->auth = command_option(call, "auth");
+    order->auth_name = "--auth";
+    order->scopes = command_option(call, "scopes");
+    order->params = command_option(call, "params");
+    if (credential_order_read(session, order, label.ptr ? label : order->integration->name,
+                              &request) != OK ||
+        session_open_ring(session) != OK || session_open_account(session, call, &account) != OK)
+        return (int)session->err.code;
+    request.save.account_id = account.account_id;
+    request.save.is_default = command_has(call, "default");
+    return change_save(session, &request.save, id);
+}
+
 static int add_connection(struct session *session, struct command_call *call)
 {
-    struct credential_order order = {.is_default = false};
+    struct call_order order = {.integration = NULL};
     slice path = command_option(call, "credential-file");
     struct buf text;
     int64_t id = 0;
-    if (read_order(session, call, &order) != OK)
+    if (session_open_catalog(session) != OK ||
+        catalog_find_or_suggest(session, slice_cstr(call->argv[1]), &order.integration) != OK)
         return (int)session->err.code;
     ASSERT(order.integration);
+    const struct catalog_auth *auth =
+        catalog_auth_of(order.integration, command_option(call, "auth"));
     if (!path.ptr)
         return err_set(&session->err, ERR_INVALID,
                        "--credential-file is missing: a file, or - for stdin, with a JSON object "
                        "of %s",
-                       catalog_credential_of(order.auth->kind)->form);
-    buf_init(&text, CREDENTIAL_FILE_BYTES_MAX + 1);
+                       catalog_credential_of(auth->kind)->form);
+    buf_init(&text, CALL_CREDENTIAL_BYTES_MAX + 1);
     int result = credential_read(path.ptr, "a credential as JSON", &text, &session->err);
     order.credential = buf_slice(&text);
     if (result == OK)
-        result = credential_connect(session, &order, &id);
+        result = add_credential(session, call, &order, &id);
     /* The buffer has the credential in clear text. */
     mem_wipe(text.ptr, text.cap);
     buf_deinit(&text);
@@ -236,7 +190,8 @@ static int authorize(struct session *session, struct command_call *call)
         output_name_check(request.label, "a label", CONNECTION_LABEL_MAX, &session->err) != OK)
         return (int)session->err.code;
     /* A reconnected connection keeps its params. */
-    if ((!former.ptr && credential_params_check(session, integration, request.params) != OK) ||
+    if ((!former.ptr &&
+         call_params_check(integration, request.params, &session->arena, &session->err) != OK) ||
         session_open_ring(session) != OK || session_open_account(session, call, &account) != OK)
         return (int)session->err.code;
     request.account_id = account.account_id;

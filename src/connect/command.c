@@ -43,6 +43,10 @@ static enum op_result step_change(struct op *op)
     case CONNECT_REMOVE:
         store_connection_delete(pool, query, op, &in->connection);
         break;
+    case CONNECT_YIELD:
+        store_connection_yield(pool, query, op, &in->connection, in->integration_id,
+                               in->identity.subject, in->params);
+        break;
     case CONNECT_IDENTIFY:
         store_connection_identity_set(pool, query, op, in->connection.account_id, in->connection.id,
                                       in->rev, &in->identity);
@@ -80,6 +84,12 @@ static int result_of(struct connect_command *command)
         if (status == OK)
             connect_changed(command->service, command->in.connection.account_id,
                             command->integration_id);
+        return status;
+    case CONNECT_YIELD:
+        status = store_connection_yield_result(query, &command->kept_id);
+        if (status == OK)
+            connect_changed(command->service, command->in.connection.account_id,
+                            command->in.integration_id);
         return status;
     case CONNECT_IDENTIFY:
     case CONNECT_CLIENT_SET:

@@ -17,6 +17,9 @@ enum connect_command_kind {
     CONNECT_MAKE_DEFAULT,
     CONNECT_RENAME,
     CONNECT_REMOVE,
+    /* removes the connection if the account has another one of the same app, with the same subject
+     * and params */
+    CONNECT_YIELD,
     CONNECT_IDENTIFY, /* stores the connection's user at the app; writes no audit event */
     CONNECT_CLIENT_SET,
     CONNECT_CLIENT_REMOVE,
@@ -24,7 +27,7 @@ enum connect_command_kind {
     CONNECT_LINK_TAKE,
 };
 
-/* `connection` is for the first four kinds, `client` for the next two, `link` for the last two. */
+/* `connection` is for the first five kinds, `client` for the next two, `link` for the last two. */
 struct connect_command_request {
     enum connect_command_kind kind;
     struct audit_by by;
@@ -32,19 +35,22 @@ struct connect_command_request {
     struct connection_change connection;
     slice label; /* for CONNECT_RENAME: 1 to CONNECTION_LABEL_MAX characters on one line */
     int64_t rev; /* for CONNECT_IDENTIFY: the revision of the credential that was used */
-    struct connection_identity identity;
-    struct oauth_client_change client; /* its sealed secret is made from client_secret */
-    slice client_secret;               /* empty: a public client */
+    struct connection_identity identity; /* for CONNECT_IDENTIFY, CONNECT_YIELD */
+    slice integration_id, params;        /* for CONNECT_YIELD */
+    struct oauth_client_change client;   /* its sealed secret is made from client_secret */
+    slice client_secret;                 /* empty: a public client */
     struct connect_session_change link;
 };
 
 struct connect_command {
     struct op op;
-    /* out: OK; ERR_NOTFOUND: the account has no such row, or another browser has taken the link;
+    /* out: OK; ERR_NOTFOUND: the account has no such row (CONNECT_YIELD: no other connection), or
+     * another browser has taken the link;
      * ERR_INVALID: at each attempt, another connection became the default at the same moment; else
      * the database's status, which is ERR_CLOSED if the change may have been made */
     int status;
     slice integration_id;        /* if OK: the app of the connection; in the op's arena */
+    int64_t kept_id;             /* CONNECT_YIELD, if OK: the other connection */
     struct connect_session link; /* if OK: the session of the link */
     /* private */
     struct connect_service *service;

@@ -53,6 +53,11 @@ enum step {
 
 OP_OF(renewer_of, renewer)
 
+static struct uuid payer_of(const struct renewer *renewer)
+{
+    return uuid_or(renewer->parent_id, renewer->account_id);
+}
+
 static slice integration_of(const struct renewer *renewer)
 {
     return slice_of(renewer->integration_id, renewer->integration_len);
@@ -216,7 +221,7 @@ static enum op_result step_find_client(struct op *op)
         renewer->client.secret = secret.len > 0 ? secret_new(secret) : NULL;
         return op_jump(op, STEP_CLAIM);
     }
-    oauth_client_find(renewer->service, &renewer->client.lookup, op, renewer->payer_id,
+    oauth_client_find(renewer->service, &renewer->client.lookup, op, payer_of(renewer),
                       integration_of(renewer));
     return OP_WAIT;
 }
@@ -306,7 +311,7 @@ static enum op_result step_ask(struct op *op)
         return op_jump(op, STEP_LOAD);
     }
     renewer->asked.call = (struct http_call){
-        .tenant = renewer->payer_id,
+        .tenant = payer_of(renewer),
         .deadline_ns = loop_now_ns(op->loop) + (uint64_t)timeout_ms * 1000000,
     };
     oauth_request_deinit(&renewer->asked.request); /* from an earlier round */
@@ -441,7 +446,7 @@ static enum op_result step_mark(struct op *op)
         .rev = renewer->rev,
         .error = renewer->given.reply.message,
         .reason = renewer->given.reply.error,
-        .by.actor = SLICE("system"),
+        .by = {.actor = SLICE("system"), .parent_id = renewer->parent_id},
         .details = arena_printf(&op->arena,
                                 "{\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"}",
                                 (long long)renewer->id, SLICE_ARG(integration_of(renewer))),
@@ -541,7 +546,7 @@ struct renewer *renewer_start(struct connect_service *service, struct slot *slot
     renewer->service = service;
     renewer->slot = slot;
     renewer->account_id = account_id;
-    renewer->payer_id = uuid_or(item->parent_id, account_id);
+    renewer->parent_id = item->parent_id;
     renewer->id = item->id;
     renewer->catalog = catalog_ref(*service->config.catalog);
     renewer->auth = auth;

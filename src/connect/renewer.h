@@ -25,7 +25,7 @@ struct renewer {
     struct connect_service *service;
     struct slot *slot;
     struct uuid account_id;
-    struct uuid payer_id; /* whose OAuth client is used: for a user's connection, the account */
+    struct uuid parent_id; /* as in struct connection; its OAuth client is used */
     int64_t id, rev;
     char integration_id[64];
     size_t integration_len;

@@ -30,6 +30,7 @@ enum step {
     STEP_RELOADED,
     STEP_AUDIT,
     STEP_AUDITED,
+    STEP_DEFAULTED,
     STEP_UNLINK,
     STEP_UNLINKED,
 };
@@ -94,8 +95,8 @@ static enum op_result step_load(struct op *op)
     return OP_WAIT;
 }
 
-/* Only rev of the stored row is needed: label and params stay, the rest is replaced as a whole. */
-static enum op_result read_rev(struct connect_save *save)
+/* Label and params of the stored row stay; the rest is replaced as a whole. */
+static enum op_result read_row(struct connect_save *save)
 {
     struct connection row;
     int status = store_connection_get_result(&save->query, &row);
@@ -106,12 +107,13 @@ static enum op_result read_rev(struct connect_save *save)
     if (status != OK)
         return stop_save(save, CONNECT_SAVE_UNAVAILABLE);
     save->row.rev = row.rev;
+    save->row.is_default = row.is_default;
     return OP_NEXT;
 }
 
 static enum op_result step_loaded(struct op *op)
 {
-    return read_rev(save_of(op));
+    return read_row(save_of(op));
 }
 
 /* The sealed text is bound to account and id, so step_load generates a new connection's id, not
@@ -211,7 +213,7 @@ static enum op_result step_reloaded(struct op *op)
     struct connect_save *save = save_of(op);
     if (save->query.status != OK)
         return retry_store(save);
-    enum op_result result = read_rev(save);
+    enum op_result result = read_row(save);
     return result == OP_NEXT ? retry_store(save) : result;
 }
 
@@ -287,6 +289,27 @@ static enum op_result step_audited(struct op *op)
     struct connect_save *save = save_of(op);
     if (store_done_result(&save->audit_query) != OK)
         op_log(op, LOG_WARN, "an audit event was lost", LOG_STR("kind", save->event.kind));
+    if (!save->in.is_default || save->is_default)
+        return OP_DONE;
+    /* This is a separate change with an event of its own, since it changes two connections. */
+    struct connect_command_request request = {
+        .kind = CONNECT_MAKE_DEFAULT,
+        .by = save->in.by,
+        .connection = {.account_id = save->row.account_id, .id = save->row.id},
+    };
+    connect_command_start(save->service, &save->command, &request, op);
+    return OP_WAIT;
+}
+
+/* The connection is stored, whether or not it is the default now. */
+static enum op_result step_defaulted(struct op *op)
+{
+    struct connect_save *save = save_of(op);
+    save->is_default = save->command.status == OK;
+    if (!save->is_default)
+        op_log(op, LOG_WARN, "a connection was stored, but not made the default",
+               LOG_INT("connection_id", save->connection_id),
+               LOG_INT("status", save->command.status));
     return OP_DONE;
 }
 
@@ -307,6 +330,7 @@ static const struct op_step steps[] = {
     [STEP_RELOADED] = {"reloaded", step_reloaded, OP_TO(STEP_STORE) | TO_UNLINK},
     [STEP_AUDIT] = {"audit", step_audit, 0},
     [STEP_AUDITED] = {"audited", step_audited, 0},
+    [STEP_DEFAULTED] = {"defaulted", step_defaulted, 0},
     /* runs after OP_STOP; an op that has stored its connection ends before */
     [STEP_UNLINK] = {"unlink", step_unlink, 0},
     [STEP_UNLINKED] = {"unlinked", step_unlinked, 0},

@@ -1,7 +1,8 @@
 /*
  * save: seals a credential and stores it, as a new connection or as a new credential of an existing
  * one, with an audit event. If the request comes through a connect link, the link is used up first,
- * so that it makes at most one connection, even if it is used twice at the same time.
+ * so that it makes at most one connection, even if it is used twice at the same time. The first
+ * connection of an app becomes its default.
  *
  * struct connect_save is an op, embedded in a caller's op. Borrowed members of the request live
  * until it has ended.
@@ -9,7 +10,7 @@
 #ifndef CONNECT_SAVE_H
 #define CONNECT_SAVE_H
 
-#include "connect/connect.h"
+#include "connect/command.h"
 #include "store/audit.h"
 #include "store/connect_session.h"
 
@@ -33,6 +34,7 @@ struct connect_save_request {
     slice scopes;          /* granted; SLICE_NONE: unknown */
     int64_t expires_at;
     struct connection_identity identity;
+    bool is_default;                    /* it becomes the default even if there is another one */
     const struct connect_session *link; /* NULL if the request does not come through a link */
     struct audit_by by;
 };
@@ -42,14 +44,13 @@ struct connect_save {
     /* out */
     enum connect_saved result;
     int64_t connection_id;
-    /* new connections only: whether it became the default, as the account's first connection to the
-     * app */
-    bool is_default;
+    bool is_default; /* it is the default now */
     /* private */
     struct connect_service *service;
     struct connect_save_request in;
     struct connection row;
     struct pg_query query, audit_query;
+    struct connect_command command; /* makes it the default */
     struct buf sealed;
     struct op_timer timer;
     struct audit_event event;

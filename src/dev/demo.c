@@ -132,17 +132,15 @@ static int connect_app(struct dev_demo *demo, struct session *session,
                        const struct catalog_integration *integration, slice credential)
 {
     int64_t id;
-    const struct credential_order order = {
-        .account_id = demo->account_id,
-        .integration = integration,
-        .auth = catalog_auth_of(integration, SLICE_NONE),
-        .label = arena_printf(&session->arena, "Demo %.*s", SLICE_ARG(integration->name)),
-        .credential = credential,
-        /* the scopes are unknown: the emulator's demo tokens are allowed everything */
-        .scopes = SLICE_NONE,
-        .is_default = true,
-    };
-    return credential_connect(session, &order, &id);
+    struct call_enrol_request request;
+    /* the scopes are unknown: the emulator's demo tokens are allowed everything */
+    const struct call_order order = {.integration = integration, .credential = credential};
+    slice label = arena_printf(&session->arena, "Demo %.*s", SLICE_ARG(integration->name));
+    if (credential_order_read(session, &order, label, &request) != OK)
+        return (int)session->err.code;
+    request.save.account_id = demo->account_id;
+    request.save.is_default = true;
+    return change_save(session, &request.save, &id);
 }
 
 /* Keeps the first connection that works and removes dev's connections that do not. Connections

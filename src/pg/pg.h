@@ -180,8 +180,9 @@ struct pg_stmt {
     bool is_copied;
     /* The statement has no account and reads distributed tables: on a sharded database it is
      * sent to each shard. Of all rows the first spread_max are returned (0: all), in ascending
-     * order of the columns in spread_order, which are separated by spaces; each shard returns up
-     * to the same number in that order. Without an order the shards take turns. Parameters
+     * order of the columns in spread_order, which are separated by spaces ("-id": descending); each
+     * shard returns up to the same number in that order, texts by their bytes. Without an order the
+     * shards take turns. Parameters
      * PG_HASH_MIN and PG_HASH_MAX become the bounds of uuid_hash(account_id) in the shard. A
      * shard whose node is unreachable returns no rows. */
     bool is_spread;

@@ -45,9 +45,10 @@ static struct uuid tenant_of(const struct pg_query *query)
     size_t at = query->slot->tenant_at;
     const struct op *op = query->wait.op;
     struct uuid payer;
-    /* Statements without an account (housekeeping, nodes) are those of the nil uuid. */
+    /* Statements without an account are those of the op's account; without one (housekeeping,
+     * nodes), of the nil uuid. */
     if (at >= stmt->param_count || query->params[at].is_null)
-        return (struct uuid){{0}};
+        return op && uuid_parse(op->account_id, &payer) ? payer : (struct uuid){{0}};
     /* The op's account may be another one: it takes one turn for the rows of all its users. */
     bool is_of_op = !op || op->account_id.len == 0 ||
                     ends_like(op->account_id, query->params[at].as.uuid) ||

@@ -80,20 +80,28 @@ static void merge_status(struct spread *spread)
     }
 }
 
+/* A column of the order. */
+struct key {
+    size_t at;
+    bool is_descending;
+};
+
 /* Finds the columns that the statement orders by. Returns their number. */
-static size_t order_columns(const struct pg_stmt *stmt, size_t columns[SPREAD_ORDER_MAX])
+static size_t order_columns(const struct pg_stmt *stmt, struct key keys[SPREAD_ORDER_MAX])
 {
     slice names = slice_cstr(stmt->spread_order ? stmt->spread_order : "");
     size_t count = 0;
     while (names.len) {
         slice name = slice_split(&names, ' ');
+        bool is_descending = name.ptr[0] == '-';
         size_t at = 0;
+        name = slice_from(name, is_descending);
         while (!slice_eq_cstr(name, stmt->columns[at].name)) {
             at++;
             ASSERT(at < stmt->column_count);
         }
         ASSERT(count < SPREAD_ORDER_MAX);
-        columns[count++] = at;
+        keys[count++] = (struct key){at, is_descending};
     }
     return count;
 }
@@ -106,28 +114,28 @@ static const struct pg_cell *next_cells(const struct spread_part *part)
 /* Returns whether a's next row comes before b's. Without an order the parts take turns, so that a
  * part whose rows cannot be processed does not delay the others. */
 static bool comes_first(const struct spread_part *a, const struct spread_part *b,
-                        const size_t columns[SPREAD_ORDER_MAX], size_t count)
+                        const struct key keys[SPREAD_ORDER_MAX], size_t count)
 {
     const struct pg_column *types = a->query.stmt->columns;
     for (size_t i = 0; i < count; i++) {
-        size_t at = columns[i];
+        size_t at = keys[i].at;
         int order = pg_cell_cmp(types[at].type, &next_cells(a)[at], &next_cells(b)[at]);
         if (order)
-            return order < 0;
+            return (order > 0) == keys[i].is_descending;
     }
     return count == 0 && a->taken < b->taken;
 }
 
 /* Finds the part with the next row, by a linear search, since there are only tens of shards.
  * Returns NULL if no part has a row left. */
-static struct spread_part *first_part(struct spread *spread, const size_t columns[SPREAD_ORDER_MAX],
-                                      size_t count)
+static struct spread_part *first_part(struct spread *spread,
+                                      const struct key keys[SPREAD_ORDER_MAX], size_t count)
 {
     struct spread_part *first = NULL;
     for (size_t i = 0; i < spread->part_count; i++) {
         struct spread_part *part = &spread->parts[i];
         if (part->taken < part->query.rows.count &&
-            (!first || comes_first(part, first, columns, count)))
+            (!first || comes_first(part, first, keys, count)))
             first = part;
     }
     return first;
@@ -155,8 +163,8 @@ static int merge_rows(struct spread *spread)
     struct pg_query *query = spread->query;
     const struct pg_stmt *stmt = query->stmt;
     struct arena *arena = &query->wait.op->arena;
-    size_t columns[SPREAD_ORDER_MAX], count = 0;
-    size_t order_count = order_columns(stmt, columns);
+    struct key keys[SPREAD_ORDER_MAX];
+    size_t count = 0, order_count = order_columns(stmt, keys);
     for (size_t i = 0; i < spread->part_count; i++)
         count += spread->parts[i].query.rows.count;
     if (stmt->spread_max && count > stmt->spread_max)
@@ -165,7 +173,7 @@ static int merge_rows(struct spread *spread)
     if (!cells)
         return ERR_NOMEM;
     for (size_t row = 0; row < count; row++) {
-        struct spread_part *part = first_part(spread, columns, order_count);
+        struct spread_part *part = first_part(spread, keys, order_count);
         struct pg_cell *to = &cells[row * stmt->column_count];
         if (!copy_row(next_cells(part), to, stmt->column_count, arena))
             return ERR_NOMEM;

@@ -37,6 +37,16 @@ static const struct pg_stmt account_user_page = {
     PG_COLUMNS(user_columns),
 };
 
+/* OFFSET 0 keeps it a lookup in the index of user_id for each of the ids (pg/stmt.c). */
+static const struct pg_stmt account_user_names = {
+    .name = "account_user_names",
+    .sql = "select :ord, c.* from @input unnest(string_to_array(:user_ids, ' ')) w(id), lateral "
+           "(select t.user_id, t.external_id from sluice.account_user t where "
+           "t.account_id = :account_id and t.user_id = w.id::uuid offset 0) c",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("user_ids", PG_TEXT)),
+    PG_GIVES(OF(user_id, PG_UUID), OF(external_id, PG_TEXT)),
+};
+
 static const struct pg_stmt account_user_label = {
     .name = "account_user_label",
     .sql = "update sluice.account_user t set label = :label @update(sluice.account_user) "
@@ -103,10 +113,12 @@ static const struct pg_stmt account_user_count = {
 };
 
 const struct pg_stmt *const account_user_stmts[] = {
-    &account_user_find,   &account_user_page,        &account_user_label, &account_user_request,
-    &account_user_create, &account_user_create_last, &account_user_count, NULL};
+    &account_user_find,        &account_user_page,    &account_user_names,
+    &account_user_label,       &account_user_request, &account_user_create,
+    &account_user_create_last, &account_user_count,   NULL};
 
 STORE_CALL_ID(store_account_user_find, account_user_find, slice, pg_text)
+STORE_CALL_ID(store_account_user_names, account_user_names, slice, pg_text)
 STORE_CALL_ID(store_account_user_request, account_user_request, slice, pg_text)
 
 void store_account_user_page(struct pg_pool *pool, struct pg_query *query, struct op *op,

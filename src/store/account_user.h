@@ -26,7 +26,11 @@ void store_account_user_find(struct pg_pool *pool, struct pg_query *query, struc
  * `after`. Either may be SLICE_NONE. */
 void store_account_user_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
                              struct uuid account_id, slice prefix, slice after, size_t count_max);
-STORE_LIST_RESULT(store_account_user_page_result, account_user)
+/* Finds the external_id of users by their user_id. user_ids: as text, separated by spaces. The
+ * result has no other members, and no user that the account does not have. */
+void store_account_user_names(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                              struct uuid account_id, slice user_ids);
+STORE_LIST_RESULT(store_account_user_list_result, account_user)
 /* Sets the label; SLICE_NONE removes it. Result: that of store_account_user_find. */
 void store_account_user_label(struct pg_pool *pool, struct pg_query *query, struct op *op,
                               struct uuid account_id, slice external_id, slice label);

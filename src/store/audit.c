@@ -58,14 +58,15 @@ enum audit_kind audit_kind_find(slice name)
 
 /* The caller generates the id once, so a replay conflicts with its own row and leaves it
  * unchanged. */
-#define INSERT_EVENT                                                                       \
-    "insert into sluice.audit_event "                                                      \
-    "(account_id, id, kind, reason, actor, request_id, details, address) "                 \
-    "@row :account_id, :id, :kind, :reason, :actor, :request_id, :details, :address @end " \
+#define INSERT_EVENT                                                                   \
+    "insert into sluice.audit_event "                                                  \
+    "(account_id, id, kind, reason, actor, request_id, details, address, parent_id) "  \
+    "@row :account_id, :id, :kind, :reason, :actor, :request_id, :details, :address, " \
+    ":by_parent @end "                                                                 \
     "on conflict do nothing"
 #define MEMBERS                                                                       \
     OF(account_id, PG_UUID), OF(id, PG_UUID), OF(kind, PG_TEXT), OF(reason, PG_TEXT), \
-        STORE_BY(audit_event), OF(details, PG_JSON)
+        STORE_BY(audit_event), STORE_BY_PARENT(audit_event), OF(details, PG_JSON)
 static const struct pg_stmt audit_insert = {
     .name = "audit_insert",
     .sql = INSERT_EVENT,
@@ -87,17 +88,46 @@ static const struct pg_stmt audit_insert_input = {
 
 /* `key` must match `key` and `key.created` but not `keyring`: hence the dot, and the colon for
  * an actor. left(), not LIKE, since a kind may contain `_`, which LIKE treats as a wildcard. */
+#define IS_OF_KIND                         \
+    "(:kind is null or e.kind = :kind or " \
+    "left(e.kind, char_length(:kind) + 1) = :kind || '.')"
 static const struct pg_stmt audit_list = {
     .name = "audit_list",
     .sql = STORE_PAGE_SQL("sluice.audit_event",
                           "e.id, e.kind, e.reason, e.actor, e.request_id, e.address, e.details",
-                          "(:kind is null or e.kind = :kind or "
-                          "left(e.kind, char_length(:kind) + 1) = :kind || '.') and "
-                          "(:actor is null or e.actor = :actor or "
-                          "left(e.actor, char_length(:actor) + 1) = :actor || ':')"),
+                          IS_OF_KIND " and (:actor is null or e.actor = :actor or "
+                                     "left(e.actor, char_length(:actor) + 1) = :actor || ':')"),
     PG_TAKES(STORE_PAGE_PARAMS, PG_ARG("kind", PG_TEXT), PG_ARG("actor", PG_TEXT)),
     PG_GIVES(OF(id, PG_UUID), OF(kind, PG_TEXT), OF(reason, PG_TEXT), STORE_BY(audit_event),
              OF(details, PG_JSON), STORE_PAGE_COLUMNS),
+};
+
+/* The first id of the day on which the migration added the column parent_id. Partitions of former
+ * days have no index on it, and are pruned. */
+#define USERS_SINCE                                                                            \
+    "(select (lpad(to_hex((extract(epoch from date_trunc('day', m.applied_at, 'UTC')) * 1000)" \
+    "::bigint), 12, '0') || repeat('0', 20))::uuid from sluice.migration m "                   \
+    "where m.version = 31)"
+/* One part of the scan: the newest rows that `whose` and `since` select. */
+#define NEWEST(whose, since)                                                                      \
+    "(select x.* from sluice.audit_event x where " whose " and x.id < :before and x.id >= " since \
+    " order by x.id desc limit 1000)"
+static const struct pg_stmt audit_list_all = {
+    .name = "audit_list_all",
+    .sql = "select :ord, t.* from @input lateral (" STORE_PAGE_ROWS_SQL(
+        "select u.* from (" NEWEST("x.account_id = :payer_id", ":since") " union all " NEWEST(
+            "x.parent_id = :payer_id",
+            "greatest(:since, " USERS_SINCE ")") ") u order by u.id desc",
+        "id desc",
+        "e.id, e.account_id, e.kind, e.reason, e.actor, e.request_id, e.address, e.details",
+        IS_OF_KIND) ") t",
+    PG_TAKES(PG_ARG("payer_id", PG_UUID), STORE_PAGE_RANGE_PARAMS, PG_ARG("kind", PG_TEXT)),
+    PG_GIVES(OF(id, PG_UUID), OF(account_id, PG_UUID), OF(kind, PG_TEXT), OF(reason, PG_TEXT),
+             STORE_BY(audit_event), OF(details, PG_JSON), STORE_PAGE_COLUMNS),
+    .no_account = "an account and all its users, which other nodes may have",
+    .is_spread = true,
+    .spread_max = STORE_PAGE_COUNT_MAX,
+    .spread_order = "-id",
 };
 
 static const struct pg_stmt audit_get = {
@@ -110,8 +140,8 @@ static const struct pg_stmt audit_get = {
     .key_count = 2,
 };
 
-const struct pg_stmt *const audit_stmts[] = {&audit_insert, &audit_insert_input, &audit_list,
-                                             &audit_get, NULL};
+const struct pg_stmt *const audit_stmts[] = {&audit_insert,   &audit_insert_input, &audit_list,
+                                             &audit_list_all, &audit_get,          NULL};
 
 STORE_CALL_ID(store_audit_get, audit_get, struct uuid, pg_uuid)
 
@@ -137,12 +167,20 @@ void store_audit_list(struct pg_pool *pool, struct pg_query *query, struct op *o
                  PG_VALUES(pg_uuid(account_id), pg_text(kind), pg_text(actor)));
 }
 
+void store_audit_list_all(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                          struct uuid account_id, const struct store_page *page, slice kind)
+{
+    store_ask_of(pool, query, op, &audit_list_all, page,
+                 PG_VALUES(pg_uuid(account_id), pg_text(kind)));
+}
+
 int store_audit_list_result(const struct pg_query *query, struct audit_event **list, size_t *count,
                             struct uuid *next)
 {
     int status;
     *list = store_page_result(query, sizeof(**list), count, next, &status);
-    for (size_t i = 0; status == OK && i < *count; i++)
+    bool is_of_one = query->stmt == &audit_list;
+    for (size_t i = 0; status == OK && is_of_one && i < *count; i++)
         (*list)[i].account_id = query->params[0].as.uuid;
     return status;
 }

@@ -93,6 +93,11 @@ STORE_ROW_RESULT(store_audit_get_result, audit_event)
 void store_audit_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, const struct store_page *page, slice kind,
                       slice actor);
+/* The same for the account and all its users; account_id is then the owner of each event. In a
+ * sharded database pg_query.is_partial shows that a shard did not answer. Events of users are found
+ * from the day on which the database was migrated to this version. */
+void store_audit_list_all(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                          struct uuid account_id, const struct store_page *page, slice kind);
 int store_audit_list_result(const struct pg_query *query, struct audit_event **list, size_t *count,
                             struct uuid *next) MUST_CHECK;
 

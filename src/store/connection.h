@@ -67,12 +67,15 @@ void store_connection_choice(struct pg_pool *pool, struct pg_query *query, struc
                              struct uuid account_id, slice integration_id);
 
 /* A page of one integration's connections, or of all connections sorted by integration; the oldest
- * come first. */
+ * come first. is_all: those of the account and of all its users. In a sharded database
+ * pg_query.is_partial then shows that a shard did not answer. */
+enum { CONNECTION_PAGE_ALL_MAX = 200 };
 struct connection_page {
+    bool is_all;
     slice integration_id;       /* SLICE_NONE: all */
     slice after_integration_id; /* the last connection of the previous page; SLICE_NONE: none */
     int64_t after_id;           /* the id of that connection; 0: none */
-    size_t count_max;
+    size_t count_max;           /* with is_all at most CONNECTION_PAGE_ALL_MAX */
 };
 void store_connection_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            struct uuid account_id, const struct connection_page *page);
@@ -81,6 +84,11 @@ void store_connection_page(struct pg_pool *pool, struct pg_query *query, struct 
 void store_connection_labelled(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                struct uuid account_id, slice integration_id, slice label,
                                size_t count_max);
+/* Reads the connections of one integration, except revoked ones, that act as this user of the app;
+ * the oldest come first. */
+void store_connection_of_subject(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                 struct uuid account_id, slice integration_id, slice subject,
+                                 size_t count_max);
 /* Examines the first CONNECTION_ENDED_SCAN connections, sorted by integration. Ended ones come
  * first. */
 enum { CONNECTION_ENDED_SCAN = 1000 };
@@ -158,6 +166,13 @@ void store_connection_label_set(struct pg_pool *pool, struct pg_query *query, st
                                 const struct connection_change *change, slice label);
 void store_connection_delete(struct pg_pool *pool, struct pg_query *query, struct op *op,
                              const struct connection_change *change);
+/* Deletes the connection if the account has another one of the same app, of the same subject and
+ * with the same params. Of connections that are made and yield at the same time, one remains. The
+ * result is the id of one that remains, or ERR_NOTFOUND if there is no other one. */
+void store_connection_yield(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                            const struct connection_change *change, slice integration_id,
+                            slice subject, slice params);
+int store_connection_yield_result(const struct pg_query *query, int64_t *kept_id) MUST_CHECK;
 
 /* connection_refresh.c: */
 

@@ -55,6 +55,37 @@ static const struct pg_stmt connection_page_of_app = {
     PG_COLUMNS(connection_columns),
 };
 
+/* The same pages over an account and all its users. The rows of a sharded database's nodes are
+ * merged by the bytes of their columns, so they are ordered in this way everywhere. Users' rows are
+ * read in the order of connection_of_users; the account's own ones are sorted. */
+#define ALL_PART(whose, condition, order)                                               \
+    "(select o.* from sluice.connection o where o." whose " = :payer_id and " condition \
+    " order by " order " limit :count_max)"
+#define ALL_OF(condition, order)                                               \
+    "select :ord, c.* from @input lateral (select " CONNECTION_SELECT          \
+    " from (" ALL_PART("account_id", condition, order) " union all " ALL_PART( \
+        "parent_id", condition,                                                \
+        order) ") t order by t.integration_id collate \"C\", t.id limit :count_max) c"
+static const struct pg_column page_all_params[] = {
+    PG_ARG("payer_id", PG_UUID), PG_ARG("integration_id", PG_TEXT), PG_ARG("after_id", PG_I64),
+    PG_ARG("count_max", PG_I64)};
+#define PAGE_ALL                                                                  \
+    PG_PARAMS(page_all_params), PG_COLUMNS(connection_columns),                   \
+        .no_account = "an account and all its users, which other nodes may have", \
+        .is_spread = true, .spread_max = CONNECTION_PAGE_ALL_MAX,                 \
+        .spread_order = "integration_id id"
+static const struct pg_stmt connection_page_all = {
+    .name = "connection_page_all",
+    .sql = ALL_OF("(o.integration_id collate \"C\", o.id) > (:integration_id, :after_id)",
+                  "o.integration_id collate \"C\", o.id"),
+    PAGE_ALL,
+};
+static const struct pg_stmt connection_page_all_of_app = {
+    .name = "connection_page_all_of_app",
+    .sql = ALL_OF("o.integration_id collate \"C\" = :integration_id and o.id > :after_id", "o.id"),
+    PAGE_ALL,
+};
+
 /* Reads all connections of the app: labels are not indexed, and are seldom used to select a
  * connection. */
 static const struct pg_stmt connection_labelled = {
@@ -65,6 +96,19 @@ static const struct pg_stmt connection_labelled = {
            ":count_max) c",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("integration_id", PG_TEXT),
              PG_ARG("label", PG_TEXT), PG_ARG("count_max", PG_I64)),
+    PG_COLUMNS(connection_columns),
+};
+
+/* Reads all connections of the app: subjects are not indexed, as only a new connection is compared
+ * with them. */
+static const struct pg_stmt connection_of_subject = {
+    .name = "connection_of_subject",
+    .sql = "select :ord, c.* from @input lateral (select " CONNECTION_SELECT
+           " from sluice.connection t where t.account_id = :account_id and t.integration_id = "
+           ":integration_id and t.identity_subject = :subject and t.status <> 'revoked' "
+           "order by t.id limit :count_max) c",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("integration_id", PG_TEXT),
+             PG_ARG("subject", PG_TEXT), PG_ARG("count_max", PG_I64)),
     PG_COLUMNS(connection_columns),
 };
 
@@ -108,9 +152,17 @@ static const struct pg_stmt connection_count = {
     PG_GIVES(PG_ARG("count", PG_I64)),
 };
 
-const struct pg_stmt *const connection_list_stmts[] = {
-    &connection_choice, &connection_page, &connection_page_of_app, &connection_labelled,
-    &connection_ended,  &connection_apps, &connection_count,       NULL};
+const struct pg_stmt *const connection_list_stmts[] = {&connection_choice,
+                                                       &connection_page,
+                                                       &connection_page_of_app,
+                                                       &connection_page_all,
+                                                       &connection_page_all_of_app,
+                                                       &connection_labelled,
+                                                       &connection_of_subject,
+                                                       &connection_ended,
+                                                       &connection_apps,
+                                                       &connection_count,
+                                                       NULL};
 
 /* ---- choices for a call ---- */
 
@@ -121,10 +173,14 @@ STORE_CALL_ID(store_connection_choice, connection_choice, slice, pg_text)
 void store_connection_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            struct uuid account_id, const struct connection_page *page)
 {
+    static const struct pg_stmt *const stmts[2][2] = {
+        {&connection_page, &connection_page_of_app},
+        {&connection_page_all, &connection_page_all_of_app}};
     bool is_of_app = page->integration_id.ptr != NULL;
     ASSERT(page->count_max >= 1);
+    ASSERT(!page->is_all || page->count_max <= CONNECTION_PAGE_ALL_MAX);
     store_ask(
-        pool, query, op, is_of_app ? &connection_page_of_app : &connection_page,
+        pool, query, op, stmts[page->is_all][is_of_app],
         PG_VALUES(pg_uuid(account_id),
                   pg_text_or_empty(is_of_app ? page->integration_id : page->after_integration_id),
                   pg_i64(page->after_id), pg_i64((int64_t)page->count_max)));
@@ -136,6 +192,15 @@ void store_connection_labelled(struct pg_pool *pool, struct pg_query *query, str
 {
     store_ask(pool, query, op, &connection_labelled,
               PG_VALUES(pg_uuid(account_id), pg_text(integration_id), pg_text(label),
+                        pg_i64((int64_t)count_max)));
+}
+
+void store_connection_of_subject(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                 struct uuid account_id, slice integration_id, slice subject,
+                                 size_t count_max)
+{
+    store_ask(pool, query, op, &connection_of_subject,
+              PG_VALUES(pg_uuid(account_id), pg_text(integration_id), pg_text(subject),
                         pg_i64((int64_t)count_max)));
 }
 

@@ -14,7 +14,7 @@
         "'connection_id', :id::text, 'integration_id', c.integration_id", "") "select c.* " \
                                                                               "from changed c"
 #define OF(name, type, ...) PG_OF(#name, type, struct connection_change, name, __VA_ARGS__)
-#define CHANGE_PARAMS       OF(account_id, PG_UUID), OF(id, PG_I64), STORE_BY_PARAMS(connection_change)
+#define CHANGE_PARAMS       OF(account_id, PG_UUID), OF(id, PG_I64), STORE_EVENT_PARAMS(connection_change)
 
 static const struct pg_column changed_columns[] = {PG_ARG("integration_id", PG_TEXT)};
 
@@ -61,8 +61,31 @@ static const struct pg_stmt connection_delete = {
     .access = PG_WRITE_ONCE,
 };
 
+/* Each of the connections was committed before it yields, so at least one of two statements sees
+ * both. The rows are locked in one order: the second statement waits for the first, and no longer
+ * finds a row that the first has deleted. */
+static const struct pg_stmt connection_yield = {
+    .name = "connection_yield",
+    .sql = "with twins as (select o.id from @input sluice.connection o "
+           "where o.account_id = :account_id and o.integration_id = :integration_id "
+           "and o.identity_subject = :subject and o.params::text = :params and o.status <> "
+           "'revoked' order by o.id for update of o), "
+           "changed as (delete from sluice.connection t @delete(sluice.connection) "
+           "and exists (select from twins w where w.id <> :id) "
+           "returning :ord as ord, t.integration_id, "
+           "(select min(w.id) from twins w where w.id <> :id) as kept_id), " STORE_AUDITED(
+               "'connection_id', :id::text, 'integration_id', c.integration_id",
+               "") "select c.ord, c.kept_id from changed c",
+    PG_TAKES(CHANGE_PARAMS, PG_ARG("integration_id", PG_TEXT), PG_ARG("subject", PG_TEXT),
+             PG_ARG("params", PG_TEXT)),
+    PG_GIVES(PG_ARG("kept_id", PG_I64)),
+    .key_count = 2,
+    .access = PG_WRITE_ONCE,
+    .goes_alone = true,
+};
+
 const struct pg_stmt *const connection_manage_stmts[] = {
-    &connection_default_set, &connection_label_set, &connection_delete, NULL};
+    &connection_default_set, &connection_label_set, &connection_delete, &connection_yield, NULL};
 
 void store_connection_default_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                   const struct connection_change *change)
@@ -83,4 +106,18 @@ void store_connection_delete(struct pg_pool *pool, struct pg_query *query, struc
 {
     store_ask_of(pool, query, op, &connection_delete, change,
                  PG_VALUES(store_kind(AUDIT_CONNECTION_REMOVED)));
+}
+
+void store_connection_yield(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                            const struct connection_change *change, slice integration_id,
+                            slice subject, slice params)
+{
+    store_ask_of(pool, query, op, &connection_yield, change,
+                 PG_VALUES(store_kind(AUDIT_CONNECTION_REMOVED), pg_text(integration_id),
+                           pg_text(subject), pg_text(params)));
+}
+
+int store_connection_yield_result(const struct pg_query *query, int64_t *kept_id)
+{
+    return store_rev_result(query, kept_id);
 }

@@ -50,15 +50,16 @@ static const struct pg_stmt connection_lost = {
            "and (t.rev = :rev or (t.rev = :rev + 1 and t.op_token = :op_token)) "
            "returning :ord as ord, t.rev as rev, :account_id as account_id, "
            ":event_id as event_id, :reason as reason, :actor as actor, "
-           ":request_id as request_id, :details as details, :address as address), "
+           ":request_id as request_id, :details as details, :address as address, "
+           ":by_parent as parent_id), "
            "audited as (insert into sluice.audit_event "
-           "(account_id, id, kind, reason, actor, request_id, details, address) "
+           "(account_id, id, kind, reason, actor, request_id, details, address, parent_id) "
            "select g.account_id, g.event_id, 'connection.reauth_required', g.reason, g.actor, "
-           "g.request_id, g.details, g.address from gone g on conflict do nothing) "
+           "g.request_id, g.details, g.address, g.parent_id from gone g on conflict do nothing) "
            "select g.ord, g.rev from gone g",
     PG_TAKES(OF(account_id, PG_UUID), OF(id, PG_I64), OF(rev, PG_I64), PG_NEW_ID("op_token"),
              PG_ARG("error", PG_TEXT), PG_NOW("now"), PG_NEW_ID("event_id"), OF(reason, PG_TEXT),
-             STORE_BY(connection_loss), OF(details, PG_JSON)),
+             STORE_BY(connection_loss), STORE_BY_PARENT(connection_loss), OF(details, PG_JSON)),
     PG_GIVES(PG_ARG("rev", PG_I64)),
     .key_count = 2,
     .access = PG_WRITE,

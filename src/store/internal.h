@@ -109,10 +109,13 @@ static inline void store_ask(struct pg_pool *pool, struct pg_query *query, struc
     "insert into sluice.execution_input (account_id, id, is_blocked, sealed, key_id, expires_at) "
 
 /* The parameters for the audit event of a statement, from a struct with a member `by`; the
- * caller supplies the kind. */
+ * caller supplies the kind. STORE_EVENT_SQL also needs the account, if the event is a user's. */
 #define STORE_BY_PARAMS(type)                                       \
     PG_NEW_ID("event_id"), PG_ARG("kind", PG_TEXT), STORE_BY(type), \
         PG_OF("means", PG_TEXT, struct type, by.means)
+#define STORE_EVENT_PARAMS(type) STORE_BY_PARAMS(type), STORE_BY_PARENT(type)
+#define STORE_BY_PARENT(type) \
+    PG_OF("by_parent", PG_UUID, struct type, by.parent_id, .has_null = true)
 /* The columns of an event that name the caller, from a struct with a member `by`. */
 #define STORE_BY(type)                                                   \
     PG_OF("actor", PG_TEXT, struct type, by.actor, .has_no_null = true), \
@@ -124,10 +127,10 @@ static inline void store_ask(struct pg_pool *pool, struct pg_query *query, struc
     "address => :address, means => :means"
 /* Inserts the event of the row of `changed` that has the ordinal, if `where` holds, as the next
  * part of a WITH list. `details`: arguments of json_build_object. A replay finds its own event. */
-#define STORE_EVENT_SQL(details)                                            \
-    "(insert into sluice.audit_event "                                      \
-    "(account_id, id, kind, actor, request_id, address, details) "          \
-    "select :account_id, :event_id, :kind, :actor, :request_id, :address, " \
+#define STORE_EVENT_SQL(details)                                                        \
+    "(insert into sluice.audit_event "                                                  \
+    "(account_id, id, kind, actor, request_id, address, parent_id, details) "           \
+    "select :account_id, :event_id, :kind, :actor, :request_id, :address, :by_parent, " \
     "json_strip_nulls(json_build_object(" details ", 'by', :means)) "
 #define STORE_AUDITED(details, where)                                                       \
     "audited as " STORE_EVENT_SQL(details) "from @input changed c where c.ord = :ord" where \
@@ -157,9 +160,10 @@ void *store_list_sync(struct pg_sync *sync, struct arena *arena, const struct pg
  * the page has read, and is_cut, which is true for the row where it stopped. The parameters begin
  * with STORE_PAGE_PARAMS.
  */
-#define STORE_PAGE_PARAMS                                                             \
-    PG_ARG("account_id", PG_UUID), PG_OF("since", PG_UUID, struct store_page, since), \
-        PG_OF("before", PG_UUID, struct store_page, before),                          \
+#define STORE_PAGE_PARAMS PG_ARG("account_id", PG_UUID), STORE_PAGE_RANGE_PARAMS
+#define STORE_PAGE_RANGE_PARAMS                              \
+    PG_OF("since", PG_UUID, struct store_page, since),       \
+        PG_OF("before", PG_UUID, struct store_page, before), \
         PG_OF("count_max", PG_I64, struct store_page, count_max)
 #define STORE_PAGE_COLUMNS                    PG_ARG("is_match", PG_BOOL), PG_ARG("is_cut", PG_BOOL)
 #define STORE_PAGE_SQL(table, columns, match) STORE_PAGE_OF_SQL(table, "x.*", "", columns, match)

@@ -52,7 +52,7 @@ static const struct pg_stmt oauth_client_set = {
     PG_TAKES(OF_CHANGE(account_id, PG_UUID), OF_CHANGE(integration_id, PG_TEXT),
              OF_CHANGE(client_id, PG_TEXT), OF_CHANGE(sealed, PG_BYTES, .has_no_null = true),
              OF_CHANGE(key_id, PG_TEXT, .has_no_null = true), PG_NOW("now"),
-             STORE_BY_PARAMS(oauth_client_change)),
+             STORE_EVENT_PARAMS(oauth_client_change)),
     .key_count = 2,
     .match = PG_MATCH_NONE,
     .access = PG_WRITE,
@@ -65,7 +65,7 @@ static const struct pg_stmt oauth_client_delete = {
            "returning :ord as ord), " STORE_AUDITED(
                CLIENT_DETAILS, " and " IS_OF_ACCOUNT) "select c.ord from changed c",
     PG_TAKES(OF_CHANGE(account_id, PG_UUID), OF_CHANGE(integration_id, PG_TEXT),
-             STORE_BY_PARAMS(oauth_client_change)),
+             STORE_EVENT_PARAMS(oauth_client_change)),
     .key_count = 2,
     .access = PG_WRITE_ONCE,
 };

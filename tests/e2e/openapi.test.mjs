@@ -274,6 +274,7 @@ test('the document’s examples can be sent', async () => {
     '/api/tools/gmail_send_message/execute': 200,
     '/api/flows/start': 200,
     '/api/connect/sessions': 201,
+    '/api/connections': 201,
   };
   for (const [path, status] of Object.entries(sent)) {
     const { example, examples = {} } = contract.served.paths[path.replace('gmail_send_message', '{tool_name}')].post.requestBody.content['application/json'];
@@ -401,6 +402,16 @@ test('connections', async () => {
   await judge(404, await change({ label: 'mine' }, other.key));
   await judge(404, await contract.call(other.key, 'DELETE', path));
   await judge(403, await contract.call(reader, 'DELETE', path));
+  await judge(200, await get('/api/connections?users=all'), ['/connections/0']);
+  await judge(400, await get('/api/connections?users=x'));
+  await judge(200, await get('/api/audit?users=all&limit=1'), ['/events/0']);
+  const add = (credential, more = {}, key = account.key) => post('/api/connections', { integration_id: 'probe', credential, ...more }, {}, key);
+  const added = await judge(201, await add({ token: 'ya29.demo-gmail-full' }, { label: 'one', default: true, scopes: 'a b' }));
+  await judge(201, await add({ token: 'ya29.demo-gmail-full' }, { connection_id: added.json.id }));
+  await judge(400, await add({}));
+  await judge(403, await add({ token: 'x' }, {}, reader));
+  await judge(404, await add({ token: 'x' }, { connection_id: added.json.id }, other.key));
+  await judge(409, await add({ token: 'ya29.unknown' }));
   const link = await judge(201, await post('/api/connect/sessions', { integration_id: 'probe' }));
   await judge(200, await get(`/api/connect/sessions/${link.json.id}?wait=1`));
   await judge(400, await get(`/api/connect/sessions/${link.json.id}?wait=x`));

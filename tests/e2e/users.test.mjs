@@ -225,6 +225,80 @@ test('users are the account’s to see, with the scope admin', async () => {
   assert.equal(await userId('no-such-user'), '');
 });
 
+// ---- lists over all users ----
+
+async function walk(path, name, options) {
+  const items = [];
+  for (let cursor = ''; cursor !== null; ) {
+    const reply = await call(undefined, 'GET', `${path}${cursor && `&cursor=${cursor}`}`, undefined, options);
+    assert.equal(reply.status, 200, reply.text);
+    assert.equal(reply.json.partial, undefined);
+    items.push(...reply.json[name]);
+    cursor = reply.json.next_cursor;
+  }
+  return items;
+}
+
+test('connections and events of all users, in pages', async () => {
+  const many = await stack.account('with users of all', { apps: ['gmail', 'probe'] });
+  const options = { key: many.key };
+  const own = await walk('/api/connections?limit=100', 'connections', options);
+  const wanted = new Map(own.map(({ id }) => [id, null]));
+  for (const user of ['ada', 'b/%', 'z']) wanted.set(await connect(user, options), user);
+  wanted.set(await connect('ada', options), 'ada');
+  await connect('elsewhere', { key: other.key });
+  const all = await walk('/api/connections?users=all', 'connections', options);
+  assert.deepEqual(new Map(all.map(({ id, user }) => [id, user])), wanted);
+  assert.deepEqual(all.map(({ integration_id, id }) => [integration_id, Number(id)]), all.map(({ integration_id, id }) => [integration_id, Number(id)]).sort((a, b) => (a[0] < b[0] ? -1 : a[0] > b[0] ? 1 : a[1] - b[1])));
+  for (const limit of [1, 2, 4, 6]) assert.deepEqual(await walk(`/api/connections?users=all&limit=${limit}`, 'connections', options), all, String(limit));
+  const probes = all.filter(({ integration_id }) => integration_id === 'probe');
+  assert.equal(probes.length, 5);
+  for (const limit of [1, 2, 5]) assert.deepEqual(await walk(`/api/connections?users=all&integration_id=probe&limit=${limit}`, 'connections', options), probes);
+  assert.deepEqual((await walk('/api/connections?limit=100', 'connections', options)).map((one) => one.user), own.map(() => undefined));
+  assert.ok(all.every((one) => !JSON.stringify(one).includes(GOOD)));
+
+  const events = await walk('/api/audit?users=all&limit=100', 'events', options);
+  assert.deepEqual(events.map(({ id }) => id), events.map(({ id }) => id).sort().reverse());
+  const count = (kind, user) => events.filter((one) => one.kind === kind && one.user === user).length;
+  assert.deepEqual([count('connection.added', null), count('connection.added', 'ada'), count('connection.added', 'b/%'), count('link.used', 'z'), count('key.created', null)], [2, 2, 1, 1, 1]);
+  assert.deepEqual(new Set(events.map(({ user }) => user)), new Set([null, 'ada', 'b/%', 'z']));
+  for (const limit of [1, 7]) assert.deepEqual(await walk(`/api/audit?users=all&limit=${limit}`, 'events', options), events, String(limit));
+  assert.deepEqual(await walk('/api/audit?users=all&kind=link&limit=3', 'events', options), events.filter(({ kind }) => kind.startsWith('link.')));
+  assert.deepEqual(await walk('/api/audit?limit=100', 'events', options), events.filter(({ user }) => user === null).map(({ user, ...rest }) => rest));
+
+  // one query for the rows and one for the names, however many there are; housekeeping may add some
+  const sent = async () => Number((await server.metrics()).match(/^sluice_pg_batched_queries_total (\d+)/m)[1]);
+  const counts = [];
+  for (let at = 0; at < 5; at++) {
+    const before = await sent();
+    await call(undefined, 'GET', '/api/connections?users=all&limit=6', undefined, options);
+    counts.push((await sent()) - before);
+  }
+  assert.equal(Math.min(...counts), 2, counts.join());
+
+  // who may ask
+  const reader = await stack.key(many.id, ['--scopes', 'read']);
+  for (const path of ['/api/connections', '/api/audit']) {
+    assert.equal((await call(undefined, 'GET', `${path}?users=all`, undefined, { key: reader })).status, 403, path);
+    assert.equal((await call('ada', 'GET', `${path}?users=all`, undefined, options)).status, 400, path);
+    const bound = (await call(undefined, 'POST', '/api/keys', { name: 'of ada', user: 'ada', scopes: ['admin', 'read'] }, options)).json.key;
+    assert.equal((await call(undefined, 'GET', `${path}?users=all`, undefined, { key: bound })).status, 403, path);
+    for (const bad of ['ada', 'ALL', 'al']) {
+      const reply = await call(undefined, 'GET', `${path}?users=${bad}`, undefined, options);
+      assert.deepEqual([reply.status, reply.json], [400, { error: `users must be all, got "${bad}"` }]);
+    }
+  }
+});
+
+// What a list over all users finds: each event of a user names the account, and no other event does.
+test('every event of a user names its account', async () => {
+  const wrong = `select e.kind, e.account_id, e.parent_id from sluice.audit_event e left join sluice.account_user u on u.user_id = e.account_id
+    where e.parent_id is distinct from u.account_id`;
+  assert.equal(await stack.cluster.sql(wrong), '');
+  const kinds = (await stack.cluster.sql('select distinct kind from sluice.audit_event where parent_id is not null order by 1')).split('\n');
+  for (const kind of ['connection.added', 'execution.blocked', 'link.created', 'link.used']) assert.ok(kinds.includes(kind), kinds.join());
+});
+
 test('a user’s last request is written once an hour', async () => {
   const seen = () => stack.cluster.sql(`select last_seen_at from sluice.account_user where account_id = '${account.id}' and external_id = 'ada'`);
   const shift = (ago) => stack.cluster.sql(`update sluice.account_user set last_seen_at = now() - interval '${ago}' where account_id = '${account.id}' and external_id = 'ada'`);

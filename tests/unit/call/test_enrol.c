@@ -47,7 +47,9 @@ struct person {
 
 struct way {
     const char *name, *app, *label;
-    bool is_reconnect, is_by_link, may_change, is_grant;
+    bool is_reconnect, is_by_link, may_change, is_grant, is_single, is_expired;
+    const char *stored; /* params of a stored connection of the same user; NULL: none */
+    bool is_second;     /* another request makes one at the same moment, and this one yields */
     struct person former, wanted; /* the connection's person; the person required by the link */
     unsigned status;              /* the status of the app's reply; 0: the app is not called */
     const char *body;
@@ -63,6 +65,7 @@ struct way {
 #define NEW_BY_APP "connection_count connection_insert audit_insert "
 #define BY_LINK    "connection_count connect_session_use connection_insert audit_insert "
 #define RECONNECT  "connection_get connection_get connection_credentials_set audit_insert "
+#define TO_TWIN    "connection_get connection_credentials_set audit_insert "
 
 static const struct way ways[] = {
     {.name = "an app that was removed",
@@ -119,6 +122,44 @@ static const struct way ways[] = {
      .result = CALL_ENROL_FULL,
      .asked = "connection_count ",
      .message = "already has as many connections as it may have (3)"},
+    {.name = "an expired token is not tested",
+     .app = "app",
+     .is_expired = true,
+     .result = CALL_ENROLLED,
+     .asked = NEW_BY_APP,
+     .stored_label = "The App"},
+    {.name = "a stored connection of the same user",
+     .app = "app",
+     .is_single = true,
+     .stored = "{ \"host\" : \"h\" }",
+     .status = 200,
+     .body = ANN,
+     .result = CALL_ENROLLED,
+     .asked = "connection_of_subject " TO_TWIN "connection_get ",
+     .details = "\"connection_id\":\"7\""},
+    {.name = "a stored connection of the same user at another host",
+     .app = "app",
+     .is_single = true,
+     .stored = "{\"host\":\"g\"}",
+     .status = 200,
+     .body = ANN,
+     .result = CALL_ENROLLED,
+     .asked = "connection_of_subject connection_insert audit_insert connection_yield "},
+    {.name = "the same user at the same moment",
+     .app = "app",
+     .is_single = true,
+     .is_second = true,
+     .status = 200,
+     .body = ANN,
+     .result = CALL_ENROLLED,
+     .asked = "connection_of_subject connection_insert audit_insert connection_yield " TO_TWIN
+              "connection_default_set connection_get "},
+    {.name = "a connection of another app",
+     .app = "silent",
+     .is_reconnect = true,
+     .result = CALL_ENROL_GONE,
+     .asked = "connection_get ",
+     .message = "The connection was removed in the meantime"},
     {.name = "reconnected as the same, whose address has changed",
      .app = "app",
      .is_reconnect = true,
@@ -310,6 +351,8 @@ static void begin(struct asker *asker, struct machine *m, const struct way *way)
         .save.scopes = SLICE("read write"),
         .save.expires_at = 12345000000,
         .is_grant = way->is_grant,
+        .is_single = way->is_single,
+        .is_expired = way->is_expired,
         .may_change_identity = way->may_change,
         .save.link = way->is_by_link ? &asker->link : NULL,
         .save.by.actor = SLICE("user:ann"),
@@ -319,6 +362,8 @@ static void begin(struct asker *asker, struct machine *m, const struct way *way)
     m->store.connections.count = 0;
     if (way->is_reconnect)
         machine_connect(m, "app", "bearer", OLD, "{}")->identity = identity_of(&way->former);
+    if (way->stored)
+        machine_connect(m, "app", "bearer", OLD, "{}")->params = slice_cstr(way->stored);
     op_start(&asker->op, &asker_class, m->node.loop, NULL, 4 * 1024 * 1024);
     seam_settle(m->node.loop);
 }
@@ -379,11 +424,24 @@ static void note_audit(struct asker *asker, const struct pg_query *query)
     assert_true(pg_value_is(seam_param(query, "address"), "192.0.2.1"));
 }
 
+/* The connection of the other request remains. It is not the default. */
+static void yield_to_other(struct asker *asker, struct pg_query *query)
+{
+    const struct pg_value kept = pg_i64(OLD);
+    assert_true(pg_value_is(seam_param(query, "subject"), "u1"));
+    assert_true(pg_value_is(seam_param(query, "params"), "{\"host\":\"h\"}"));
+    if (!asker->way->is_second)
+        return;
+    machine_connect(asker->machine, "app", "bearer", OLD, "{}")->is_default = false;
+    seam_row(query, &kept);
+}
+
 /* Answers as the database would. */
 static void answer(struct asker *asker, struct pg_query *query)
 {
     const char *name = query->stmt->name;
-    const struct pg_value count = pg_i64((int64_t)asker->way->count);
+    const struct pg_value count = pg_i64((int64_t)asker->way->count),
+                          app_id = pg_text(SLICE("app"));
     if (strcmp(name, "connection_count") == 0)
         seam_row(query, &count);
     else if (strcmp(name, "connection_insert") == 0)
@@ -392,7 +450,11 @@ static void answer(struct asker *asker, struct pg_query *query)
         set_credentials(asker, query);
     else if (strcmp(name, "connect_session_use") == 0)
         seam_rows(query, 1);
-    else if (strcmp(name, "connection_get") == 0)
+    else if (strcmp(name, "connection_yield") == 0)
+        yield_to_other(asker, query);
+    else if (strcmp(name, "connection_default_set") == 0)
+        seam_row(query, &app_id);
+    else if (strcmp(name, "connection_get") == 0 || strcmp(name, "connection_of_subject") == 0)
         assert_int_equal(seam_rows_do(&asker->machine->store, query), OK);
     else if (strcmp(name, "audit_insert") == 0)
         note_audit(asker, query);
@@ -634,6 +696,27 @@ static void a_connection_that_goes_while_the_app_is_asked(void **state)
     let_go(&asker);
 }
 
+/* A connection that was chosen because it has the same user is removed before, or right after it
+ * has got the credential: the next one is chosen, or a new one is made. */
+static void a_connection_of_the_same_user_that_goes(void **state)
+{
+    struct machine *m = *state;
+    for (unsigned after = 0; after < 2; after++) {
+        struct asker asker;
+        begin(&asker, m, way_named("a stored connection of the same user"));
+        if (after)
+            answer(&asker, query_at(&asker, "connection_credentials_set"));
+        seam_query_done(query_at(&asker, "connection_get"));
+        m->store.connections.count = 0;
+        (void)go_through(&asker, SIZE_MAX, FAULT_REFUSED);
+        assert_int_equal(asker.out.result, CALL_ENROLLED);
+        assert_true(asker.out.connection_id > 0 && asker.out.connection_id != OLD);
+        assert_string_equal(
+            asker.asked, "connection_of_subject connection_insert audit_insert connection_yield ");
+        let_go(&asker);
+    }
+}
+
 /* Another writer was first, for example a renewal: the new grant replaces what that writer
  * stored. */
 static void a_connection_that_changes_while_it_is_stored(void **state)
@@ -782,6 +865,7 @@ int main(void)
                                         tear_down),
         ENROL_TEST(what_changed_in_between_is_found_when_it_is_stored),
         ENROL_TEST(a_connection_that_goes_while_the_app_is_asked),
+        ENROL_TEST(a_connection_of_the_same_user_that_goes),
         ENROL_TEST(a_connection_that_changes_while_it_is_stored),
         ENROL_TEST(a_second_connection_is_not_the_default),
         ENROL_TEST(a_credential_that_is_too_large),

@@ -188,7 +188,8 @@ static long rows_of(slice line)
 
 /* The number of partitions from which a page reads rows: pruned partitions are not executed. The
  * results of two scans are sorted, each with at most the requested number of rows. */
-static size_t partitions_read(const char *name, const char *more, enum pg_mode mode)
+static size_t partitions_since(struct uuid since, const char *name, const char *more,
+                               enum pg_mode mode)
 {
     struct err err;
     struct arena arena;
@@ -198,7 +199,7 @@ static size_t partitions_read(const char *name, const char *more, enum pg_mode m
     size_t count = 0;
     struct pg_sync *sync = items_open_pinned(conninfo);
     uuid_format(account, ids[0]);
-    uuid_format(uuid_v7_floor(midnight_ms), ids[1]);
+    uuid_format(since, ids[1]);
     uuid_format(uuid_v7_floor(midnight_ms + 86399999), ids[2]);
     buf_init(&sql, 64 * 1024);
     const struct pg_stmt *stmt = statement(name);
@@ -232,6 +233,11 @@ static size_t partitions_read(const char *name, const char *more, enum pg_mode m
     arena_deinit(&arena);
     pg_sync_close(sync);
     return count;
+}
+
+static size_t partitions_read(const char *name, const char *more, enum pg_mode mode)
+{
+    return partitions_since(uuid_v7_floor(midnight_ms), name, more, mode);
 }
 
 /* with_calls, since_at, before_at, flow_before */
@@ -272,6 +278,16 @@ static void test_partitions_are_pruned(void **state)
     assert_int_equal(partitions_read("audit_list", "'key', 'system'", PG_MODE_PIPE), 1);
     assert_int_equal(
         partitions_read("audit_list", "array[null]::text[], array[null]::text[]", PG_MODE_SET), 1);
+    /* The account's events, and those of its users. Of the latter, partitions are read from the day
+     * of the migration on. */
+    size_t all = (size_t)items_ask(conninfo, "select count(*) from pg_inherits where inhparent = "
+                                             "'sluice.audit_event'::regclass and right(inhrelid::"
+                                             "regclass::text, 8) <= to_char(now() at time zone "
+                                             "'UTC', 'YYYYMMDD')");
+    assert_int_equal(partitions_read("audit_list_all", "'key'", PG_MODE_PIPE), 1 + 1);
+    assert_int_equal(partitions_read("audit_list_all", "array[null]::text[]", PG_MODE_SET), 1 + 1);
+    assert_int_equal(partitions_since(nil, "audit_list_all", "'key'", PG_MODE_PIPE), all + 1);
+    assert_int_equal(partitions_since(nil, "audit_list_all", "array['key']", PG_MODE_SET), all + 1);
 }
 
 /* ---- setup ---- */

@@ -1,0 +1,192 @@
+// Connections over HTTP with credentials that the caller has already: POST /api/connections. The app
+// decides whether a credential is stored, one user of an app has one connection, and no credential is
+// shown.
+import assert from 'node:assert/strict';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, beforeEach, test } from 'node:test';
+import { until } from './support/client.mjs';
+import { Stack, credentials } from './support/stack.mjs';
+
+const TOKEN = 'ya29.token-of-the-caller-7Gk2';
+const OTHER = 'ya29.another-of-the-caller-9Pd4';
+const WRONG = 'ya29.refused-of-the-caller-3Vb8';
+const PROFILE = '/gmail/v1/users/me/profile';
+let stack, server, account, other;
+const replies = [];
+
+before(async () => {
+  stack = await Stack.start({ tokens: [`gmail=${TOKEN}`, `gmail=${OTHER}`] });
+  const catalog = join(stack.dir, 'catalog');
+  await mkdir(catalog);
+  const probe = JSON.parse(await readFile(join(import.meta.dirname, 'support/catalog/probe.json'), 'utf8'));
+  const apps = {
+    probe: {},
+    // it reports who the credential's user is
+    known: { identity: { email: 'body.emailAddress', subject: 'body.emailAddress' } },
+    hosted: { identity: { subject: 'body.emailAddress' }, connection_params: { type: 'object', required: ['site'], properties: { site: { type: 'string', description: 'The site.', maxLength: 20 } } } },
+    either: { auth: [{ type: 'bearer', name: 'A token' }, { type: 'basic', name: 'A password' }] },
+    untested: { auth: { type: 'api_key', send: { in: 'header', name: 'Authorization', value: 'Bearer ${credential.api_key}' } } },
+  };
+  for (const [id, more] of Object.entries(apps)) await writeFile(join(catalog, `${id}.json`), JSON.stringify({ ...probe, integration_id: id, name: id, ...more }));
+  server = await stack.serve({ env: { SLUICE_CATALOG: catalog, SLUICE_LOG_LEVEL: 'debug' } });
+  account = await stack.account('adds', { apps: [] });
+  other = await stack.account('other', { apps: [] });
+});
+beforeEach(() => stack.provider.faults([]));
+after(() => stack?.stopWell(assert));
+
+async function call(method, path, body, { key = account.key, user } = {}) {
+  const reply = await server.call(key, method, path, body, user ? { 'sluice-user': user } : {});
+  replies.push(reply.text);
+  return reply;
+}
+const add = (integration_id, credential, more = {}, options) => call('POST', '/api/connections', { integration_id, credential, ...more }, options);
+async function added(...args) {
+  const reply = await add(...args);
+  assert.equal(reply.status, 201, reply.text);
+  return reply.json;
+}
+const rows = async (of = account) => Number(await stack.cluster.sql(`select count(*) from sluice.connection where account_id = '${of.id}'`));
+const run = (integration_id, options) => call('POST', '/api/executions', { integration_id, action_id: 'echo', input: { value: 1 } }, options);
+// the app says that the credential is this person's
+const actsAs = (emailAddress) => stack.provider.faults([{ match: { path_prefix: PROFILE }, count: -1, action: { status: 200, body: JSON.stringify({ emailAddress }) } }]);
+
+test('a credential becomes a connection, once the app has accepted it', async () => {
+  const made = await added('probe', { token: TOKEN }, { label: 'By HTTP', scopes: ' a  b ' });
+  const own = (await call('GET', `/api/connections/${made.id}`)).json;
+  assert.deepEqual(made, own);
+  assert.deepEqual([own.label, own.scopes, own.auth, own.default, own.status, own.identity], ['By HTTP', 'a b', 'bearer', true, 'live', null]);
+  assert.equal((await run('probe')).status, 200);
+  const [event] = (await call('GET', '/api/audit?kind=connection')).json.events;
+  assert.deepEqual([event.kind, event.actor.slice(0, 4), event.details], ['connection.added', 'key:', { connection_id: made.id, integration_id: 'probe' }]);
+  // an app that has no request for a test
+  const untested = await added('untested', { api_key: TOKEN });
+  assert.deepEqual([untested.label, untested.auth], ['untested', 'api_key']);
+  // the account may have several connections of an app that does not name its users
+  const second = await added('probe', { token: TOKEN });
+  assert.deepEqual([second.default, second.id === made.id], [false, false]);
+  assert.equal((await added('probe', { token: TOKEN }, { default: true })).default, true);
+  assert.equal((await call('GET', `/api/connections/${made.id}`)).json.default, false);
+});
+
+test('a refused credential is not stored, nor one that cannot be tested', async () => {
+  const before = await rows();
+  const refused = await add('known', { token: WRONG });
+  assert.deepEqual([refused.status, refused.json.error.split('.')[0]], [409, 'Nothing was stored'], refused.text);
+  await stack.provider.faults([{ match: { path_prefix: PROFILE }, count: -1, action: { status: 500 } }]);
+  const outage = await add('known', { token: TOKEN });
+  assert.equal(outage.status, 503, outage.text);
+  assert.ok(outage.headers.get('retry-after'));
+  assert.equal(await rows(), before);
+});
+
+test('one user of an app has one connection', async () => {
+  const first = await added('known', { token: TOKEN }, { label: 'Mine' });
+  assert.equal(first.identity.subject, 'sam.rivera@example.com');
+  const again = await added('known', { token: OTHER }, { label: 'not used' });
+  assert.deepEqual([again.id, again.label], [first.id, 'Mine']);
+  assert.ok(again.updated_at > first.updated_at);
+  const [event] = (await call('GET', '/api/audit?kind=connection')).json.events;
+  assert.deepEqual([event.kind, event.details.connection_id], ['connection.reconnected', first.id]);
+  // a connection that has ended works again
+  await stack.cluster.sql(`update sluice.connection set status = 'reauth_required', error = 'x' where id = ${first.id}`);
+  assert.equal((await added('known', { token: TOKEN })).status, 'live');
+  await actsAs('eve@example.com');
+  const eve = await added('known', { token: TOKEN });
+  assert.notEqual(eve.id, first.id);
+  // params name the site, where the same user is another one
+  await stack.provider.faults([]);
+  const sites = [];
+  for (const site of ['one', 'two', 'one', 'two']) sites.push((await added('hosted', { token: TOKEN }, { params: { site } })).id);
+  assert.deepEqual([sites[0] === sites[1], sites[2], sites[3]], [false, sites[0], sites[1]]);
+});
+
+test('the same at the same moment', async () => {
+  const third = await stack.account('at once', { apps: [] });
+  const second = await stack.serve({ env: { SLUICE_CATALOG: join(stack.dir, 'catalog') } });
+  const send = (at) => (at % 2 ? server : second).call(third.key, 'POST', '/api/connections', { integration_id: 'known', credential: { token: TOKEN } });
+  const done = await Promise.all(Array.from({ length: 8 }, (_, at) => send(at)));
+  for (const reply of done) assert.equal(reply.status, 201, reply.text);
+  const { connections } = (await call('GET', '/api/connections', undefined, { key: third.key })).json;
+  assert.deepEqual(connections.map(({ integration_id, status }) => [integration_id, status]), [['known', 'live']]);
+  assert.deepEqual([...new Set(done.map(({ json }) => json.id))], [connections[0].id]);
+  await until('it acts', async () => (await run('known', { key: third.key })).status === 200);
+  await second.stop();
+});
+
+test('a credential for a connection that is named', async () => {
+  const named = (await added('probe', { token: TOKEN })).id;
+  const before = await rows();
+  assert.equal((await added('probe', { token: OTHER }, { connection_id: named })).id, named);
+  assert.equal((await added('probe', { token: OTHER }, { connection_id: Number(named), default: true })).default, true);
+  const known = (await added('known', { token: TOKEN })).id;
+  await actsAs('mallory@example.com');
+  const wrong = await add('known', { token: TOKEN }, { connection_id: known });
+  assert.equal(wrong.status, 409);
+  assert.match(wrong.json.error, /acts as sam\.rivera@example\.com.*Nothing was stored/);
+  await stack.provider.faults([]);
+  for (const [app, connection_id, options] of [['known', named], ['probe', '1'], ['probe', 'x'], ['probe', named, { key: other.key }], ['probe', named, { user: 'ada' }]]) {
+    const reply = await add(app, { token: TOKEN }, { connection_id }, options);
+    assert.deepEqual([reply.status, reply.json], [404, { error: 'Connection not found' }], String(connection_id));
+  }
+  assert.equal(await rows(), before + 0);
+});
+
+test('a user’s connection is the user’s', async () => {
+  const own = (await added('known', { token: TOKEN })).id;
+  const ada = await added('known', { token: TOKEN }, {}, { user: 'ada' });
+  const bob = await added('known', { token: TOKEN }, { default: true }, { user: 'bob' });
+  assert.equal(new Set([own, ada.id, bob.id]).size, 3);
+  assert.equal((await added('known', { token: OTHER }, {}, { user: 'ada' })).id, ada.id);
+  for (const user of [undefined, 'bob', 'nobody']) assert.equal((await call('GET', `/api/connections/${ada.id}`, undefined, { user })).status, 404, user);
+  assert.equal((await run('known', { user: 'ada' })).status, 200);
+  assert.equal((await run('known', { user: 'eve' })).json.error_code, 'integration_not_connected');
+  const all = (await call('GET', '/api/connections?users=all&integration_id=known')).json.connections;
+  assert.deepEqual(all.filter(({ id }) => [own, ada.id, bob.id].includes(id)).map(({ user }) => user).sort(), ['ada', 'bob', null].sort());
+});
+
+test('what is wrong is named, and nothing is stored', async () => {
+  const before = [await rows(), replies.length];
+  const GOOD = { token: TOKEN };
+  const cases = [
+    [400, /^integration_id and an object credential are required$/, { credential: GOOD }],
+    [400, /^integration_id and an object credential are required$/, { integration_id: 'probe' }],
+    [400, /^integration_id must be a string$/, { integration_id: 1, credential: GOOD }],
+    [400, /^credential must be an object$/, { integration_id: 'probe', credential: TOKEN }],
+    [400, /lacks token; the members are token/, { integration_id: 'probe', credential: {} }],
+    [400, /has a member "api_key"/, { integration_id: 'probe', credential: { ...GOOD, api_key: 'x' } }],
+    [400, /token must be a string without control characters/, { integration_id: 'probe', credential: { token: `${TOKEN}\n` } }],
+    [400, /credential must have at most 49152 bytes/, { integration_id: 'probe', credential: { token: 'x'.repeat(50000) } }],
+    [400, /^auth must be bearer or basic for either$/, { integration_id: 'either', auth: 'oauth2', credential: GOOD }],
+    [400, /lacks username/, { integration_id: 'either', auth: 'basic', credential: {} }],
+    [400, /^label must be/, { integration_id: 'probe', credential: GOOD, label: ' ' }],
+    [400, /^label must be/, { integration_id: 'probe', credential: GOOD, label: 7 }],
+    [400, /^default can only be true$/, { integration_id: 'probe', credential: GOOD, default: false }],
+    [400, /^scopes are words/, { integration_id: 'probe', credential: GOOD, scopes: 'a\tb' }],
+    [400, /^scopes must be a string$/, { integration_id: 'probe', credential: GOOD, scopes: ['a'] }],
+    [400, /takes no params/, { integration_id: 'probe', credential: GOOD, params: { site: 'x' } }],
+    [400, /site/, { integration_id: 'hosted', credential: GOOD }],
+    [400, /site/, { integration_id: 'hosted', credential: GOOD, params: { site: 'x'.repeat(21) } }],
+    [400, /^params must be an object$/, { integration_id: 'hosted', credential: GOOD, params: [] }],
+    [400, /^label and params are for a new connection/, { integration_id: 'probe', credential: GOOD, label: 'x', connection_id: '1' }],
+    [400, /^connection_id must be/, { integration_id: 'probe', credential: GOOD, connection_id: {} }],
+    [400, /use connection_id$/, { integration_id: 'probe', credential: GOOD, connectionId: '1' }],
+    [400, /use integration_id$/, { integrationId: 'probe', credential: GOOD }],
+    [404, /did you mean/, { integration_id: 'prob', credential: GOOD }],
+  ];
+  for (const [status, words, body] of cases) {
+    const reply = await call('POST', '/api/connections', body);
+    assert.equal(reply.status, status, `${JSON.stringify(body)}: ${reply.text}`);
+    assert.match(reply.json.error, words);
+  }
+  const reader = await stack.key(account.id, ['--scopes', 'read,execute,approve']);
+  assert.equal((await add('probe', GOOD, {}, { key: reader })).status, 403);
+  assert.equal(await rows(), before[0]);
+});
+
+test('no credential was shown', async () => {
+  const places = { replies: replies.join('\n'), log: stack.servers.map((one) => one.log).join('\n'), dump: await stack.cluster.dump(), metrics: await server.metrics() };
+  for (const [place, text] of Object.entries(places))
+    for (const secret of [TOKEN, OTHER, WRONG, credentials.probe.token]) assert.ok(!text.includes(secret), place);
+});
