@@ -313,6 +313,9 @@ int store_account_delete_sync(struct pg_sync *sync, struct uuid account_id, stru
         "with gone as (delete from sluice.account_user t where t.account_id = %s returning 1) "
         "select count(*) from gone",
         "with gone as (delete from sluice.account t where t.account_id = %s returning 1) "
+        "select count(*) from gone",
+        /* a key that was made until now: its maker held the account's row */
+        "with gone as (delete from sluice.api_key t where t.account_id = %s returning 1) "
         "select count(*) from gone"};
     uint64_t count;
     struct err ignored;
