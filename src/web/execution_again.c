@@ -10,7 +10,7 @@
 #include "web/flow_decision.h"
 #include "web/once.h"
 
-enum { ONCE_EXECUTION = 'x' };
+enum { ONCE_EXECUTION = 'x', PRETTY_BYTES_MAX = 64 * 1024 };
 
 struct rerun {
     struct uuid id;                  /* of the earlier execution, or of a blocked run's event */
@@ -36,18 +36,30 @@ static const struct catalog_action *rerun_action(const struct web_request *reque
 
 /* ---- the form ---- */
 
-/* The input of the earlier run, else that of an example. */
+/* Whether the form contains, or contained, an input without its secrets. The kept input may be
+ * gone by the time the form is sent. */
+static bool is_lacking(const struct web_request *request)
+{
+    const struct rerun *rerun = request->state;
+    return kept_input_lacks(rerun->kept.input) || web_field(request, "lacking").len > 0;
+}
+
+/* The input of the earlier run, else that of an example. A long one is on one line, since the form
+ * must not exceed WEB_RUN_FORM_BYTES_MAX. */
 static slice first_input(struct web_request *request, const struct catalog_action *action)
 {
     const struct rerun *rerun = request->state;
     const struct json *input = rerun->kept.input ? rerun->kept.input : view_example(action);
     struct buf text;
-    buf_init(&text, WEB_PAGE_BYTES_MAX / 8);
+    buf_init(&text, PRETTY_BYTES_MAX);
     if (input)
         json_write_pretty(&text, input);
     else
         buf_append_cstr(&text, "{}");
-    return arena_take(&request->serve.op.arena, &text);
+    if (buf_is_ok(&text))
+        return arena_take(&request->serve.op.arena, &text);
+    buf_deinit(&text);
+    return json_text_of(input, &request->serve.op.arena, WEB_RUN_FORM_BYTES_MAX);
 }
 
 static enum op_result reply_form(struct web_request *request, unsigned status, slice problem)
@@ -74,7 +86,7 @@ static enum op_result reply_form(struct web_request *request, unsigned status, s
     json_member_str(w, "input", typed.ptr ? typed : first_input(request, action));
     json_member_bool(w, "is_typed", typed.ptr != NULL);
     json_member_str(w, "missing", rerun->kept.missing);
-    json_member_bool(w, "is_lacking", kept_input_lacks(rerun->kept.input));
+    json_member_bool(w, "is_lacking", is_lacking(request));
     once_view_field(request, slice_of(plain, sizeof(plain)), w);
     return web_reply_view(request, status, "execution_again");
 }
@@ -142,7 +154,7 @@ static enum op_result run_it(struct web_request *request)
                                 "Check it and send it again."));
     if (!json_is(input, JSON_OBJECT))
         return reply_form(request, 400, SLICE("The input must be a JSON object."));
-    if (kept_input_lacks(rerun->kept.input) && kept_input_lacks(input))
+    if (is_lacking(request) && kept_input_lacks(input))
         return reply_form(
             request, 400,
             SLICE("Secrets of the earlier run are not kept. Replace " KEPT_INPUT_HIDDEN

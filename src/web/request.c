@@ -286,10 +286,12 @@ static enum op_result take_page(struct serve_request *serve)
     enum op_result result = check_access(request);
     /* A request whose body has arrived with its head was read under the default limit. */
     if (result == OP_NEXT && !serve->is_body_here)
-        serve->exchange->body_bytes_max =
-            request->page->begin == web_sign_in_post
-                ? 2 * WEB_FORM_BYTES_MAX /* the page's own fields and those of a kept form */
-                : WEB_FORM_BYTES_MAX;
+        serve->exchange->body_bytes_max = request->page->begin == web_execution_again
+                                              ? WEB_RUN_FORM_BYTES_MAX
+                                          : request->page->begin == web_sign_in_post
+                                              /* the page's own fields and those of a kept form */
+                                              ? WEB_RUN_FORM_BYTES_MAX + WEB_FORM_BYTES_MAX
+                                              : WEB_FORM_BYTES_MAX;
     return result;
 }
 
@@ -315,7 +317,7 @@ static enum op_result refuse_page(struct serve_request *serve, enum serve_refusa
 static slice decode_part(struct web_request *request, slice text)
 {
     struct buf out;
-    buf_init(&out, WEB_FORM_BYTES_MAX);
+    buf_init(&out, WEB_RUN_FORM_BYTES_MAX);
     bool is_good = decode_percent(&out, text, true) == OK;
     slice result = arena_take(&request->serve.op.arena, &out);
     return is_good ? result : SLICE_NONE;

@@ -17,6 +17,8 @@
 enum {
     WEB_ARENA_BYTES_MAX = 16 * 1024 * 1024,
     WEB_FORM_BYTES_MAX = 64 * 1024,
+    WEB_RUN_FORM_BYTES_MAX = 256 * 1024, /* of a form with an input that was kept: at most 64 KB of
+                                          * JSON, each byte percent-encoded */
     WEB_FIELDS_MAX = 128,
     WEB_PAGE_BYTES_MAX = 8 * 1024 * 1024,
     WEB_URL_MAX = 512,

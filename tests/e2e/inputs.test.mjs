@@ -1,9 +1,11 @@
 // The inputs of runs are kept, sealed, for some days: of writes, and of runs that failed or were
 // blocked (contrib/deploy/README.md "inputs").
 import assert from 'node:assert/strict';
-import { writeFile, readFile } from 'node:fs/promises';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
+import { Pages, formsOf } from './support/pages.mjs';
 import { Stack } from './support/stack.mjs';
 
 const MARKER = 'Marker7Q4Z';
@@ -67,6 +69,45 @@ test('of the same account only, and by a key that reads', async () => {
 test('not over 64 KB', async () => {
   const { execution_id: id } = (await send({ ...mail('long'), text: 'x'.repeat(70_000) })).json;
   assert.equal(await inputOf(id), 'too_long');
+});
+
+test('runs again from its page, however long it is', async () => {
+  const long = { to: ['ann@example.com'], subject: 'Long', text: `"\u00e9"`.repeat(8 * 1024) };
+  const { execution_id: id } = (await failing(() => send(long))).json;
+  const pages = new Pages(server.base);
+  await pages.signIn(account.key);
+  const page = await pages.ask(`/executions/${id}/again`);
+  const [form] = formsOf(page.text).filter((one) => one.action.endsWith('/again'));
+  const input = page.text.match(/<textarea [^>]*>\n([^]*?)<\/textarea>/)[1].replaceAll('&quot;', '"').replaceAll('&amp;', '&');
+  assert.deepEqual(JSON.parse(input), long);
+  const done = await pages.go(form.action, { method: 'POST', fields: { ...form.fields, input, confirm: 'yes' } });
+  assert.match(done.path, /^\/executions\//, done.text);
+  assert.deepEqual(await inputOf(done.path.split('/').at(-1)), long);
+});
+
+test('its secrets are masked, and have to be typed to run it again', async () => {
+  const folder = join(stack.dir, 'secrets');
+  const manifest = JSON.parse(await readFile(new URL('../../contrib/integrations/gmail.json', import.meta.url), 'utf8'));
+  manifest.actions.find((one) => one.action_id === 'send_message').input_schema.properties.text.writeOnly = true;
+  await mkdir(folder);
+  await writeFile(join(folder, 'gmail.json'), JSON.stringify(manifest));
+  const masking = await stack.serve({ env: { SLUICE_CATALOG: folder } });
+  const { execution_id: id } = (await send(mail('secret'), { confirm: true }, masking)).json;
+  const masked = { ...mail(''), text: '(hidden)' };
+  assert.deepEqual(await inputOf(id, masking), masked);
+  const pages = new Pages(masking.base);
+  await pages.signIn(account.key);
+  const [form] = formsOf((await pages.ask(`/executions/${id}/again`)).text).filter((one) => one.action.endsWith('/again'));
+  // also if the input was erased since the form was displayed
+  await stack.cluster.sql(`delete from sluice.execution_input where id = '${id}'`);
+  const again = (input) => pages.go(form.action, { method: 'POST', fields: { ...form.fields, input: JSON.stringify(input), confirm: 'yes' } });
+  const refused = await again(masked);
+  assert.equal(refused.status, 400);
+  assert.match(refused.text, /Secrets of the earlier run are not kept/);
+  const [second] = formsOf(refused.text).filter((one) => one.action.endsWith('/again'));
+  assert.equal(second.fields.lacking, 'yes');
+  assert.match((await again(mail('typed'))).path, /^\/executions\//);
+  await masking.stop();
 });
 
 test('not after its time, and not with input-days 0', async () => {
