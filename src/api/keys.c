@@ -1,7 +1,8 @@
 /*
- * GET and POST /api/keys, POST /api/keys/{id}/roll, DELETE /api/keys/{id} (admin scope), and GET
- * /api/keys/self (any key): the account's API keys, the newest first. The text of a key is only in
- * the reply that makes it. What a key may give to another one is decided in vault/key.h.
+ * GET and POST /api/keys, POST /api/keys/{id}/roll, DELETE /api/keys/{id} (admin scope), GET
+ * /api/keys/self (any key), and POST /api/accounts/{id}/keys (operator): API keys, the newest
+ * first. The text of a key is only in the reply that makes it. What a key may give to another one
+ * is decided in vault/key.h.
  */
 #include "api/listing.h"
 #include "base/clock.h"
@@ -35,10 +36,7 @@ static void put_key(struct json_writer *w, const struct api_key *key)
         json_member_str(w, "addresses", SLICE_NONE);
     json_member_str(w, "forms", key->forms);
     json_member_str(w, "unattended_writes", key->unattended_writes);
-    if (uuid_is_nil(key->made_by))
-        json_member_str(w, "made_by", SLICE_NONE);
-    else
-        json_member_uuid(w, "made_by", key->made_by);
+    listing_put_id(w, "made_by", key->made_by);
     json_member_uuid(w, "line", key->line);
     json_member_time(w, "created_at", key->created_at);
     json_member_time(w, "expires_at", key->expires_at);
@@ -68,10 +66,7 @@ static enum op_result finish_key_list(struct api_request *request)
         json_close(w, '}');
     }
     json_close(w, ']');
-    if (is_more)
-        json_member_uuid(w, "next_cursor", keys[count - 1].id);
-    else
-        json_member_str(w, "next_cursor", SLICE_NONE);
+    listing_put_id(w, "next_cursor", is_more ? keys[count - 1].id : (struct uuid){{0}});
     return api_reply_close(request, 200);
 }
 
@@ -289,40 +284,95 @@ static enum op_result on_user_found(struct api_request *request)
     return api_wait(request, on_user_created);
 }
 
-static enum op_result begin_create(struct api_request *request)
+/* Creates the key, and before it the user for whom it acts, if the account does not have it. */
+static enum op_result find_key_user(struct api_request *request)
 {
-    struct changing *it = key_change_new(request, VAULT_KEY_CREATE);
-    if (!it)
-        return OP_DONE;
-    struct api_key *key = &it->in.key.key;
-    const struct json *user = json_given(request->body, SLICE("user"));
-    key->name = json_get_str(request->body, SLICE("name"));
-    key->external_id = json_str(user);
-    if (!slice_is_name(key->name, API_KEY_NAME_MAX))
-        return api_reply_error(request, 400,
-                               "name must be a string of 1 to %d characters on one line",
-                               API_KEY_NAME_MAX);
-    if (!read_scopes(request, key) || !read_key_expiry(request, key) ||
-        !read_addresses(request, key))
-        return OP_DONE;
-    if (!user)
+    struct changing *it = request->state;
+    const struct api_key *key = &it->in.key.key;
+    if (!key->external_id.ptr)
         return draw_key(request);
-    if (!vault_user_is_id(key->external_id))
-        return api_reply_error(request, 400,
-                               "user must be a user's id, 1 to %d characters from ! to ~, or null",
-                               ACCOUNT_USER_ID_MAX);
     return vault_user_find(request->api->users, &it->found, key->account_id, key->external_id,
                            &request->serve.op)
                ? on_user_found(request)
                : api_wait(request, on_user_found);
 }
 
+/* Answers with 400 and returns false if the body describes no key. */
+static bool read_new_key(struct api_request *request, struct api_key *key)
+{
+    const struct json *user = json_given(request->body, SLICE("user"));
+    key->name = json_get_str(request->body, SLICE("name"));
+    key->external_id = json_str(user);
+    if (!slice_is_name(key->name, API_KEY_NAME_MAX)) {
+        (void)api_reply_error(request, 400,
+                              "name must be a string of 1 to %d characters on one line",
+                              API_KEY_NAME_MAX);
+        return false;
+    }
+    if (!read_scopes(request, key) || !read_key_expiry(request, key) ||
+        !read_addresses(request, key))
+        return false;
+    if (!user || vault_user_is_id(key->external_id))
+        return true;
+    (void)api_reply_error(request, 400,
+                          "user must be a user's id, 1 to %d characters from ! to ~, or null",
+                          ACCOUNT_USER_ID_MAX);
+    return false;
+}
+
+static enum op_result begin_create(struct api_request *request)
+{
+    struct changing *it = key_change_new(request, VAULT_KEY_CREATE);
+    return it && read_new_key(request, &it->in.key.key) ? find_key_user(request) : OP_DONE;
+}
+
+static const struct api_names new_key_members = {
+    .own = {"name", "scopes", "expires_at", "addresses", "user"}};
+
 const struct api_endpoint api_keys_create = {
     .scope = SCOPE_ADMIN,
     .body = API_BODY_REQUIRED,
-    .members =
-        &(const struct api_names){.own = {"name", "scopes", "expires_at", "addresses", "user"}},
+    .members = &new_key_members,
     .begin = begin_create,
+    .is_of_account = true,
+};
+
+/* ---- a key of any account, for the operator ---- */
+
+static enum op_result reply_no_account(struct api_request *request)
+{
+    return api_reply_error(request, 404, "Account not found");
+}
+
+/* A user is not made for an account that does not exist. */
+static enum op_result on_account_found(struct api_request *request)
+{
+    struct account account;
+    int status = store_account_get_result(&request->query, &account);
+    if (status == OK)
+        return find_key_user(request);
+    return status == ERR_NOTFOUND ? reply_no_account(request) : api_reply_database(request, status);
+}
+
+static enum op_result begin_account_key(struct api_request *request)
+{
+    struct changing *it = key_change_new(request, VAULT_KEY_CREATE);
+    if (!it)
+        return OP_DONE;
+    struct uuid *id = &it->in.key.key.account_id;
+    if (!uuid_parse(request->serve.match.params[0], id) || uuid_is_nil(*id))
+        return reply_no_account(request);
+    if (!read_new_key(request, &it->in.key.key))
+        return OP_DONE;
+    store_account_get(request->api->config.pool, &request->query, &request->serve.op, *id);
+    return api_wait(request, on_account_found);
+}
+
+const struct api_endpoint api_accounts_key_create = {
+    .scope = SCOPE_OPERATOR,
+    .body = API_BODY_REQUIRED,
+    .members = &new_key_members,
+    .begin = begin_account_key,
     .is_of_account = true,
 };
 

@@ -115,6 +115,14 @@ bool listing_find_user(const struct api_request *request, struct uuid owner, sli
     return name->ptr != NULL;
 }
 
+void listing_put_id(struct json_writer *w, const char *name, struct uuid id)
+{
+    if (uuid_is_nil(id))
+        json_member_str(w, name, SLICE_NONE);
+    else
+        json_member_uuid(w, name, id);
+}
+
 /* ---- pages of the store ---- */
 
 static api_step finish_listing;
@@ -156,10 +164,7 @@ static enum op_result reply_listing(struct api_request *request)
         json_close(w, '}');
     }
     json_close(w, ']');
-    if (uuid_is_nil(listing->list.next))
-        json_member_str(w, "next_cursor", SLICE_NONE);
-    else
-        json_member_uuid(w, "next_cursor", listing->list.next);
+    listing_put_id(w, "next_cursor", listing->list.next);
     if (listing->is_partial)
         json_member_bool(w, "partial", true);
     return api_reply_close(request, 200);

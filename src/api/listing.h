@@ -46,6 +46,8 @@ enum op_result listing_begin(struct api_request *request, const struct listing_k
  * request was answered with 400. */
 bool listing_read(struct api_request *request, struct serve_list *list,
                   const struct serve_filter *filters, size_t limit_default) MUST_CHECK;
+/* Writes a member that is an id, or null if it is nil: next_cursor, for instance. */
+void listing_put_id(struct json_writer *w, const char *name, struct uuid id);
 /* Whether the request asks for the rows of all users. */
 bool listing_is_all(const struct serve_list *list, const struct serve_filter *filters);
 

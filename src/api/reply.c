@@ -65,7 +65,7 @@ static void release_owner(void *owner)
  * time. */
 static void put_no_store(struct api_request *request)
 {
-    if (uuid_is_nil(request->serve.grant.account_id) ||
+    if (uuid_is_nil(request->serve.grant.key_id) ||
         request->serve.header_count == SERVE_HEADERS_MAX ||
         http_header_get(request->serve.headers, request->serve.header_count, SLICE("ETag")).ptr)
         return;

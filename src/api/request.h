@@ -109,9 +109,13 @@ extern const struct api_endpoint api_flows_templates, api_flows_template, api_fl
     api_flows_resume, api_flows_cancel;
 extern const struct api_endpoint api_connect_session, api_connect_session_get, api_connections_list,
     api_connections_get, api_connections_add, api_connections_change, api_connections_delete;
+extern const struct api_endpoint api_oauth_clients_get, api_oauth_clients_set,
+    api_oauth_clients_remove;
 extern const struct api_endpoint api_users_list, api_users_get, api_users_change;
 extern const struct api_endpoint api_keys_list, api_keys_create, api_keys_self, api_keys_roll,
     api_keys_revoke;
+extern const struct api_endpoint api_accounts_list, api_accounts_create, api_accounts_get,
+    api_accounts_change, api_accounts_key_create;
 extern const struct api_endpoint api_healthz, api_readyz, api_metrics, api_openapi;
 
 /* For tests, which compare the table in request.c with openapi.json. */

@@ -36,17 +36,23 @@ static bool read_header(const struct http_exchange *exchange, slice *id)
     return true;
 }
 
+static bool is_operator(const struct vault_grant *grant)
+{
+    return (grant->scopes & SCOPE_OPERATOR) != 0;
+}
+
 enum op_result api_user_find(struct serve_request *serve)
 {
     struct api_request *request = api_request_of(serve);
-    ASSERT(!uuid_is_nil(serve->grant.account_id));
     ASSERT(uuid_is_nil(serve->grant.parent_id) || serve->grant.is_of_user);
     if (!read_header(serve->exchange, &request->user_id))
         return api_reply_error(request, 400,
                                "Sluice-User must be sent once, with 1 to %d characters from ! to ~",
                                ACCOUNT_USER_ID_MAX);
-    if (!request->user_id.ptr)
+    /* An operator's key has no users: api_user_check_path refuses the header. */
+    if (!request->user_id.ptr || is_operator(&serve->grant))
         return op_jump(&serve->op, SERVE_ENTER);
+    ASSERT(!uuid_is_nil(serve->grant.account_id));
     request->user_check = ARENA_NEW(&serve->op.arena, struct vault_user_check);
     if (!request->user_check)
         return api_reply_no_memory(request);
@@ -78,7 +84,7 @@ enum op_result api_user_take(struct serve_request *serve)
 enum op_result api_user_check_account(struct api_request *request, const char *what)
 {
     const struct vault_grant *grant = &request->serve.grant;
-    if (uuid_is_nil(grant->parent_id))
+    if (uuid_is_nil(grant->parent_id) && !request->user_id.ptr)
         return OP_NEXT;
     if (!grant->is_of_user)
         return api_reply_error(request, 400,
@@ -92,6 +98,9 @@ enum op_result api_user_check_account(struct api_request *request, const char *w
 enum op_result api_user_check_path(struct api_request *request)
 {
     const struct api_endpoint *endpoint = request->endpoint;
+    if (is_operator(&request->serve.grant) && endpoint->scope != SCOPE_OPERATOR)
+        return api_reply_error(request, 403,
+                               "This API key is the operator's: it reaches only /api/accounts");
     bool is_served = endpoint->serves_user_keys && request->serve.grant.is_of_user;
     return endpoint->is_of_account && !is_served ? api_user_check_account(request, "This path")
                                                  : OP_NEXT;

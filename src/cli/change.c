@@ -58,7 +58,7 @@ int change_vault(struct session *session, struct vault_command_request *request,
         "there is no account with that id any more; `sluice accounts list` shows them",
         "sluice keys list"};
     /* The kinds of accounts come first. */
-    bool is_account = request->kind <= VAULT_ACCOUNT_MARK;
+    bool is_account = request->kind <= VAULT_ACCOUNT_RENAME;
     struct vault_change it = {.in = request};
     /* engine_close also closes the parts that were opened before an error. */
     struct engine engine;

@@ -54,6 +54,21 @@ static int read_word(const struct command_call *call, const char *name, const ch
                    SLICE_ARG(slice_first_utf8(*value, 40)));
 }
 
+/* Opens the database and finds the account of the first argument. With --operator there is no such
+ * argument, and the keys are those of the nil account. others: the number of other arguments. */
+static int open_owner(struct session *session, const struct command_call *call, int others,
+                      struct account *account)
+{
+    bool is_operator = command_has(call, "operator");
+    *account = (struct account){.disabled_at = 0};
+    if (call->argc != others + !is_operator)
+        return err_set(&session->err, ERR_INVALID,
+                       is_operator ? "with --operator there is no ACCOUNT"
+                                   : "name the ACCOUNT, or give --operator");
+    return is_operator ? session_open_database(session)
+                       : session_open_account(session, call, account);
+}
+
 /* Fills in the key from the options: name, scopes (all by default), addresses, expiry, limits
  * over /mcp. */
 static int read_options(struct session *session, const struct command_call *call,
@@ -62,8 +77,14 @@ static int read_options(struct session *session, const struct command_call *call
     struct err *err = &session->err;
     slice name = command_option(call, "name"), scopes = command_option(call, "scopes");
     slice addresses = command_option(call, "allow-address");
+    bool is_operator = command_has(call, "operator");
+    if (!addresses.ptr)
+        addresses = command_option(call, "addresses");
     key->name = name.ptr ? name : SLICE("");
-    key->scopes = SCOPE_ALL;
+    key->scopes = is_operator ? SCOPE_OPERATOR : SCOPE_ALL;
+    if (is_operator && (scopes.ptr || !addresses.ptr))
+        return err_set(err, ERR_INVALID,
+                       "a key of the operator needs --addresses, and has no other scopes");
     /* The name is optional, but an invalid one is an error. */
     if (name.len > 0 && output_name_check(name, "a name", API_KEY_NAME_MAX, err) != OK)
         return (int)err->code;
@@ -71,7 +92,7 @@ static int read_options(struct session *session, const struct command_call *call
         return (int)err->code;
     if (addresses.ptr &&
         vault_key_addresses(addresses, &session->arena, &key->addresses, err) != OK)
-        return err_prefix(err, "allow-address");
+        return err_prefix(err, "addresses");
     if (read_word(call, "forms", "never", &key->forms, err) != OK ||
         read_word(call, "unattended-writes", "allow refuse", &key->unattended_writes, err) != OK)
         return (int)err->code;
@@ -144,8 +165,7 @@ static int create_key(struct session *session, struct command_call *call)
     struct account account;
     struct vault_command_request request = {.kind = VAULT_KEY_CREATE};
     if (read_options(session, call, &request.key.key) != OK ||
-        tls_library_init(&session->err) != OK ||
-        session_open_account(session, call, &account) != OK)
+        tls_library_init(&session->err) != OK || open_owner(session, call, 0, &account) != OK)
         return (int)session->err.code;
     /* The key is generated last, so that an error above leaves no key text in memory. */
     return make_key(session, call, &account, &request);
@@ -206,7 +226,7 @@ static int list_keys(struct session *session, struct command_call *call)
     struct account account;
     struct api_key *keys;
     size_t count;
-    if (session_open_account(session, call, &account) != OK ||
+    if (open_owner(session, call, 0, &account) != OK ||
         store_api_key_list_sync(session->sync, &session->arena, account.account_id, &keys, &count,
                                 &session->err) != OK)
         return (int)session->err.code;
@@ -246,8 +266,8 @@ static int revoke(struct session *session, struct command_call *call)
     struct account account;
     struct vault_command_request request = {.kind = VAULT_KEY_REVOKE};
     struct api_key *key = &request.key.key;
-    if (session_open_account(session, call, &account) != OK ||
-        find_key(session, account.account_id, slice_cstr(call->argv[1]), key) != OK ||
+    if (open_owner(session, call, 1, &account) != OK ||
+        find_key(session, account.account_id, slice_cstr(call->argv[call->argc - 1]), key) != OK ||
         change_vault(session, &request, NULL) != OK)
         return (int)session->err.code;
     (void)printf("revoked %.*s\n", SLICE_ARG(key->prefix));
@@ -337,6 +357,9 @@ static const struct config_option create_options[] = {
      "default"},
     {"expires", "TIME", "such as 90d, 12h or 2027-01-31T00:00:00Z; never by default"},
     {"allow-address", "LIST", "addresses and networks such as 10.1.0.0/16,::1; any by default"},
+    {"addresses", "LIST", "the same"},
+    {"operator", NULL,
+     "a key for /api/accounts, which belongs to no account; it needs --addresses"},
     {"forms", "WHEN",
      "never: there is no one to answer forms over /mcp (as in CI); the confirm argument is enough"},
     {"unattended-writes", "MODE",
@@ -353,15 +376,24 @@ static const struct config_option roll_options[] = {
     {"json", NULL, "print JSON, for scripts"},
 };
 
+static const struct config_option list_options[] = {
+    {"operator", NULL, "the keys for /api/accounts, which belong to no account"},
+    {"json", NULL, "print JSON, for scripts"},
+};
+
+static const struct config_option revoke_options[] = {
+    {"operator", NULL, "KEY is for /api/accounts, and belongs to no account"},
+};
+
 static const struct command_verb verbs[] = {
-    {"create", "ACCOUNT", "Make an API key. It is printed once: only its hash is stored.",
+    {"create", "[ACCOUNT]", "Make an API key. It is printed once: only its hash is stored.",
      create_key, COMMAND_OPTIONS(create_options)},
-    {"list", "ACCOUNT", "List the keys of an account.", list_keys, COMMAND_JSON},
+    {"list", "[ACCOUNT]", "List the keys of an account.", list_keys, COMMAND_OPTIONS(list_options)},
     {"roll", "ACCOUNT KEY",
      "Create a key with the same name, scopes and limits. The old one expires soon.", roll,
      COMMAND_OPTIONS(roll_options)},
-    {"revoke", "ACCOUNT KEY", "Refuse a key from now on. KEY is its id or its prefix.", revoke,
-     COMMAND_NO_OPTIONS},
+    {"revoke", "[ACCOUNT] KEY", "Refuse a key from now on. KEY is its id or its prefix.", revoke,
+     COMMAND_OPTIONS(revoke_options)},
     {"master", "", "Print a new master key. Keep it in a file of mode 0600 (master-key-file).",
      master, COMMAND_NO_OPTIONS},
     {"rotate", "", "Seal all stored credentials under the first master key.", rotate_all,

@@ -18,8 +18,8 @@
 #include "config/settings.h"
 
 enum {
-    CONFIG_LIST_MAX = 64,   /* every built-in app may need an origin override */
-    CONFIG_OPTIONS_MAX = 8, /* per command */
+    CONFIG_LIST_MAX = 64,    /* every built-in app may need an origin override */
+    CONFIG_OPTIONS_MAX = 10, /* per command */
     CONFIG_FILE_BYTES_MAX = 256 * 1024,
 };
 

@@ -105,10 +105,13 @@ bool serve_may(const struct serve_request *request, uint32_t scope)
 
 slice serve_actor(struct serve_request *request)
 {
-    char text[4 + UUID_TEXT_LEN + 1] = "key:";
+    char text[UUID_TEXT_LEN + 1], room[16 + UUID_TEXT_LEN];
+    bool is_operator = (request->grant.scopes & SCOPE_OPERATOR) != 0;
     ASSERT(!uuid_is_nil(request->grant.key_id));
-    uuid_format(request->grant.key_id, text + 4);
-    return arena_dup(&request->op.arena, slice_cstr(text));
+    uuid_format(request->grant.key_id, text);
+    return arena_dup(
+        &request->op.arena,
+        SLICE_JOIN(room, is_operator ? SLICE("operator:") : SLICE("key:"), slice_cstr(text)));
 }
 
 slice serve_client_address(struct serve_request *request)

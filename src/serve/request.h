@@ -129,7 +129,8 @@ void serve_caller_set(struct serve_request *request, const struct vault_grant *g
 bool serve_may(const struct serve_request *request, uint32_t scope);
 /* Returns the account that pays: the grant's account, or that of its user. */
 struct uuid serve_payer(const struct serve_request *request);
-/* Returns "key:<id>", for the audit trail, in the op's arena. */
+/* Returns "key:<id>", or "operator:<id>" for an operator's key, for the audit trail, in the op's
+ * arena. */
 slice serve_actor(struct serve_request *request);
 /* Returns the client's address, from the nearest trusted proxy's header; "unix" for a client on a
  * Unix socket. */

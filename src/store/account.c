@@ -1,7 +1,7 @@
 /*
- * Accounts, changed by operator commands only: servers notice a change through the account's API
- * keys, and read an account for the frame of their pages. A change is a function of the schema,
- * which also makes the audit event (sql/0024_changes.sql).
+ * Accounts, changed by operators only, with commands or keys: servers notice a change through the
+ * account's API keys, and read an account for the frame of their pages. A change is a function of
+ * the schema, which also makes the audit event (sql/0032_accounts.sql).
  */
 #include "store/account.h"
 
@@ -25,9 +25,11 @@ _Static_assert(ACCOUNT_BRIEF_READ == ACCOUNT_BRIEF_CONNECTIONS, "as callers know
 static const struct pg_stmt account_create = {
     .name = "account_create",
     .sql = "select :ord, c.* from @input lateral sluice.account_create(account_id => :account_id, "
-           "name => :name, created_at => :now, is_again => :is_again, " STORE_BY_ARGS ") c",
+           "name => :name, external_id => :external_id, created_at => :now, is_again => "
+           ":is_again, " STORE_BY_ARGS ") c",
     PG_TAKES(OF_CHANGE(account_id, PG_UUID), OF_CHANGE(name, PG_TEXT, .has_no_null = true),
-             PG_NOW("now"), PG_OF("is_again", PG_BOOL, struct account_change, is_again),
+             OF_CHANGE(external_id, PG_TEXT), PG_NOW("now"),
+             PG_OF("is_again", PG_BOOL, struct account_change, is_again),
              STORE_BY_PARAMS(account_change)),
     PG_GIVES(PG_ARG("other", PG_UUID)),
     .key_count = 1,
@@ -41,31 +43,44 @@ static const struct pg_stmt account_change = {
     .name = "account_change",
     .sql = "select :ord, c.* from @input lateral sluice.account_change(account_id => :account_id, "
            "is_mark => :is_mark, disabled_at => :disabled_at, mark => :mark, colour => "
-           ":colour, " STORE_BY_ARGS ") c",
+           ":colour, name => :name, " STORE_BY_ARGS ") c",
     PG_TAKES(OF_CHANGE(account_id, PG_UUID), PG_ARG("is_mark", PG_BOOL),
              PG_ARG("disabled_at", PG_TIME), OF_CHANGE(mark, PG_TEXT), OF_CHANGE(colour, PG_TEXT),
-             STORE_BY_PARAMS(account_change)),
+             PG_ARG("name", PG_TEXT), STORE_BY_PARAMS(account_change)),
     PG_GIVES(PG_ARG("is_there", PG_BOOL)),
     .key_count = 1,
     .access = PG_WRITE,
     .is_copied = true,
 };
 
+#define ACCOUNT_COLUMNS \
+    "t.account_id, t.name, t.external_id, t.mark, t.colour, t.created_at, t.disabled_at"
 static const struct pg_column account_columns[] = {
-    OF(account_id, PG_UUID), OF(name, PG_TEXT),       OF(mark, PG_TEXT),
+    OF(account_id, PG_UUID), OF(name, PG_TEXT),       OF(external_id, PG_TEXT), OF(mark, PG_TEXT),
     OF(colour, PG_TEXT),     OF(created_at, PG_TIME), OF(disabled_at, PG_TIME)};
 static const struct pg_stmt account_list = {
     .name = "account_list",
-    .sql = "select :ord, account_id, name, mark, colour, created_at, disabled_at from "
-           "sluice.account order by created_at, account_id limit 10000",
+    .sql = "select :ord, " ACCOUNT_COLUMNS
+           " from sluice.account t order by t.created_at, t.account_id limit 10000",
     PG_COLUMNS(account_columns),
     .no_account = "an operator's list of accounts",
 };
 
+/* Walks the primary key backward. */
+static const struct pg_stmt account_page = {
+    .name = "account_page",
+    .sql = "select :ord, t.* from @input lateral (select " ACCOUNT_COLUMNS
+           " from sluice.account t where t.account_id < :before order by t.account_id desc "
+           "limit :count_max) t",
+    PG_TAKES(PG_ARG("before", PG_UUID), PG_ARG("count_max", PG_I64)),
+    PG_COLUMNS(account_columns),
+    .no_account = "an operator's list of accounts",
+    .is_copied = true,
+};
+
 static const struct pg_stmt account_get = {
     .name = "account_get",
-    .sql = "select :ord, t.account_id, t.name, t.mark, t.colour, t.created_at, t.disabled_at "
-           "@read(sluice.account)",
+    .sql = "select :ord, " ACCOUNT_COLUMNS " @read(sluice.account)",
     PG_TAKES(PG_ARG("account_id", PG_UUID)),
     PG_COLUMNS(account_columns),
     .key_count = 1,
@@ -97,9 +112,11 @@ static const struct pg_stmt account_brief = {
              OF_BRIEF(key_name, PG_TEXT), OF_BRIEF(approvals, PG_I64), OF_BRIEF(broken, PG_I64)),
 };
 
-const struct pg_stmt *const account_stmts[] = {&account_create, &account_change, &account_list,
-                                               &account_get,    &account_brief,  NULL};
+const struct pg_stmt *const account_stmts[] = {
+    &account_create, &account_change, &account_list, &account_page,
+    &account_get,    &account_brief,  NULL};
 
+STORE_CALL_ONE(store_account_get, account_get, struct uuid, pg_uuid)
 STORE_CALL_ID(store_account_brief, account_brief, struct uuid, pg_uuid)
 
 void store_account_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
@@ -120,9 +137,20 @@ void store_account_change(struct pg_pool *pool, struct pg_query *query, struct o
                           const struct account_change *change, enum audit_kind kind)
 {
     int64_t disabled_at = kind == AUDIT_ACCOUNT_DISABLED ? clock_shared_us() : 0;
-    store_ask_of(
-        pool, query, op, &account_change, change,
-        PG_VALUES(pg_bool(kind == AUDIT_ACCOUNT_CHANGED), pg_time(disabled_at), store_kind(kind)));
+    store_ask_of(pool, query, op, &account_change, change,
+                 PG_VALUES(pg_bool(kind == AUDIT_ACCOUNT_CHANGED), pg_time(disabled_at),
+                           pg_text(change->is_renamed ? change->account.name : SLICE_NONE),
+                           store_kind(kind)));
+}
+
+void store_account_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                        struct uuid before, size_t count_max)
+{
+    ASSERT(count_max > 0);
+    if (uuid_is_nil(before))
+        memset(before.bytes, 0xff, sizeof(before.bytes));
+    store_ask(pool, query, op, &account_page,
+              PG_VALUES(pg_uuid(before), pg_i64((int64_t)count_max)));
 }
 
 int store_account_list_sync(struct pg_sync *sync, struct arena *arena, struct account **accounts,

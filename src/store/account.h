@@ -13,6 +13,7 @@ struct account {
     slice name;
     /* one or two letters or digits; SLICE_NONE: the first two letters of the name */
     slice mark;
+    slice external_id;   /* the id that the operator's program gave it; SLICE_NONE: none */
     slice colour;        /* "#0b6478", in lower case; SLICE_NONE: the pages choose a colour */
     int64_t created_at;  /* microseconds of the wall clock, like all times here */
     int64_t disabled_at; /* 0: live. A disabled account's keys are refused */
@@ -22,19 +23,32 @@ struct account {
 struct account_change {
     struct audit_by by;
     struct account account;
-    bool is_again; /* create the account even if another account has the name */
+    bool is_again;   /* create the account even if another account has the name */
+    bool is_renamed; /* AUDIT_ACCOUNT_CHANGED is of the name */
 };
-/* Creates an account from account_id and name. Not replayed. *other is nil, or the account that
- * already has the name; then nothing was created. */
+/* Creates an account from account_id, name and external_id. Not replayed. *other is nil, or the
+ * account that already has the external id or, if it has none, the name; then nothing was
+ * created. */
 void store_account_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct account_change *change);
 int store_account_create_result(const struct pg_query *query, struct uuid *other) MUST_CHECK;
 /* Changes an account. kind: AUDIT_ACCOUNT_DISABLED refuses the account's keys from now on,
- * AUDIT_ACCOUNT_ENABLED accepts them again, AUDIT_ACCOUNT_CHANGED gives it another mark and colour.
+ * AUDIT_ACCOUNT_ENABLED accepts them again, AUDIT_ACCOUNT_CHANGED gives it another mark and colour
+ * or, with is_renamed, its name.
  * An account that is disabled or enabled already gets no event. Replayable. Read the result with
  * store_hit_result. */
 void store_account_change(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct account_change *change, enum audit_kind kind);
+
+/* Reads one account. */
+void store_account_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                       struct uuid account_id);
+STORE_ROW_RESULT(store_account_get_result, account)
+/* Lists all accounts, the newest first, from those with an id below `before`; nil: from the
+ * newest. */
+void store_account_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                        struct uuid before, size_t count_max);
+STORE_LIST_RESULT(store_account_page_result, account)
 
 /* Operator commands: */
 

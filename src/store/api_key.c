@@ -23,6 +23,7 @@ static const struct {
     {SCOPE_EXECUTE_WRITE, SLICE_INIT("execute:write")},
     {SCOPE_APPROVE, SLICE_INIT("approve")},
     {SCOPE_ADMIN, SLICE_INIT("admin")},
+    {SCOPE_OPERATOR, SLICE_INIT("operator")},
 };
 
 const char *scope_name(enum api_key_scope scope)
@@ -53,7 +54,7 @@ int scopes_parse(slice text, uint32_t *set, struct err *err)
         text = slice_from(text, len + 1);
         if (word.len == 0)
             continue;
-        if (!scope_of(word))
+        if ((scope_of(word) & SCOPE_ALL) == 0)
             return err_set(err, ERR_INVALID,
                            "\"%.*s\" is not a scope; scopes are read, execute (or only "
                            "execute:read or execute:write), approve and admin",

@@ -22,6 +22,7 @@ enum api_key_scope {
     SCOPE_EXECUTE_WRITE = 16,
     SCOPE_EXECUTE = SCOPE_EXECUTE_READ | SCOPE_EXECUTE_WRITE,
     SCOPE_ALL = 31,
+    SCOPE_OPERATOR = 32, /* of keys of the nil account alone: all accounts, and nothing of theirs */
 };
 
 struct api_key {
@@ -49,7 +50,7 @@ struct api_key {
 };
 
 /* Parses names of scopes ("read execute"), separated by spaces or commas. Returns ERR_INVALID if a
- * word is unknown; err names it. */
+ * word is unknown, as "operator" is here; err names it. */
 int scopes_parse(slice text, uint32_t *scopes, struct err *err) MUST_CHECK;
 /* Writes the names separated by spaces, in a constant order; at most 32 bytes and a NUL. */
 slice scopes_format(uint32_t scopes, char out[33]);

@@ -11,7 +11,7 @@
  * group are adjacent. Only earlier versions wrote the last kind: their rows keep that name. */
 #define AUDIT_KINDS(X)                                                                            \
     X(ACCOUNT_CREATED, "account.created", "The account was created")                              \
-    X(ACCOUNT_CHANGED, "account.changed", "The account's mark or colour was changed")             \
+    X(ACCOUNT_CHANGED, "account.changed", "The account's name, mark or colour was changed")       \
     X(ACCOUNT_DISABLED, "account.disabled", "The account was disabled")                           \
     X(ACCOUNT_ENABLED, "account.enabled", "The account was enabled")                              \
     X(CONNECTION_ADDED, "connection.added", "An app was connected")                               \

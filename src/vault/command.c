@@ -139,6 +139,7 @@ static enum op_result step_change(struct op *op)
     case VAULT_ACCOUNT_ENABLE:
         store_account_change(pool, query, op, &in->account, AUDIT_ACCOUNT_ENABLED);
         break;
+    case VAULT_ACCOUNT_RENAME:
     case VAULT_ACCOUNT_MARK:
         store_account_change(pool, query, op, &in->account, AUDIT_ACCOUNT_CHANGED);
         break;
@@ -173,7 +174,7 @@ static int result_of(struct vault_command *command)
 static enum op_result step_changed(struct op *op)
 {
     struct vault_command *command = command_of(op);
-    bool is_account = command->in.kind <= VAULT_ACCOUNT_MARK;
+    bool is_account = command->in.kind <= VAULT_ACCOUNT_RENAME;
     command->status = result_of(command);
     command->key = command->in.key.key;
     /* The change is durable, so the old cached entries must not admit another request. */
@@ -203,5 +204,6 @@ void vault_command_start(struct vault_auth *auth, struct vault_command *command,
         .in = *request,
     };
     command->in.account.by = command->in.key.by = request->by;
+    command->in.account.is_renamed = request->kind == VAULT_ACCOUNT_RENAME;
     op_start(&command->op, &command_class, parent->loop, parent, COMMAND_ARENA_BYTES_MAX);
 }

@@ -15,7 +15,8 @@ enum vault_command_kind {
     VAULT_ACCOUNT_CREATE,
     VAULT_ACCOUNT_DISABLE,
     VAULT_ACCOUNT_ENABLE,
-    VAULT_ACCOUNT_MARK, /* sets the account's mark and colour */
+    VAULT_ACCOUNT_MARK,   /* sets the account's mark and colour */
+    VAULT_ACCOUNT_RENAME, /* sets its name */
     VAULT_KEY_CREATE,
     /* creates a key with the name and the rights of the key that key.replaces names, which ends at
      * key.replaced_until or earlier */
@@ -25,7 +26,7 @@ enum vault_command_kind {
     VAULT_SESSIONS_END, /* ends all sessions of a key that have begun until now */
 };
 
-/* account is used by the first four kinds, key by the others. */
+/* account is used by the first five kinds, key by the others. */
 struct vault_command_request {
     enum vault_command_kind kind;
     struct audit_by by;
@@ -42,13 +43,13 @@ struct vault_command_request {
 struct vault_command {
     struct op op;
     /* out: OK; ERR_NOTFOUND if there is no such account or key, or the key to replace was revoked
-     * at this moment; ERR_INVALID if another account has the name, a key has the id, or the key's
-     * account does not exist; ERR_REFUSED if the maker may not make this key, ERR_LIMIT if the key
-     * to roll has ended (err says why); ERR_CLOSED if the change may have been made; otherwise the
-     * query's status */
+     * at this moment; ERR_INVALID if another account has the name or external id, a key has the id,
+     * or the key's account does not exist; ERR_REFUSED if the maker may not make this key,
+     * ERR_LIMIT if the key to roll has ended (err says why); ERR_CLOSED if the change may have been
+     * made; otherwise the query's status */
     int status;
     struct err err;
-    struct uuid other;  /* the other account that has the name */
+    struct uuid other;  /* the other account that has the name or external id */
     struct api_key key; /* a key that was made; its texts are in the op's arena or the request's */
     /* private */
     struct vault_auth *auth;

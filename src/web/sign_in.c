@@ -55,6 +55,10 @@ static enum op_result finish_post(struct web_request *request)
         return web_sign_in_reply(
             request, 403, next,
             "This key acts for one end user of its account, so it opens no dashboard.");
+    if (request->serve.check.grant.scopes & SCOPE_OPERATOR)
+        return web_sign_in_reply(
+            request, 403, next,
+            "This is a key of the operator, for /api/accounts: it opens no dashboard.");
     /* Everything is new, including the CSRF token: forms of the earlier session are refused. */
     *session = (struct web_session){.is_open = true,
                                     .account_id = request->serve.check.grant.account_id,

@@ -38,6 +38,12 @@ async function api(method, path, body, status = 200) {
   assert.equal(reply.status, status, reply.text);
   return reply.json;
 }
+async function operator(method, path, body, status = 200) {
+  account.operator ??= (await cli(['keys', 'create', '--operator', '--addresses', '127.0.0.1'])).trim();
+  const reply = await server.call(account.operator, method, path, body);
+  assert.equal(reply.status, status, reply.text);
+  return reply.json;
+}
 async function form(path, fields = {}, who = pages, token = csrf) {
   const reply = await who.ask(path, { method: 'POST', fields: { csrf: token, ...fields } });
   assert.ok(reply.status < 400, `${path}: ${reply.status} ${reply.text}`);
@@ -96,10 +102,22 @@ const setClient = () => cli(['oauth-clients', 'set', 'gmail', ...client, account
 // How to cause one event of each kind, by kind and interface. `past`: rows of a former version,
 // which no interface writes any more.
 const causes = {
-  'account.created': { cli: async () => (account.made = JSON.parse(await cli(['accounts', 'create', 'another', '--again', '--json'])).account_id) },
-  'account.changed': { cli: () => cli(['accounts', 'set', account.made, '--mark', 'AB']) },
-  'account.disabled': { cli: () => cli(['accounts', 'disable', account.made]) },
-  'account.enabled': { cli: () => cli(['accounts', 'enable', account.made]) },
+  'account.created': {
+    operator: async () => (account.made = (await operator('POST', '/api/accounts', { name: 'a third', external_id: 'third' }, 201)).id),
+    cli: async () => (account.made = JSON.parse(await cli(['accounts', 'create', 'another', '--again', '--json'])).account_id),
+  },
+  'account.changed': {
+    operator: () => operator('PATCH', `/api/accounts/${account.made}`, { name: 'renamed' }),
+    cli: () => cli(['accounts', 'set', account.made, '--mark', 'AB']),
+  },
+  'account.disabled': {
+    operator: () => operator('PATCH', `/api/accounts/${account.made}`, { disabled: true }),
+    cli: async () => (await cli(['accounts', 'enable', account.made])) && cli(['accounts', 'disable', account.made]),
+  },
+  'account.enabled': {
+    operator: () => operator('PATCH', `/api/accounts/${account.made}`, { disabled: false }),
+    cli: async () => (await cli(['accounts', 'disable', account.made])) && cli(['accounts', 'enable', account.made]),
+  },
   'connection.added': {
     cli: () => connection(),
     web: () => form('/integrations/probe/connect', { token: TOKEN }),
@@ -151,6 +169,7 @@ const causes = {
     web: async () => pages.press(await pages.go('/keys/new'), 'Create the key', { name: 'made', 'scope.read': 'yes', expires: 'never' }),
     cli: () => key(),
     api: () => api('POST', '/api/keys', { name: 'made', scopes: ['read'] }, 201),
+    operator: () => operator('POST', `/api/accounts/${account.id}/keys`, { name: 'made', scopes: ['read'] }, 201),
   },
   'key.rolled': { cli: async () => cli(['keys', 'roll', account.id, await key()]), api: async () => api('POST', `/api/keys/${await key()}/roll`, {}, 201) },
   'key.revoked': { api: async () => api('DELETE', `/api/keys/${await key()}`), web: async () => form(`/keys/${await key()}/revoke`), cli: async () => cli(['keys', 'revoke', account.id, await key()]) },
@@ -162,8 +181,9 @@ const causes = {
       await person.press(page, 'Connect Known', { token: TOKEN });
     },
   },
-  'oauth_client.set': { web: () => form('/integrations/gmail/client', { client_id: 'own', client_secret: '' }), cli: setClient },
+  'oauth_client.set': { api: () => api('PUT', '/api/oauth-clients/gmail', { client_id: 'own' }), web: () => form('/integrations/gmail/client', { client_id: 'own', client_secret: '' }), cli: setClient },
   'oauth_client.removed': {
+    api: async () => api('DELETE', '/api/oauth-clients/gmail', (await setClient()) && undefined),
     web: async () => form('/integrations/gmail/client/delete', (await setClient()) && {}),
     cli: async () => cli(['oauth-clients', 'delete', 'gmail', '--account', ((await setClient()) && account.id)]),
   },
@@ -220,7 +240,7 @@ for (const [kind, faces] of Object.entries(causes))
         return rows.length > 0 && rows;
       });
       assert.equal(fresh.length, 1, JSON.stringify(fresh));
-      const actor = { cli: /^operator:/, past: /^operator:/, link: /^link:/ }[face] ?? /^key:/;
+      const actor = { cli: /^operator:/, operator: /^operator:[0-9a-f-]{36}$/, past: /^operator:/, link: /^link:/ }[face] ?? /^key:/;
       assert.match(fresh[0].actor, actor);
       if (face !== 'past') assert.ok(fresh[0].address, JSON.stringify(fresh[0]));
       assert.equal(fresh[0].details?.by, { web: 'dashboard', link: fresh[0].details?.by }[face], JSON.stringify(fresh[0]));

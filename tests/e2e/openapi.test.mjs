@@ -420,6 +420,19 @@ test('connections', async () => {
   await judge(200, await contract.call(account.key, 'DELETE', path));
 });
 
+test('OAuth clients', async () => {
+  const path = '/api/oauth-clients/gmail';
+  const set = (body, at = path, key = account.key) => contract.call(key, 'PUT', at, body);
+  await judge(404, await get(path));
+  await judge(200, await set({ client_id: 'own', client_secret: 'secret' }));
+  await judge(200, await get(path));
+  await judge(400, await set({}));
+  await judge(403, await set({ client_id: 'own' }, path, reader));
+  await judge(404, await set({ client_id: 'own' }, '/api/oauth-clients/gmial'));
+  await judge(200, await contract.call(account.key, 'DELETE', path));
+  await judge(404, await contract.call(account.key, 'DELETE', path));
+});
+
 test('users', async () => {
   const path = '/api/users/a%2Fb';
   const change = (body, key = account.key) => contract.call(key, 'PATCH', path, body);
@@ -447,6 +460,10 @@ test('keys', async () => {
   await judge(400, await get('/api/keys?cursor=x'));
   await judge(200, await get('/api/keys/self', {}, made.key));
   await judge(200, await get('/api/keys/self', {}, ofUser.key));
+  await judge(403, await get('/api/stats', {}, ofUser.key));
+  await judge(403, await get('/api/connections', { 'sluice-user': 'another' }, ofUser.key));
+  const narrow = (await post('/api/keys', { ...wanted, scopes: ['read', 'admin'] })).json;
+  await judge(403, await post('/api/keys', wanted, {}, narrow.key));
   const rolled = (await judge(201, await post(`/api/keys/${made.id}/roll`, { overlap: 0 }))).json;
   await judge(400, await post(`/api/keys/${made.id}/roll`, { overlap: -1 }));
   await judge(201, await post(`/api/keys/${ofUser.id}/roll`));
@@ -454,6 +471,25 @@ test('keys', async () => {
   await judge(409, await post(`/api/keys/${rolled.id}/roll`));
   await judge(404, await post(`/api/keys/${account.id}/roll`));
   await judge(404, await contract.call(account.key, 'DELETE', `/api/keys/${account.id}`));
+});
+
+test('accounts, for the operator', async () => {
+  const operator = (await stack.must(['keys', 'create', '--operator', '--addresses', '127.0.0.0/8'])).trim();
+  const wanted = { name: 'by an operator', external_id: 'of/theirs' };
+  const { id } = (await judge(201, await post('/api/accounts', wanted, {}, operator))).json;
+  await judge(200, await post('/api/accounts', wanted, {}, operator));
+  await judge(201, await post('/api/accounts', { name: 'without an id' }, {}, operator));
+  await judge(409, await post('/api/accounts', { name: 'without an id' }, {}, operator));
+  await judge(400, await post('/api/accounts', { name: '' }, {}, operator));
+  await judge(200, await get('/api/accounts?limit=1', {}, operator), ['/items/0']);
+  await judge(400, await get('/api/accounts?cursor=x', {}, operator));
+  await judge(200, await get(`/api/accounts/${id}`, {}, operator));
+  await judge(200, await contract.call(operator, 'PATCH', `/api/accounts/${id}`, { name: 'renamed', disabled: true }));
+  await judge(201, await post(`/api/accounts/${id}/keys`, { name: 'first', scopes: ['read'] }, {}, operator));
+  await judge(404, await get(`/api/accounts/019a1b2c-3d4e-7f50-8a61-72839405a6b7`, {}, operator));
+  await judge(403, await get('/api/keys/self', {}, operator));
+  await judge(403, await get('/api/connections', {}, operator));
+  await judge(403, await get('/api/accounts'));
 });
 
 test('guard errors', async () => {

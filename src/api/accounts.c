@@ -1,0 +1,254 @@
+/*
+ * GET and POST /api/accounts, GET and PATCH /api/accounts/{id} (operator keys). An operator's
+ * program creates accounts by ids of its own, names, disables and enables them, and makes their
+ * first keys (keys.c); it reads nothing of theirs.
+ */
+#include "api/listing.h"
+#include "vault/command.h"
+
+enum { PAGE_MAX = 100 };
+
+static void put_account_row(struct json_writer *w, const struct account *account)
+{
+    json_member_uuid(w, "id", account->account_id);
+    json_member_str(w, "name", account->name);
+    json_member_str(w, "external_id", account->external_id);
+    json_member_bool(w, "disabled", account->disabled_at != 0);
+    json_member_time(w, "created_at", account->created_at);
+}
+
+/* ---- the list ---- */
+
+static const struct serve_filter filters[SERVE_FILTERS_MAX] = {LISTING_CURSOR};
+
+static enum op_result finish_account_list(struct api_request *request)
+{
+    const struct serve_list *list = request->state;
+    struct account *accounts;
+    size_t count;
+    int status = store_account_page_result(&request->query, &accounts, &count);
+    if (status != OK)
+        return api_reply_database(request, status);
+    bool is_more = count > list->limit;
+    count -= is_more;
+    struct json_writer *w = api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX);
+    json_member_open(w, "items", '[');
+    for (size_t i = 0; i < count; i++) {
+        json_open(w, '{');
+        put_account_row(w, &accounts[i]);
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+    listing_put_id(w, "next_cursor", is_more ? accounts[count - 1].account_id : (struct uuid){{0}});
+    return api_reply_close(request, 200);
+}
+
+static enum op_result begin_account_list(struct api_request *request)
+{
+    struct serve_list *list = ARENA_NEW(&request->serve.op.arena, struct serve_list);
+    if (!list)
+        return api_reply_no_memory(request);
+    if (!listing_read(request, list, filters, PAGE_MAX))
+        return OP_DONE;
+    request->state = list;
+    /* one row more than requested shows whether there is another page */
+    store_account_page(request->api->config.pool, &request->query, &request->serve.op,
+                       list->page.before, list->limit + 1);
+    return api_wait(request, finish_account_list);
+}
+
+const struct api_endpoint api_accounts_list = {
+    .scope = SCOPE_OPERATOR,
+    .query = &(const struct api_names){.own = {"limit", "cursor"}},
+    .begin = begin_account_list,
+    .is_of_account = true,
+};
+
+/* ---- one account ---- */
+
+static enum op_result reply_no_account(struct api_request *request)
+{
+    return api_reply_error(request, 404, "Account not found");
+}
+
+struct one {
+    struct vault_command first, second; /* an op that has just ended cannot be started again */
+    struct vault_command *command;
+    struct vault_command_request in;
+    unsigned status; /* of the reply */
+    bool is_disabled_given, is_disabled;
+};
+
+static enum op_result finish_account(struct api_request *request)
+{
+    const struct one *one = request->state;
+    struct account account;
+    int status = store_account_get_result(&request->query, &account);
+    if (status != OK)
+        return status == ERR_NOTFOUND ? reply_no_account(request)
+                                      : api_reply_database(request, status);
+    put_account_row(api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX), &account);
+    return api_reply_close(request, one->status);
+}
+
+static enum op_result load_account(struct api_request *request, struct uuid id, unsigned status)
+{
+    struct one *one = request->state;
+    one->status = status;
+    store_account_get(request->api->config.pool, &request->query, &request->serve.op, id);
+    return api_wait(request, finish_account);
+}
+
+/* Returns NULL if the request has been answered. */
+static struct one *one_new(struct api_request *request)
+{
+    struct one *one = ARENA_NEW(&request->serve.op.arena, struct one);
+    if (!one) {
+        (void)api_reply_no_memory(request);
+        return NULL;
+    }
+    request->state = one;
+    request->on_gone = api_continue;
+    one->in.by = serve_by(&request->serve);
+    return one;
+}
+
+/* Reads the {id} of the path. The nil account is the operator's own, and none of these. */
+static struct one *one_of_path(struct api_request *request)
+{
+    struct one *one = one_new(request);
+    if (!one)
+        return NULL;
+    struct uuid *id = &one->in.account.account.account_id;
+    if (uuid_parse(request->serve.match.params[0], id) && !uuid_is_nil(*id))
+        return one;
+    (void)reply_no_account(request);
+    return NULL;
+}
+
+static enum op_result begin_account_get(struct api_request *request)
+{
+    const struct one *one = one_of_path(request);
+    return one ? load_account(request, one->in.account.account.account_id, 200) : OP_DONE;
+}
+
+const struct api_endpoint api_accounts_get = {
+    .scope = SCOPE_OPERATOR,
+    .begin = begin_account_get,
+    .is_of_account = true,
+};
+
+static enum op_result account_command(struct api_request *request, enum vault_command_kind kind,
+                                      api_step *then)
+{
+    struct one *one = request->state;
+    one->in.kind = kind;
+    one->command = one->command ? &one->second : &one->first;
+    vault_command_start(request->api->config.auth, one->command, &one->in, &request->serve.op);
+    return api_wait(request, then);
+}
+
+/* Answers with 400 and returns false if the name is not one. */
+static bool read_account_name(struct api_request *request, slice *name)
+{
+    *name = json_get_str(request->body, SLICE("name"));
+    if (slice_is_name(*name, ACCOUNT_NAME_MAX))
+        return true;
+    (void)api_reply_error(request, 400, "name must be a string of 1 to %d characters on one line",
+                          ACCOUNT_NAME_MAX);
+    return false;
+}
+
+/* ---- creation ---- */
+
+static enum op_result on_created(struct api_request *request)
+{
+    const struct one *one = request->state;
+    const struct account *wanted = &one->in.account.account;
+    const struct vault_command *made = one->command;
+    if (made->status == OK)
+        return load_account(request, wanted->account_id, 201);
+    if (made->status != ERR_INVALID || uuid_is_nil(made->other))
+        return api_reply_database(request, made->status);
+    return wanted->external_id.ptr
+               ? load_account(request, made->other, 200)
+               : api_reply_error(request, 409,
+                                 "Another account has this name. Send an external_id, by which "
+                                 "the account is found again, or another name.");
+}
+
+static enum op_result begin_account_create(struct api_request *request)
+{
+    struct one *one = one_new(request);
+    if (!one)
+        return OP_DONE;
+    struct account *account = &one->in.account.account;
+    const struct json *external = json_given(request->body, SLICE("external_id"));
+    if (!read_account_name(request, &account->name))
+        return OP_DONE;
+    account->external_id = json_str(external);
+    if (external && !vault_user_is_id(account->external_id))
+        return api_reply_error(request, 400,
+                               "external_id must be a string of 1 to %d characters from ! to ~",
+                               ACCOUNT_USER_ID_MAX);
+    account->account_id = uuid_v7();
+    return account_command(request, VAULT_ACCOUNT_CREATE, on_created);
+}
+
+const struct api_endpoint api_accounts_create = {
+    .scope = SCOPE_OPERATOR,
+    .body = API_BODY_REQUIRED,
+    .members = &(const struct api_names){.own = {"name", "external_id"}},
+    .begin = begin_account_create,
+    .is_of_account = true,
+};
+
+/* ---- changes ---- */
+
+static api_step on_changed;
+
+static enum op_result change_state(struct api_request *request)
+{
+    struct one *one = request->state;
+    one->is_disabled_given = false;
+    return account_command(request, one->is_disabled ? VAULT_ACCOUNT_DISABLE : VAULT_ACCOUNT_ENABLE,
+                           on_changed);
+}
+
+static enum op_result on_changed(struct api_request *request)
+{
+    const struct one *one = request->state;
+    int status = one->command->status;
+    if (status != OK)
+        return status == ERR_NOTFOUND ? reply_no_account(request)
+                                      : api_reply_database(request, status);
+    return one->is_disabled_given ? change_state(request)
+                                  : load_account(request, one->in.account.account.account_id, 200);
+}
+
+static enum op_result begin_account_change(struct api_request *request)
+{
+    struct one *one = one_of_path(request);
+    const struct json *name = JSON_GET(request->body, "name");
+    const struct json *disabled = JSON_GET(request->body, "disabled");
+    if (!one)
+        return OP_DONE;
+    if (!name && !disabled)
+        return api_reply_error(request, 400, "Nothing to change. Send name, disabled or both.");
+    if (disabled && disabled->type != JSON_BOOL)
+        return api_reply_error(request, 400, "disabled must be true or false");
+    one->is_disabled_given = disabled != NULL;
+    one->is_disabled = disabled && disabled->as.boolean;
+    if (name && !read_account_name(request, &one->in.account.account.name))
+        return OP_DONE;
+    return name ? account_command(request, VAULT_ACCOUNT_RENAME, on_changed)
+                : change_state(request);
+}
+
+const struct api_endpoint api_accounts_change = {
+    .scope = SCOPE_OPERATOR,
+    .body = API_BODY_REQUIRED,
+    .members = &(const struct api_names){.own = {"name", "disabled"}},
+    .begin = begin_account_change,
+    .is_of_account = true,
+};
