@@ -8,9 +8,7 @@
 #include "cli/commands.h"
 #include "cli/credential.h"
 #include "cli/output.h"
-#include "http/message.h"
-
-enum { SECRET_FILE_BYTES_MAX = 16 * 1024 };
+#include "connect/oauth_client.h"
 
 /* Finds the account of --account. Without --account it is the nil UUID: the client is for all
  * accounts. */
@@ -38,7 +36,7 @@ static int read_secret(const char *path, struct buf *out, struct err *err)
         out->len--;
     if (out->len > 0 && out->ptr[out->len - 1] == '\r')
         out->len--;
-    if (result == OK && !http_is_visible(buf_slice(out)))
+    if (result == OK && (out->len == 0 || !oauth_client_is_secret(buf_slice(out))))
         result = err_set(err, ERR_INVALID,
                          "a client secret is a line of printable characters without spaces");
     return result;
@@ -52,8 +50,7 @@ static int check_client(struct session *session, const struct command_call *call
         catalog_find_or_suggest(session, slice_cstr(call->argv[0]), &integration) != OK)
         return (int)session->err.code;
     ASSERT(integration);
-    if (!catalog_auth_by(integration, AUTH_OAUTH2) &&
-        !catalog_auth_by(integration, AUTH_OAUTH2_CLIENT_CREDENTIALS))
+    if (!oauth_client_is_used(integration))
         return err_set(&session->err, ERR_INVALID, "%.*s does not use OAuth: its auth is %s",
                        SLICE_ARG(integration->name), catalog_auth_name(integration->auth.kind));
     client->integration_id = integration->integration_id;
@@ -61,7 +58,7 @@ static int check_client(struct session *session, const struct command_call *call
     if (!client->client_id.ptr)
         return err_set(&session->err, ERR_INVALID,
                        "--client-id is missing: the client id that the app issued");
-    if (!http_is_visible(client->client_id) || client->client_id.len > OAUTH_CLIENT_ID_MAX)
+    if (!oauth_client_is_id(client->client_id))
         return err_set(&session->err, ERR_INVALID,
                        "--client-id must be the client id that the app issued");
     return OK;
@@ -77,7 +74,7 @@ static int set_oauth_client(struct session *session, struct command_call *call)
         session_open_database(session) != OK ||
         find_owner(session, call, &client->account_id) != OK)
         return (int)session->err.code;
-    buf_init(&secret, SECRET_FILE_BYTES_MAX);
+    buf_init(&secret, OAUTH_CLIENT_SECRET_MAX + 1);
     int result = path.ptr ? read_secret(path.ptr, &secret, &session->err) : OK;
     /* A public client has no secret. */
     request.client_secret = buf_slice(&secret);

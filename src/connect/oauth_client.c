@@ -6,6 +6,23 @@
 #include "connect/oauth_client.h"
 
 #include "connect/internal.h"
+#include "http/message.h"
+
+bool oauth_client_is_used(const struct catalog_integration *integration)
+{
+    return catalog_auth_by(integration, AUTH_OAUTH2) ||
+           catalog_auth_by(integration, AUTH_OAUTH2_CLIENT_CREDENTIALS);
+}
+
+bool oauth_client_is_id(slice text)
+{
+    return http_is_visible(text) && text.len <= OAUTH_CLIENT_ID_MAX;
+}
+
+bool oauth_client_is_secret(slice text)
+{
+    return text.len == 0 || (http_is_visible(text) && text.len <= OAUTH_CLIENT_SECRET_MAX);
+}
 
 struct vault_binding oauth_client_binding(struct uuid account_id, slice integration_id)
 {

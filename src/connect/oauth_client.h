@@ -15,6 +15,15 @@ struct vault_binding oauth_client_binding(struct uuid account_id, slice integrat
 struct vault_binding oauth_begun_binding(struct uuid account_id,
                                          const uint8_t state_hash[OAUTH_HASH_LEN]);
 
+enum { OAUTH_CLIENT_SECRET_MAX = 16 * 1024 };
+
+/* Whether the app uses OAuth clients. */
+bool oauth_client_is_used(const struct catalog_integration *integration);
+/* Whether these can be an id and a secret: printable ASCII without spaces, since both become part
+ * of a header or a form. The secret of a public client is empty. */
+bool oauth_client_is_id(slice text);
+bool oauth_client_is_secret(slice text);
+
 struct oauth_client_lookup {
     struct pg_query own, shared;
 };

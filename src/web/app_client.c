@@ -49,16 +49,6 @@ static struct client *client_new(struct web_request *request)
     return NULL;
 }
 
-/* Returns whether the text is printable ASCII without spaces: both values go into an Authorization
- * header or a form body. */
-static bool is_fit(slice text, size_t bytes_max)
-{
-    for (size_t i = 0; i < text.len; i++)
-        if ((unsigned char)text.ptr[i] <= 0x20 || (unsigned char)text.ptr[i] >= 0x7F)
-            return false;
-    return text.len <= bytes_max;
-}
-
 static enum op_result change_client(struct web_request *request, enum connect_command_kind kind,
                                     web_step *then)
 {
@@ -89,7 +79,7 @@ enum op_result web_app_client(struct web_request *request)
         return OP_DONE;
     if (!slice_to_i64(web_field(request, "connection"), &it->again) || it->again < 0)
         it->again = 0;
-    if (client_id.len == 0 || !is_fit(client_id, OAUTH_CLIENT_ID_MAX) || !is_fit(secret, 4096))
+    if (!oauth_client_is_id(client_id) || !oauth_client_is_secret(secret))
         return web_reply_problem(
             request, 400, "Not saved",
             "A client id and a client secret must be printable ASCII without spaces.");

@@ -181,8 +181,15 @@ const causes = {
       await person.press(page, 'Connect Known', { token: TOKEN });
     },
   },
-  'oauth_client.set': { web: () => form('/integrations/gmail/client', { client_id: 'own', client_secret: '' }), cli: setClient },
+  'user.erased': {
+    api: async () => {
+      await server.call(account.key, 'POST', '/api/connect/sessions', { integration_id: 'probe' }, { 'sluice-user': 'ada' });
+      await api('DELETE', '/api/users/ada', undefined, 202);
+    },
+  },
+  'oauth_client.set': { api: () => api('PUT', '/api/oauth-clients/gmail', { client_id: 'own' }), web: () => form('/integrations/gmail/client', { client_id: 'own', client_secret: '' }), cli: setClient },
   'oauth_client.removed': {
+    api: async () => api('DELETE', '/api/oauth-clients/gmail', (await setClient()) && undefined),
     web: async () => form('/integrations/gmail/client/delete', (await setClient()) && {}),
     cli: async () => cli(['oauth-clients', 'delete', 'gmail', '--account', ((await setClient()) && account.id)]),
   },

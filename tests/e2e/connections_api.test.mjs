@@ -26,6 +26,7 @@ before(async () => {
     known: { identity: { email: 'body.emailAddress', subject: 'body.emailAddress' } },
     hosted: { identity: { subject: 'body.emailAddress' }, connection_params: { type: 'object', required: ['site'], properties: { site: { type: 'string', description: 'The site.', maxLength: 20 } } } },
     either: { auth: [{ type: 'bearer', name: 'A token' }, { type: 'basic', name: 'A password' }] },
+    oauth: { auth: { type: 'oauth2', authorize_url: 'https://127.0.0.1/authorize', token_url: 'https://127.0.0.1/token', scopes: [] } },
     untested: { auth: { type: 'api_key', send: { in: 'header', name: 'Authorization', value: 'Bearer ${credential.api_key}' } } },
   };
   for (const [id, more] of Object.entries(apps)) await writeFile(join(catalog, `${id}.json`), JSON.stringify({ ...probe, integration_id: id, name: id, ...more }));
@@ -183,6 +184,37 @@ test('what is wrong is named, and nothing is stored', async () => {
   const reader = await stack.key(account.id, ['--scopes', 'read,execute,approve']);
   assert.equal((await add('probe', GOOD, {}, { key: reader })).status, 403);
   assert.equal(await rows(), before[0]);
+});
+
+test('the account’s OAuth client', async () => {
+  const path = '/api/oauth-clients/oauth';
+  const SECRET = 'secret-of-the-client-5Tq1';
+  const none = { error: 'OAuth client not found' };
+  assert.deepEqual((await call('GET', path)).json, none);
+  const set = await call('PUT', path, { client_id: 'own', client_secret: SECRET });
+  assert.deepEqual([set.status, { ...set.json, created_at: 0, updated_at: 0 }], [200, { integration_id: 'oauth', client_id: 'own', has_secret: true, created_at: 0, updated_at: 0 }], set.text);
+  assert.deepEqual((await call('GET', path)).json, set.json);
+  assert.deepEqual(JSON.parse(await stack.must(['oauth-clients', 'list', '--account', account.id, '--json'])).map((one) => one.client_id), ['own']);
+  assert.equal((await call('GET', path, undefined, { key: other.key })).status, 404);
+  const changed = await call('PUT', path, { client_id: 'public', client_secret: null });
+  assert.deepEqual([changed.json.client_id, changed.json.has_secret, changed.json.created_at], ['public', false, set.json.created_at]);
+  for (const [status, words, body, at = path] of [
+    [400, /^client_id must be/, {}], [400, /^client_id must be/, { client_id: 1 }], [400, /^client_id must be/, { client_id: 'a b' }], [400, /^client_id must be/, { client_id: 'x'.repeat(1001) }],
+    [400, /^client_secret must be/, { client_id: 'own', client_secret: 7 }], [400, /^client_secret must be/, { client_id: 'own', client_secret: `${SECRET}\n` }],
+    [400, /use client_id$/, { clientId: 'own' }], [400, /^probe does not use OAuth: its auth is bearer$/, { client_id: 'own' }, '/api/oauth-clients/probe'],
+    [404, /did you mean "oauth"/, { client_id: 'own' }, '/api/oauth-clients/oaut'],
+  ]) {
+    const reply = await call('PUT', at, body);
+    assert.equal(reply.status, status, reply.text);
+    assert.match(reply.json.error, words);
+  }
+  for (const method of ['GET', 'PUT', 'DELETE']) assert.equal((await call(method, path, method === 'PUT' ? { client_id: 'x' } : undefined, { user: 'ada' })).status, 400, method);
+  const reader = await stack.key(account.id, ['--scopes', 'read,execute,approve']);
+  assert.equal((await call('GET', path, undefined, { key: reader })).status, 403);
+  assert.deepEqual((await call('DELETE', path)).json, { success: true });
+  assert.deepEqual((await call('DELETE', path)).json, none);
+  assert.deepEqual((await call('GET', '/api/audit?kind=oauth_client')).json.events.map(({ kind }) => kind), ['oauth_client.removed', 'oauth_client.set', 'oauth_client.set']);
+  assert.ok(!replies.join().includes(SECRET));
 });
 
 test('no credential was shown', async () => {

@@ -132,15 +132,19 @@ describe('concurrently, since they all wait', { concurrency: 2 }, () => {
 
 test('tokens of another system: one that has expired is stored untested, and renewed when it is used', async () => {
   const account = await stack.account('imported', { apps: [] });
-  const add = (credential) => one.call(account.key, 'POST', '/api/connections', { integration_id: 'strict', credential });
+  const client = (method, body) => one.call(account.key, method, '/api/oauth-clients/orphan', body);
+  const add = (credential) => one.call(account.key, 'POST', '/api/connections', { integration_id: 'orphan', credential });
+  const { client_id, client_secret } = clientOf('sluice');
+  assert.equal((await client('PUT', { client_id, client_secret })).status, 200); // the operator has none
   const { access_token, refresh_token } = await oidc.tokens({ login: 'imported', client: 'sluice' });
   const before = oidc.refreshes('imported').length;
   const made = await add({ access_token, refresh_token, expires_at: '2026-01-01T00:00:00Z' });
   assert.equal(made.status, 201, made.text);
   assert.equal(oidc.refreshes('imported').length, before);
-  const reply = await read(one, { ...account, app: 'strict' });
+  const reply = await read(one, { ...account, app: 'orphan' });
   assert.equal(reply.status, 200, reply.text);
   assert.deepEqual(oidc.refreshes('imported').slice(before).map(({ ok }) => ok), [true]);
+  assert.equal((await client('DELETE')).status, 200);
 });
 
 test('killed at every step of a renewal: usable, or reported as reauth_required', async () => {

@@ -420,6 +420,19 @@ test('connections', async () => {
   await judge(200, await contract.call(account.key, 'DELETE', path));
 });
 
+test('OAuth clients', async () => {
+  const path = '/api/oauth-clients/gmail';
+  const set = (body, at = path, key = account.key) => contract.call(key, 'PUT', at, body);
+  await judge(404, await get(path));
+  await judge(200, await set({ client_id: 'own', client_secret: 'secret' }));
+  await judge(200, await get(path));
+  await judge(400, await set({}));
+  await judge(403, await set({ client_id: 'own' }, path, reader));
+  await judge(404, await set({ client_id: 'own' }, '/api/oauth-clients/gmial'));
+  await judge(200, await contract.call(account.key, 'DELETE', path));
+  await judge(404, await contract.call(account.key, 'DELETE', path));
+});
+
 test('users', async () => {
   const path = '/api/users/a%2Fb';
   const change = (body, key = account.key) => contract.call(key, 'PATCH', path, body);
@@ -434,6 +447,12 @@ test('users', async () => {
   await judge(200, await change({ label: null }));
   await judge(400, await change({ label: 1 }));
   await judge(403, await change({ label: 'x' }, reader));
+  const erase = (id, key = account.key) => contract.call(key, 'DELETE', `/api/users/${id}`);
+  await judge(404, await erase('none'));
+  await judge(403, await erase('a%2Fb', reader));
+  await judge(202, await erase('a%2Fb'));
+  await judge(202, await erase('a%2Fb'));
+  await judge(200, await get(path));
 });
 
 test('keys', async () => {
