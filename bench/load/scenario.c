@@ -27,11 +27,26 @@ static int name_index(struct scenario *scenario, slice name)
     return (int)scenario->name_count++;
 }
 
-static int add_part(struct scenario_text *text, slice literal, int value, struct err *err)
+static int add_part(struct scenario_text *text, struct scenario_part part, struct err *err)
 {
     if (text->count == SCENARIO_PARTS_MAX)
         return err_set(err, ERR_LIMIT, "over %d placeholders in one text", SCENARIO_PARTS_MAX);
-    text->parts[text->count++] = (struct scenario_part){literal, value};
+    text->parts[text->count++] = part;
+    return OK;
+}
+
+/* Reads "name" or "unique%COUNT". */
+static int read_name(struct scenario *scenario, slice name, struct scenario_part *part,
+                     struct err *err)
+{
+    slice count = name, word = slice_split(&count, '%');
+    part->value = name_index(scenario, word);
+    if (part->value == -1)
+        return err_set(err, ERR_LIMIT, "over %d names", SCENARIO_VALUES_MAX);
+    if (count.ptr && (part->value != SCENARIO_UNIQUE ||
+                      !slice_to_u64(count, UINT32_MAX, &part->count) || part->count == 0))
+        return err_set(err, ERR_SYNTAX, "${%.*s} is neither a name nor unique%%COUNT",
+                       SLICE_ARG(name));
     return OK;
 }
 
@@ -43,15 +58,15 @@ static int compile_text(struct scenario *scenario, slice source, struct scenario
     for (;;) {
         ptrdiff_t at = slice_find(source, SLICE("${"));
         if (at < 0)
-            return add_part(text, source, -1, err);
+            return add_part(text, (struct scenario_part){source, -1, 0}, err);
         slice rest = slice_from(source, (size_t)at + 2);
         ptrdiff_t end = slice_find_char(rest, '}');
         if (end < 0)
             return err_set(err, ERR_SYNTAX, "a ${ without its }");
-        int value = name_index(scenario, slice_first(rest, (size_t)end));
-        if (value == -1)
-            return err_set(err, ERR_LIMIT, "over %d names", SCENARIO_VALUES_MAX);
-        int status = add_part(text, slice_first(source, (size_t)at), value, err);
+        struct scenario_part part = {.literal = slice_first(source, (size_t)at)};
+        int status = read_name(scenario, slice_first(rest, (size_t)end), &part, err);
+        if (status == OK)
+            status = add_part(text, part, err);
         if (status != OK)
             return status;
         source = slice_from(rest, (size_t)end + 1);
@@ -65,7 +80,7 @@ static void write_text(const struct scenario_text *text, const struct scenario_c
         const struct scenario_part *part = &text->parts[i];
         buf_append(out, part->literal);
         if (part->value == SCENARIO_UNIQUE)
-            buf_append_u64(out, context->unique);
+            buf_append_u64(out, part->count ? context->unique % part->count : context->unique);
         else if (part->value == SCENARIO_CONNECTION)
             buf_append_u64(out, context->connection);
         else if (part->value >= 0)

@@ -28,7 +28,8 @@ struct scenario_value {
 /* Literal text, followed by the value (if any). */
 struct scenario_part {
     slice literal;
-    int value; /* index of the name, SCENARIO_UNIQUE or SCENARIO_CONNECTION; -1: no value */
+    int value;      /* index of the name, SCENARIO_UNIQUE or SCENARIO_CONNECTION; -1: no value */
+    uint64_t count; /* of ${unique%count}: the number counts from 0 to below it; 0: it is unique */
 };
 enum { SCENARIO_UNIQUE = -2, SCENARIO_CONNECTION = -3 };
 

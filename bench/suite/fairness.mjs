@@ -9,6 +9,7 @@ import { basename, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Provider, credentials } from '../../tests/e2e/support/stack.mjs';
 import { root } from './stage.mjs';
+import { connectUsers, fileOf, writeForUsers } from './users.mjs';
 
 const SHARE = 8;
 const TIMES = 10;
@@ -31,12 +32,12 @@ async function writeApps(stage) {
   return folder;
 }
 
-// The scenario as the other account runs it.
-async function scenarioOfOther(stage, scenario) {
-  const file = scenario.endsWith('.json') ? scenario : join(root, `bench/scenarios/${scenario}.json`);
+// The scenario as the other account runs it, for `users` users in turn (0: for itself).
+async function scenarioOfOther(stage, scenario, users) {
+  const file = fileOf(scenario);
   const other = join(stage.options.out, `other_${basename(file)}`);
   await writeFile(other, Object.keys(OTHERS).reduce((text, app) => text.replaceAll(`"${app}"`, `"${nameOfOther(app)}"`), await readFile(file, 'utf8')));
-  return other;
+  return users ? writeForUsers(stage, other, users) : other;
 }
 
 // A server with both accounts, each with its own provider.
@@ -55,23 +56,34 @@ async function begin(stage) {
 }
 
 // {ms, rate, other}: the median of the account that keeps to its share, and both rates.
-async function slice(stage, { server, other }, scenario, connections) {
+async function slice(stage, { server, other }, scenario, { connections, users = 0 }) {
   const seconds = Math.ceil(stage.options.seconds / 2);
-  const name = `fairness_${connections}`;
-  const load = connections && stage.load(await scenarioOfOther(stage, scenario), { server, key: other.key, connections, seconds: seconds + Math.ceil(2 * LEAD_S), warmup: 0, name: `${name}_other` });
+  const name = `fairness_${connections}_${users}`;
+  const load = connections && stage.load(await scenarioOfOther(stage, scenario, users), { server, key: other.key, connections, seconds: seconds + Math.ceil(2 * LEAD_S), warmup: 0, name: `${name}_other` });
   if (load) await pause(1000 * LEAD_S);
   const report = await stage.load(scenario, { server, connections: SHARE, seconds, warmup: 0, name });
   const greedy = load && (await load);
   return { ms: report.latency_us.p50 / 1000, rate: report.per_second, other: greedy ? greedy.per_second : 0 };
 }
 
-export async function measureFairness(stage, scenario) {
+const ALONE = ['alone', { connections: 0 }];
+const BESIDE_ONE = ['beside_one', { connections: SHARE }];
+const BESIDE_TEN = ['beside_ten', { connections: SHARE * TIMES }];
+
+// users: the other account at ten times its share sends for so many end users, next to sending for
+// itself.
+export async function measureFairness(stage, scenario, users = 0) {
   stage.fairness ??= await begin(stage);
-  if (!stage.fairness.server.process.isRunning) stage.fairness.server = await stage.fairness.serve();
-  const cases = [['alone', 0], ['beside_one', SHARE], ['beside_ten', SHARE * TIMES]];
+  const { fairness } = stage;
+  if (!fairness.server.process.isRunning) fairness.server = await fairness.serve();
+  for (const app of users > (fairness.users ?? 0) ? Object.keys(OTHERS) : [])
+    await connectUsers(fairness.server, fairness.other.key, nameOfOther(app), credentials[app], fairness.users ?? 0, users);
+  fairness.users = Math.max(users, fairness.users ?? 0);
+  const cases = users ? [ALONE, BESIDE_TEN, ['beside_users', { connections: SHARE * TIMES, users }]] : [ALONE, BESIDE_ONE, BESIDE_TEN];
   const all = Object.fromEntries(cases.map(([name]) => [name, []]));
-  for (let i = 0; i < SLICES; i++) for (const [name, connections] of cases) all[name].push(await slice(stage, stage.fairness, scenario, connections));
+  for (let i = 0; i < SLICES; i++) for (const [name, load] of cases) all[name].push(await slice(stage, fairness, scenario, load));
   const of = (name, what) => middle(all[name].map((one) => one[what]));
   const notes = cases.map(([name]) => `${name} ${of(name, 'ms').toFixed(2)} ms (${Math.round(of(name, 'rate'))}/s beside ${Math.round(of(name, 'other'))}/s)`);
-  return { value: of('beside_ten', 'ms'), base: of('beside_one', 'ms'), note: notes.join(', ') };
+  const [, [base], [value]] = cases;
+  return { value: of(value, 'ms'), base: of(base, 'ms'), note: notes.join(', ') };
 }

@@ -8,6 +8,7 @@ import { measureConnectionMemory, measureIdleMemory, measurePooledMemory, measur
 import { measureMcp } from './mcp.mjs';
 import { measurePages } from './pages.mjs';
 import { measureTurns } from './turns.mjs';
+import { measureUsers } from './users.mjs';
 import { measureWaiting } from './waiting.mjs';
 import { measureWorkers } from './workers.mjs';
 
@@ -103,6 +104,14 @@ export const figures = [
   ...[['read executions', 'read_small'], ['confirmed writes', 'write'], ['flow starts', own('flow_start')], ['catalog search', 'search'], ['catalog detail', 'detail']].map(([what, scenario]) => ({
     name: `median beside an account at ten times its share: ${what}`, unit: 'ms', against: 'beside one at its share', isLess: true, least: 1.5, aim: 1.1,
     measure: (stage) => measureFairness(stage, scenario),
+  })),
+  ...[['read executions', 'read_small'], ['confirmed writes', 'write']].map(([what, scenario]) => ({
+    name: `median beside an account at ten times its share, of 50 users: ${what}`, unit: 'ms', against: 'without users', isLess: true, least: 1.15, aim: 1.05,
+    measure: (stage) => measureFairness(stage, scenario, 50),
+  })),
+  ...[['1,000', 0.05, 0.9, 1], ['20,000', 1, 0.7, 0.9]].map(([count, share, least, aim]) => ({
+    name: `read executions of ${count} users in turn`, unit: '1/s', against: 'of the account itself', least, aim,
+    measure: (stage) => measureUsers(stage, share),
   })),
   {
     name: 'median beside strangers: read executions', unit: 'ms', against: 'beside the same flood under one key', isLess: true, least: 1.5, aim: 1.1,

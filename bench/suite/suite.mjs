@@ -2,7 +2,7 @@
 // is measured in the same repetition, because the machine's speed changes from minute to minute.
 //
 //   node bench/suite/suite.mjs [--repetitions N] [--seconds S] [--warmup S] [--only NAME|NAME...]
-//                              [--flows N] [--pooled N] [--idle N] [--out DIR]
+//                              [--flows N] [--pooled N] [--idle N] [--users N] [--out DIR]
 //
 // Writes report.json to build/bench (or --out): rows of {name, unit, value, base, ratio, ratio_min,
 // ratio_max, repetitions}; medians. Exit status 1 where a figure could not be measured.
@@ -13,7 +13,7 @@ import { join } from 'node:path';
 import { figures } from './figures.mjs';
 import { Stage, root } from './stage.mjs';
 
-const options = { repetitions: 5, seconds: 2, warmup: 1, only: null, flows: 1_000_000, pooled: 500, idle: 5000, out: join(root, 'build/bench') };
+const options = { repetitions: 5, seconds: 2, warmup: 1, only: null, flows: 1_000_000, pooled: 500, idle: 5000, users: 20_000, out: join(root, 'build/bench') };
 for (let i = 2; i < process.argv.length; i += 2) {
   const [name, value] = [process.argv[i].replace(/^--/, ''), process.argv[i + 1]];
   if (!(name in options) || value === undefined) throw new Error(`unknown option ${process.argv[i]}`);

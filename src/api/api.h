@@ -23,6 +23,7 @@ enum {
 
 struct api;
 struct mcp_listeners;
+struct vault_users;
 
 struct api_config {
     struct loop *loop;
@@ -38,10 +39,10 @@ struct api_config {
     const struct address_policy *trusted_proxies;
     uint64_t account_rate_per_s; /* requests per second and account; 0: unlimited */
     uint64_t account_burst;
-    size_t account_users_max; /* end users of an account; 0: the default of vault/user.h */
-    struct leases *leases;    /* shares of the account's rate (limit/lease.h); NULL: this process
-                               * limits alone */
-    unsigned schema_known;    /* pg_schema_known(): for /readyz */
+    struct vault_users *users; /* end users of accounts */
+    struct leases *leases;     /* shares of the account's rate (limit/lease.h); NULL: this process
+                                * limits alone */
+    unsigned schema_known;     /* pg_schema_known(): for /readyz */
     struct connect_service *connect;
     struct budget_queue *work; /* the memory of requests; NULL: unlimited */
     /* Endpoints of another room that depends on this one: the data of each is a struct

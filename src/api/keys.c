@@ -262,9 +262,11 @@ static enum op_result on_user_created(struct api_request *request)
     struct changing *it = request->state;
     if (it->created.status == ERR_LIMIT)
         return api_reply_error(request, 403, "This account has the maximum of %zu users",
-                               vault_users_max(request->api->users));
+                               vault_users_max(request->api->config.users));
     if (it->created.status != OK)
         return api_reply_database(request, it->created.status);
+    if (it->created.erase_at)
+        return api_reply_user_erased(request, it->created.erase_at);
     it->in.key.key.user_id = it->created.user_id;
     return draw_key(request);
 }
@@ -273,14 +275,16 @@ static enum op_result on_user_found(struct api_request *request)
 {
     struct changing *it = request->state;
     struct api_key *key = &it->in.key.key;
+    if (it->found.status == OK && it->found.erase_at)
+        return api_reply_user_erased(request, it->found.erase_at);
     if (it->found.status == OK) {
         key->user_id = it->found.user_id;
         return draw_key(request);
     }
     if (it->found.status != ERR_NOTFOUND)
         return api_reply_database(request, it->found.status);
-    vault_user_create_start(request->api->users, &it->created, key->account_id, key->external_id,
-                            uuid_v7(), &request->serve.op);
+    vault_user_create_start(request->api->config.users, &it->created, key->account_id,
+                            key->external_id, uuid_v7(), &request->serve.op);
     return api_wait(request, on_user_created);
 }
 
@@ -291,8 +295,8 @@ static enum op_result find_key_user(struct api_request *request)
     const struct api_key *key = &it->in.key.key;
     if (!key->external_id.ptr)
         return draw_key(request);
-    return vault_user_find(request->api->users, &it->found, key->account_id, key->external_id,
-                           &request->serve.op)
+    return vault_user_find(request->api->config.users, &it->found, key->account_id,
+                           key->external_id, &request->serve.op)
                ? on_user_found(request)
                : api_wait(request, on_user_found);
 }

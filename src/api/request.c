@@ -38,6 +38,7 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/api/users", &api_users_list},
     {HTTP_METHOD_GET, "/api/users/{id}", &api_users_get},
     {HTTP_METHOD_PATCH, "/api/users/{id}", &api_users_change},
+    {HTTP_METHOD_DELETE, "/api/users/{id}", &api_users_erase},
     {HTTP_METHOD_GET, "/api/keys", &api_keys_list},
     {HTTP_METHOD_POST, "/api/keys", &api_keys_create},
     {HTTP_METHOD_GET, "/api/keys/self", &api_keys_self},
@@ -497,14 +498,11 @@ struct api *api_new(const struct api_config *config, struct err *err)
         mem_free(api);
         return err_null(err, ERR_NOMEM, "out of memory");
     }
-    const struct vault_users_config users = {.pool = config->pool,
-                                             .users_max = config->account_users_max};
     api->serve.router = http_router_new(api->routes, count, err);
-    api->users = vault_users_new(config->loop, &users);
     if (config->account_rate_per_s > 0)
         api->serve.rate =
             account_rate_new(config->account_rate_per_s, config->account_burst, config->leases);
-    if (api->serve.router && api->users && (api->serve.rate || config->account_rate_per_s == 0))
+    if (api->serve.router && (api->serve.rate || config->account_rate_per_s == 0))
         return api;
     if (api->serve.router)
         (void)err_set(err, ERR_NOMEM, "out of memory");
@@ -537,7 +535,6 @@ void api_free(struct api *api)
     ASSERT(api->serve.active == 0);
     http_router_free(api->serve.router);
     account_rate_free(api->serve.rate);
-    vault_users_free(api->users);
     mem_free(api->routes);
     mem_free(api);
 }

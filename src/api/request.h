@@ -90,7 +90,6 @@ struct api_request {
 struct api {
     struct serve serve; /* must be the first member */
     struct api_config config;
-    struct vault_users *users;
     struct http_route *routes;                /* all routes of the router */
     const struct http_server *metrics_server; /* NULL: every server answers /metrics */
     char public_url[API_PUBLIC_URL_MAX];      /* "" until it listens */
@@ -111,7 +110,7 @@ extern const struct api_endpoint api_connect_session, api_connect_session_get, a
     api_connections_get, api_connections_add, api_connections_change, api_connections_delete;
 extern const struct api_endpoint api_oauth_clients_get, api_oauth_clients_set,
     api_oauth_clients_remove;
-extern const struct api_endpoint api_users_list, api_users_get, api_users_change;
+extern const struct api_endpoint api_users_list, api_users_get, api_users_change, api_users_erase;
 extern const struct api_endpoint api_keys_list, api_keys_create, api_keys_self, api_keys_roll,
     api_keys_revoke;
 extern const struct api_endpoint api_accounts_list, api_accounts_create, api_accounts_get,
@@ -205,6 +204,8 @@ enum op_result api_reply_error(struct api_request *request, unsigned status, con
 slice api_sentence(struct api_request *request, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Answers with 503 and Retry-After, for a temporary condition; the text says to try again. */
 enum op_result api_reply_later(struct api_request *request, slice text);
+/* Answers 503: the user is being erased, until about erase_at. */
+enum op_result api_reply_user_erased(struct api_request *request, int64_t erase_at);
 enum op_result api_reply_no_memory(struct api_request *request);
 /* Answers a failed query with 503 and Retry-After, or with 500 and the cause in the log. */
 enum op_result api_reply_database(struct api_request *request, int status);

@@ -7,9 +7,12 @@
  * user.
  *
  * A user exists from its first request that may change something. Until then a request gets a new
- * id, which owns nothing; if the request creates the user, that id stays.
+ * id, which owns nothing; if the request creates the user, that id stays. While a user is being
+ * erased, its requests are refused; after that it is a new user.
  */
 #include "api/request.h"
+
+#include "base/clock.h"
 
 #define HEADER SLICE("Sluice-User")
 
@@ -56,10 +59,18 @@ enum op_result api_user_find(struct serve_request *serve)
     request->user_check = ARENA_NEW(&serve->op.arena, struct vault_user_check);
     if (!request->user_check)
         return api_reply_no_memory(request);
-    return vault_user_find(request->api->users, request->user_check, serve_payer(serve),
+    return vault_user_find(request->api->config.users, request->user_check, serve_payer(serve),
                            request->user_id, &serve->op)
                ? OP_NEXT
                : OP_WAIT;
+}
+
+enum op_result api_reply_user_erased(struct api_request *request, int64_t erase_at)
+{
+    int64_t left_ms = (erase_at - clock_shared_us()) / 1000;
+    serve_retry_after(&request->serve, left_ms > 0 ? left_ms : 0);
+    return api_reply_error(request, 503,
+                           "This user is being erased. Its id can be used again after that.");
 }
 
 enum op_result api_user_take(struct serve_request *serve)
@@ -68,6 +79,8 @@ enum op_result api_user_take(struct serve_request *serve)
     int status = request->user_check->status;
     if (status != OK && status != ERR_NOTFOUND)
         return api_reply_database(request, status);
+    if (request->user_check->erase_at)
+        return api_reply_user_erased(request, request->user_check->erase_at);
     if (serve->grant.is_of_user) {
         request->user_id = SLICE_NONE;
         return status == OK && uuid_eq(request->user_check->user_id, serve->grant.account_id)
@@ -111,9 +124,11 @@ static enum op_result on_created(struct api_request *request)
     const struct vault_user_create *create = request->user_create;
     if (create->status == ERR_LIMIT)
         return api_reply_error(request, 403, "This account has the maximum of %zu users",
-                               vault_users_max(request->api->users));
+                               vault_users_max(request->api->config.users));
     if (create->status != OK)
         return api_reply_database(request, create->status);
+    if (create->erase_at)
+        return api_reply_user_erased(request, create->erase_at);
     request->serve.grant.account_id = create->user_id;
     request->user_id = SLICE_NONE;
     return request->then_user(request);
@@ -130,7 +145,7 @@ enum op_result api_with_user(struct api_request *request, api_step *then)
     request->user_create = ARENA_NEW(&request->serve.op.arena, struct vault_user_create);
     if (!request->user_create)
         return api_reply_no_memory(request);
-    vault_user_create_start(request->api->users, request->user_create, grant->parent_id,
+    vault_user_create_start(request->api->config.users, request->user_create, grant->parent_id,
                             request->user_id, grant->account_id, &request->serve.op);
     return api_wait(request, on_created);
 }

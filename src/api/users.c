@@ -1,8 +1,8 @@
 /*
- * GET /api/users, GET and PATCH /api/users/{id} (admin scope): the account's end users, by the ids
- * that the account gave them. They are not listed by time, as other lists are, but in the order of
- * these ids, and the cursor is the id of the page's last user. The id under which a user's rows are
- * stored is never shown.
+ * GET /api/users; GET, PATCH and DELETE /api/users/{id} (admin scope): the account's end users, by
+ * the ids that the account gave them. They are not listed by time, as other lists are, but in the
+ * order of these ids, and the cursor is the id of the page's last user. The id under which a user's
+ * rows are stored is never shown.
  */
 #include "api/listing.h"
 #include "store/connection.h"
@@ -24,6 +24,7 @@ static void put_user(struct json_writer *w, const struct account_user *user)
     json_member_str(w, "label", user->label);
     json_member_time(w, "created_at", user->created_at);
     json_member_time(w, "last_seen_at", user->last_request_at);
+    json_member_bool(w, "erasing", user->erase_at != 0);
 }
 
 static enum op_result finish_user_list(struct api_request *request)
@@ -78,7 +79,10 @@ const struct api_endpoint api_users_list = {
 struct one {
     slice id;
     struct account_user user;
-    struct vault_user_label label;
+    union {
+        struct vault_user_label label;
+        struct vault_user_erase erase;
+    } run;
 };
 
 /* Returns NULL if the request has been answered. */
@@ -154,9 +158,9 @@ const struct api_endpoint api_users_get = {
 static enum op_result on_labelled(struct api_request *request)
 {
     struct one *one = request->state;
-    one->user = one->label.user;
+    one->user = one->run.label.user;
     op_keep_children(&request->serve.op); /* the user's texts are in the memory of that op */
-    return reply_user(request, one->label.status);
+    return reply_user(request, one->run.label.status);
 }
 
 static enum op_result begin_user_change(struct api_request *request)
@@ -172,8 +176,8 @@ static enum op_result begin_user_change(struct api_request *request)
                                "label must be a string of 1 to %d characters on one line, or null",
                                ACCOUNT_USER_LABEL_MAX);
     request->on_gone = api_continue;
-    vault_user_label_start(request->api->users, &one->label, request->serve.grant.account_id,
-                           one->id, text, &request->serve.op);
+    vault_user_label_start(request->api->config.users, &one->run.label,
+                           request->serve.grant.account_id, one->id, text, &request->serve.op);
     return api_wait(request, on_labelled);
 }
 
@@ -182,5 +186,36 @@ const struct api_endpoint api_users_change = {
     .body = API_BODY_REQUIRED,
     .members = &(const struct api_names){.own = {"label"}},
     .begin = begin_user_change,
+    .is_of_account = true,
+};
+
+static enum op_result on_erasing(struct api_request *request)
+{
+    const struct one *one = request->state;
+    if (one->run.erase.status == ERR_NOTFOUND)
+        return api_reply_error(request, 404, "User not found");
+    if (one->run.erase.status != OK)
+        return api_reply_database(request, one->run.erase.status);
+    struct json_writer *w = api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX);
+    json_member_str(w, "id", one->id);
+    json_member_bool(w, "erasing", true);
+    return api_reply_close(request, 202);
+}
+
+static enum op_result begin_user_erase(struct api_request *request)
+{
+    struct one *one = one_new(request);
+    if (!one)
+        return OP_DONE;
+    const struct audit_by by = serve_by(&request->serve);
+    request->on_gone = api_continue;
+    vault_user_erase_start(request->api->config.users, &one->run.erase,
+                           request->serve.grant.account_id, one->id, &by, &request->serve.op);
+    return api_wait(request, on_erasing);
+}
+
+const struct api_endpoint api_users_erase = {
+    .scope = SCOPE_ADMIN,
+    .begin = begin_user_erase,
     .is_of_account = true,
 };

@@ -14,7 +14,8 @@ enum {
     WORDS_MAX = 64,
     SHORT_BYTES_MAX = 100,
     RUN_WORDS = 3,
-    VALUE_BYTES_MIN = 3, /* of a value that is searched for within a word */
+    NUMBER_BYTES_MAX = 64, /* for an input with a longer number no message is kept */
+    VALUE_BYTES_MIN = 3,   /* of a value that is searched for within a word */
     /* for a larger input no message is kept: each value is compared with each word */
     INPUT_BYTES_MAX = 8 * 1024,
     INPUT_VALUES_MAX = 256,
@@ -124,11 +125,14 @@ static void search_input(struct search *search, const struct json *value)
             search_input(search, is_object ? &value->as.members[i].value : &value->as.items[i]);
         return;
     }
-    char digits[SLICE_U64_MAX];
+    char digits[NUMBER_BYTES_MAX];
+    struct buf number = {.ptr = digits, .cap = sizeof(digits), .bytes_max = sizeof(digits)};
     slice text = json_str(value);
-    if (value->type == JSON_INT && value->as.i64 > 0)
-        text = slice_of_u64((uint64_t)value->as.i64, digits);
-    search->is_over = text.len > search->bytes_left;
+    if (json_is_number(value)) {
+        json_write(&number, value);
+        text = buf_slice(&number);
+    }
+    search->is_over = !buf_is_ok(&number) || text.len > search->bytes_left;
     search->bytes_left -= search->is_over ? 0 : text.len;
     if (text.len > 0 && !search->is_over)
         hide_words_of(search, text);

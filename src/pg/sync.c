@@ -15,7 +15,6 @@
 struct pg_sync {
     struct pg_target *target;
     PGconn *conn;
-    char sqlstate[PG_SQLSTATE_LEN + 1];
 };
 
 static slice trimmed(const char *text)
@@ -64,25 +63,16 @@ void pg_sync_close(struct pg_sync *sync)
     mem_free(sync);
 }
 
-const char *pg_sync_sqlstate(const struct pg_sync *sync)
-{
-    return sync->sqlstate;
-}
-
 /* Returns OK, or the error of a result. NULL means that libpq has no memory or no connection;
  * the connection then has the message. */
 static int sync_check(struct pg_sync *sync, const PGresult *result, struct err *err)
 {
     ExecStatusType status = PQresultStatus(result);
-    sync->sqlstate[0] = '\0';
     if (status == PGRES_TUPLES_OK || status == PGRES_COMMAND_OK || status == PGRES_EMPTY_QUERY)
         return OK;
     const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
     const char *text = result ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
     slice code = slice_first(slice_cstr(state), PG_SQLSTATE_LEN);
-    if (code.len)
-        memcpy(sync->sqlstate, code.ptr, code.len);
-    sync->sqlstate[code.len] = '\0';
     /* Only the primary message, because DETAIL may quote values of the row. */
     slice why = trimmed(text ? text : PQerrorMessage(sync->conn));
     bool is_refused = slice_starts_with(code, SLICE("22")) || slice_starts_with(code, SLICE("23"));

@@ -22,7 +22,5 @@ int pg_sync_run(struct pg_sync *sync, const char *sql, struct err *err) MUST_CHE
  * reports. */
 int pg_sync_text(struct pg_sync *sync, const char *sql, struct arena *arena, struct pg_rows *rows,
                  struct err *err) MUST_CHECK;
-/* Returns the SQLSTATE of the last error, five characters; "" if there was none. */
-const char *pg_sync_sqlstate(const struct pg_sync *sync);
 
 #endif

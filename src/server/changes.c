@@ -17,6 +17,19 @@ static struct metric heard_total =
     METRIC_INIT("sluice_changes_total", "Notifications of changed accounts, from all processes.",
                 METRIC_COUNTER);
 
+/* The rows of a user that is being erased are rows of an account, as far as they are cached. */
+static void on_erasing(const struct changes_config *config, const struct account_user *user)
+{
+    vault_users_forget(config->users, user->account_id, user->external_id);
+    vault_auth_forget(config->auth, user->user_id);
+    connect_forget_account(config->connect, user->user_id);
+    if (*config->flow)
+        flow_watch_touch(*config->flow, user->user_id);
+    mcp_listeners_tools_changed(config->mcp_listeners, &user->user_id);
+    if (*config->janitor)
+        janitor_erase_users(*config->janitor);
+}
+
 /* A call without a payload means a new connection to the database: notifications may have been
  * missed, so everything cached is dropped. */
 static void on_notify(void *owner, slice payload)
@@ -24,14 +37,21 @@ static void on_notify(void *owner, slice payload)
     struct changes *changes = owner;
     struct uuid account_id;
     slice integration_id;
+    struct account_user user;
     if (!payload.ptr) {
         vault_auth_flush(changes->config.auth);
+        vault_users_forget(changes->config.users, (struct uuid){{0}}, SLICE_NONE);
         connect_forget_all(changes->config.connect);
         mcp_listeners_tools_changed(changes->config.mcp_listeners, NULL);
         return;
     }
     if (*changes->config.exec && exec_service_hear(*changes->config.exec, payload))
         return;
+    if (store_change_user_parse(payload, &user)) {
+        metric_add(metric_series(&heard_total, SLICE_NONE), 1);
+        on_erasing(&changes->config, &user);
+        return;
+    }
     /* The payload is from another version: the cached rows expire by themselves. */
     if (!store_change_parse(payload, &account_id, &integration_id))
         return;
@@ -87,4 +107,10 @@ void changes_notify(struct changes *changes, struct uuid account_id, slice integ
 {
     char text[STORE_CHANGE_TEXT_MAX + 1];
     pg_notify_send(changes->notify, store_change_format(account_id, integration_id, text));
+}
+
+void changes_notify_erasing(struct changes *changes, const struct account_user *user)
+{
+    char text[STORE_CHANGE_USER_MAX + 1];
+    pg_notify_send(changes->notify, store_change_user_format(user, text));
 }

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/metric.h"
 #include "loop/op.h"
+#include "server/eraser.h"
 #include "store/api_key.h"
 #include "store/connect_session.h"
 #include "store/flow.h"
@@ -35,6 +36,7 @@ struct janitor {
     size_t bite, sweep; /* indices of the batch and of the statement under way */
     unsigned pages;     /* pages read for this batch in this round */
     struct trimmer trimmer;
+    struct eraser *eraser; /* an op of its own, for erasing takes long */
     struct store_laters removals;
     slice old_nodes; /* nodes to be removed, unless they own something */
 };
@@ -72,12 +74,11 @@ enum step {
 
 OP_OF(janitor_of, janitor)
 
-/* Counts the result of a step. Returns false if the step failed; the failure is logged. */
-static bool note(struct op *op, int status, const char *what, double count)
+bool housekeeping_note(struct op *op, const struct pg_query *query, int status, const char *what,
+                       double count)
 {
     struct buf text;
-    /* Label values are literals of this file, so the number of series is limited. */
-    struct janitor *janitor = janitor_of(op);
+    /* Label values are literals of this room, so the number of series is limited. */
     buf_init(&text, 128);
     buf_printf(&text, "what=\"%s\"", what);
     metric_add(metric_series(status == OK ? &done_total : &failed_total, buf_slice(&text)),
@@ -86,9 +87,13 @@ static bool note(struct op *op, int status, const char *what, double count)
     if (status != OK)
         op_log(op, LOG_WARN, "housekeeping failed; the next round tries again",
                LOG_CSTR("what", what), LOG_INT("status", status),
-               LOG_CSTR("sqlstate", janitor->query.sqlstate),
-               LOG_STR("cause", janitor->query.message));
+               LOG_CSTR("sqlstate", query->sqlstate), LOG_STR("cause", query->message));
     return status == OK;
+}
+
+static bool note(struct op *op, int status, const char *what, double count)
+{
+    return housekeeping_note(op, &janitor_of(op)->query, status, what, count);
 }
 
 /* ---- rows that are found a page at a time, and changed one by one, in batches ---- */
@@ -451,12 +456,24 @@ struct janitor *janitor_new(struct loop *loop, struct pg_pool *pool,
     janitor->catalog = config->catalog;
     store_laters_init(&janitor->removals, loop, pool, REMOVALS_MAX);
     trimmer_init(&janitor->trimmer, pool, &config->trimmer);
+    janitor->eraser = eraser_new(loop, pool);
+    if (!janitor->eraser) {
+        mem_free(janitor);
+        return NULL;
+    }
     op_start(&janitor->op, &janitor_class, loop, NULL, ARENA_BYTES_MAX);
     return janitor;
 }
 
 void janitor_free(struct janitor *janitor)
 {
-    if (janitor)
-        op_cancel(&janitor->op);
+    if (!janitor)
+        return;
+    eraser_free(janitor->eraser);
+    op_cancel(&janitor->op);
+}
+
+void janitor_erase_users(struct janitor *janitor)
+{
+    eraser_wake(janitor->eraser);
 }

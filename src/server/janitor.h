@@ -1,8 +1,8 @@
 /*
  * Housekeeping of the database, run inside the server in small steps: it creates partitions in
- * advance and drops old ones, and removes expired idempotency keys and dead nodes
- * (contrib/deploy/README.md "Operations"). Any number of processes may run it concurrently. A
- * failure is logged, counted, and retried in the next round.
+ * advance and drops old ones, removes expired idempotency keys and dead nodes, and erases users
+ * (eraser.h; contrib/deploy/README.md "Operations"). Any number of processes may run it
+ * concurrently. A failure is logged, counted, and retried in the next round.
  */
 #ifndef SERVER_JANITOR_H
 #define SERVER_JANITOR_H
@@ -24,7 +24,9 @@ struct janitor_config {
 /* Returns NULL if out of memory. */
 struct janitor *janitor_new(struct loop *loop, struct pg_pool *pool,
                             const struct janitor_config *config) MUST_CHECK;
-/* Ends its op, which then frees itself. */
+/* Ends its ops, which then free themselves. */
 void janitor_free(struct janitor *janitor);
+/* A user is to be erased: the next pass begins soon. */
+void janitor_erase_users(struct janitor *janitor);
 
 #endif

@@ -42,6 +42,9 @@ enum {
     SETTLE_TIMEOUT_MS = 5000,   /* time limit for cancelled ops to end */
     WORK_TIMEOUT_MS = 2000,     /* time limit for threads when the server ends */
     BLOCKED_INPUTS_KEPT = 1000, /* inputs of blocked runs that an account keeps */
+    /* added to the execution-timeout: a process that missed the notification of a user's erasure
+     * begins calls for half of this time */
+    ERASE_MARGIN_MS = 60000,
 };
 
 struct server {
@@ -58,6 +61,7 @@ struct server {
     struct pg_pool *pool;
     struct pg_sync *sync; /* while it starts */
     struct vault_auth *auth;
+    struct vault_users *users;
     struct connect_service *connect;
     struct changes *changes;
     struct node *node;
@@ -201,6 +205,13 @@ static void on_account_changed(void *owner, struct uuid account_id, slice integr
         changes_notify(server->changes, account_id, integration_id);
 }
 
+static void on_user_erasing(void *owner, const struct account_user *user)
+{
+    const struct server *server = owner;
+    if (server->changes) /* NULL during shutdown, as above */
+        changes_notify_erasing(server->changes, user);
+}
+
 static void on_circuit(void *owner, slice payload)
 {
     const struct server *server = owner;
@@ -214,7 +225,9 @@ static int start_changes(struct server *server, struct err *err)
         .conninfo = server->conninfo,
         .dns = server->out.dns,
         .auth = server->auth,
+        .users = server->users,
         .connect = server->connect,
+        .janitor = &server->janitor,
         .exec = &server->exec,
         .flow = &server->flow,
         .mcp_listeners = &server->mcp_listeners,
@@ -262,6 +275,18 @@ static struct janitor *janitor_of_server(struct server *server, const struct con
     return janitor_new(server->loop, server->pool, &janitor);
 }
 
+static struct vault_users *users_of_server(struct server *server, const struct config *config)
+{
+    const struct vault_users_config users = {
+        .pool = server->pool,
+        .users_max = config->account_users_max,
+        .erase_wait_ms = config->execution_timeout_ms + ERASE_MARGIN_MS,
+        .on_erasing = on_user_erasing,
+        .owner = server,
+    };
+    return vault_users_new(server->loop, &users);
+}
+
 static int start_services(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
@@ -280,13 +305,15 @@ static int start_services(struct server *server, struct err *err)
         .owner = server,
     };
     server->auth = vault_auth_new(server->loop, &auth);
+    server->users = users_of_server(server, config);
     server->connect = connect_new(server->loop, &connect);
     /* The node registers in the background; on_tick waits until it may write. */
     server->node = node_new(server->loop, server->pool);
     server->janitor = janitor_of_server(server, config);
     server->leases = leases_new(server->loop, server->pool);
     /* They are checked together, since free_parts accepts any of them being NULL. */
-    if (!server->auth || !server->connect || !server->node || !server->janitor || !server->leases)
+    if (!server->auth || !server->users || !server->connect || !server->node || !server->janitor ||
+        !server->leases)
         return out_of_memory(err, "services");
     if (start_changes(server, err) != OK)
         return (int)err->code;
@@ -410,7 +437,7 @@ static int start_inbound(struct server *server, struct err *err)
             config->body_bytes_max + CALL_FILES_MAX * (config->file_bytes_max * 4 / 3 + 4),
         .account_rate_per_s = config->account_rate,
         .account_burst = config->account_burst,
-        .account_users_max = config->account_users_max,
+        .users = server->users,
         .leases = server->leases,
         .schema_known = pg_schema_known(embed_sql, embed_sql_count),
         .connect = server->connect,
@@ -589,6 +616,7 @@ static void free_parts(struct server *server)
     if (server->metrics)
         http_server_free(server->metrics);
     janitor_free(server->janitor);
+    server->janitor = NULL;
     if (server->node)
         node_free(server->node);
     if (server->flow)
@@ -615,6 +643,7 @@ static void free_parts(struct server *server)
     exec_service_free(server->exec);
     leases_free(server->leases);
     connect_free(server->connect);
+    vault_users_free(server->users);
     if (server->auth)
         vault_auth_free(server->auth);
     trace_free(server->tracer);

@@ -1,11 +1,13 @@
 /*
  * Handles the rows of an account in all tables. The database makes the statements from its own
- * catalog and quotes the names; this file only inserts the account's id, in canonical form. Tables
- * are listed at each call, so a table that a later migration adds is covered.
+ * catalog and quotes the names; this file only inserts ids, in canonical form. Tables are listed at
+ * each call, so a table that a later migration adds is covered. Erasure is a function of the schema
+ * (sql/0033_user_erase.sql), which servers call for a user, too (store/account_user.h).
  */
 #include "store/account_rows.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "store/internal.h"
@@ -40,16 +42,6 @@ static const char export_sql[] =
     "and a.attnum = any(i.indkey::int2[]) where i.indrelid = c.oid and i.indisprimary)) "
     "from pg_class c where c.relkind in ('r', 'p') and not c.relispartition and " HAS_ACCOUNT_ID
     "order by c.relname <> 'account', c.relname";
-
-/* Deletes a batch from each table that contains rows itself (partitions, not their parents). The
- * rows are selected by ctid, because a DELETE has no LIMIT; ctids are found by the key's index
- * and are stable within the statement. */
-static const char erase_sql[] =
-    "select format('with gone as (delete from sluice.%1$I t where t.account_id = %%s and t.ctid = "
-    "any(array(select k.ctid from sluice.%1$I k where k.account_id = %%s limit 1000)) "
-    "returning 1) select count(*) from gone', c.relname) "
-    "from pg_class c where c.relkind = 'r' and c.relname not in ('account', 'account_user') "
-    "and " HAS_ACCOUNT_ID "order by c.relname";
 
 /* Appends the text with each %s replaced by the account's id, quoted; NUL-terminated. */
 static int put_account(struct buf *sql, slice text, struct uuid account_id, struct err *err)
@@ -94,38 +86,52 @@ static int each_table(struct pg_sync *sync, const char *list_sql, struct uuid ac
 
 enum { USERS_BATCH = 100 };
 
-/* Calls on_user for each user, in the order of their ids. A cluster's nodes have the rows of
- * different users, so each user has statements of its own, as an account has. A user that is made
- * during the call may be missed. */
-static int each_user(struct pg_sync *sync, struct uuid account_id,
-                     int (*on_user)(void *ctx, struct uuid user_id, struct err *err), void *ctx,
-                     struct err *err)
+/* Calls on_users with the ids of at most USERS_BATCH users at a time, separated by commas, in the
+ * order of the ids. A user that is made during the call may be missed. */
+static int each_users(struct pg_sync *sync, struct uuid account_id,
+                      int (*on_users)(void *ctx, slice ids, struct err *err), void *ctx,
+                      struct err *err)
 {
-    static const char list_sql[] = "select user_id::text from sluice.account_user "
-                                   "where account_id = '%s' and user_id > '%s' "
-                                   "order by user_id limit %d";
+    static const char list_sql[] =
+        "select coalesce(string_agg(u.user_id::text, ',' order by u.user_id), '') from (select "
+        "t.user_id from sluice.account_user t where t.account_id = '%s' and t.user_id > '%s' "
+        "order by t.user_id limit %d) u";
     char sql[sizeof(list_sql) + 2 * UUID_TEXT_LEN + 16];
     char account[UUID_TEXT_LEN + 1], after[UUID_TEXT_LEN + 1];
-    struct uuid user_id = {{0}};
+    struct uuid last = {{0}};
     struct arena arena;
-    struct pg_rows rows = {.count = USERS_BATCH};
+    struct pg_rows rows;
+    bool is_more = true;
     int result = OK;
     arena_init(&arena, TABLES_ARENA_BYTES_MAX);
     uuid_format(account_id, account);
-    while (result == OK && rows.count == USERS_BATCH) {
-        uuid_format(user_id, after);
+    while (result == OK && is_more) {
+        uuid_format(last, after);
         (void)snprintf(sql, sizeof(sql), list_sql, account, after, USERS_BATCH);
         arena_reset(&arena);
         result = pg_sync_text(sync, sql, &arena, &rows, err);
-        for (size_t i = 0; result == OK && i < rows.count; i++) {
-            if (!uuid_parse(pg_get_bytes(&rows, i, 0), &user_id))
-                result = err_set(err, ERR_IO, "the database gave no user's id");
-            else
-                result = on_user(ctx, user_id, err);
-        }
+        slice ids = result == OK ? pg_get_bytes(&rows, 0, 0) : SLICE_NONE;
+        is_more = ids.len > 0;
+        if (!is_more)
+            break;
+        if (!uuid_parse(slice_from(ids, ids.len - UUID_TEXT_LEN), &last))
+            result = err_set(err, ERR_IO, "the database gave no user's id");
+        else
+            result = on_users(ctx, ids, err);
     }
     arena_deinit(&arena);
     return result;
+}
+
+/* Calls on_owners for the users of the account, then for the account itself. */
+static int each_owner(struct pg_sync *sync, struct uuid account_id,
+                      int (*on_owners)(void *ctx, slice ids, struct err *err), void *ctx,
+                      struct err *err)
+{
+    char id[UUID_TEXT_LEN + 1];
+    uuid_format(account_id, id);
+    int result = each_users(sync, account_id, on_owners, ctx, err);
+    return result == OK ? on_owners(ctx, slice_cstr(id), err) : result;
 }
 
 /* ---- export ---- */
@@ -170,10 +176,18 @@ static int export_table(void *ctx, const char *select, struct err *err)
     return result == OK ? pg_sync_run(x->sync, "close account_rows", err) : result;
 }
 
-static int export_user(void *ctx, struct uuid user_id, struct err *err)
+/* A cluster's nodes have the rows of different users, so each user has statements of its own, as an
+ * account has. */
+static int export_users(void *ctx, slice ids, struct err *err)
 {
     struct exporting *x = ctx;
-    return each_table(x->sync, export_sql, user_id, export_table, x, err);
+    struct uuid user_id;
+    int result = OK;
+    while (result == OK && ids.len > 0) {
+        ASSERT(uuid_parse(slice_split(&ids, ','), &user_id));
+        result = each_table(x->sync, export_sql, user_id, export_table, x, err);
+    }
+    return result;
 }
 
 int store_account_export_sync(struct pg_sync *sync, struct uuid account_id,
@@ -193,7 +207,7 @@ int store_account_export_sync(struct pg_sync *sync, struct uuid account_id,
     if (result == OK)
         result = each_table(sync, export_sql, account_id, export_table, &x, err);
     if (result == OK)
-        result = each_user(sync, account_id, export_user, &x, err);
+        result = each_users(sync, account_id, export_users, &x, err);
     (void)!pg_sync_run(sync, "rollback", &ignored); /* nothing was written */
     arena_deinit(&x.arena);
     return result;
@@ -201,125 +215,111 @@ int store_account_export_sync(struct pg_sync *sync, struct uuid account_id,
 
 /* ---- erasure ---- */
 
+enum { ERASE_PAUSE_US = 50 * 1000 };
+
 struct erasing {
     struct pg_sync *sync;
-    uint64_t rows, refused;
+    uint64_t count;
 };
 
-static int ask_count(struct pg_sync *sync, const char *sql, uint64_t *count, struct err *err)
+static int ask_number(struct pg_sync *sync, const char *sql, int64_t *number, struct err *err)
 {
     struct arena arena;
     struct pg_rows rows;
+    uint64_t count = 0;
     arena_init(&arena, TABLES_ARENA_BYTES_MAX);
     int result = pg_sync_text(sync, sql, &arena, &rows, err);
-    if (result == OK && !slice_to_u64(pg_get_bytes(&rows, 0, 0), UINT64_MAX, count))
+    slice text = result == OK ? pg_get_bytes(&rows, 0, 0) : SLICE_NONE;
+    if (result == OK && !slice_eq_cstr(text, "-1") && !slice_to_u64(text, INT64_MAX, &count))
         result = err_set(err, ERR_IO, "the database gave no count");
+    *number = slice_eq_cstr(text, "-1") ? -1 : (int64_t)count;
     arena_deinit(&arena);
     return result;
 }
 
-/* 23503 is foreign_key_violation: rows of another table still refer to these. The table is retried
- * in the next pass, after the others. */
-static int erase_table(void *ctx, const char *sql, struct err *err)
+/* Asks for a number about owners, whose ids need no quoting. */
+static int ask_of_owners(struct pg_sync *sync, const char *before, slice ids, const char *after,
+                         int64_t *number, struct err *err)
 {
-    struct erasing *erasing = ctx;
-    uint64_t count;
-    do {
-        int result = ask_count(erasing->sync, sql, &count, err);
-        if (result == ERR_INVALID && strcmp(pg_sync_sqlstate(erasing->sync), "23503") == 0) {
-            erasing->refused++;
-            return OK;
-        }
-        if (result != OK)
-            return result;
-        erasing->rows += count;
-    } while (count > 0);
-    return OK;
+    struct buf sql;
+    buf_init(&sql, SQL_BYTES_MAX);
+    buf_printf(&sql, "%s'{%.*s}'%s", before, SLICE_ARG(ids), after);
+    buf_append_char(&sql, '\0');
+    int result = buf_is_ok(&sql) ? ask_number(sync, sql.ptr, number, err)
+                                 : err_set(err, ERR_NOMEM, "out of memory");
+    buf_deinit(&sql);
+    return result;
 }
 
-/* Each pass except the last removes rows, so the depth of the references limits the number of
- * passes. */
-static int erase_owner(void *ctx, struct uuid owner, struct err *err)
+/* Waits while a server erases users: one process at a time deletes rows. */
+static int erase_owners(void *ctx, slice ids, struct err *err)
 {
     struct erasing *erasing = ctx;
-    uint64_t before;
+    int64_t count;
     do {
-        before = erasing->rows;
-        erasing->refused = 0;
-        int result = each_table(erasing->sync, erase_sql, owner, erase_table, erasing, err);
+        int result = ask_of_owners(erasing->sync, "select sluice.rows_erase(", ids,
+                                   "::uuid[], " STORE_TEXT_OF(STORE_ERASE_ROWS_MAX) ", true)",
+                                   &count, err);
         if (result != OK)
             return result;
-    } while (erasing->refused > 0 && erasing->rows > before);
-    if (erasing->refused == 0)
-        return OK;
-    return err_set(err, ERR_INVALID, "rows of other accounts refer to rows of this one");
+        if (count < 0)
+            (void)usleep(ERASE_PAUSE_US);
+        else
+            erasing->count += (uint64_t)count;
+    } while (count != 0);
+    return OK;
 }
 
 int store_account_erase_rows_sync(struct pg_sync *sync, struct uuid account_id, uint64_t *rows,
                                   struct err *err)
 {
     struct erasing erasing = {.sync = sync};
-    int result = each_user(sync, account_id, erase_owner, &erasing, err);
-    if (result == OK)
-        result = erase_owner(&erasing, account_id, err);
-    *rows = erasing.rows;
+    int result = each_owner(sync, account_id, erase_owners, &erasing, err);
+    *rows = erasing.count;
     return result;
 }
 
-static int ask_of_account(struct pg_sync *sync, const char *text, struct uuid account_id,
-                          uint64_t *count, struct err *err)
+static int count_claims(void *ctx, slice ids, struct err *err)
 {
-    struct buf sql;
-    buf_init(&sql, SQL_BYTES_MAX);
-    int result = put_account(&sql, slice_cstr(text), account_id, err);
-    if (result == OK)
-        result = ask_count(sync, sql.ptr, count, err);
-    buf_deinit(&sql);
-    return result;
-}
-
-struct claiming {
-    struct pg_sync *sync;
-    uint64_t count;
-};
-
-static int count_claims(void *ctx, struct uuid owner, struct err *err)
-{
-    struct claiming *claiming = ctx;
-    uint64_t count = 0;
-    int result = ask_of_account(claiming->sync,
-                                "select count(*) from sluice.idempotency_key k where "
-                                "k.account_id = %s and k.state = 'in_flight'",
-                                owner, &count, err);
-    claiming->count += count;
+    struct erasing *claims = ctx;
+    int64_t count = 0;
+    int result = ask_of_owners(claims->sync,
+                               "select count(*) from sluice.idempotency_key k where k.account_id = "
+                               "any(",
+                               ids, "::uuid[]) and k.state = 'in_flight'", &count, err);
+    claims->count += (uint64_t)count;
     return result;
 }
 
 int store_account_claims_sync(struct pg_sync *sync, struct uuid account_id, uint64_t *count,
                               struct err *err)
 {
-    struct claiming claiming = {.sync = sync};
-    int result = each_user(sync, account_id, count_claims, &claiming, err);
-    if (result == OK)
-        result = count_claims(&claiming, account_id, err);
-    *count = claiming.count;
+    struct erasing claims = {.sync = sync};
+    int result = each_owner(sync, account_id, count_claims, &claims, err);
+    *count = claims.count;
     return result;
 }
 
-/* The list of users goes last, so that each earlier pass finds the rows that servers still write
- * for them. */
+/* Locks the account's row first. That waits for the statements that insert a row only if the
+ * account exists, and later ones find no account. So the pass after that finds the last rows, and
+ * the list of users, which it needs, goes after it. */
 int store_account_delete_sync(struct pg_sync *sync, struct uuid account_id, struct err *err)
 {
-    static const char *const texts[] = {
-        "with gone as (delete from sluice.account_user t where t.account_id = %s returning 1) "
-        "select count(*) from gone",
-        "with gone as (delete from sluice.account t where t.account_id = %s returning 1) "
-        "select count(*) from gone"};
-    uint64_t count;
+    static const char *const tables[] = {"account_user", "account"};
+    char id[UUID_TEXT_LEN + 1], sql[128];
     struct err ignored;
-    int result = pg_sync_run(sync, "begin", err);
-    for (size_t i = 0; result == OK && i < ARRAY_LEN(texts); i++)
-        result = ask_of_account(sync, texts[i], account_id, &count, err);
+    uint64_t rows;
+    uuid_format(account_id, id);
+    (void)snprintf(sql, sizeof(sql),
+                   "begin; select from sluice.account t where t.account_id = '%s' for update", id);
+    int result = pg_sync_run(sync, sql, err);
+    if (result == OK)
+        result = store_account_erase_rows_sync(sync, account_id, &rows, err);
+    for (size_t i = 0; result == OK && i < ARRAY_LEN(tables); i++) {
+        (void)snprintf(sql, sizeof(sql), "delete from sluice.%s t where t.account_id = '%s'",
+                       tables[i], id);
+        result = pg_sync_run(sync, sql, err);
+    }
     if (result == OK)
         return pg_sync_run(sync, "commit", err);
     (void)!pg_sync_run(sync, "rollback", &ignored);

@@ -27,16 +27,21 @@ int store_account_export_sync(struct pg_sync *sync, struct uuid account_id,
                               struct account_export *export, struct err *err) MUST_CHECK;
 
 /* Deletes the rows of the account's users, then its own in all tables but `account` and
- * `account_user`, table by table, each batch in a separate transaction. *rows: the number of
- * deleted rows. Rows that servers write during the call are left for the next call. */
+ * `account_user`, a hundred users at a time, each bite in a separate transaction. *rows: the number
+ * of deleted rows. Rows that servers write during the call are left for the next call. ERR_INVALID
+ * if rows of another account refer to rows of this one. */
 int store_account_erase_rows_sync(struct pg_sync *sync, struct uuid account_id, uint64_t *rows,
                                   struct err *err) MUST_CHECK;
 /* Counts the unfinished runs of the account and its users that servers have claimed, that is,
  * writes under way. */
 int store_account_claims_sync(struct pg_sync *sync, struct uuid account_id, uint64_t *count,
                               struct err *err) MUST_CHECK;
-/* Deletes the account itself and the list of its users, after all their rows. Returns ERR_INVALID
- * while a row refers to the account. */
+/* Deletes the account itself and the list of its users, after the rows that are left, in one
+ * transaction. No table but api_key refers to `account`, because a user is not a row of it. The
+ * statements that create a connection or a user therefore check that the account exists, and lock
+ * its row until they are committed (STORE_ACCOUNT_EXISTS): none inserts a row after this call.
+ * Other rows are written by calls under way, which end before `settle` does, or expire by
+ * themselves. Errors as above. */
 int store_account_delete_sync(struct pg_sync *sync, struct uuid account_id,
                               struct err *err) MUST_CHECK;
 

@@ -10,11 +10,12 @@
 /* The result of each statement that returns users. */
 #define ROW                                                           \
     "t.account_id, t.external_id, t.user_id, t.label, t.created_at, " \
-    "coalesce(t.last_seen_at, t.created_at) as last_seen_at"
+    "coalesce(t.last_seen_at, t.created_at) as last_seen_at, t.erase_at"
 static const struct pg_column user_columns[] = {
     OF(account_id, PG_UUID), OF(external_id, PG_TEXT),
     OF(user_id, PG_UUID),    OF(label, PG_TEXT),
-    OF(created_at, PG_TIME), PG_OF("last_seen_at", PG_TIME, struct account_user, last_request_at)};
+    OF(created_at, PG_TIME), PG_OF("last_seen_at", PG_TIME, struct account_user, last_request_at),
+    OF(erase_at, PG_TIME)};
 
 static const struct pg_stmt account_user_find = {
     .name = "account_user_find",
@@ -69,13 +70,74 @@ static const struct pg_stmt account_user_request = {
     .access = PG_WRITE,
 };
 
+/* Where the user is being erased already, nothing changes and there is no second event. */
+#define ERASE_AT              "now() + :wait_ms * interval '1 millisecond'"
+#define OF_CHANGE(name, type) PG_OF(#name, type, struct account_user_change, name)
+static const struct pg_stmt account_user_erase = {
+    .name = "account_user_erase",
+    .sql = "with changed as (update sluice.account_user t set erase_at = "
+           "coalesce(t.erase_at, " ERASE_AT
+           ") @update(sluice.account_user) returning :ord as ord, " ROW ", t.erase_at = " ERASE_AT
+           " as is_new), " STORE_AUDITED(
+               "'user_id', c.user_id",
+               " and c.is_new") "select c.ord, c.account_id, "
+                                "c.external_id, c.user_id, c.label, c.created_at, c.last_seen_at, "
+                                "c.erase_at from "
+                                "changed c",
+    PG_TAKES(OF_CHANGE(account_id, PG_UUID), OF_CHANGE(external_id, PG_TEXT),
+             PG_ARG("wait_ms", PG_I64), STORE_EVENT_PARAMS(account_user_change)),
+    PG_COLUMNS(user_columns),
+    .key_count = 2,
+    .access = PG_WRITE,
+};
+
+#define OF_ERASING(name, type) PG_OF(#name, type, struct account_user_erasing, name)
+static const struct pg_column erasing_columns[] = {
+    OF_ERASING(account_id, PG_UUID), OF_ERASING(external_id, PG_TEXT), OF_ERASING(user_id, PG_UUID),
+    OF_ERASING(is_due, PG_BOOL)};
+static const struct pg_stmt account_user_erasing = {
+    .name = "account_user_erasing",
+    .sql = "select :ord, c.* from @input lateral (select t.account_id, t.external_id, t.user_id, "
+           "t.erase_at <= now() from sluice.account_user t where t.erase_at is not null "
+           "and t.user_id > :after order by t.user_id limit :count_max) c",
+    PG_TAKES(PG_ARG("after", PG_UUID), PG_ARG("count_max", PG_I64)),
+    PG_COLUMNS(erasing_columns),
+    .no_account = "what is to be erased, over all accounts",
+    .is_spread = true,
+    .spread_order = "user_id",
+};
+
+static const struct pg_stmt account_user_rows_erase = {
+    .name = "account_user_rows_erase",
+    .sql = "select :ord, sluice.rows_erase((:ids)::uuid[], :rows_max, :is_last) @from",
+    PG_TAKES(PG_ARG("ids", PG_TEXT), PG_ARG("rows_max", PG_I64), PG_ARG("is_last", PG_BOOL)),
+    PG_GIVES(PG_ARG("count", PG_I64)),
+    .access = PG_WRITE,
+    .goes_alone = true,
+    .no_account = "erases rows of users of any account",
+};
+
+/* Another user may have the name by now. A condition on erase_at would bring the index
+ * account_user_erasing into the plan (pg/stmt.c). */
+static const struct pg_stmt account_user_remove = {
+    .name = "account_user_remove",
+    .sql = "delete from sluice.account_user t @delete(sluice.account_user) "
+           "and t.user_id = :user_id",
+    PG_TAKES(OF_ERASING(account_id, PG_UUID), OF_ERASING(external_id, PG_TEXT),
+             OF_ERASING(user_id, PG_UUID)),
+    .key_count = 2,
+    .match = PG_MATCH_NONE,
+    .access = PG_WRITE,
+};
+
 /* "do update" changes nothing; it makes the statement return the row of a request that was first.
  * The statements go alone: a set may have one new user twice, which "do update" refuses. */
 #define CREATE(guard)                                                                      \
     "insert into sluice.account_user as t (account_id, external_id, user_id, created_at) " \
-    "select :account_id, :external_id, :user_id, now() @from " guard                       \
-    "on conflict (account_id, external_id) do update set created_at = t.created_at "       \
-    "returning " ROW
+    "select :account_id, :external_id, :user_id, now() @from where " STORE_ACCOUNT_EXISTS( \
+        ":account_id") guard                                                               \
+        " on conflict (account_id, external_id) do update set created_at = t.created_at "  \
+        "returning " ROW
 #define CREATE_PARAMS \
     PG_ARG("account_id", PG_UUID), PG_ARG("external_id", PG_TEXT), PG_ARG("user_id", PG_UUID)
 static const struct pg_stmt account_user_create = {
@@ -93,9 +155,9 @@ static const struct pg_stmt account_user_create = {
  * account_user_count. */
 static const struct pg_stmt account_user_create_last = {
     .name = "account_user_create_last",
-    .sql = CREATE("where (select count(*) from (select from sluice.account_user o "
+    .sql = CREATE(" and (select count(*) from (select from sluice.account_user o "
                   "where o.account_id = :account_id and o.external_id <> :external_id "
-                  "limit :users_max) few) < :users_max "),
+                  "limit :users_max) few) < :users_max"),
     PG_TAKES(CREATE_PARAMS, PG_ARG("users_max", PG_I64)),
     PG_COLUMNS(user_columns),
     .key_count = 2,
@@ -112,10 +174,19 @@ static const struct pg_stmt account_user_count = {
     PG_GIVES(PG_ARG("count", PG_I64)),
 };
 
-const struct pg_stmt *const account_user_stmts[] = {
-    &account_user_find,        &account_user_page,    &account_user_names,
-    &account_user_label,       &account_user_request, &account_user_create,
-    &account_user_create_last, &account_user_count,   NULL};
+const struct pg_stmt *const account_user_stmts[] = {&account_user_find,
+                                                    &account_user_page,
+                                                    &account_user_names,
+                                                    &account_user_label,
+                                                    &account_user_request,
+                                                    &account_user_erase,
+                                                    &account_user_erasing,
+                                                    &account_user_rows_erase,
+                                                    &account_user_remove,
+                                                    &account_user_create,
+                                                    &account_user_create_last,
+                                                    &account_user_count,
+                                                    NULL};
 
 STORE_CALL_ID(store_account_user_find, account_user_find, slice, pg_text)
 STORE_CALL_ID(store_account_user_names, account_user_names, slice, pg_text)
@@ -136,6 +207,52 @@ void store_account_user_label(struct pg_pool *pool, struct pg_query *query, stru
     store_ask(pool, query, op, &account_user_label,
               PG_VALUES(pg_uuid(account_id), pg_text(external_id), pg_text(label)));
 }
+
+void store_account_user_erase(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                              const struct account_user_change *change, int64_t wait_ms)
+{
+    ASSERT(wait_ms >= 0);
+    store_ask_of(pool, query, op, &account_user_erase, change,
+                 PG_VALUES(pg_i64(wait_ms), store_kind(AUDIT_USER_ERASED)));
+}
+
+void store_account_user_erasing(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                struct uuid after, size_t count_max)
+{
+    ASSERT(count_max > 0);
+    store_ask(pool, query, op, &account_user_erasing,
+              PG_VALUES(pg_uuid(after), pg_i64((int64_t)count_max)));
+}
+
+int store_account_user_erasing_result(const struct pg_query *query,
+                                      struct account_user_erasing **list, size_t *count)
+{
+    int status;
+    *list = store_list_result(query, sizeof(**list), count, &status);
+    /* Each shard has returned up to count_max users. Those beyond it may follow users that no shard
+     * has returned. */
+    size_t count_max = (size_t)query->params[1].as.i64;
+    *count = *count < count_max ? *count : count_max;
+    return status;
+}
+
+void store_account_user_rows_erase(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                   slice ids, bool is_last)
+{
+    store_ask(pool, query, op, &account_user_rows_erase,
+              PG_VALUES(pg_text(ids), pg_i64(STORE_ERASE_ROWS_MAX), pg_bool(is_last)));
+}
+
+int store_account_user_rows_erase_result(const struct pg_query *query, size_t *count)
+{
+    if (query->status != OK)
+        return query->status;
+    int64_t rows = pg_get_i64(&query->rows, 0, 0);
+    *count = rows > 0 ? (size_t)rows : 0;
+    return rows < 0 ? ERR_BUSY : OK;
+}
+
+STORE_CALL_OF(store_account_user_remove, account_user_remove, account_user_erasing)
 
 void store_account_user_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                struct uuid account_id, slice external_id, struct uuid user_id)

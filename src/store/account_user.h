@@ -5,7 +5,7 @@
 #ifndef STORE_ACCOUNT_USER_H
 #define STORE_ACCOUNT_USER_H
 
-#include "store/store.h"
+#include "store/audit.h"
 
 enum {
     ACCOUNT_USER_ID_MAX = 255,
@@ -17,6 +17,8 @@ struct account_user {
     struct uuid account_id, user_id;
     slice external_id, label;            /* label: SLICE_NONE if it has none */
     int64_t created_at, last_request_at; /* the latter: to the hour; created_at if it had none */
+    /* 0: the user is not being erased. Else the time after which no call for it is under way. */
+    int64_t erase_at;
 };
 
 /* Finds a user by the id that the account gave it, compared byte for byte. */
@@ -38,6 +40,38 @@ void store_account_user_label(struct pg_pool *pool, struct pg_query *query, stru
 void store_account_user_request(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                 struct uuid account_id, slice external_id);
 
+/* Marks the user as being erased: its erase_at becomes the present time and wait_ms, in which the
+ * calls under way for it end. Nothing changes if it has one. Result: that of
+ * store_account_user_find. The event of the first change has the user_id alone. */
+struct account_user_change {
+    struct uuid account_id;
+    slice external_id;
+    struct audit_by by;
+};
+void store_account_user_erase(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                              const struct account_user_change *change, int64_t wait_ms);
+/* Lists users of all accounts that are being erased, in the order of their user_ids, after that
+ * user_id. Fewer than count_max: there are no more. */
+struct account_user_erasing {
+    struct uuid account_id, user_id;
+    slice external_id;
+    bool is_due; /* erase_at has passed */
+};
+void store_account_user_erasing(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                struct uuid after, size_t count_max);
+int store_account_user_erasing_result(const struct pg_query *query,
+                                      struct account_user_erasing **list, size_t *count) MUST_CHECK;
+/* Deletes rows of these users in all tables (ids: "{uuid,uuid}"), first what continues by itself:
+ * links and flows. Unless is_last, the claims of runs under way are kept, so that these still end
+ * as ever. One statement deletes about a thousand. *count: their number; 0: there are none left.
+ * ERR_BUSY: another process does so. */
+void store_account_user_rows_erase(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                   slice ids, bool is_last);
+int store_account_user_rows_erase_result(const struct pg_query *query, size_t *count) MUST_CHECK;
+/* Deletes the user itself, whose erase_at has passed. */
+void store_account_user_remove(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                               const struct account_user_erasing *user);
+
 /* Creates the user as user_id, unless the account has it already. Replayable. */
 void store_account_user_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                struct uuid account_id, slice external_id, struct uuid user_id);
@@ -46,8 +80,8 @@ void store_account_user_create(struct pg_pool *pool, struct pg_query *query, str
 void store_account_user_create_last(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                     struct uuid account_id, slice external_id, struct uuid user_id,
                                     size_t users_max);
-/* The user found, labelled or created. Returns ERR_NOTFOUND if the account has no such user, or if
- * it has users_max users already. */
+/* The user found, labelled, marked or created. Returns ERR_NOTFOUND if the account has no such
+ * user, or if none was created: it has users_max users already, or no longer exists. */
 STORE_ROW_RESULT(store_account_user_result, account_user)
 
 /* Counts the account's users up to count_max. Read the result with store_count_result. */

@@ -225,6 +225,19 @@ static const struct pg_stmt api_key_revoke = {
     .is_copied = true,
 };
 
+/* One at a time: the join of a set with the table could not be pinned to the index of a column that
+ * does not belong to the key (pg/stmt.c). */
+static const struct pg_stmt api_keys_remove = {
+    .name = "api_keys_remove",
+    .sql = "delete from sluice.api_key t @delete(sluice.api_key)",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("user_id", PG_UUID)),
+    .key_count = 2,
+    .match = PG_MATCH_NONE,
+    .access = PG_WRITE,
+    .goes_alone = true,
+    .is_copied = true,
+};
+
 /* A session is a sealed cookie that the server cannot revoke; this row overrides it (api_key_find).
  * A replay finds the row and does nothing. */
 static const struct pg_stmt session_end = {
@@ -266,10 +279,19 @@ static const struct pg_stmt api_key_name = {
     .is_copied = true,
 };
 
-const struct pg_stmt *const api_key_stmts[] = {&api_key_name,   &api_key_find,      &api_key_touch,
-                                               &api_key_create, &api_key_get,       &api_key_page,
-                                               &api_key_list,   &api_key_revoke,    &session_end,
-                                               &sessions_end,   &session_end_sweep, NULL};
+const struct pg_stmt *const api_key_stmts[] = {&api_key_name,
+                                               &api_key_find,
+                                               &api_key_touch,
+                                               &api_key_create,
+                                               &api_key_get,
+                                               &api_key_page,
+                                               &api_key_list,
+                                               &api_key_revoke,
+                                               &api_keys_remove,
+                                               &session_end,
+                                               &sessions_end,
+                                               &session_end_sweep,
+                                               NULL};
 
 /* ---- rows ---- */
 
@@ -287,6 +309,8 @@ static void read_keys(struct api_key *keys, size_t count)
 }
 
 /* ---- asynchronous ---- */
+
+STORE_CALL_ID(store_api_keys_remove, api_keys_remove, struct uuid, pg_uuid)
 
 void store_api_key_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const uint8_t hash[API_KEY_HASH_LEN],

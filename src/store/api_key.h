@@ -105,6 +105,9 @@ void store_api_key_create(struct pg_pool *pool, struct pg_query *query, struct o
  * store_hit_result. */
 void store_api_key_revoke(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct api_key_change *change);
+/* Deletes the keys that act for a user. */
+void store_api_keys_remove(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                           struct uuid account_id, struct uuid user_id);
 
 /* Ends sessions that a key opened before their time: one session, which would have ended at
  * expires_at, or all that begin before `before`. Replayable. Read the result with

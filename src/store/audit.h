@@ -31,6 +31,7 @@
     X(LINK_CREATED, "link.created", "A connect link was created")                                 \
     X(LINK_USED, "link.used", "A connect link was opened")                                        \
     X(LINK_REFUSED, "link.refused", "A login was refused on a connect link")                      \
+    X(USER_ERASED, "user.erased", "An end user was erased")                                       \
     X(CLIENT_SET, "oauth_client.set", "An OAuth client was set")                                  \
     X(CLIENT_REMOVED, "oauth_client.removed", "An OAuth client was deleted")                      \
     X(CLIENT_DELETED, "oauth_client.deleted", "An OAuth client was deleted by a command")

@@ -89,10 +89,13 @@ static const struct pg_stmt connection_insert = {
            "select :account_id, :id, :integration_id, :label, :is_default, :auth_kind, :sealed, "
            ":key_id, :scopes, :params, :status, :error, :expires_at, 1, :op_token, :now, :now, "
            ":identity_email, :identity_subject, :identity_label, :parent_id @from "
-           "where :count_max = 0 or (select count(*) from (select from sluice.connection o "
-           "where o.account_id = :account_id and o.id <> :id limit :count_max) few) < :count_max "
-           "on conflict (account_id, id) do update set label = t.label "
-           "returning t.account_id, t.id, t.op_token",
+           "where (:count_max = 0 or (select count(*) from (select from sluice.connection o "
+           "where o.account_id = :account_id and o.id <> :id limit :count_max) few) < :count_max) "
+           "and " STORE_ACCOUNT_EXISTS(
+               "coalesce(:parent_id, :account_id)") " "
+                                                    "on conflict (account_id, id) do update set "
+                                                    "label = t.label "
+                                                    "returning t.account_id, t.id, t.op_token",
     PG_TAKES(OF(account_id, PG_UUID), OF(id, PG_I64), OF(integration_id, PG_TEXT),
              OF(label, PG_TEXT, .has_no_null = true), OF(is_default, PG_BOOL),
              OF(auth_kind, PG_TEXT), OF(sealed, PG_BYTES, .has_no_null = true),

@@ -331,8 +331,9 @@ static bool may_be_of(const struct cache_entry *cached, const void *account_id)
 {
     const struct entry *entry = CONTAINER_OF(cached, const struct entry, cached);
     bool is_known = cached->until_ns > 0 && entry->status == OK;
-    struct uuid of = vault_grant_payer(&entry->grant);
-    return !is_known || memcmp(of.bytes, account_id, sizeof(of.bytes)) == 0;
+    struct uuid of = vault_grant_payer(&entry->grant), user = entry->grant.account_id;
+    return !is_known || memcmp(of.bytes, account_id, sizeof(of.bytes)) == 0 ||
+           memcmp(user.bytes, account_id, sizeof(user.bytes)) == 0;
 }
 
 /* The account of a key is unknown while it is being loaded, or if it was refused. */

@@ -98,7 +98,7 @@ void vault_guard_start(struct vault_auth *auth, struct vault_guard *guard,
 /* Does no harm if the guard was not started (zeroed) or has stopped. */
 void vault_guard_stop(struct vault_guard *guard);
 
-/* Drops an account's cached keys, and all refused keys. */
+/* Drops the cached keys of an account, or those that act for a user, and all refused keys. */
 void vault_auth_forget(struct vault_auth *auth, struct uuid account_id);
 /* To be called after this process has changed a key or an account (the commit is durable): drops
  * the account's cached keys, and notifies the other processes. */

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "store/api_key.h"
 #include "store/later.h"
 
 enum {
@@ -17,7 +18,7 @@ enum {
     COUNT_ARENA_BYTES_MAX = 64 * 1024,
     CREATE_ARENA_BYTES_MAX = 64 * 1024,
     ACCOUNTS_MAX = 1000,
-    LABEL_ARENA_BYTES_MAX = 64 * 1024,
+    CHANGE_ARENA_BYTES_MAX = 64 * 1024,
     NOTES_MAX = 1000, /* under way; beyond that, the next load of the user notes its request */
     /* A process creates up to this part of the room that it has counted before it counts again. In
      * less room each creation counts. */
@@ -29,6 +30,7 @@ struct entry {
     struct cache_entry cached; /* its key: 16 bytes of the account's id, then the external id */
     int status;
     struct uuid user_id;
+    int64_t erase_at;
 };
 
 struct load {
@@ -106,8 +108,8 @@ static void note_request(struct vault_users *users, const struct account_user *u
     note->external_id = arena_dup(&note->later.op.arena, user->external_id);
 }
 
-/* A user that does not exist may be created at any moment, so only the present waits get that
- * answer. */
+/* A user that does not exist may be created at any moment, and one that is being erased may be
+ * created again, so only the present waits get that answer. */
 static uint64_t user_loaded(struct cache_load *under)
 {
     struct vault_users *users = CONTAINER_OF(under->cache, struct vault_users, cache);
@@ -117,6 +119,9 @@ static uint64_t user_loaded(struct cache_load *under)
     if (entry->status != OK)
         return 0;
     entry->user_id = user.user_id;
+    entry->erase_at = user.erase_at;
+    if (user.erase_at)
+        return 0;
     note_request(users, &user);
     return users->config.ttl_ms;
 }
@@ -126,6 +131,7 @@ static void answer_check(struct vault_user_check *check, const struct cache_entr
     const struct entry *entry = CONTAINER_OF(cached, const struct entry, cached);
     check->status = entry->status;
     check->user_id = entry->user_id;
+    check->erase_at = entry->erase_at;
 }
 
 static void on_user_loaded(struct cache_wait *wait, const struct cache_entry *cached)
@@ -276,8 +282,10 @@ static enum op_result step_created(struct op *op)
     struct vault_user_create *create = create_of(op);
     struct account_user user;
     create->status = store_account_user_result(&create->query, &user);
-    if (create->status == OK)
+    if (create->status == OK) {
         create->user_id = user.user_id;
+        create->erase_at = user.erase_at;
+    }
     if (create->status != ERR_NOTFOUND)
         return OP_DONE;
     create->status = ERR_LIMIT;
@@ -345,10 +353,80 @@ void vault_user_label_start(struct vault_users *users, struct vault_user_label *
         .external_id = external_id,
         .label = text,
     };
-    op_start(&label->op, &label_class, parent->loop, parent, LABEL_ARENA_BYTES_MAX);
+    op_start(&label->op, &label_class, parent->loop, parent, CHANGE_ARENA_BYTES_MAX);
+}
+
+/* ---- its erasure ---- */
+
+OP_OF(erase_of, vault_user_erase)
+
+static enum op_result step_erase(struct op *op)
+{
+    struct vault_user_erase *erase = erase_of(op);
+    const struct vault_users_config *config = &erase->users->config;
+    store_account_user_erase(config->pool, &erase->query, op, &erase->change,
+                             (int64_t)config->erase_wait_ms);
+    return OP_WAIT;
+}
+
+/* The keys follow in a statement of their own: on a cluster, they are on all nodes, and the user on
+ * one. */
+static enum op_result step_erased(struct op *op)
+{
+    struct vault_user_erase *erase = erase_of(op);
+    struct vault_users *users = erase->users;
+    erase->status = store_account_user_result(&erase->query, &erase->user);
+    if (erase->status != OK)
+        return OP_DONE;
+    store_api_keys_remove(users->config.pool, &erase->query, op, erase->user.account_id,
+                          erase->user.user_id);
+    return OP_WAIT;
+}
+
+/* If the keys could not be removed, the first pass over the user's rows removes them. */
+static enum op_result step_keys_ended(struct op *op)
+{
+    struct vault_user_erase *erase = erase_of(op);
+    struct vault_users *users = erase->users;
+    if (store_done_result(&erase->query) != OK)
+        op_log(op, LOG_WARN, "the keys of a user end late", LOG_STR("cause", erase->query.message));
+    vault_users_forget(users, erase->user.account_id, erase->user.external_id);
+    if (users->config.on_erasing)
+        users->config.on_erasing(users->config.owner, &erase->user);
+    return OP_DONE;
+}
+
+static const struct op_step erase_steps[] = {
+    {"erase", step_erase, 0}, {"erased", step_erased, 0}, {"keys_ended", step_keys_ended, 0}};
+static const struct op_class erase_class = {.name = "user_erase", OP_STEPS(erase_steps)};
+
+void vault_user_erase_start(struct vault_users *users, struct vault_user_erase *erase,
+                            struct uuid account_id, slice external_id, const struct audit_by *by,
+                            struct op *parent)
+{
+    ASSERT(parent && vault_user_is_id(external_id) && uuid_is_nil(by->parent_id));
+    *erase = (struct vault_user_erase){
+        .status = ERR_CLOSED,
+        .users = users,
+        .change = {.account_id = account_id, .external_id = external_id, .by = *by},
+    };
+    op_start(&erase->op, &erase_class, parent->loop, parent, CHANGE_ARENA_BYTES_MAX);
 }
 
 /* ---- life ---- */
+
+void vault_users_forget(struct vault_users *users, struct uuid account_id, slice external_id)
+{
+    char room[KEY_BYTES_MAX];
+    if (!external_id.ptr) {
+        cache_forget_if(&users->cache, NULL, NULL);
+        return;
+    }
+    struct cache_entry *cached =
+        cache_peek(&users->cache, SLICE_JOIN(room, uuid_slice(&account_id), external_id));
+    if (cached)
+        cache_forget(&users->cache, cached);
+}
 
 bool vault_user_is_id(slice id)
 {

@@ -1,9 +1,9 @@
 /*
  * user: the end users of accounts, by the ids that the accounts gave them. Users are cached for
  * ttl_ms; an unknown user is not, since its first request creates it, perhaps in another process. A
- * user's id never changes, so nothing notifies the cache: an erased account's keys are refused
- * before a user is looked up. The row has the time of the last request, written in the background
- * once an hour.
+ * user's id never changes, and an erased account's keys are refused before a user is looked up. So
+ * only the erasure of a user notifies the caches (store/change.h); a user that is being erased is
+ * not cached. The row has the time of the last request, written in the background once an hour.
  */
 #ifndef VAULT_USER_H
 #define VAULT_USER_H
@@ -25,6 +25,12 @@ struct vault_users_config {
     size_t users_max;     /* users that an account may have; 0: 1,000,000 */
     size_t cache_max;     /* 0: 50,000 */
     unsigned ttl_ms;      /* 0: 30 s */
+    /* how long a call for a user that is being erased may be under way */
+    uint64_t erase_wait_ms;
+    /* Called when a user begins to be erased, to notify all processes, which then erase it; may be
+     * NULL. */
+    void (*on_erasing)(void *owner, const struct account_user *user);
+    void *owner;
 };
 
 struct vault_users *vault_users_new(struct loop *loop,
@@ -32,6 +38,8 @@ struct vault_users *vault_users_new(struct loop *loop,
 /* No check may be waiting (asserted). Accepts NULL. */
 void vault_users_free(struct vault_users *users);
 size_t vault_users_max(const struct vault_users *users);
+/* Drops a user from the cache; SLICE_NONE: all users. */
+void vault_users_forget(struct vault_users *users, struct uuid account_id, slice external_id);
 
 /* Whether it can be a user's id: 1 to ACCOUNT_USER_ID_MAX characters from ! to ~. */
 bool vault_user_is_id(slice id);
@@ -40,6 +48,7 @@ struct vault_user_check {
     /* out */
     int status; /* OK; ERR_NOTFOUND: the account has no such user; or an error of pg_query */
     struct uuid user_id;
+    int64_t erase_at;       /* 0, or the user is being erased (struct account_user) */
     struct cache_wait wait; /* private */
 };
 /* external_id: 1 to ACCOUNT_USER_ID_MAX bytes. Returns true if the result is known; op is then not
@@ -53,6 +62,7 @@ struct vault_user_create {
     /* out, valid once the op has ended */
     int status; /* OK; ERR_LIMIT: the account has its maximum of users; or an error of pg_query */
     struct uuid user_id; /* the id that was proposed, or that of a request that was first */
+    int64_t erase_at;    /* as in vault_user_check */
     /* private */
     struct vault_users *users;
     struct uuid account_id;
@@ -83,6 +93,24 @@ struct vault_user_label {
  */
 void vault_user_label_start(struct vault_users *users, struct vault_user_label *label,
                             struct uuid account_id, slice external_id, slice text,
+                            struct op *parent);
+
+/* An op that begins to erase a user: from its end on, requests for the user are refused, and the
+ * keys that act for it are unknown. Servers then delete its rows (server/eraser.h), and at last the
+ * user. */
+struct vault_user_erase {
+    struct op op;
+    /* out, valid once the op has ended */
+    int status; /* OK, also if the user was being erased already; else as in vault_user_label */
+    struct account_user user; /* as it is now, in the op's arena */
+    /* private */
+    struct vault_users *users;
+    struct account_user_change change;
+    struct pg_query query;
+};
+/* external_id and the texts of `by` are borrowed until the end. parent is held. */
+void vault_user_erase_start(struct vault_users *users, struct vault_user_erase *erase,
+                            struct uuid account_id, slice external_id, const struct audit_by *by,
                             struct op *parent);
 
 #endif

@@ -13,12 +13,13 @@ struct one {
 
 /* ---- scopes ---- */
 
-/* Any one of an action's scopes suffices for it (exec/gate.c). */
+/* Any one of an action's scopes suffices for it (exec/gate.c). If it names none, any may. */
 static bool is_for_writes(const struct catalog_integration *app, slice scope)
 {
     for (size_t i = 0; i < app->action_count; i++)
         if (app->actions[i].level != LEVEL_READ &&
-            slice_has_word(app->actions[i].scope_words, scope))
+            (app->actions[i].scope_words.len == 0 ||
+             slice_has_word(app->actions[i].scope_words, scope)))
             return true;
     return false;
 }

@@ -312,12 +312,12 @@ static enum op_result on_link(struct web_request *request)
 {
     struct connecting *it = request->state;
     int status = app_link_result(&request->query, &request->link, &it->link);
-    if (status != OK && status != ERR_NOTFOUND)
-        return web_reply_database(request, status);
     if (status == OK)
         it->app =
             catalog_find_integration(*request->web->config.catalog, it->link.integration_id, NULL);
-    /* Checked again here, since the link may have ended while the form was open. */
+    /* Checked again here, since the link may have ended while the form was open. The link's page
+     * explains that, and also if the row could not be read: this request may have opened the link.
+     */
     if (!it->app || it->link.used_at || it->link.expires_at <= clock_shared_us())
         return web_reply_redirect(request, app_link_path(request), "");
     it->catalog = catalog_ref(*request->web->config.catalog);

@@ -160,6 +160,19 @@ static enum op_result on_connection(struct web_request *request)
     return show_link(request);
 }
 
+/* The link is open for this browser. Leads to the app if the form asks for that, else to the form
+ * that connects it. A form without a session can be sent by any site, and the app may consent
+ * without asking: so the browser has to report that the form is the one of this page. */
+static enum op_result leave_page(struct web_request *request)
+{
+    struct link *it = request->state;
+    if (web_field(request, "go").len == 0 || !web_names_site(request))
+        return web_reply_redirect(request, app_link_path(request), "");
+    catalog_unref(it->catalog);
+    it->catalog = NULL;
+    return web_connect_link_go(request);
+}
+
 static web_step on_taken;
 
 static enum op_result take_link(struct web_request *request)
@@ -192,7 +205,7 @@ static enum op_result on_key(struct web_request *request)
     if (result != OP_NEXT)
         return result;
     if (it->is_taking && request->session.is_open) /* the form was sent twice */
-        return web_reply_redirect(request, app_link_path(request), "");
+        return leave_page(request);
     if (it->is_taking)
         return take_link(request);
     /* A used link shows the connection that it made, which replaces the one for which it was
@@ -247,12 +260,7 @@ static enum op_result on_taken(struct web_request *request)
     session_draw_csrf(&request->session);
     if (!web_set_cookie(request))
         return web_reply_problem(request, 503, "Not available now", "Try again.");
-    /* A form without a session can be sent by any site. The app may consent without asking, so the
-     * browser has to report that the form is the one of this page. */
-    if (web_field(request, "go").len == 0 || !web_names_site(request))
-        return web_reply_redirect(request, app_link_path(request), "");
-    catalog_unref(it->catalog);
-    return web_connect_link_go(request);
+    return leave_page(request);
 }
 
 enum op_result web_connect_link(struct web_request *request)

@@ -37,7 +37,7 @@ static const struct catalog_action *rerun_action(const struct web_request *reque
 /* ---- the form ---- */
 
 /* Whether the form contains, or contained, an input without its secrets. The kept input may have
- * been removed by the time the form is sent. */
+ * expired when the form is sent. */
 static bool is_lacking(const struct web_request *request)
 {
     const struct rerun *rerun = request->state;

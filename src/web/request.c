@@ -166,10 +166,12 @@ static enum op_result find_session(struct serve_request *serve)
         *session = (struct web_session){0};
         return op_jump(&serve->op, SERVE_ENTER);
     }
-    /* The cookie was valid when it was sealed; the key is checked on every request. */
+    /* The cookie was valid when it was sealed; the key is checked on every request. The holder of a
+     * link is not at the key's addresses. */
     const struct vault_caller caller = session_caller(session);
-    return vault_auth_check_caller(request->web->config.auth, &serve->check, &caller,
-                                   serve_client_address(serve), &serve->op)
+    slice address = mark.ptr ? SLICE_NONE : serve_client_address(serve);
+    return vault_auth_check_caller(request->web->config.auth, &serve->check, &caller, address,
+                                   &serve->op)
                ? OP_NEXT
                : OP_WAIT;
 }

@@ -181,6 +181,12 @@ const causes = {
       await person.press(page, 'Connect Known', { token: TOKEN });
     },
   },
+  'user.erased': {
+    api: async () => {
+      await server.call(account.key, 'POST', '/api/connect/sessions', { integration_id: 'probe' }, { 'sluice-user': 'ada' });
+      await api('DELETE', '/api/users/ada', undefined, 202);
+    },
+  },
   'oauth_client.set': { api: () => api('PUT', '/api/oauth-clients/gmail', { client_id: 'own' }), web: () => form('/integrations/gmail/client', { client_id: 'own', client_secret: '' }), cli: setClient },
   'oauth_client.removed': {
     api: async () => api('DELETE', '/api/oauth-clients/gmail', (await setClient()) && undefined),

@@ -41,7 +41,7 @@ before(async () => {
       env,
       input: `${clientOf('sluice').client_secret}\n`,
     });
-  server = await stack.serve({ args: ['--allow-host', '127.0.0.1', '--public-url', PUBLIC], env });
+  server = await stack.serve({ args: ['--allow-host', '127.0.0.1', '--public-url', PUBLIC, '--trusted-proxy', '127.0.0.1'], env });
   one = await stack.account('one', { apps: [] });
   two = await stack.account('two', { apps: [] });
 });
@@ -439,6 +439,9 @@ test('where nothing is to be chosen, the button of a link leads to the app', asy
   assert.match(text, /It may then read and write:/);
   assert.ok(read.includes('<code>channels:history</code>') && write.includes('<code>chat:write</code>'), text);
   assert.ok(read.includes('<strong>Read</strong>') && !write.includes('<strong>Read</strong>'));
+  // an app whose actions name no permissions: any of them may be for writing
+  const other = await new Pages(server.base).ask((await made(one, { integration_id: 'trello' })).path);
+  assert.match(other.text, /<summary>Write: 6 permissions<\/summary>.*<strong>Read<\/strong>.*<strong>Delete<\/strong>/s);
   for (const [headers, isSent] of [[{}, false], [{ 'sec-fetch-site': 'same-origin' }, true], [{ origin: new URL(server.base).origin }, true]]) {
     const { path } = await made(one, { integration_id: 'claimed' });
     const person = new Pages(server.base);
@@ -447,9 +450,19 @@ test('where nothing is to be chosen, the button of a link leads to the app', asy
     assert.equal(reply.status, 303, reply.text);
     assert.equal(reply.location.startsWith(oidc.url), isSent, reply.location);
     if (!isSent) continue;
+    const again = await person.ask(path, { method: 'POST', fields, headers });
+    assert.ok(again.location.startsWith(oidc.url), 'sent twice');
     const back = await oidc.consent(reply.location, { login: 'kim' });
     assert.match((await person.go(`/connect/callback${new URL(back.url).search}`)).text, /now has access to App claimed, as <strong>kim<\/strong>/);
   }
+});
+
+test('the key of a link is bound to addresses, its holder is not', async () => {
+  const key = await stack.key(one.id, ['--allow-address', '10.1.0.0/16']);
+  const reply = await server.call(key, 'POST', '/api/connect/sessions', { integration_id: 'claimed' }, { 'x-forwarded-for': '10.1.2.3' });
+  assert.equal(reply.status, 201, reply.text);
+  const { person, page } = await taken(new URL(reply.json.url).pathname);
+  assert.match((await consent(person, page, 'Connect App claimed', 'kim')).text, /now has access to App claimed, as <strong>kim<\/strong>/);
 });
 
 test('two links in one browser do not disturb each other, or the dashboard', async () => {

@@ -436,14 +436,14 @@ test('a connection: how often its app is called, and the calls through it, here 
   assert.equal(hours.length, 24);
   assert.equal(hours.filter((text) => text.endsWith(': 40 succeeded, 2 failed, 1 blocked')).length >= 22, true, hours.join('\n'));
   const users = async () => (await visit.page.locator('section:has(#users)').innerText()).replace(/\s+/g, ' ');
-  assert.match(await users(), /Flows No running or waiting flow has a remaining step that uses it\. Templates .*Unread mail summary .*Keys mail-agent 1 Calls 1 of the newest 200 executions used this connection, 0 failed\. Calls of flows are not among them\.\s*$/);
+  assert.match(await users(), /Flows No running or waiting flow has a remaining step that uses it\. Templates .*Unread mail summary .*Keys mail-agent 1 Calls Of the newest executions \(at most 200\), 1 used this connection; 0 failed\. Calls of flows are not among them\.\s*$/);
   assert.doesNotMatch(await users(), /Reschedule tasks/);
   await visit.fits();
   await visit.press('mail-agent');
   assert.match(await visit.page.locator('tbody tr').innerText(), /Gmail: List messages/);
   await visit.goto(`/connections/${notion}`);
   await visit.sees('No calls to Notion.');
-  assert.match(await users(), /Flows waiting Task pages in Notion for unread mails Templates Reschedule tasks Unread mail to tasks Keys None in the newest 200 executions\. Calls 0 of the newest 200 executions used this connection, 0 failed\. Calls of flows are not among them\.\s*$/);
+  assert.match(await users(), /Flows waiting Task pages in Notion for unread mails Templates Reschedule tasks Unread mail to tasks Keys None in the newest 200 executions\. Calls Of the newest executions \(at most 200\), 0 used this connection; 0 failed\. Calls of flows are not among them\.\s*$/);
   await visit.press('Disconnect');
   await visit.sees('1 running or waiting flow still has a step that uses it');
   assert.equal(await visit.page.locator('main .list a').getAttribute('href'), `/flows/${id}`);

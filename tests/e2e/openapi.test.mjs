@@ -449,6 +449,12 @@ test('users', async () => {
   await judge(200, await change({ label: null }));
   await judge(400, await change({ label: 1 }));
   await judge(403, await change({ label: 'x' }, reader));
+  const erase = (id, key = account.key) => contract.call(key, 'DELETE', `/api/users/${id}`);
+  await judge(404, await erase('none'));
+  await judge(403, await erase('a%2Fb', reader));
+  await judge(202, await erase('a%2Fb'));
+  await judge(202, await erase('a%2Fb'));
+  await judge(200, await get(path));
 });
 
 test('keys', async () => {

@@ -168,7 +168,7 @@ test('the list of users, in pages and by the beginning of an id', async () => {
   const sorted = [...ids].sort(); // by the bytes, as all are ASCII
   const { json } = await people('', options);
   assert.deepEqual([json.items.map(({ id }) => id), json.next_cursor], [sorted, null]);
-  assert.deepEqual(Object.keys(json.items[0]), ['id', 'label', 'created_at', 'last_seen_at']);
+  assert.deepEqual(Object.keys(json.items[0]), ['id', 'label', 'created_at', 'last_seen_at', 'erasing']);
   for (const limit of [1, 3, ids.length - 1, ids.length]) {
     const got = [];
     for (let cursor = ''; cursor !== null; ) {
@@ -192,7 +192,7 @@ test('the list of users, in pages and by the beginning of an id', async () => {
 
 test('one user: its connections, its label', async () => {
   const ada = (await call(undefined, 'GET', person('ada'))).json;
-  assert.deepEqual({ ...ada, created_at: 0, last_seen_at: 0 }, { id: 'ada', label: null, created_at: 0, last_seen_at: 0, connections: 1, broken: 0 });
+  assert.deepEqual({ ...ada, created_at: 0, last_seen_at: 0 }, { id: 'ada', label: null, created_at: 0, last_seen_at: 0, erasing: false, connections: 1, broken: 0 });
   await stack.cluster.sql(`update sluice.connection set status = 'reauth_required', error = 'x' where account_id = '${await userId('ada')}'`);
   assert.deepEqual((({ connections, broken }) => [connections, broken])((await call(undefined, 'GET', person('ada'))).json), [1, 1]);
   await stack.cluster.sql(`update sluice.connection set status = 'live', error = null where account_id = '${await userId('ada')}'`);
@@ -217,7 +217,7 @@ test('one user: its connections, its label', async () => {
 
 test('users are the account’s to see, with the scope admin', async () => {
   const reader = await stack.key(account.id, ['--scopes', 'read,execute,approve']);
-  for (const [method, path, body] of [['GET', '/api/users'], ['GET', person('ada')], ['PATCH', person('ada'), { label: 'x' }]]) {
+  for (const [method, path, body] of [['GET', '/api/users'], ['GET', person('ada')], ['PATCH', person('ada'), { label: 'x' }], ['DELETE', person('ada')]]) {
     assert.equal((await call('ada', method, path, body)).status, 400, path);
     assert.equal((await call('no-such-user', method, path, body)).status, 400, path);
     assert.equal((await call(undefined, method, path, body, { key: reader })).status, 403, path);
@@ -318,11 +318,108 @@ test('a user’s last request is written once an hour', async () => {
   await again.stop();
 });
 
+// ---- erasing a user ----
+
+const erase = (user, options) => call(undefined, 'DELETE', person(user), undefined, options);
+const tablesOfAccounts = async () =>
+  (await stack.cluster.sql(`select relname from pg_class c where relnamespace = 'sluice'::regnamespace and relkind in ('r', 'p') and not relispartition and exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'account_id') order by 1`)).split('\n');
+// How many rows of these owners each table has, of the tables that have any.
+async function rowsOf(...ids) {
+  const counts = (await tablesOfAccounts()).map((table) => `select '${table} ' || count(*) from sluice.${table} where account_id in (${ids.map((id) => `'${id}'`)}) having count(*) > 0`);
+  return (await stack.cluster.sql(counts.join(' union all '))).split('\n').filter(Boolean).sort();
+}
+// The time after which no call is under way passes at once.
+const due = (user) => stack.cluster.sql(`update sluice.account_user set erase_at = now() where account_id = '${account.id}' and external_id = '${user}' and erase_at is not null`);
+const unknown = (user) => until(`${user} is erased`, async () => (await call(undefined, 'GET', person(user))).status === 404);
+// One row in most of the tables: a connection, runs, a key, a flow that waits, an open link, events.
+async function live(user) {
+  await connect(user);
+  assert.equal((await echo(user)).status, 200);
+  assert.equal((await call(user, 'POST', '/api/executions', { integration_id: 'probe', action_id: 'send', input: { subject: user }, confirm: true, idempotency_key: 'k' })).status, 200);
+  assert.equal((await call(user, 'POST', '/api/executions', { integration_id: 'probe', action_id: 'send', input: { subject: user } })).status, 409);
+  const started = await call(user, 'POST', '/api/flows/start', { flowTemplate: 'probe_approve', input: { subject: user } });
+  assert.equal(started.status, 200, started.text);
+  assert.equal((await call(user, 'POST', '/api/connect/sessions', { integration_id: 'gmail' })).status, 201);
+  return started.json.flowId;
+}
+
+test('erasing a user deletes all of it, and what a call under way still writes', async () => {
+  const flow = await live('grace');
+  await live('heir');
+  const second = await stack.serve();
+  assert.equal((await call('grace', 'GET', '/api/connections', undefined, { at: second })).status, 200); // cached there
+  const [id, heir] = [await userId('grace'), await userId('heir')];
+  await until('the blocked run is written', async () => (await call('heir', 'GET', '/api/audit')).json.events.some(({ kind }) => kind === 'execution.blocked'));
+  const kept = await rowsOf(heir);
+  assert.ok(kept.length >= 8, kept.join());
+  const late = call('grace', 'POST', '/api/executions', { integration_id: 'probe', action_id: 'wait', input: { ms: 3000 }, idempotency_key: 'late' });
+  await until('the call is under way', async () => (await stack.cluster.sql(`select count(*) from sluice.idempotency_key where account_id = '${id}' and key = 'late'`)) === '1');
+
+  const bound = (await call(undefined, 'POST', '/api/keys', { name: 'of grace', scopes: ['read'], user: 'grace' })).json.key;
+  assert.equal((await call(undefined, 'GET', '/api/connections', undefined, { at: second, key: bound })).json.connections.length, 1);
+  for (const again of [false, true]) {
+    const { status, json } = await erase('grace');
+    assert.deepEqual([status, json], [202, { id: 'grace', erasing: true }], String(again));
+  }
+  const events = (await call(undefined, 'GET', '/api/audit?kind=user.erased')).json.events;
+  assert.deepEqual(events.map(({ details }) => details), [{ user_id: id }]);
+  for (const at of [server, second]) {
+    const refused = await until('its requests are refused', async () => {
+      const reply = await call('grace', 'GET', '/api/connections', undefined, { at });
+      return reply.status !== 200 && reply;
+    });
+    assert.deepEqual([refused.status, refused.json], [503, { error: 'This user is being erased. Its id can be used again after that.' }]);
+    assert.ok(Number(refused.headers.get('retry-after')) > 60);
+    assert.equal((await echo('grace', { at })).status, 503);
+  }
+  assert.equal((await call(undefined, 'POST', '/api/keys', { name: 'x', scopes: ['read'], user: 'grace' })).status, 503);
+  for (const at of [server, second]) await until('its key is unknown', async () => (await call(undefined, 'GET', '/api/connections', undefined, { at, key: bound })).status === 401);
+  assert.deepEqual((await people('?query=grace')).json.items.map(({ erasing }) => erasing), [true]);
+  assert.equal((await call(undefined, 'GET', person('grace'))).json.erasing, true);
+  assert.equal((await call(undefined, 'GET', person('heir'))).json.erasing, false);
+  // at once, without a wait for the next round
+  await until('its flows and links are deleted', async () => (await rowsOf(id)).every((row) => !/^(flow|connect_session|connection) /.test(row)));
+  assert.equal(await stack.cluster.sql(`select count(*) from sluice.flow where id = '${flow}'`), '0');
+
+  assert.equal((await late).status, 200); // its client gets the answer, and the record is late
+  await until('the late record is written', async () => (await rowsOf(id)).length > 0);
+  assert.equal((await call(undefined, 'GET', person('grace'))).status, 200);
+  await due('grace');
+  const round = await stack.serve(); // its first round begins soon
+  await unknown('grace');
+  assert.deepEqual(await rowsOf(id), []);
+  assert.deepEqual(await rowsOf(heir), kept);
+  assert.equal((await erase('grace')).status, 404);
+  assert.equal((await call('grace', 'GET', '/api/connections')).json.connections.length, 0);
+  assert.equal((await echo('grace')).json.error_code, 'integration_not_connected');
+  assert.notEqual(await userId('grace'), id);
+  await Promise.all([second.stop(), round.stop()]);
+});
+
+test('the erasure of a user survives the process at each of its steps', async () => {
+  await server.stop(); // it would erase them, too
+  for (const step of ['erase', 'erased', 'removed']) {
+    const user = `dies-at-${step}`;
+    server = await stack.serve({ env: { SLUICE_CRASH_AT: `eraser/${step}` } });
+    await live(user);
+    const id = await userId(user);
+    assert.equal((await erase(user)).status, 202);
+    assert.equal((await server.process.gone).signal, 'SIGKILL', server.log);
+    stack.forget(server);
+    assert.equal((await rowsOf(id)).length > 0, step === 'erase');
+    await due(user);
+    server = await stack.serve();
+    await unknown(user);
+    assert.deepEqual(await rowsOf(id), []);
+    if (step !== 'removed') await server.stop();
+  }
+});
+
 test('erasing an account erases its users', async () => {
   const ids = await stack.cluster.sql(`select string_agg(quote_literal(user_id), ',') from sluice.account_user where account_id = '${account.id}'`);
   await stack.must(['accounts', 'erase', account.id, '--yes', '--settle', '1s']);
   await until('the key is refused', async () => (await echo('ada')).status === 401);
-  const tables = (await stack.cluster.sql(`select relname from pg_class c where relnamespace = 'sluice'::regnamespace and relkind in ('r', 'p') and not relispartition and exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'account_id')`)).split('\n');
+  const tables = await tablesOfAccounts();
   assert.ok(tables.length > 10);
   for (const table of tables) assert.equal(await stack.cluster.sql(`select count(*) from sluice.${table} where account_id in (${ids}, '${account.id}')`), '0', table);
 });

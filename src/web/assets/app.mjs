@@ -64,6 +64,19 @@ document.addEventListener('submit', ({ target }) => {
 });
 addEventListener('pageshow', ({ persisted }) => persisted && turn(document.querySelectorAll('button'), false));
 
+// The second click of a double click elsewhere may land on a page that has just appeared: this
+// button needs the page to be visible for SETTLE_MS.
+const SETTLE_MS = 500;
+const settling = document.querySelectorAll('[data-settle]');
+const settle = () => {
+  turn(settling, true);
+  if (!document.hidden) setTimeout(turn, SETTLE_MS, settling, false);
+};
+if (settling.length) {
+  settle();
+  document.addEventListener('visibilitychange', settle);
+}
+
 // data-copy has the id of the element to copy. Browsers copy only on a page with https, or from
 // localhost.
 for (const button of document.querySelectorAll('[data-copy]')) button.hidden = !navigator.clipboard;

@@ -34,6 +34,37 @@ static void test_payloads(void **state)
         assert_false(store_change_parse(slice_cstr(bad[i]), &got, &integration));
 }
 
+static void test_user_payloads(void **state)
+{
+    static const char *const bad[] = {
+        "",
+        "user",
+        "user ",
+        "user x x x",
+        "user 01900000-0000-7000-8000-000000000000",
+        "user 01900000-0000-7000-8000-000000000000 01900000-0000-7000-8000-000000000001",
+        "user 01900000-0000-7000-8000-000000000000 01900000-0000-7000-8000-000000000001 ",
+        "user 01900000-0000-7000-8000-000000000000 x a",
+        "01900000-0000-7000-8000-000000000000 gmail"};
+    char text[STORE_CHANGE_USER_MAX + 1], name[ACCOUNT_USER_ID_MAX];
+    struct account_user user = {.account_id = uuid_v7(), .user_id = uuid_v7()}, got;
+    struct uuid account;
+    slice integration;
+    (void)state;
+    memset(name, '~', sizeof(name));
+    for (size_t len = 1; len <= sizeof(name); len++) {
+        user.external_id = slice_of(name, len);
+        slice payload = store_change_user_format(&user, text);
+        assert_true(payload.len <= STORE_CHANGE_USER_MAX);
+        assert_true(store_change_user_parse(payload, &got));
+        assert_true(uuid_eq(got.account_id, user.account_id) && uuid_eq(got.user_id, user.user_id));
+        assert_true(slice_eq(got.external_id, user.external_id));
+        assert_false(store_change_parse(payload, &account, &integration)); /* versions before */
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+        assert_false(store_change_user_parse(slice_cstr(bad[i]), &got));
+}
+
 struct heard {
     struct uuid account;
     size_t count;
@@ -93,6 +124,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_payloads),
+        cmocka_unit_test(test_user_payloads),
         cmocka_unit_test(test_only_a_commit_notifies),
     };
     return unit_result(cmocka_run_group_tests(tests, set_up, NULL));

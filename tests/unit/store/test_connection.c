@@ -163,6 +163,27 @@ static void test_a_bound(void **state)
     wanted_max = 0;
 }
 
+/* An account that was erased meanwhile gets no connection, nor does a user of it. */
+static void test_no_account(void **state)
+{
+    bool is_own;
+    (void)state;
+    for (int of_user = 0; of_user < 2; of_user++) {
+        connection = connection_of(SLICE("gmail"), SLICE("late"));
+        connection.account_id = uuid_v7();
+        connection.parent_id = of_user ? uuid_v7() : (struct uuid){{0}};
+        assert_int_equal(run(start_insert), OK);
+        assert_int_equal(store_connection_insert_result(&calls[0].query, &is_own), ERR_LIMIT);
+        done();
+    }
+    connection = connection_of(SLICE("gmail"), SLICE("of a user"));
+    connection.account_id = uuid_v7();
+    connection.parent_id = account;
+    assert_int_equal(run(start_insert), OK);
+    assert_int_equal(store_connection_insert_result(&calls[0].query, &is_own), OK);
+    done();
+}
+
 static void test_compare_and_set(void **state)
 {
     int64_t rev = 0;
@@ -390,10 +411,10 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_insert_get_list), cmocka_unit_test(test_a_bound),
-        cmocka_unit_test(test_compare_and_set), cmocka_unit_test(test_one_refresh_wins),
-        cmocka_unit_test(test_rotation_walk),   cmocka_unit_test(test_updates_are_hot),
-        cmocka_unit_test(test_audit),
+        cmocka_unit_test(test_insert_get_list),  cmocka_unit_test(test_a_bound),
+        cmocka_unit_test(test_no_account),       cmocka_unit_test(test_compare_and_set),
+        cmocka_unit_test(test_one_refresh_wins), cmocka_unit_test(test_rotation_walk),
+        cmocka_unit_test(test_updates_are_hot),  cmocka_unit_test(test_audit),
     };
     return unit_result(cmocka_run_group_tests(tests, set_up, tear_down));
 }

@@ -257,12 +257,134 @@ static void test_last_request(void **state)
     end();
 }
 
+/* ---- erasure ---- */
+
+/* An op that begins to erase a user. */
+struct erasing {
+    struct op op;
+    struct vault_user_erase erase;
+    int status;
+    struct uuid user_id;
+    int64_t erase_at;
+    bool is_freed;
+};
+
+static struct erasing *erasing_of(struct op *op)
+{
+    return CONTAINER_OF(op, struct erasing, op);
+}
+
+static enum op_result step_erase(struct op *op)
+{
+    static const struct audit_by by = {.actor = SLICE_INIT("test")};
+    vault_user_erase_start(users, &erasing_of(op)->erase, account, SLICE("ada"), &by, op);
+    return OP_WAIT;
+}
+
+static enum op_result step_erased(struct op *op)
+{
+    struct erasing *erasing = erasing_of(op);
+    erasing->status = erasing->erase.status;
+    erasing->user_id = erasing->erase.user.user_id;
+    erasing->erase_at = erasing->erase.user.erase_at;
+    return OP_DONE;
+}
+
+static void on_erasing_free(struct op *op)
+{
+    erasing_of(op)->is_freed = true;
+}
+
+static const struct op_step erase_steps[] = {{"erase", step_erase, 0}, {"erased", step_erased, 0}};
+static const struct op_class erasing_class = {
+    .name = "erasing", .steps = erase_steps, .step_count = 2, .free = on_erasing_free};
+
+static struct erasing erase_ada(void)
+{
+    static struct erasing erasing;
+    erasing = (struct erasing){.status = ERR_CLOSED};
+    op_start(&erasing.op, &erasing_class, bench.loop, NULL, 1024);
+    pg_bench_until(&bench, &erasing.is_freed);
+    return erasing;
+}
+
+static size_t notified;
+
+static void note_erasing(void *owner, const struct account_user *user)
+{
+    assert_ptr_equal(owner, &notified);
+    assert_true(uuid_eq(user->account_id, account) && slice_eq_cstr(user->external_id, "ada"));
+    notified++;
+}
+
+#define EVENTS "select count(*) from sluice.audit_event where kind = 'user.erased'"
+
+static void test_erase(void **state)
+{
+    struct pg_pool_config config = {.conninfo = conninfo};
+    (void)state;
+    items_tell(conninfo, "delete from sluice.account_user");
+    pg_bench_open(&bench, &config, true);
+    const struct vault_users_config with = {.pool = bench.pool,
+                                            .ttl_ms = 60000,
+                                            .erase_wait_ms = 5000,
+                                            .on_erasing = note_erasing,
+                                            .owner = &notified};
+    users = vault_users_new(bench.loop, &with);
+    assert_int_equal(erase_ada().status, ERR_NOTFOUND);
+    struct uuid user_id = ask(account, "ada", true).user_id;
+    (void)ask(other, "ada", true);
+    assert_true(ask(account, "ada", false).check.erase_at == 0);
+    assert_true(ask(account, "ada", false).was_at_once);
+    struct erasing first = erase_ada();
+    assert_true(first.status == OK && uuid_eq(first.user_id, user_id) && first.erase_at > 0);
+    assert_int_equal(notified, 1);
+    /* no longer cached, and not again */
+    for (int i = 0; i < 2; i++) {
+        struct asker asker = ask(account, "ada", false);
+        assert_true(asker.status == OK && asker.check.erase_at == first.erase_at);
+        assert_false(asker.was_at_once);
+    }
+    assert_true(ask(other, "ada", false).check.erase_at == 0);
+    /* a second request changes nothing, and makes no second event */
+    struct erasing again = erase_ada();
+    assert_true(again.status == OK && again.erase_at == first.erase_at);
+    assert_int_equal(items_ask(conninfo, EVENTS), 1);
+    assert_int_equal(items_ask(conninfo,
+                               EVENTS " and details->>'user_id' = (select user_id::text from "
+                                      "sluice.account_user where erase_at is not null) and (select "
+                                      "count(*) from json_object_keys(details)) = 1"),
+                     1);
+    /* a request that did not know the user creates none */
+    items_tell(conninfo, "delete from sluice.account_user where erase_at is null");
+    struct asker late = ask(other, "ada", true);
+    assert_true(late.status == OK && late.create.erase_at == 0);
+    end();
+}
+
+/* An account that was erased meanwhile gets no user. */
+static void test_no_account(void **state)
+{
+    (void)state;
+    begin(1);
+    assert_int_equal(ask(uuid_v7(), "ada", true).status, ERR_LIMIT);
+    assert_int_equal(items_ask(conninfo, "select count(*) from sluice.account_user"), 0);
+    end();
+}
+
 static int set_up(void **state)
 {
+    char sql[256], ids[2][UUID_TEXT_LEN + 1];
     (void)state;
     conninfo = pg_cluster_database(true);
     account = uuid_v7();
     other = uuid_v7();
+    uuid_format(account, ids[0]);
+    uuid_format(other, ids[1]);
+    (void)snprintf(sql, sizeof(sql),
+                   "insert into sluice.account values ('%s', 'a', now()), ('%s', 'b', now())",
+                   ids[0], ids[1]);
+    items_tell(conninfo, sql);
     return 0;
 }
 
@@ -272,6 +394,7 @@ int main(void)
         cmocka_unit_test(test_find_and_create), cmocka_unit_test(test_two_at_once),
         cmocka_unit_test(test_limit),           cmocka_unit_test(test_uncounted),
         cmocka_unit_test(test_many_at_once),    cmocka_unit_test(test_last_request),
+        cmocka_unit_test(test_erase),           cmocka_unit_test(test_no_account),
     };
     return unit_result(cmocka_run_group_tests(tests, set_up, NULL));
 }

@@ -1,0 +1,30 @@
+/*
+ * eraser: deletes the rows of users that are being erased (vault/user.h), in all tables, as a part
+ * of housekeeping. Any number of processes may run it: one at a time deletes rows, and the others
+ * leave the round to it. All that it knows is in the rows of the users, so a process that dies
+ * loses nothing.
+ *
+ * Each round makes a pass over the users that are being erased, some at a time: one statement reads
+ * all tables for all of them. Calls that were under way for a user may write rows until its
+ * erase_at; a pass that begins after that is its last one, and deletes the user itself, too.
+ */
+#ifndef SERVER_ERASER_H
+#define SERVER_ERASER_H
+
+#include "pg/pg.h"
+
+struct eraser;
+
+/* Returns NULL if out of memory. pool outlives its op. */
+struct eraser *eraser_new(struct loop *loop, struct pg_pool *pool) MUST_CHECK;
+/* Ends its op, which then frees itself. */
+void eraser_free(struct eraser *eraser);
+/* The next round begins soon: a user is to be erased. */
+void eraser_wake(struct eraser *eraser);
+
+/* Defined in janitor.c. Counts the result of a step of housekeeping, by `what`, a literal. Returns
+ * false if it failed; the failure is logged with the reason in query. */
+bool housekeeping_note(struct op *op, const struct pg_query *query, int status, const char *what,
+                       double count);
+
+#endif
