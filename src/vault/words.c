@@ -39,6 +39,7 @@ static bool separates(uint32_t c)
            (c >= 0x1f000 && c <= 0x1ffff) || code_point_is_hidden(c);
 }
 
+/* Writes a character that is not ASCII. Returns the number of its bytes. */
 static size_t put_utf8(uint32_t c, char *out)
 {
     size_t len = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
@@ -125,6 +126,8 @@ slice vault_words_plain(slice text, struct arena *arena)
 
 /* ---- hashes ---- */
 
+/* The label keeps this use of a master key apart from others. Hash and input are wiped: with the
+ * derived key, words could be tried. */
 static void begin_list(struct vault_words *words, const struct vault_ring_key *key,
                        struct uuid account_id)
 {
@@ -147,6 +150,7 @@ void vault_words_init(struct vault_words *words, const struct vault_ring *ring,
     begin_list(words, &ring->keys[0], account_id);
 }
 
+/* A list is short, so that it needs no table. */
 static bool has_item(const struct vault_words *words, int64_t item)
 {
     for (size_t i = 0; i < words->count; i++)
@@ -166,6 +170,7 @@ void vault_words_add(struct vault_words *words, slice text)
     }
 }
 
+/* Appends the text of a bigint[]. */
 static void put_list(struct buf *out, const struct vault_words *words)
 {
     for (size_t i = 0; i < words->count; i++) {
