@@ -167,6 +167,24 @@ test('of blocked runs, an account keeps the last 1,000', async () => {
   await next.stop();
 });
 
+// With SOAK_SECONDS: the calls of an account that is blocked without end.
+if (process.env.SOAK_SECONDS)
+  test('of 10,000 blocked runs with inputs of 60 KB, an account keeps the last 1,000', async () => {
+    const loud = await stack.account('loud', { apps: ['gmail'] });
+    const text = 'x'.repeat(60_000);
+    let left = 10_000;
+    const sender = async () => {
+      while (left-- > 0) assert.equal((await send(mail(text), {}, server, loud.key)).json.status, 'blocked');
+    };
+    await Promise.all(Array.from({ length: 16 }, sender));
+    const { id } = loud;
+    await until('the events are stored', async () => Number(await stack.cluster.sql(`select count(*) from sluice.audit_event where account_id = '${id}' and kind = 'execution.blocked'`)) === 10_000);
+    const next = await stack.serve();
+    await until('the oldest are removed', async () => (await count('is_blocked', id)) <= 1000);
+    await next.stop();
+    assert.equal(await count('is_blocked', id), 1000);
+  });
+
 test('part of the export of its account', async () => {
   await send(mail(MARKER), {});
   await until('the event is stored', async () => (await count('is_blocked')) > 1);
