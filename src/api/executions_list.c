@@ -1,12 +1,12 @@
 /*
- * GET /api/executions: executions, newest first; `integration_id`, `status` and `since` filter. An
- * item is the record without the provider's data. GET /api/executions/{id} has the output, and the
- * display unless `display` requests it here. `flow_calls` adds the calls of flows.
+ * GET /api/executions: executions, newest first; `integration_id`, `status`, `since` and `q`
+ * filter. An item is the record without the provider's data. GET /api/executions/{id} has the
+ * output, and the display unless `display` requests it here. `flow_calls` adds the calls of flows.
  */
 #include "api/listing.h"
 #include "store/execution.h"
 
-enum { INTEGRATION, STATUS, SINCE, CURSOR };
+enum { INTEGRATION, STATUS, SINCE, Q, CURSOR };
 
 /* Reads `display` and `flow_calls`, which add to the list. Returns false if the request was
  * answered with 400. */
@@ -23,6 +23,9 @@ static void load_executions(struct api_request *request, struct serve_list *list
                                       .parent_id = request->serve.grant.parent_id};
     bool is_valid = read_additions(request, &filter.with_summary, &filter.with_calls);
     ASSERT(is_valid); /* begin_execution_list has checked them */
+    filter.words = serve_list_words(list, Q, request->api->config.ring,
+                                    request->serve.grant.account_id, &request->serve.op.arena);
+    filter.with_calls &= !list->values[Q].ptr;
     store_execution_list(request->api->config.pool, &request->query, &request->serve.op,
                          request->serve.grant.account_id, serve_list_scan(list), &filter);
 }
@@ -124,6 +127,7 @@ static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
          .wanted =
              "succeeded or failed (GET /api/audit?kind=execution.blocked lists blocked runs)"},
     [SINCE] = {.name = "since", SERVE_A_SINCE},
+    [Q] = {.name = "q", SERVE_A_SEARCH},
     [CURSOR] = LISTING_CURSOR};
 
 static const struct listing_kind kind = {
@@ -139,6 +143,6 @@ static enum op_result begin_execution_list(struct api_request *request)
 const struct api_endpoint api_executions_list = {
     .scope = SCOPE_READ,
     .query = &(const struct api_names){.own = {"limit", "cursor", "integration_id", "status",
-                                               "since", "display", "flow_calls"}},
+                                               "since", "q", "display", "flow_calls"}},
     .begin = begin_execution_list,
 };

@@ -262,7 +262,7 @@ const struct api_endpoint api_flows_get = {
 
 /* `pending` is a status of the API that no stored flow has, so its list is empty without a query.
  * With fields=summary documents are not even read. */
-enum { STATUS, TEMPLATE, FIELDS, STATUS_PENDING = FLOW_CANCELLED + 1 };
+enum { STATUS, TEMPLATE, FIELDS, Q, STATUS_PENDING = FLOW_CANCELLED + 1 };
 
 static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
     [STATUS] = {.name = "status",
@@ -270,6 +270,7 @@ static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
                 .wanted = "pending, running, waiting, completed, failed or cancelled"},
     [TEMPLATE] = {.name = "template", .wanted = "the key of a template"},
     [FIELDS] = {.name = "fields", .words = "summary", .wanted = SUMMARY},
+    [Q] = {.name = "q", SERVE_A_SEARCH},
     {.name = "cursor", .kind = SERVE_CURSOR, .wanted = "the id of a flow"}};
 
 static enum op_result finish_flow_list(struct api_request *request)
@@ -296,7 +297,11 @@ static enum op_result begin_flow_list(struct api_request *request)
     struct serve_list list = {0};
     if (!listing_read(request, &list, filters, LISTING_DEFAULT))
         return OP_DONE;
+    serve_list_narrow(&list);
     const struct flow_filter filter = {.account_id = request->serve.grant.account_id,
+                                       .words =
+                                           serve_list_plain(&list, Q, &request->serve.op.arena),
+                                       .id = list.id,
                                        .status = list.choices[STATUS],
                                        .template_key = list.values[TEMPLATE],
                                        .is_rows_alone = list.values[FIELDS].ptr != NULL,
@@ -310,8 +315,9 @@ static enum op_result begin_flow_list(struct api_request *request)
 
 const struct api_endpoint api_flows_list = {
     .scope = SCOPE_READ,
-    .query = &(const struct api_names){.own = {"limit", "status", "template", "cursor", "fields"},
-                                       .other = {{"flowTemplate", "template"},
-                                                 {"template_key", "template"}}},
+    .query =
+        &(const struct api_names){
+            .own = {"limit", "status", "template", "cursor", "fields", "q"},
+            .other = {{"flowTemplate", "template"}, {"template_key", "template"}}},
     .begin = begin_flow_list,
 };

@@ -62,7 +62,8 @@ void exec_audit_blocked(struct exec *exec)
     };
     exec_input_keep_blocked(exec, &event);
     size_t input_bytes = event.input.sealed.len;
-    struct audit *audit = store_later(&exec->service->audits, &audit_class, NULL, input_bytes);
+    struct audit *audit = store_later(&exec->service->audits, &audit_class, NULL,
+                                      input_bytes + event.input.words.len);
     if (!audit) {
         metric_inc(&lost_total);
         return;
@@ -70,8 +71,11 @@ void exec_audit_blocked(struct exec *exec)
     struct arena *arena = &audit->later.op.arena;
     event.by = audit_by_dup(&exec->in.by, arena);
     event.details = audit_details(exec, arena);
-    if (input_bytes > 0)
+    if (input_bytes > 0) {
         event.input.sealed = arena_dup(arena, event.input.sealed);
+        if (event.input.words.ptr)
+            event.input.words = arena_dup(arena, event.input.words);
+    }
     audit->service = exec->service;
     audit->event = event;
     exec->service->blocked_input_bytes += event.input.sealed.len;

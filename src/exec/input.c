@@ -4,10 +4,42 @@
  */
 #include "base/clock.h"
 #include "call/kept_input.h"
+#include "catalog/recipient.h"
+#include "catalog/target.h"
 #include "exec/internal.h"
+#include "vault/words.h"
 
 /* Inputs of blocked runs that may wait for the database. Beyond that, events are stored without. */
 #define BLOCKED_INPUT_BYTES_MAX ((size_t)16 * 1024 * 1024)
+
+static void add_recipient(void *words, slice field, const struct recipient *recipient)
+{
+    (void)field;
+    vault_words_add(words, recipient->lead);
+    vault_words_add(words, recipient->address);
+    vault_words_add(words, recipient->tail);
+}
+
+/* The words by which the run is found. Whom and what a call reaches comes first: a list of words is
+ * limited, and a message may be long. */
+static slice make_words(struct exec *exec)
+{
+    struct arena *arena = &exec->op.arena;
+    const struct json *input = exec->in.input;
+    struct vault_words words;
+    vault_words_init(&words, exec->service->config.ring, exec->in.account_id);
+    recipient_each(exec->action, input, arena, add_recipient, &words);
+    const struct json targets = target_of(exec->action, input, NULL, arena);
+    for (uint32_t i = 0; i < targets.count; i++) {
+        const struct json *target = &targets.as.items[i];
+        vault_words_add(&words, json_get_str(target, SLICE("id")));
+        vault_words_add(&words, json_get_str(target, SLICE("name")));
+    }
+    vault_words_add(&words, exec->out.display_summary);
+    vault_words_add(&words, exec->out.display_title);
+    vault_words_add(&words, exec->out.message);
+    return vault_words_list(&words, arena);
+}
 
 static bool seal_input(struct exec *exec, struct uuid id, const struct kept_input *what,
                        struct execution_input *row)
@@ -16,6 +48,7 @@ static bool seal_input(struct exec *exec, struct uuid id, const struct kept_inpu
     if (!kept_input_seal(config->ring, exec->in.account_id, id, what, exec->action->input_schema,
                          &exec->op.arena, row))
         return false;
+    row->words = make_words(exec);
     row->expires_at = clock_shared_us() + (int64_t)config->input_days * 86400 * 1000000;
     return true;
 }

@@ -256,9 +256,9 @@ static int expand_next(struct expansion *x)
         copy_quoted(x);
         return OK;
     }
-    /* This is a cast, not a parameter. */
-    if (slice_starts_with(x->rest, SLICE("::"))) {
-        put_sql(x, "::");
+    /* A cast and an operator are not a parameter and a marker. */
+    if (slice_starts_with(x->rest, SLICE("::")) || slice_starts_with(x->rest, SLICE("@>"))) {
+        buf_append(x->out, slice_first(x->rest, 2));
         x->rest = slice_from(x->rest, 2);
         return OK;
     }

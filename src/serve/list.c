@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "json/json.h"
+#include "vault/words.h"
 
 enum {
     WORD_LEN_MAX = 200,
@@ -34,6 +35,15 @@ static bool is_word(slice value)
         if (value.ptr[i] <= ' ' || value.ptr[i] >= 0x7f)
             return false;
     return value.len <= WORD_LEN_MAX;
+}
+
+/* Whether the value has words, not too many, on one line. */
+static bool is_search(slice value)
+{
+    if (value.len > VAULT_SEARCH_BYTES_MAX || !slice_is_name(value, value.len))
+        return false;
+    size_t count = vault_words_count(value, VAULT_SEARCH_WORDS_MAX + 1);
+    return count > 0 && count <= VAULT_SEARCH_WORDS_MAX;
 }
 
 /* Reads a time or an age: clients that do not know the time, such as models, give an age. */
@@ -72,6 +82,8 @@ static bool is_right(struct serve_list *list, int at, const struct serve_filter 
         return (list->choices[at] = choice_of(slice_cstr(filter->words), value)) >= 0;
     if (filter->kind == SERVE_TEXT)
         return slice_is_utf8(value, NULL) && !memchr(value.ptr, 0, value.len);
+    if (filter->kind == SERVE_SEARCH)
+        return uuid_parse(value, &list->id) || is_search(value);
     if (filter->kind == SERVE_SINCE)
         return read_since(value, &list->page.since);
     return filter->kind == SERVE_WORD
@@ -99,7 +111,36 @@ slice serve_filter_refusal(const struct serve_filter *filter, slice value, struc
                         filter->name, filter->wanted, SLICE_ARG(got));
 }
 
+slice serve_list_words(const struct serve_list *list, int at, const struct vault_ring *ring,
+                       struct uuid account_id, struct arena *arena)
+{
+    if (!list->values[at].ptr || !uuid_is_nil(list->id))
+        return SLICE_NONE;
+    return vault_words_search(ring, account_id, list->values[at], arena);
+}
+
+slice serve_list_plain(const struct serve_list *list, int at, struct arena *arena)
+{
+    if (!list->values[at].ptr || !uuid_is_nil(list->id))
+        return SLICE_NONE;
+    slice words = vault_words_plain(list->values[at], arena);
+    return words.ptr ? words : SLICE(" "); /* no words, which no text has */
+}
+
 /* ---- pages ---- */
+
+void serve_list_narrow(struct serve_list *list)
+{
+    struct uuid after = list->id;
+    if (uuid_is_nil(list->id))
+        return;
+    for (size_t i = sizeof(after.bytes); i-- > 0 && ++after.bytes[i] == 0;)
+        continue;
+    if (uuid_cmp(list->id, list->page.since) > 0)
+        list->page.since = list->id;
+    if (uuid_is_nil(list->page.before) || uuid_cmp(after, list->page.before) < 0)
+        list->page.before = after;
+}
 
 const struct store_page *serve_list_scan(struct serve_list *list)
 {
@@ -108,6 +149,8 @@ const struct store_page *serve_list_scan(struct serve_list *list)
     bool is_first = list->scan.count_max == 0;
     if (is_first && uuid_is_nil(list->page.before))
         list->page.before = uuid_v7_floor(clock_shared_us() / 1000 + MARGIN_MS);
+    if (is_first)
+        serve_list_narrow(list);
     int64_t recent_ms = uuid_v7_wall_ms(list->page.before) - SERVE_RECENT_MS;
     struct uuid recent = uuid_v7_floor(recent_ms > 0 ? recent_ms : 0);
     list->scan = list->page;

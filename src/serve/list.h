@@ -11,8 +11,9 @@
 #define SERVE_LIST_H
 
 #include "store/store.h"
+#include "vault/seal.h"
 
-enum { SERVE_FILTERS_MAX = 8, SERVE_RECENT_MS = 2 * 24 * 60 * 60 * 1000 };
+enum { SERVE_FILTERS_MAX = 12, SERVE_RECENT_MS = 2 * 24 * 60 * 60 * 1000 };
 
 #define SERVE_A_WORD .kind = SERVE_WORD, .wanted = "a word of at most 200 characters"
 #define SERVE_A_SINCE                                                                    \
@@ -20,16 +21,22 @@ enum { SERVE_FILTERS_MAX = 8, SERVE_RECENT_MS = 2 * 24 * 60 * 60 * 1000 };
     .wanted = "a time such as 2026-01-31T09:00:00Z, a date, or an age such as 90m, 24h " \
               "or 7d",                                                                   \
     .is_quoted = true
+#define SERVE_A_SEARCH                                                                       \
+    .kind = SERVE_SEARCH,                                                                    \
+    .wanted = "1 to 16 words, or an id, with letters or digits, on one line of at most 200 " \
+              "bytes",                                                                       \
+    .is_quoted = true
 
 /* An argument. An argument without a name ends a table of arguments. */
 struct serve_filter {
     const char *name;
     enum {
-        SERVE_TEXT,  /* text that the database can store */
-        SERVE_WORD,  /* the characters of ids and kinds */
-        SERVE_ID,    /* a UUID */
-        SERVE_SINCE, /* a time, a date (UTC) or an age: older rows are left out */
-        SERVE_CURSOR /* a row's UUID: the page begins after that row */
+        SERVE_TEXT,   /* text that the database can store */
+        SERVE_WORD,   /* the characters of ids and kinds */
+        SERVE_ID,     /* a UUID */
+        SERVE_SEARCH, /* words (vault/words.h); a UUID selects the row with that id */
+        SERVE_SINCE,  /* a time, a date (UTC) or an age: older rows are left out */
+        SERVE_CURSOR  /* a row's UUID: the page begins after that row */
     } kind;
     const char *words;  /* allowed words, separated by spaces. The value is one of them, or the
                          * part of one before its point. NULL: any value of its type */
@@ -43,6 +50,7 @@ struct serve_list {
                                       * SLICE_NONE: absent */
     int choices[SERVE_FILTERS_MAX];  /* the index of the word; -1: absent */
     struct store_page page, scan;    /* the range still to be read, and the current scan */
+    struct uuid id;                  /* the only row wanted; nil: any */
     struct uuid next;                /* the start of the next page; nil: none */
     size_t count;                    /* rows of this page */
     bool is_full;
@@ -58,6 +66,19 @@ int serve_list_read(struct serve_list *list, const struct serve_filter *filters)
  * escaped. */
 slice serve_filter_refusal(const struct serve_filter *filter, slice value, struct arena *arena);
 
+/* Returns what the argument `at`, a SERVE_SEARCH, asks the store for (vault_words_search);
+ * SLICE_NONE if it is absent, or an id. */
+slice serve_list_words(const struct serve_list *list, int at, const struct vault_ring *ring,
+                       struct uuid account_id, struct arena *arena);
+
+/* Likewise the words themselves (vault_words_plain), for a list whose texts are in clear. If out of
+ * memory, nothing is found. */
+slice serve_list_plain(const struct serve_list *list, int at, struct arena *arena);
+
+/* Limits the range of `page` to the wanted row, if there is one, for a list that is not read in
+ * scans.
+ */
+void serve_list_narrow(struct serve_list *list);
 /* Returns what to read next. */
 const struct store_page *serve_list_scan(struct serve_list *list);
 /* Whether the row with this id, in the scan's order, belongs to the page; after false, no further

@@ -25,7 +25,7 @@ enum { TABLES_ARENA_BYTES_MAX = 4 * 1024 * 1024, BATCH_ARENA_BYTES_MAX = 1024 * 
  * Rows are in the order of the primary key. translate() turns newlines between members of a json
  * column into blanks, so that a row is one line; newlines in strings are already escaped.
  * execution.summary is a text that holds JSON, hence its cast. Of bytes, only the number is
- * selected, except of sealed inputs, which the reader opens. */
+ * selected, except of sealed inputs, which the reader opens. The hashes of words are left out. */
 static const char export_sql[] =
     "select format('select translate(''{\"table\":\"%s\",\"row\":'' || row_to_json(r)::text || "
     "''}'', E''\\n\\r'', ''  '') from (select %s from sluice.%I t where t.account_id = %%s "
@@ -35,7 +35,8 @@ static const char export_sql[] =
     "'octet_length(t.%1$I) as %2$I', a.attname, a.attname || '_bytes') "
     "when (c.relname, a.attname) = ('execution', 'summary') then 't.summary::json' "
     "else format('t.%I', a.attname) end, ', ' order by a.attnum) from pg_attribute a "
-    "where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped), c.relname, "
+    "where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped "
+    "and (c.relname, a.attname) <> ('execution_input', 'words')), c.relname, "
     "(select string_agg(format('t.%I', a.attname), ', ' order by array_position("
     "i.indkey::int2[], a.attnum)) from pg_index i join pg_attribute a on a.attrelid = c.oid "
     "and a.attnum = any(i.indkey::int2[]) where i.indrelid = c.oid and i.indisprimary)) "

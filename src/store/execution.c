@@ -42,7 +42,7 @@ static const struct pg_column insert_input_params[] = {OF(account_id, PG_UUID), 
 #define OR_NOTHING " on conflict do nothing"
 #define INSERT_INPUT(rest)                                                                 \
     "with made as (" STORE_INPUT_INSERT "@row :account_id, :id, false, :sealed, :key_id, " \
-    ":expires_at @end" rest ") "
+    ":expires_at, (:words)::bigint[] @end" rest ") "
 static const struct pg_stmt execution_insert_again =
     INSERT_STMT("execution_insert_again", "", insert_params, OR_NOTHING, );
 static const struct pg_stmt execution_insert =
@@ -80,10 +80,11 @@ static const struct pg_column finish_input_params[] = {
     "where e.account_id = :account_id and e.id = :id)"
 /* Also stores the input: in `more` the rows of `moved` get its columns. `rest` as for INSERT_STMT.
  */
-#define FINISH_INPUT_COLUMNS ", :sealed as sealed, :key_id as key_id, :expires_at as expires_at"
+#define FINISH_INPUT_COLUMNS \
+    ", :sealed as sealed, :key_id as key_id, :expires_at as expires_at, :words as words"
 #define FINISH_INPUT(rest)                                                                  \
     "kept as (" STORE_INPUT_INSERT "select m.account_id, m.id, false, m.sealed, m.key_id, " \
-    "m.expires_at from moved m" rest "), "
+    "m.expires_at, m.words::bigint[] from moved m" rest "), "
 /* Bound rows have no owner (a CHECK), so the index idempotency_key_owner does not contain them. The
  * key's life began with the claim and may have ended by now. It is extended, because requests that
  * wait for its run load it again within a second (exec/claim.c), and must find it. */
@@ -161,24 +162,88 @@ static const struct pg_stmt execution_get_summary = {
     "then " STORE_TEXT_OF(STORE_SUMMARY_INLINE_BYTES) " else " STORE_TEXT_OF( \
         STORE_SUMMARY_LISTED_BYTES) " end then e.summary end"
 /* The error code that the API reports is only in the summary; the row may have another code. */
-#define IS_OF_CODE "strpos(e.summary, '\"error_code\":\"' || :error_code || '\"') > 0"
+#define IS_OF_CODE                                                                                \
+    "e.error_code is not null and strpos(e.summary, '\"error_code\":\"' || :error_code || '\"') " \
+    "> 0"
 #define IS_WANTED(status)                                                  \
     "(:integration_id is null or e.integration_id = :integration_id) and " \
     "(:action_id is null or e.action_id = :action_id) and "                \
     "(:status is null or " status " = :status) and "                       \
     "(:api_key_id is null or e.api_key_id = :api_key_id) and "
-#define RAN(only)                                                                                \
+#define RAN_COLUMNS                                                                          \
+    "x.integration_id, x.action_id, x.connection_id, x.status, x.error_code, x.started_at, " \
+    "x.finished_at, case when x.status = 'failed' or :with_summary then x.summary end as "   \
+    "summary, x.api_key_id, x.attempts from sluice.execution x where x.account_id = :account_id "
+#define RAN_LISTED                                                                           \
+    "e.id, e.integration_id, e.action_id, e.connection_id, e.status, e.error_code, "         \
+    "e.started_at, e.finished_at, " LISTED_SUMMARY " as summary, e.api_key_id, e.attempts, " \
+    "null::uuid as flow_id, null::bigint as step_index, null::bytea as tail, e.is_blocked"
+#define RAN(only)                                                                           \
+    STORE_PAGE_ROWS_SQL("select x.id, false as is_blocked, " RAN_COLUMNS                    \
+                        "and x.id < :before and x.id >= :since" only " order by x.id desc", \
+                        "id desc", RAN_LISTED,                                              \
+                        IS_WANTED("e.status") "(:error_code is null or (" IS_OF_CODE "))")
+
+/* Blocked runs are events, which have no summary; their time is that of their id. A reason is not
+ * the code that is reported, so a filter by code lets all of them pass. Of an id with \u0000, which
+ * the caller may have sent, ->> would fail. */
+#define OF_DETAILS(name) \
+    "case when strpos(x.details::text, '\\u0000') = 0 then x.details->>'" name "' end as " name
+#define BLOCKED_COLUMNS                                                                         \
+    OF_DETAILS("integration_id")                                                                \
+    ", " OF_DETAILS(                                                                            \
+        "action_id") ", null::bigint as connection_id, 'failed' as status, x.reason as "        \
+                     "error_code, "                                                             \
+                     "null::timestamptz as started_at, null::timestamptz as finished_at, "      \
+                     "null::text as "                                                           \
+                     "summary, case when x.actor ~ '^key:[0-9a-f-]{36}$' then substr(x.actor, " \
+                     "5)::uuid end "                                                            \
+                     "as api_key_id, null::bigint as attempts from sluice.audit_event x "       \
+                     "where x.account_id = :account_id "
+#define IS_BLOCKED "x.kind = 'execution.blocked'"
+#define BLOCKED                                                                       \
+    STORE_PAGE_ROWS_SQL("select x.id, " IS_BLOCKED " as is_blocked, " BLOCKED_COLUMNS \
+                        "and x.id < :before and x.id >= :since order by x.id desc",   \
+                        "id desc", RAN_LISTED, "e.is_blocked and " IS_WANTED("'blocked'") "true")
+
+/* The runs that have all words of one of the lists, with what is stored for them. The index finds
+ * them in no order, and frequent words may have very many: if it has found more than a page reads,
+ * the newest inputs are read instead, and among them those that match. So a search for rare words
+ * is complete, and one for frequent words begins with the newest runs. The words are hashes under a
+ * key of the account: the index needs no account to find those of one account. A condition on the
+ * id inside would offer the primary key to the planner, which would then read all of it. */
+#define HAS_WORDS(row)                                                                   \
+    "exists (select from unnest(string_to_array(:words, ';')) q where " row ".words @> " \
+    "q::bigint[])"
+#define IN_RANGE(row) \
+    row ".account_id = :account_id and " row ".id < :before and " row ".id >= :since "
+#define HITS                                                                                     \
+    "(with hit as materialized (select s.id, s.is_blocked from "                                 \
+    "unnest(string_to_array(:words, ';')) q, lateral (select x.account_id, x.id, "               \
+    "x.is_blocked, x.expires_at from sluice.execution_input x where x.words @> q::bigint[] "     \
+    "offset 0) s where " IN_RANGE(                                                               \
+        "s") "and s.expires_at > now() limit 1001), "                                            \
+             "counted as materialized (select count(*) as hits from hit) "                       \
+             "select a.id, a.is_blocked, a.is_found from (select h.id, h.is_blocked, true as "   \
+             "is_found "                                                                         \
+             "from hit h where (select hits from counted) <= 1000 union all select w.id, "       \
+             "w.is_blocked, " HAS_WORDS(                                                         \
+                 "w") " from (select x.id, x.is_blocked, x.words from sluice.execution_input x " \
+                      "where " IN_RANGE(                                                         \
+                          "x") "and x.expires_at > now() and (select hits from counted) > 1000 " \
+                               "order by x.id desc limit 1000) w) a order by a.id desc limit "   \
+                               "1000)"
+#define FOUND                                                                                    \
     STORE_PAGE_ROWS_SQL(                                                                         \
-        "select x.id, x.integration_id, x.action_id, x.connection_id, x.status, x.error_code, "  \
-        "x.started_at, x.finished_at, case when x.status = 'failed' or :with_summary then "      \
-        "x.summary end as summary, x.api_key_id, x.attempts from sluice.execution x where "      \
-        "x.account_id = :account_id and x.id < :before and x.id >= :since" only                  \
-        " order by x.id desc",                                                                   \
-        "id desc",                                                                               \
-        "e.id, e.integration_id, e.action_id, e.connection_id, e.status, e.error_code, "         \
-        "e.started_at, e.finished_at, " LISTED_SUMMARY " as summary, e.api_key_id, e.attempts, " \
-        "null::uuid as flow_id, null::bigint as step_index, null::bytea as tail",                \
-        IS_WANTED("e.status") "(:error_code is null or " IS_OF_CODE ")")
+        "select h.id, h.is_blocked, r.* from " HITS " h left join lateral (select " RAN_COLUMNS  \
+        "and x.id = h.id and h.is_found and not h.is_blocked and "                               \
+        ":status is distinct from 'blocked' union all select " BLOCKED_COLUMNS                   \
+        "and x.id = h.id and h.is_found and h.is_blocked and :with_blocked offset 0) r on true " \
+        "order by h.id desc",                                                                    \
+        "id desc", RAN_LISTED,                                                                   \
+        "e.status is not null and " IS_WANTED("case when e.is_blocked then 'blocked' else "      \
+                                              "e.status end") "(:error_code is null or "         \
+                                                              "e.is_blocked or (" IS_OF_CODE "))")
 
 /* A call of a flow has no id: its position in the list is a UUIDv7 of its time, with the
  * microsecond after the version, and at the end `tail`, a unique part of 8 bytes. In the order of
@@ -208,37 +273,32 @@ static const struct pg_stmt execution_get_summary = {
                                " as status, "                                                      \
                                "null::text, e.started_at, e.finished_at, e.error::text, "          \
                                "e.api_key_id, null::bigint, "                                      \
-                               "e.flow_id, e.step_index, e.tail",                                  \
+                               "e.flow_id, e.step_index, e.tail, false",                           \
         "e.integration_id <> '' and " IS_WANTED(                                                   \
             CALL_STATUS) "(:error_code is null or "                                                \
                          "e.error->>'code' = :error_code) and exists (select 1 from sluice.flow "  \
                          "f where "                                                                \
                          "f.account_id = :account_id and f.id = e.flow_id offset 0)")
 
-/* Merges both lists in one order: each returns as many rows as are wanted, and the first scan
- * that was cut ends the page. The columns of flows and their templates are looked up by key. */
-#define LIST_SQL(only, called)                                                                   \
-    "select :ord, c.* from @input lateral (select t.id, t.integration_id, t.action_id, "         \
-    "t.connection_id, t.status, t.error_code, t.started_at, t.finished_at, t.summary, "          \
-    "t.api_key_id, (select " STORE_KEY_LABEL " from sluice.api_key k where k.account_id = "      \
-    "coalesce(:parent_id, :account_id) and k.id = t.api_key_id) as api_key_name, t.attempts, "   \
-    "t.flow_id, "                                                                                \
-    "g.template_key, coalesce(g.title, v.body->>'name') as flow_title, v.step->>'key' as "       \
-    "step_key, v.step->'for_each' is not null as is_fan_out, t.is_match, t.is_cut from (select " \
-    "u.* from (select b.*, count(*) filter (where b.is_cut) over (order by b.id desc rows "      \
-    "between unbounded preceding and 1 preceding) as cuts from ((" RAN(                          \
-        only) ") union all "                                                                     \
-              "(" CALLED(                                                                        \
-                  called) ")) b) u where u.cuts = 0 order by u.id desc limit :count_max) t "     \
-                          "left join lateral (select f.template_key, f.template_version, "       \
-                          "f.title from sluice.flow f "                                          \
-                          "where f.account_id = :account_id and f.id = t.flow_id offset 0) "     \
-                          "g on true "                                                           \
-                          "left join lateral (select m.body, "                                   \
-                          "m.body->'steps'->t.step_index::integer as step from "                 \
-                          "sluice.flow_template m where m.version = g.template_version "         \
-                          "offset 0) v on true "                                                 \
-                          "order by t.id desc) c"
+/* Merges lists in one order: each returns as many rows as are wanted, and the first scan that was
+ * cut ends the page. The columns of flows and their templates are looked up by key. */
+#define LIST_SQL(lists)                                                                         \
+    "select :ord, c.* from @input lateral (select t.id, t.integration_id, t.action_id, "        \
+    "t.connection_id, t.status, t.error_code, t.started_at, t.finished_at, t.summary, "         \
+    "t.api_key_id, (select " STORE_KEY_LABEL " from sluice.api_key k where k.account_id = "     \
+    "coalesce(:parent_id, :account_id) and k.id = t.api_key_id) as api_key_name, t.attempts, "  \
+    "t.flow_id, "                                                                               \
+    "g.template_key, coalesce(g.title, v.body->>'name') as flow_title, v.step->>'key' as "      \
+    "step_key, v.step->'for_each' is not null as is_fan_out, t.is_blocked, t.is_match, "        \
+    "t.is_cut from (select "                                                                    \
+    "u.* from (select b.*, count(*) filter (where b.is_cut) over (order by b.id desc rows "     \
+    "between unbounded preceding and 1 preceding) as cuts from (" lists ") b) u "               \
+    "where u.cuts = 0 order by u.id desc limit :count_max) t "                                  \
+    "left join lateral (select f.template_key, f.template_version, f.title from sluice.flow f " \
+    "where f.account_id = :account_id and f.id = t.flow_id offset 0) g on true "                \
+    "left join lateral (select m.body, m.body->'steps'->t.step_index::integer as step from "    \
+    "sluice.flow_template m where m.version = g.template_version offset 0) v on true "          \
+    "order by t.id desc) c"
 static const struct pg_column list_params[] = {STORE_PAGE_PARAMS,
                                                PG_ARG("integration_id", PG_TEXT),
                                                PG_ARG("action_id", PG_TEXT),
@@ -250,7 +310,9 @@ static const struct pg_column list_params[] = {STORE_PAGE_PARAMS,
                                                PG_ARG("since_at", PG_TIME),
                                                PG_ARG("before_at", PG_TIME),
                                                PG_ARG("flow_before", PG_UUID),
-                                               PG_ARG("parent_id", PG_UUID)};
+                                               PG_ARG("parent_id", PG_UUID),
+                                               PG_ARG("with_blocked", PG_BOOL),
+                                               PG_ARG("words", PG_TEXT)};
 static const struct pg_column list_columns[] = {
     OF(id, PG_UUID),
     OF(integration_id, PG_TEXT),
@@ -267,18 +329,24 @@ static const struct pg_column list_columns[] = {
     OF(flow_title, PG_TEXT),
     OF(step_key, PG_TEXT),
     OF(is_fan_out, PG_BOOL),
+    OF(is_blocked, PG_BOOL),
     STORE_PAGE_COLUMNS};
-#define LIST_STMT(stmt_name, only, called)                                        \
-    {                                                                             \
-        .name = stmt_name, .sql = LIST_SQL(only, called), PG_PARAMS(list_params), \
-        PG_COLUMNS(list_columns)                                                  \
+#define LIST_STMT(stmt_name, lists)                                        \
+    {                                                                      \
+        .name = stmt_name, .sql = LIST_SQL(lists), PG_PARAMS(list_params), \
+        PG_COLUMNS(list_columns)                                           \
     }
-static const struct pg_stmt execution_list =
-    LIST_STMT("execution_list", "", " and x.integration_id <> ''");
+#define TRIED "(" RAN("") ") union all (" CALLED(" and x.integration_id <> ''") ")"
+static const struct pg_stmt execution_list = LIST_STMT("execution_list", TRIED);
 /* Uses the indexes execution_failed and flow_step_failed. */
 #define FAILED " and x.status = 'failed'"
 static const struct pg_stmt execution_list_failed =
-    LIST_STMT("execution_list_failed", FAILED, FAILED);
+    LIST_STMT("execution_list_failed", "(" RAN(FAILED) ") union all (" CALLED(FAILED) ")");
+/* Others do not pay for the partitions of the audit trail. */
+static const struct pg_stmt execution_list_blocked = LIST_STMT("execution_list_blocked", BLOCKED);
+static const struct pg_stmt execution_list_all =
+    LIST_STMT("execution_list_all", TRIED " union all (" BLOCKED ")");
+static const struct pg_stmt execution_find = LIST_STMT("execution_find", FOUND);
 
 const struct pg_stmt *const execution_stmts[] = {
     &execution_insert,
@@ -297,6 +365,9 @@ const struct pg_stmt *const execution_stmts[] = {
     &execution_get_summary,
     &execution_list,
     &execution_list_failed,
+    &execution_list_blocked,
+    &execution_list_all,
+    &execution_find,
     NULL,
 };
 
@@ -325,6 +396,20 @@ STORE_CALL_ID(store_execution_get, execution_get, struct uuid, pg_uuid)
 
 STORE_CALL_ID(store_execution_get_summary, execution_get_summary, struct uuid, pg_uuid)
 
+static const struct pg_stmt *list_stmt(const struct execution_filter *filter)
+{
+    bool is_of_blocked = slice_eq_cstr(filter->status, "blocked");
+    ASSERT(filter->with_blocked || !is_of_blocked);
+    if (filter->words.ptr)
+        return &execution_find;
+    if (filter->with_blocked && !filter->status.ptr)
+        return &execution_list_all;
+    bool is_of_failed = slice_eq_cstr(filter->status, status_words[0]);
+    return is_of_blocked  ? &execution_list_blocked
+           : is_of_failed ? &execution_list_failed
+                          : &execution_list;
+}
+
 void store_execution_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid account_id, const struct store_page *page,
                           const struct execution_filter *filter)
@@ -332,18 +417,17 @@ void store_execution_list(struct pg_pool *pool, struct pg_query *query, struct o
     enum { MARGIN_MS = 24 * 60 * 60 * 1000 }; /* clocks of nodes may differ */
     const int64_t ms_max = (INT64_C(1) << 48) - 1;
     int64_t since_ms = uuid_v7_wall_ms(page->since), before_ms = uuid_v7_wall_ms(page->before);
-    ASSERT(!filter->error_code.ptr || filter->status.ptr);
     bool is_of_key = !uuid_is_nil(filter->api_key_id);
-    bool is_of_failed = slice_eq_cstr(filter->status, status_words[0]);
     store_ask_of(
-        pool, query, op, is_of_failed ? &execution_list_failed : &execution_list, page,
+        pool, query, op, list_stmt(filter), page,
         PG_VALUES(
             pg_uuid(account_id), pg_text(filter->integration_id), pg_text(filter->action_id),
             pg_text(filter->status), is_of_key ? pg_uuid(filter->api_key_id) : pg_null(PG_UUID),
             pg_text(filter->error_code), pg_bool(filter->with_summary), pg_bool(filter->with_calls),
             pg_time(since_ms > 0 ? since_ms * 1000 : 1), pg_time((before_ms + 1) * 1000),
             pg_uuid(uuid_v7_floor(before_ms < ms_max - MARGIN_MS ? before_ms + MARGIN_MS : ms_max)),
-            uuid_is_nil(filter->parent_id) ? pg_null(PG_UUID) : pg_uuid(filter->parent_id)));
+            uuid_is_nil(filter->parent_id) ? pg_null(PG_UUID) : pg_uuid(filter->parent_id),
+            pg_bool(filter->with_blocked), pg_text(filter->words)));
 }
 
 int store_execution_list_result(const struct pg_query *query, struct execution **list,
@@ -351,7 +435,11 @@ int store_execution_list_result(const struct pg_query *query, struct execution *
 {
     int status;
     *list = store_page_result(query, sizeof(**list), count, next, &status);
-    for (size_t i = 0; status == OK && i < *count; i++)
-        (*list)[i].account_id = query->params[0].as.uuid;
+    for (size_t i = 0; status == OK && i < *count; i++) {
+        struct execution *one = &(*list)[i];
+        one->account_id = query->params[0].as.uuid;
+        if (one->is_blocked)
+            one->started_at = one->finished_at = uuid_v7_wall_ms(one->id) * 1000;
+    }
     return status;
 }

@@ -29,6 +29,8 @@ struct execution {
     struct uuid flow_id;
     slice template_key, flow_title, step_key;
     bool is_fan_out; /* this row represents several calls, one for each item */
+    /* For a list with blocked runs: this is the event of one. Its error_code is the reason. */
+    bool is_blocked;
 };
 
 /* A larger summary is read separately from its row, so that queries for small ones do not wait
@@ -75,14 +77,18 @@ void store_execution_get_summary(struct pg_pool *pool, struct pg_query *query, s
 struct execution_filter {
     slice integration_id;   /* SLICE_NONE: any */
     slice action_id;        /* SLICE_NONE: any; also for status */
-    slice status;           /* "succeeded", "failed" */
+    slice status;           /* "succeeded", "failed", "blocked" (only with_blocked) */
     struct uuid api_key_id; /* nil: any */
     struct uuid parent_id;  /* for a user's list: the account, whose keys the rows name; else nil */
-    /* selects failures by the code that the API reports; other failures may be returned, too */
+    /* selects failures by the code that the API reports; blocked runs are returned, too */
     slice error_code;
     bool with_summary;
     /* also list flow calls that name their call (store_flow_step_fill), by their time */
     bool with_calls;
+    bool with_blocked; /* also list blocked runs, from the audit trail */
+    /* only runs that have all words of a search (vault_words_search), of those that have words:
+     * with their input (exec/input.c); no flow calls. SLICE_NONE: any */
+    slice words;
 };
 void store_execution_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid account_id, const struct store_page *page,

@@ -1,5 +1,6 @@
 /*
- * execution_input: the input of a run, sealed by the server (call/kept_input.h). A row is inserted
+ * execution_input: the input of a run, sealed by the server (call/kept_input.h), and the words by
+ * which the run is found, as keyed hashes (vault/words.h). A row is inserted
  * by the statement that inserts its execution, or the audit event of its blocked run, and has that
  * id. Rows are removed by age (store/retention.h), with their execution or event, and, for blocked
  * runs, beyond an account's limit (store/quota.h).
@@ -13,6 +14,7 @@
 struct execution_input {
     slice sealed; /* SLICE_NONE: no input is stored */
     slice key_id; /* the master key that sealed it */
+    slice words;  /* by which its run is found (vault_words_list); SLICE_NONE: none. Not read */
     int64_t expires_at;
 };
 

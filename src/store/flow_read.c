@@ -210,7 +210,13 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
                           "e") ", e.title, " input " as input, " asker " as asker, " rejected \
                                " as is_rejected, " outputs " as outputs",                     \
                       "(:template_key is null or e.template_key = :template_key) and "        \
-                      "(:state is null or (:state = 'rejected') = " rejected ")")
+                      "(:state is null or (:state = 'rejected') = " rejected ") and "         \
+                      "(:words is null or " HAS_WORDS ")")
+/* The title, or without one the key of the template, has each of the words. Words have letters and
+ * digits alone. */
+#define HAS_WORDS                                                           \
+    "not exists (select from unnest(string_to_array(:words, ' ')) w where " \
+    "coalesce(e.title, '') || ' ' || replace(e.template_key, '_', ' ') !~* ('\\m' || w || '\\M'))"
 /* The last attempt of a rejected approval failed with this error (flow/decision.c). The error is
  * compared as text because ->> fails if a person's message has \u0000. */
 #define IS_REJECTED                                                                               \
@@ -235,7 +241,8 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
     " and x.template_key <> '' and x.waiting_for = 'approval' and x.status = :status"
 
 static const struct pg_column list_params[] = {STORE_PAGE_PARAMS, PG_ARG("template_key", PG_TEXT),
-                                               PG_ARG("status", PG_TEXT), PG_ARG("state", PG_TEXT)};
+                                               PG_ARG("status", PG_TEXT), PG_ARG("state", PG_TEXT),
+                                               PG_ARG("words", PG_TEXT)};
 _Static_assert(offsetof(struct flow_listed, flow) == 0, "its columns are those of a flow");
 static const struct pg_column list_columns[] = {
     PG_ARG("place", PG_UUID),
@@ -293,11 +300,13 @@ void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op
     slice status = filter->status < 0
                        ? SLICE_NONE
                        : slice_cstr(flow_status_name((enum flow_status)filter->status));
+    if (!uuid_is_nil(filter->id))
+        page.since = filter->id;
     if (uuid_is_nil(page.before)) /* above every id */
         memset(page.before.bytes, 0xff, sizeof(page.before.bytes));
     store_ask_of(pool, query, op, list_stmt(filter), &page,
                  PG_VALUES(pg_uuid(filter->account_id), pg_text(filter->template_key),
-                           pg_text(status), pg_text(filter->state)));
+                           pg_text(status), pg_text(filter->state), pg_text(filter->words)));
 }
 
 int store_flow_list_result(const struct pg_query *query, struct flow_listed **list, size_t *count,

@@ -35,11 +35,14 @@ struct flow_filter {
     bool is_for_approval; /* with FLOW_WAITING and with_asker: only flows that wait for a person */
     slice template_key;   /* SLICE_NONE: any */
     slice state;          /* of cancelled flows: only "rejected" or "cancelled"; SLICE_NONE: any */
-    struct uuid before;   /* the last flow of the previous page; nil: from the newest */
-    int64_t limit;        /* 1 to 100 */
-    bool is_rows_alone;   /* reads rows without input and outputs */
-    bool with_input;      /* reads the input but no outputs; needs a status */
-    bool with_asker;      /* reads only the requester with each row */
+    slice words;        /* only flows whose titles have all of them (vault_words_plain); SLICE_NONE:
+                         * any */
+    struct uuid id;     /* only this one; nil: any. `before` is above it */
+    struct uuid before; /* the last flow of the previous page; nil: from the newest */
+    int64_t limit;      /* 1 to 100 */
+    bool is_rows_alone; /* reads rows without input and outputs */
+    bool with_input;    /* reads the input but no outputs; needs a status */
+    bool with_asker;    /* reads only the requester with each row */
 };
 void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct flow_filter *filter);

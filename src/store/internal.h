@@ -108,12 +108,14 @@ static inline void store_ask(struct pg_pool *pool, struct pg_query *query, struc
 
 /* The input of a run, as a part of the statement that inserts its execution or event: the
  * parameters, from a struct with a member `input`, and the insert of a row up to its values. */
-#define STORE_INPUT_PARAMS(type)                             \
-    PG_OF("sealed", PG_BYTES, struct type, input.sealed),    \
-        PG_OF("key_id", PG_TEXT, struct type, input.key_id), \
-        PG_OF("expires_at", PG_TIME, struct type, input.expires_at)
-#define STORE_INPUT_INSERT \
-    "insert into sluice.execution_input (account_id, id, is_blocked, sealed, key_id, expires_at) "
+#define STORE_INPUT_PARAMS(type)                                     \
+    PG_OF("sealed", PG_BYTES, struct type, input.sealed),            \
+        PG_OF("key_id", PG_TEXT, struct type, input.key_id),         \
+        PG_OF("expires_at", PG_TIME, struct type, input.expires_at), \
+        PG_OF("words", PG_TEXT, struct type, input.words)
+#define STORE_INPUT_INSERT                                                                         \
+    "insert into sluice.execution_input (account_id, id, is_blocked, sealed, key_id, expires_at, " \
+    "words) "
 
 /* The parameters for the audit event of a statement, from a struct with a member `by`; the
  * caller supplies the kind. STORE_EVENT_SQL also needs the account, if the event is a user's. */

@@ -1,8 +1,9 @@
 /*
- * The list of executions, newest first: those that were tried, including calls of flows, or those
- * that were blocked, from the audit trail. The filters are in the address. The database applies the
- * filters that it can, and this file applies all of them to the rows. A page ends after SCANS_MAX
- * scans, or after a scan that read many rows and found few, and "Older" continues from there.
+ * The list of executions, newest first: those that were tried, including calls of flows, and those
+ * that were blocked, from the audit trail. The filters are in the address. The database applies all
+ * of them, except the codes of blocked runs, of which it knows the reasons. A page ends after
+ * SCANS_MAX scans, or after a scan that read many rows and found few, and "Older" continues from
+ * there.
  */
 #include "flow/template.h"
 #include "store/audit.h"
@@ -15,35 +16,29 @@ enum {
     KEYS_MAX = 100, /* keys offered by the filter */
 };
 
-static const char *const states[] = {"succeeded", "failed", "blocked"}; /* the filter's words */
-enum { APP, ACTION, STATUS, CODE, KEY, PERIOD };
+#define STATES "succeeded failed blocked everything" /* the filter's words */
+enum { SUCCEEDED, FAILED, BLOCKED, EVERYTHING };
+enum { APP, ACTION, STATUS, CODE, KEY, PERIOD, Q };
 static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
     [APP] = {.name = "app", SERVE_A_WORD},
     [ACTION] = {.name = "action", SERVE_A_WORD},
-    [STATUS] = {.name = "status", .words = "succeeded failed blocked"},
+    [STATUS] = {.name = "status", .words = STATES},
     [CODE] = {.name = "code", SERVE_A_WORD},
     [KEY] = {.name = "key", .kind = SERVE_ID, .wanted = "the id of a key"},
     [PERIOD] = VIEW_PERIOD,
+    [Q] = {.name = "q", SERVE_A_SEARCH},
     {.name = "before", .kind = SERVE_CURSOR}};
 
 struct row {
-    struct uuid position; /* position in the list; except for a flow's call the run's id */
-    enum { BLOCKED, EXECUTION, FLOW_CALL } kind; /* a flow's call has no page of its own */
-    struct uuid flow_id;
-    slice flow_title, step_key, step_title;
-    bool is_fan_out;
-    slice app_id, action_id, status, code; /* code: empty if succeeded */
-    slice message;                         /* a sentence if succeeded; may be empty */
-    struct uuid key_id;                    /* nil: unknown */
-    slice key_name;
-    int64_t at, took_us; /* 0: blocked */
+    const struct execution *of;
+    slice step_title, status, code; /* code: empty if succeeded */
+    slice message;                  /* a sentence if succeeded; may be empty */
 };
 
 struct runs {
     struct serve_list list;
     struct execution_filter filter;
-    bool is_blocked;            /* blocked runs are listed */
-    struct pg_query keys_query; /* for the choice of a key; events of blocked runs have no names */
+    struct pg_query keys_query; /* for the choice of a key */
     struct api_key *keys;
     size_t key_count;
 };
@@ -80,22 +75,15 @@ static struct row row_of(struct web_request *request, const struct execution *on
     bool is_call = !uuid_is_nil(one->flow_id);
     const struct json *said =
         json_parse(&request->serve.op.arena, one->summary, &json_limits_provider, NULL);
-    return (struct row){.position = one->id,
-                        .kind = is_call ? FLOW_CALL : EXECUTION,
-                        .flow_id = one->flow_id,
-                        .flow_title = one->flow_title,
-                        .step_key = one->step_key,
-                        .step_title = is_call ? title_of_step(request, one) : SLICE_NONE,
-                        .is_fan_out = one->is_fan_out,
-                        .app_id = one->integration_id,
-                        .action_id = one->action_id,
-                        .status = slice_cstr(states[one->is_succeeded ? 0 : 1]),
-                        .code = json_get_str(said, is_call ? SLICE("code") : SLICE("error_code")),
-                        .message = said_of(one, said),
-                        .key_id = one->api_key_id,
-                        .key_name = one->api_key_name,
-                        .at = one->started_at,
-                        .took_us = one->finished_at - one->started_at};
+    return (struct row){
+        .of = one,
+        .step_title = is_call ? title_of_step(request, one) : SLICE_NONE,
+        .status = one->is_blocked     ? SLICE("blocked")
+                  : one->is_succeeded ? SLICE("succeeded")
+                                      : SLICE("failed"),
+        .code = one->is_blocked ? view_blocked_code(one->error_code)
+                                : json_get_str(said, is_call ? SLICE("code") : SLICE("error_code")),
+        .message = said_of(one, said)};
 }
 
 /* ---- writing ---- */
@@ -123,8 +111,8 @@ static void write_choices(const struct web_request *request, struct json_writer 
     json_close(w, ']');
     view_periods(w);
     json_member_open(w, "states", '[');
-    for (size_t i = 0; i < ARRAY_LEN(states); i++)
-        json_put_str(w, slice_cstr(states[i]));
+    for (slice words = SLICE(STATES); words.len > 0;)
+        json_put_str(w, slice_split(&words, ' '));
     json_close(w, ']');
 }
 
@@ -148,24 +136,26 @@ static void view_id_of(struct json_writer *w, const char *key, struct uuid id)
 
 static void write_row(struct web_request *request, struct json_writer *w, const struct row *row)
 {
+    const struct execution *one = row->of;
     const struct uuid none = {{0}};
     json_open(w, '{');
-    view_id_of(w, "execution_id", row->kind == FLOW_CALL ? none : row->position);
-    view_id_of(w, "flow_id", row->flow_id);
-    json_member_str(w, "flow", row->flow_title);
-    json_member_str(w, "step", row->step_key);
+    /* a flow's call has no page of its own */
+    view_id_of(w, "execution_id", uuid_is_nil(one->flow_id) ? one->id : none);
+    view_id_of(w, "flow_id", one->flow_id);
+    json_member_str(w, "flow", one->flow_title);
+    json_member_str(w, "step", one->step_key);
     json_member_str(w, "step_title", row->step_title);
-    json_member_bool(w, "is_fan_out", row->is_fan_out);
-    view_names(request, w, row->app_id, row->action_id);
+    json_member_bool(w, "is_fan_out", one->is_fan_out);
+    view_names(request, w, one->integration_id, one->action_id);
     json_member_str(w, "status", row->status);
     json_member_str(w, "code", row->code);
     json_member_str(w, "message", row->message);
-    view_key(w, row->key_id, row->key_name);
-    if (row->kind == BLOCKED)
+    view_key(w, one->api_key_id, one->api_key_name);
+    if (one->is_blocked)
         json_member_str(w, "took", SLICE_NONE);
     else
-        view_took(request, w, "took", row->took_us);
-    view_time(w, "started_at", row->at);
+        view_took(request, w, "took", one->finished_at - one->started_at);
+    view_time(w, "started_at", one->started_at);
     json_close(w, '}');
 }
 
@@ -193,7 +183,7 @@ static enum op_result reply_list(struct web_request *request)
     struct json_writer *w = &request->view;
     json_close(w, ']');
     write_choices(request, w);
-    for (int i = APP; i <= PERIOD; i++)
+    for (int i = APP; i <= Q; i++)
         json_member_str(w, filters[i].name, runs->list.values[i]);
     write_keys(request, w, runs);
     view_pager(request, w, runs->list.next);
@@ -202,59 +192,22 @@ static enum op_result reply_list(struct web_request *request)
 
 /* ---- reading ---- */
 
-/* The database filters blocked runs only by kind, and others by everything except some of the
- * codes. */
-static void add_row(struct web_request *request, const struct row *row)
+/* Returns the query's status. */
+static int add_rows(struct web_request *request, struct uuid *end)
 {
     struct runs *runs = request->state;
-    const slice *values = runs->list.values;
-    struct uuid key_id = runs->filter.api_key_id;
-    if ((!values[APP].ptr || slice_eq(values[APP], row->app_id)) &&
-        (!values[ACTION].ptr || slice_eq(values[ACTION], row->action_id)) &&
-        (!values[STATUS].ptr || slice_eq(values[STATUS], row->status)) &&
-        (!values[CODE].ptr || slice_eq(values[CODE], row->code)) &&
-        (uuid_is_nil(key_id) || uuid_eq(key_id, row->key_id)) &&
-        serve_list_take(&runs->list, row->position))
-        write_row(request, &request->view, row);
-}
-
-/* Like add_blocked below, this returns the query's status. */
-static int add_executions(struct web_request *request, struct uuid *end)
-{
-    struct runs *runs = request->state;
+    slice code = runs->list.values[CODE];
     struct execution *list;
     size_t count;
     int status = store_execution_list_result(&request->query, &list, &count, end);
     for (size_t i = 0; status == OK && i < count; i++) {
         struct row row = row_of(request, &list[i]);
-        add_row(request, &row);
+        if ((!code.ptr || slice_eq(code, row.code)) && serve_list_take(&runs->list, list[i].id))
+            write_row(request, &request->view, &row);
     }
     /* The scan read many rows and found few, so it is the last: this limits the cost of a page. */
     if (status == OK && !uuid_is_nil(*end) && count < runs->list.scan.count_max)
         runs->list.scans_left = 1;
-    return status;
-}
-
-static int add_blocked(struct web_request *request, struct uuid *end)
-{
-    struct runs *runs = request->state;
-    struct audit_event *list;
-    size_t count;
-    int status = store_audit_list_result(&request->query, &list, &count, end);
-    for (size_t i = 0; status == OK && i < count; i++) {
-        const struct json *details =
-            json_parse(&request->serve.op.arena, list[i].details, &json_limits_provider, NULL);
-        struct row row = {.position = list[i].id,
-                          .app_id = json_get_str(details, SLICE("integration_id")),
-                          .action_id = json_get_str(details, SLICE("action_id")),
-                          .status = SLICE("blocked"),
-                          .code = view_blocked_code(list[i].reason),
-                          .key_id = audit_actor_key(list[i].by.actor),
-                          .at = uuid_v7_wall_ms(list[i].id) * 1000};
-        row.key_name =
-            view_key_label(&request->serve.op.arena, runs->keys, runs->key_count, row.key_id);
-        add_row(request, &row);
-    }
     return status;
 }
 
@@ -265,15 +218,10 @@ static enum op_result load_rows(struct web_request *request)
     struct runs *runs = request->state;
     struct pg_pool *pool = request->web->config.pool;
     struct uuid account_id = request->session.account_id;
-    const struct store_page *scan = serve_list_scan(&runs->list);
     if (!runs->keys_query.stmt)
         store_api_key_list(pool, &runs->keys_query, &request->serve.op, account_id);
-    if (runs->is_blocked)
-        store_audit_list(pool, &request->query, &request->serve.op, account_id, scan,
-                         audit_kind_name(AUDIT_EXECUTION_BLOCKED), SLICE_NONE);
-    else
-        store_execution_list(pool, &request->query, &request->serve.op, account_id, scan,
-                             &runs->filter);
+    store_execution_list(pool, &request->query, &request->serve.op, account_id,
+                         serve_list_scan(&runs->list), &runs->filter);
     return web_wait(request, on_rows);
 }
 
@@ -285,10 +233,19 @@ static enum op_result on_rows(struct web_request *request)
     if (!runs->keys)
         status = store_api_key_list_result(&runs->keys_query, &runs->keys, &runs->key_count);
     if (status == OK)
-        status = runs->is_blocked ? add_blocked(request, &end) : add_executions(request, &end);
+        status = add_rows(request, &end);
     if (status != OK)
         return web_reply_database(request, status);
     return serve_list_continues(&runs->list, end) ? load_rows(request) : reply_list(request);
+}
+
+/* Only runs that failed or were blocked have a code. */
+static slice status_of(const struct serve_list *list)
+{
+    int choice = list->choices[STATUS];
+    if (list->values[CODE].ptr && choice != BLOCKED && choice != EVERYTHING)
+        return SLICE("failed");
+    return choice == EVERYTHING ? SLICE_NONE : list->values[STATUS];
 }
 
 enum op_result web_executions(struct web_request *request)
@@ -299,20 +256,21 @@ enum op_result web_executions(struct web_request *request)
     if (!web_list_read(request, &runs->list, filters, ROWS_MAX))
         return OP_DONE;
     const slice *values = runs->list.values;
-    bool has_code = values[CODE].ptr != NULL; /* only failed runs have a code */
-    runs->is_blocked = slice_eq_cstr(values[STATUS], states[2]);
+    int choice = runs->list.choices[STATUS];
     runs->filter = (struct execution_filter){
         .integration_id = values[APP],
         .action_id = values[ACTION],
-        .status = has_code ? slice_cstr(states[1]) : values[STATUS],
+        .status = status_of(&runs->list),
         .error_code = values[CODE],
+        .words = serve_list_words(&runs->list, Q, request->web->config.ring,
+                                  request->session.account_id, &request->serve.op.arena),
         .with_summary = true,
-        .with_calls = true,
+        .with_calls = !values[Q].ptr,
+        .with_blocked = choice == BLOCKED || choice == EVERYTHING,
     };
     (void)!uuid_parse(values[KEY], &runs->filter.api_key_id);
     runs->list.page.since = view_period_since(runs->list.choices[PERIOD]);
-    runs->list.is_sieved = runs->is_blocked &&
-                           (values[APP].ptr || values[ACTION].ptr || has_code || values[KEY].ptr);
+    runs->list.is_sieved = runs->filter.with_blocked && values[CODE].ptr;
     runs->list.scans_left = SCANS_MAX;
     request->state = runs;
     json_member_open(view_begin(request), "rows", '[');

@@ -13,11 +13,12 @@ enum {
 /* In the order of enum flow_status. To people a rejected flow is in a state of its own; the API
  * reports it as cancelled. */
 #define STATUSES "running waiting completed failed cancelled rejected"
-enum { STATUS, TEMPLATE, STATUS_REJECTED = FLOW_CANCELLED + 1, STATUS_APPROVAL };
+enum { STATUS, TEMPLATE, Q, STATUS_REJECTED = FLOW_CANCELLED + 1, STATUS_APPROVAL };
 static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
     /* The last choice is for waiting flows that need an approval. */
     [STATUS] = {.name = "status", .words = STATUSES " approval"},
     [TEMPLATE] = {.name = "template", .wanted = "the key of a template"},
+    [Q] = {.name = "q", SERVE_A_SEARCH},
     {.name = "before", .kind = SERVE_CURSOR}};
 
 /* ---- the list ---- */
@@ -83,6 +84,7 @@ static enum op_result finish_flows_page(struct web_request *request)
     json_member_str(w, "status", web_query(request, "status"));
     view_templates(request, w);
     json_member_str(w, "template", web_query(request, "template"));
+    json_member_str(w, "q", web_query(request, "q"));
     json_member_str(w, "before", web_query(request, "before"));
     /* If a template has few flows, a page reads only a limited number of rows, and "Older"
      * continues. */
@@ -96,6 +98,7 @@ enum op_result web_flows(struct web_request *request)
     if (!web_list_read(request, &list, filters, FLOWS_A_PAGE))
         return OP_DONE;
     int status = list.choices[STATUS];
+    serve_list_narrow(&list);
     const struct flow_filter filter = {
         .account_id = request->session.account_id,
         .status = status == STATUS_APPROVAL   ? FLOW_WAITING
@@ -106,6 +109,8 @@ enum op_result web_flows(struct web_request *request)
                      : SLICE_NONE,
         .is_for_approval = status == STATUS_APPROVAL,
         .template_key = list.values[TEMPLATE],
+        .words = serve_list_plain(&list, Q, &request->serve.op.arena),
+        .id = list.id,
         .before = list.page.before,
         .limit = FLOWS_A_PAGE,
     };

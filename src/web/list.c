@@ -25,7 +25,10 @@ bool web_list_read(struct web_request *request, struct serve_list *list,
     if (wrong >= 0 && filters[wrong].kind == SERVE_CURSOR)
         (void)web_reply_missing(request, "There is no page at this address.");
     else if (wrong >= 0)
-        (void)web_reply_problem(request, 400, "Unknown filter", "%.*s.",
+        (void)web_reply_problem(request, 400,
+                                filters[wrong].kind == SERVE_SEARCH ? "This cannot be found"
+                                                                    : "Unknown filter",
+                                "%.*s.",
                                 SLICE_ARG(serve_filter_refusal(&filters[wrong], list->values[wrong],
                                                                &request->serve.op.arena)));
     return wrong < 0;

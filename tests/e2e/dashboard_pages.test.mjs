@@ -344,7 +344,7 @@ test('the audit trail has the error codes of the replies, each with a page that 
 test('a filter that a list does not know is refused with the possible values', async () => {
   const visit = await dashboard.signIn(account, { javaScriptEnabled: false });
   for (const [path, wanted] of [
-    ['/executions?status=sucess', 'status must be one of: succeeded failed blocked.'],
+    ['/executions?status=sucess', 'status must be one of: succeeded failed blocked everything.'],
     ['/executions?period=2h', 'period must be one of: 1h 24h 7d 30d.'],
     ['/executions?key=x', 'key must be the id of a key.'],
     ['/executions?app=a%20b', 'app must be a word of at most 200 characters.'],

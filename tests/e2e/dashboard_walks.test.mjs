@@ -26,6 +26,64 @@ async function walk(account, path) {
   return { visit, press, pressed: () => presses };
 }
 
+test('a mail is found by its recipient with two presses from the overview, without a script, too', async () => {
+  const account = await dashboard.account('Find');
+  const send = (to, subject, confirm = true) => dashboard.call(account, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'send_message', input: { to, subject, text: 'x' }, confirm });
+  await send('bo@example.com', 'Lunch');
+  const { json } = await send('eve.ng@example.com', 'Renewal of the contract');
+  await send('bo@example.com', 'Dinner');
+  await send('eve.ng@example.com', 'Not confirmed', false);
+  for (const options of [{}, { javaScriptEnabled: false }]) {
+    const visit = await dashboard.signIn(account, options);
+    await visit.goto('/');
+    await visit.page.getByRole('navigation').getByRole('link', { name: 'Executions' }).first().click();
+    await visit.page.getByLabel('Words or id').fill('eve.ng@example.com');
+    await visit.page.getByRole('button', { name: 'Show' }).click();
+    await visit.page.waitForURL(/q=eve/);
+    assert.deepEqual(await visit.page.locator('tbody td:nth-child(2) a').first().getAttribute('href'), `/executions/${json.execution_id}`);
+    assert.equal(await visit.page.locator('tbody tr').count(), 1);
+    // no run, then those that were blocked
+    await visit.goto('/executions?q=not+confirmed');
+    await visit.page.getByRole('link', { name: 'were blocked' }).click();
+    await visit.page.waitForURL(/status=everything/);
+    await until('the blocked run is stored', async () => {
+      await visit.page.reload();
+      return (await visit.page.locator('tbody tr').count()) === 1;
+    });
+    await visit.sees('policy_blocked');
+    await visit.goto(`/executions?q=${json.execution_id}`);
+    assert.equal(await visit.page.locator('tbody tr').count(), 1);
+    assert.equal((await visit.page.goto(`${dashboard.base}/executions?q=%00`)).status(), 400);
+    for (const q of ['a%01b', '!!', 'x'.repeat(201), Array(10_000).fill('w').join('+').slice(0, 6000), Array(17).fill('w').join('+')]) {
+      const reply = await visit.page.goto(`${dashboard.base}/executions?q=${q}`);
+      assert.equal(reply.status(), 400, q);
+      await visit.sees('q must be 1 to 16 words');
+    }
+    await visit.end();
+  }
+});
+
+test('a flow is found by words of its title, and by its id', async () => {
+  const account = await dashboard.account('Find flows');
+  const id = await dashboard.startTasks(account, { maxResults: 1 });
+  const read = await dashboard.start(account, 'unread_mail_summary', { maxResults: 1 });
+  await dashboard.reaches(account, read, 'completed');
+  const { title } = (await dashboard.call(account, 'GET', `/api/flows/${id}`)).json.flow;
+  const found = async (q) => (await dashboard.call(account, 'GET', `/api/flows?q=${encodeURIComponent(q)}&fields=summary`)).json.flows.map((flow) => flow.id);
+  assert.deepEqual(await found(title.toUpperCase()), [id], title);
+  assert.deepEqual(await found(`${title} summary`), []);
+  assert.deepEqual(await found('.*'.padStart(3, 'z')), []);
+  assert.deepEqual(await found(read), [read]);
+  const visit = await dashboard.signIn(account, { javaScriptEnabled: false });
+  await visit.goto('/flows');
+  await visit.page.getByLabel('Words or id').fill(title);
+  await visit.page.getByRole('button', { name: 'Show' }).click();
+  assert.equal(await visit.page.locator('#flows tbody tr').count(), 1);
+  await visit.goto(`/flows?q=${crypto.randomUUID()}`);
+  await visit.sees('No flows');
+  await visit.end();
+});
+
 const waiting = async (account, count) => {
   const ids = [];
   for (let i = 0; i < count; i++) ids.push(await dashboard.startTasks(account, { maxResults: 1 }));

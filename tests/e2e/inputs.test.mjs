@@ -58,6 +58,41 @@ test('of a write and of what failed or was blocked, and nothing in clear', async
   assert.deepEqual(dumped, []);
 });
 
+const found = async (q, on = server, key = account.key, more = '') => {
+  const { status, json, text } = await on.call(key, 'GET', `/api/executions?q=${encodeURIComponent(q)}${more}`);
+  assert.equal(status, 200, text);
+  return json.executions.map((one) => one.execution_id);
+};
+
+test('runs are found by the words of what they did, which are not in clear', async () => {
+  const whom = { ...mail('x'), to: ['Zoe Quill <zoe.quill@words.example>'], subject: 'Quarterly Größe 7' };
+  const { execution_id: id } = (await send(whom)).json;
+  const failed = (await failing(() => send({ ...whom, subject: 'never sent' }))).json.execution_id;
+  for (const q of ['zoe', 'ZOE.QUILL@words.example', 'quill zoe', `words ${id}`.slice(0, 5)]) assert.deepEqual(await found(q), [failed, id], q);
+  for (const q of ['quarterly', 'grösse', 'größe 7', 'zoe quarterly', id]) assert.deepEqual(await found(q), q === 'grösse' ? [] : [id], q);
+  assert.deepEqual(await found('zoe', server, account.key, '&status=failed'), [failed]);
+  assert.deepEqual(await found('zoe', server, account.key, '&integration_id=notion'), []);
+  assert.deepEqual(await found('zoe', server, account.key, '&limit=1'), [failed]);
+  assert.deepEqual(await found('zo'), [], 'whole words only');
+  assert.deepEqual(await found('zoe absent'), []);
+  assert.deepEqual(await found('00000000-0000-7000-8000-000000000000'), []);
+  const plain = (await server.execute(account.key, 'gmail', 'list_labels', {})).json.execution_id;
+  assert.deepEqual(await found(plain), [plain], 'a read is found by its id');
+  const other = await stack.account('stranger', { apps: ['gmail'] });
+  assert.deepEqual(await found('zoe', server, other.key), []);
+  assert.deepEqual(await found(id, server, other.key), []);
+  const lines = (await stack.cluster.dump()).split('\n').filter((line) => /words\.example/.test(line) && !line.includes(id));
+  assert.deepEqual(lines, [], 'the sentence of the run that succeeded alone has the address');
+  const exported = await stack.must(['accounts', 'export', account.id]);
+  assert.ok(!exported.includes('"words"'));
+  for (const q of ['\0', 'a\u0001', '!', 'x'.repeat(201), Array(17).fill('w').join(' ')]) {
+    const { status, json } = await server.call(account.key, 'GET', `/api/executions?q=${encodeURIComponent(q)}`);
+    assert.equal(status, 400);
+    if (q === '\0') assert.equal(json.error, 'the request target has an escaped NUL');
+    else assert.match(json.error, /^q must be 1 to 16 words, or an id, with letters or digits, on one line of at most 200 bytes, got "/);
+  }
+});
+
 test('of the same account only, and by a key that reads', async () => {
   const { execution_id: id } = (await send(mail('mine'))).json;
   const other = await stack.account('other', { apps: [] });
@@ -118,6 +153,9 @@ test('not after its time, and not with input-days 0', async () => {
   const without = await stack.serve({ args: ['--input-days', '0'] });
   const none = (await send(mail('never kept'), { confirm: true }, without)).json;
   assert.equal(await inputOf(none.execution_id), 'not_kept');
+  assert.ok(!(await found('plan')).includes(none.execution_id));
+  assert.ok(!(await found('plan')).includes(id), 'no longer than its input is kept');
+  assert.deepEqual(await found(none.execution_id), [none.execution_id]);
   assert.equal(await count(), before);
   await without.stop();
 });
@@ -130,6 +168,7 @@ test('the master key that sealed it is needed as long as it is kept', async () =
   await stack.must(['keys', 'rotate']);
   const both = await stack.serve();
   assert.deepEqual(await inputOf(id, both), mail('before'));
+  assert.ok((await found('plan', both)).includes(id), 'the words of a run are those of its key');
   const { execution_id: later } = (await send(mail('after'), { confirm: true }, both)).json;
   await writeFile(stack.masterKeyFile, `${fresh}\n`);
   const alone = await stack.serve();

@@ -218,7 +218,8 @@ test('lists', async () => {
   await judge(200, await get(`/api/executions?status=succeeded&cursor=${some.json.next_cursor}`));
   await judge(200, await get('/api/executions?display=true&since=24h&integration_id=gmail&status=succeeded'), ['/executions/0', '/executions/0/display']);
   await judge(200, await get('/api/executions?since=2026-01-31'));
-  for (const wrong of ['since=soon', 'display=x', 'flow_calls=x']) await judge(400, await get(`/api/executions?${wrong}`));
+  await judge(200, await get(`/api/executions?q=${some.json.executions[0].execution_id}`), ['/executions/0']);
+  for (const wrong of ['since=soon', 'display=x', 'flow_calls=x', 'q=!']) await judge(400, await get(`/api/executions?${wrong}`));
   const failed = await judge(200, await get('/api/executions?status=failed'), ['/executions/0']);
   assert.ok(failed.json.executions.some((one) => one.error_code === 'rate_limited'));
   const ask = (message, headers, path = '/mcp') => post(path, { jsonrpc: '2.0', id: 1, ...message }, headers);
@@ -375,7 +376,8 @@ test('flows', async () => {
   await judge(404, await start('nope', {}));
   await judge(400, await start('api_gate', { id: 1, more: true }));
   await judge(400, await start('api_gate', { id: 'INBOX' }, { triggerType: 'nobody' }));
-  for (const query of ['limit=0', 'limit=x', 'status=x', 'cursor=x', 'fields=x']) await judge(400, await get(`/api/flows?${query}`));
+  for (const query of ['limit=0', 'limit=x', 'status=x', 'cursor=x', 'fields=x', 'q=!']) await judge(400, await get(`/api/flows?${query}`));
+  await judge(200, await get(`/api/flows?q=${failing}`), ['/flows/0']);
   await judge(404, await get(`/api/flows/${id}`, {}, other.key));
   await judge(404, await get(`/api/flows/${id}/events`, {}, other.key));
   for (const name of ['approve', 'reject', 'resume', 'cancel']) await judge(404, await command(id, name, {}, other.key));

@@ -4,13 +4,14 @@
 #include "serve/list.h"
 #include "unit.h"
 
-enum { STATUS, APP, KEY, NOTE, SINCE, BEFORE };
+enum { STATUS, APP, KEY, NOTE, SINCE, Q, BEFORE };
 static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
     [STATUS] = {.name = "status", .words = "done key.made key.lost"},
     [APP] = {.name = "app", SERVE_A_WORD},
     [KEY] = {.name = "key", .kind = SERVE_ID, .wanted = "an id"},
     [NOTE] = {.name = "note", .wanted = "a text"},
     [SINCE] = {.name = "since", SERVE_A_SINCE},
+    [Q] = {.name = "q", SERVE_A_SEARCH},
     [BEFORE] = {.name = "before", .kind = SERVE_CURSOR, .wanted = "an id", .is_quoted = true}};
 
 #define ID "019a1b2c-3d4e-7f50-8a61-72839405a6bd"
@@ -61,6 +62,17 @@ static void an_argument_is_of_its_kind(void **state)
                  {SINCE, "-1h", -2},
                  {SINCE, "1.5h", -2},
                  {SINCE, "1w", -2},
+                 {Q, "ada@example.com, \"Hello\"", -1},
+                 {Q, "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16", -1},
+                 {Q, "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17", -2},
+                 {Q, ID, -1},
+                 {Q, "!?", -2},
+                 {Q, "a\tb", -2},
+                 {Q,
+                  "a\x7f"
+                  "b",
+                  -2},
+                 {Q, "\xff", -2},
                  {BEFORE, ID, -1},
                  {BEFORE, "7", -2}};
     struct serve_list list;
@@ -74,7 +86,10 @@ static void an_argument_is_of_its_kind(void **state)
             assert_int_equal(list.choices[cases[i].place], cases[i].choice);
     }
     assert_int_equal(read_one(&list, NOTE, SLICE("a\0b")), NOTE);
+    assert_int_equal(read_one(&list, Q, SLICE("a\0b")), Q);
     memset(longest, 'x', sizeof(longest));
+    assert_int_equal(read_one(&list, Q, slice_of(longest, 200)), -1);
+    assert_int_equal(read_one(&list, Q, slice_of(longest, 201)), Q);
     assert_int_equal(read_one(&list, APP, slice_of(longest, 200)), -1);
     assert_int_equal(read_one(&list, APP, slice_of(longest, 201)), APP);
     assert_int_equal(read_one(&list, APP, SLICE_NONE), -1);
@@ -96,6 +111,39 @@ static void a_list_begins_at_a_time_a_date_or_an_age(void **state)
     assert_int_equal(read_one(&list, SINCE, SLICE("1000000d")), -1); /* before 1970 */
     assert_int_equal(uuid_v7_wall_ms(list.page.since), 0);
     assert_true(uuid_is_nil(list.page.before));
+}
+
+/* An id has no words: the list's range is the row with that id, within the range that was given. */
+static void a_search_is_for_words_or_an_id(void **state)
+{
+    struct arena *arena = *state;
+    struct vault_ring *ring;
+    struct serve_list list;
+    struct err err;
+    struct buf key;
+    buf_init(&key, 100);
+    vault_master_key_new(&key);
+    ring = vault_ring_new(buf_slice(&key), &err);
+    assert_non_null(ring);
+    assert_int_equal(read_one(&list, Q, SLICE("Hello")), -1);
+    assert_true(serve_list_words(&list, Q, ring, nil, arena).len > 2);
+    assert_int_equal(read_one(&list, Q, SLICE_NONE), -1);
+    assert_null(serve_list_words(&list, Q, ring, nil, arena).ptr);
+    assert_int_equal(read_one(&list, Q, SLICE(ID)), -1);
+    assert_null(serve_list_words(&list, Q, ring, nil, arena).ptr);
+    list.limit = 25;
+    list.scans_left = 3;
+    struct store_page scan = *serve_list_scan(&list);
+    assert_true(uuid_eq(scan.since, list.id) && uuid_eq(list.id, scan.since));
+    assert_int_equal(scan.before.bytes[15], list.id.bytes[15] + 1);
+    assert_memory_equal(scan.before.bytes, list.id.bytes, 15);
+    assert_false(serve_list_continues(&list, nil));
+    assert_int_equal(read_one(&list, Q, SLICE("019a1b2c-3d4e-7f50-8a61-7283ffffffff")), -1);
+    list.limit = 25;
+    assert_int_equal(serve_list_scan(&list)->before.bytes[11], list.id.bytes[11] + 1);
+    assert_int_equal(list.page.before.bytes[12], 0);
+    vault_ring_free(ring);
+    buf_deinit(&key);
 }
 
 static void expect(struct arena *arena, int place, slice value, const char *wanted)
@@ -185,6 +233,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         UNIT_TEST(an_argument_is_of_its_kind),
+        ARENA_TEST(a_search_is_for_words_or_an_id),
         ARENA_TEST(a_refusal_says_what_is_wanted),
         UNIT_TEST(a_page_begins_with_what_is_recent),
         UNIT_TEST(a_full_page_ends_at_its_last_row),

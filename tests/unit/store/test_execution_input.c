@@ -33,8 +33,10 @@ static void start_quota(struct pg_call *call)
 
 static struct execution_input input_of(const char *sealed)
 {
-    return (struct execution_input){slice_cstr(sealed), SLICE("k1"),
-                                    clock_wall_us() + INT64_C(3600) * 1000000};
+    return (struct execution_input){.sealed = slice_cstr(sealed),
+                                    .key_id = SLICE("k1"),
+                                    .words = SLICE("{-1,2}"),
+                                    .expires_at = clock_wall_us() + INT64_C(3600) * 1000000};
 }
 
 /* Asserts that the account has this input under that id; NULL: none. */

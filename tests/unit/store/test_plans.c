@@ -306,6 +306,8 @@ static void fail_plan(const struct pg_stmt *stmt, const struct pg_rows *rows, co
     fail_msg("%s: %s", stmt->name, why);
 }
 
+static unsigned searches_by_index;
+
 /* A scan of a table must use an index, with a condition. On a tenant's table, the condition must
  * include account_id. A statement without an account may scan small tables, or a limited range. */
 static void check_plan(const struct pg_stmt *stmt, const struct pg_rows *rows)
@@ -317,6 +319,14 @@ static void check_plan(const struct pg_stmt *stmt, const struct pg_rows *rows)
     for (size_t i = 0; i < rows->count; i++) {
         slice line = pg_get_bytes(rows, i, 0);
         slice next = i + 1 < rows->count ? pg_get_bytes(rows, i + 1, 0) : SLICE("");
+        /* An index of words has no order and no account: the words are hashes under the account's
+         * key. Until there are statistics, a small partition is read instead. */
+        if (strcmp(stmt->name, "execution_find") == 0 &&
+            (has(line, "Bitmap Heap Scan on execution_input_") ||
+             has(line, "Seq Scan on execution_input_") || has(line, "_words_idx"))) {
+            searches_by_index += has(line, "_words_idx");
+            continue;
+        }
         if (has(line, "Hash Join") || has(line, "Merge Join") || has(line, "Bitmap"))
             fail_plan(stmt, rows, "a join or scan that is not pinned");
         /* Rows need not be checked against the condition of a partial index. */
@@ -398,8 +408,9 @@ static void check_all_plans(void)
     "current_date)::text, 2, 17) || '-8000-' || lpad(n::text, 12, '0'))::uuid, 'i', 'a', null, "  \
     "'succeeded', null, now(), now(), gen_random_uuid(), '{}' from sluice.account a, "            \
     "generate_series(1, 5) n on conflict do nothing;"                                             \
-    "insert into sluice.execution_input select e.account_id, e.id, true, '', 'k', now() from "    \
-    "sluice.execution e on conflict do nothing;"                                                  \
+    "insert into sluice.execution_input select e.account_id, e.id, true, '', 'k', now(), "        \
+    "array[hashtextextended(e.account_id::text, 0)] from sluice.execution e "                     \
+    "on conflict do nothing;"                                                                     \
     "insert into sluice.idempotency_key select a.account_id, 'k' || n, gen_random_uuid(), "       \
     "sha256('x'), 'bound', null, 'i', 'a', null, true, now(), now() from sluice.account a, "      \
     "generate_series(1, 5) n on conflict do nothing;"                                             \
@@ -438,7 +449,9 @@ static void test_plans_on_large_tables(void **state)
 {
     (void)state;
     items_tell(conninfo, FILL(5000) "analyze");
+    searches_by_index = 0;
     check_all_plans();
+    assert_true(searches_by_index >= 2); /* in both modes */
 }
 
 /* The list of approvals does not scan the account's flows that wait for a time. */

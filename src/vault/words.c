@@ -1,0 +1,214 @@
+/*
+ * The words of runs and of searches, as keyed hashes; see words.h.
+ */
+#include "vault/words.h"
+
+#include "base/ascii.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "vault/key.h"
+#include "vault/ring.h"
+
+/* ---- words of a text ---- */
+
+/* Returns the letter in lower case. */
+static uint32_t lower_of(uint32_t c)
+{
+    bool is_latin = (c >= 0xc0 && c <= 0xde && c != 0xd7), is_greek = c >= 0x391 && c <= 0x3a9;
+    if (is_latin || is_greek || (c >= 0x410 && c <= 0x42f))
+        return c + 0x20;
+    if (c >= 0x400 && c <= 0x40f)
+        return c + 0x50;
+    if (c == 0x178)
+        return 0xff;
+    if (c == 0x3c2) /* a sigma at the end of a word */
+        return 0x3c3;
+    /* Latin Extended-A: pairs, of which the second is in lower case. */
+    bool is_even_pair = (c >= 0x100 && c <= 0x137) || (c >= 0x14a && c <= 0x177);
+    bool is_odd_pair = (c >= 0x139 && c <= 0x148) || (c >= 0x179 && c <= 0x17e);
+    return (is_even_pair && c % 2 == 0) || (is_odd_pair && c % 2 == 1) ? c + 1 : c;
+}
+
+/* Other characters are parts of words, except marks and symbols. */
+static bool separates(uint32_t c)
+{
+    if (c < 0xc0)
+        return c != 0xaa && c != 0xb5 && c != 0xba;
+    return c == 0xd7 || c == 0xf7 || (c >= 0x2000 && c <= 0x2bff) || (c >= 0x3000 && c <= 0x303f) ||
+           (c >= 0xff00 && c <= 0xff0f) || (c >= 0xff1a && c <= 0xff20) ||
+           (c >= 0x1f000 && c <= 0x1ffff) || code_point_is_hidden(c);
+}
+
+/* Writes a character that is not ASCII. Returns the number of its bytes. */
+static size_t put_utf8(uint32_t c, char *out)
+{
+    size_t len = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+    for (size_t i = len; i-- > 1; c >>= 6)
+        out[i] = (char)(0x80 | (c & 0x3f));
+    out[0] = (char)(c | (0xf00U >> len & 0xff));
+    return len;
+}
+
+/* Takes the first character of rest. Returns the number of its bytes in `out`, in lower case; 0: it
+ * separates words. */
+static size_t take_character(slice *rest, char out[4])
+{
+    uint32_t c = (unsigned char)rest->ptr[0];
+    size_t len = 1;
+    if (c < 0x80) {
+        *rest = slice_from(*rest, 1);
+        out[0] = ascii_lower((char)c);
+        return ascii_is_alnum((int)c) ? 1 : 0;
+    }
+    bool is_valid = slice_utf8_first(*rest) > 0;
+    if (is_valid)
+        len = slice_code_point(*rest, &c);
+    *rest = slice_from(*rest, len);
+    return is_valid && !separates(c) ? put_utf8(lower_of(c), out) : 0;
+}
+
+/* Whether the text begins with a UUID and no letter or digit follows it directly. */
+static bool begins_with_uuid(slice text)
+{
+    struct uuid id;
+    return text.len >= UUID_TEXT_LEN && text.ptr[8] == '-' &&
+           uuid_parse(slice_first(text, UUID_TEXT_LEN), &id) &&
+           (text.len == UUID_TEXT_LEN || !ascii_is_alnum((unsigned char)text.ptr[UUID_TEXT_LEN]));
+}
+
+/* Takes the next word of rest. Returns its length; 0 if there is none. */
+static size_t take_word(slice *rest, char word[VAULT_WORD_BYTES_MAX])
+{
+    char character[4];
+    size_t len = 0;
+    bool is_full = false;
+    while (rest->len > 0) {
+        if (len == 0 && begins_with_uuid(*rest)) {
+            for (; len < UUID_TEXT_LEN; len++)
+                word[len] = ascii_lower(rest->ptr[len]);
+            *rest = slice_from(*rest, UUID_TEXT_LEN);
+            return len;
+        }
+        size_t more = take_character(rest, character);
+        if (more == 0 && len > 0)
+            break;
+        is_full |= len + more > VAULT_WORD_BYTES_MAX;
+        if (!is_full) {
+            memcpy(word + len, character, more);
+            len += more;
+        }
+    }
+    return len;
+}
+
+size_t vault_words_count(slice text, size_t count_max)
+{
+    char word[VAULT_WORD_BYTES_MAX];
+    size_t count = 0;
+    while (count < count_max && take_word(&text, word) > 0)
+        count++;
+    return count;
+}
+
+slice vault_words_plain(slice text, struct arena *arena)
+{
+    char word[VAULT_WORD_BYTES_MAX];
+    struct buf words;
+    size_t len;
+    buf_init(&words, text.len * 2 + 1); /* a letter in lower case may be longer */
+    while ((len = take_word(&text, word)) > 0) {
+        if (words.len > 0)
+            buf_append_char(&words, ' ');
+        buf_append(&words, slice_of(word, len));
+    }
+    return arena_take(arena, &words);
+}
+
+/* ---- hashes ---- */
+
+/* The label keeps this use of a master key apart from others. Hash and input are wiped: with the
+ * derived key, words could be tried. */
+static void begin_list(struct vault_words *words, const struct vault_ring_key *key,
+                       struct uuid account_id)
+{
+    static const char label[] = "sluice words 1";
+    char room[sizeof(label) + sizeof(account_id.bytes) + VAULT_MASTER_KEY_LEN];
+    uint8_t hash[32];
+    slice input = SLICE_JOIN(room, slice_of(label, sizeof(label)),
+                             slice_of(account_id.bytes, sizeof(account_id.bytes)),
+                             secret_reveal(key->secret));
+    vault_sha256(input, hash);
+    memcpy(words->key, hash, sizeof(words->key));
+    words->count = 0;
+    mem_wipe(room, sizeof(room));
+    mem_wipe(hash, sizeof(hash));
+}
+
+void vault_words_init(struct vault_words *words, const struct vault_ring *ring,
+                      struct uuid account_id)
+{
+    begin_list(words, &ring->keys[0], account_id);
+}
+
+/* A list is short, so that it needs no table. */
+static bool has_item(const struct vault_words *words, int64_t item)
+{
+    for (size_t i = 0; i < words->count; i++)
+        if (words->items[i] == item)
+            return true;
+    return false;
+}
+
+void vault_words_add(struct vault_words *words, slice text)
+{
+    char word[VAULT_WORD_BYTES_MAX];
+    size_t len;
+    while (words->count < VAULT_WORDS_MAX && (len = take_word(&text, word)) > 0) {
+        int64_t item = (int64_t)hash_siphash13(words->key, word, len);
+        if (!has_item(words, item))
+            words->items[words->count++] = item;
+    }
+}
+
+/* Appends the text of a bigint[]. */
+static void put_list(struct buf *out, const struct vault_words *words)
+{
+    for (size_t i = 0; i < words->count; i++) {
+        buf_append_char(out, i ? ',' : '{');
+        buf_append_i64(out, words->items[i]);
+    }
+    buf_append_char(out, '}');
+}
+
+enum { LIST_BYTES_MAX = VAULT_WORDS_MAX * 21 + 2 };
+
+slice vault_words_list(const struct vault_words *words, struct arena *arena)
+{
+    struct buf text;
+    if (words->count == 0)
+        return SLICE_NONE;
+    buf_init(&text, LIST_BYTES_MAX);
+    put_list(&text, words);
+    slice list = buf_is_ok(&text) ? arena_dup(arena, buf_slice(&text)) : SLICE_NONE;
+    buf_deinit(&text);
+    return list;
+}
+
+slice vault_words_search(const struct vault_ring *ring, struct uuid account_id, slice text,
+                         struct arena *arena)
+{
+    struct vault_words words;
+    struct buf lists;
+    buf_init(&lists, VAULT_MASTER_KEYS_MAX * (LIST_BYTES_MAX + 1));
+    for (size_t i = 0; i < ring->count; i++) {
+        begin_list(&words, &ring->keys[i], account_id);
+        vault_words_add(&words, text);
+        ASSERT(words.count > 0);
+        if (i > 0)
+            buf_append_char(&lists, ';');
+        put_list(&lists, &words);
+    }
+    slice search = buf_is_ok(&lists) ? arena_dup(arena, buf_slice(&lists)) : SLICE_NONE;
+    buf_deinit(&lists);
+    return search.ptr ? search : SLICE("{0}");
+}

@@ -1,0 +1,49 @@
+/*
+ * words: the words by which a run is found, and those of a search for it. The database has only
+ * keyed hashes of them: 64 bits under a key that is derived from a master key and the account. So a
+ * copy of the database has no word in clear, and equal words of two accounts differ.
+ *
+ * A word is a run of letters and digits, in lower case, or a UUID; "ada@example.com" has three. A
+ * search finds the runs that have all of its words. Scripts without spaces between words are found
+ * by what is between two marks. Lower case is known for Latin, Greek and Cyrillic letters.
+ */
+#ifndef VAULT_WORDS_H
+#define VAULT_WORDS_H
+
+#include "base/arena.h"
+#include "vault/seal.h"
+
+enum {
+    VAULT_WORDS_MAX = 40,         /* different words of a run; further words are left out */
+    VAULT_WORD_BYTES_MAX = 64,    /* of a longer word, its beginning counts */
+    VAULT_SEARCH_WORDS_MAX = 16,  /* of a search */
+    VAULT_SEARCH_BYTES_MAX = 200, /* of a search */
+};
+
+struct vault_words {
+    uint64_t key[2];
+    size_t count;
+    int64_t items[VAULT_WORDS_MAX];
+};
+
+/* Begins a list without words, under the ring's key that seals. */
+void vault_words_init(struct vault_words *words, const struct vault_ring *ring,
+                      struct uuid account_id);
+/* Adds the words of a text that the list does not have. Bytes that are not UTF-8 separate words. */
+void vault_words_add(struct vault_words *words, slice text);
+/* Returns the list as the text of a bigint[], in the arena; SLICE_NONE if it is empty, or if out of
+ * memory. */
+slice vault_words_list(const struct vault_words *words, struct arena *arena);
+
+/* Returns the number of words of a text, counting equal ones, but at most count_max. */
+size_t vault_words_count(slice text, size_t count_max);
+/* Returns the words of a text in lower case, with a space between them; in the arena, SLICE_NONE if
+ * out of memory. Apart from the dashes of a UUID they have letters and digits alone. */
+slice vault_words_plain(slice text, struct arena *arena);
+/* Returns what a search asks the store for: the lists of its words under each key of the ring, with
+ * ";" between them. The text has 1 to VAULT_SEARCH_WORDS_MAX words. If out of memory, it returns a
+ * list that no run has. */
+slice vault_words_search(const struct vault_ring *ring, struct uuid account_id, slice text,
+                         struct arena *arena);
+
+#endif

@@ -1,0 +1,152 @@
+/* What is a word, and which lists of hashes are stored and searched for. */
+#include "unit.h"
+#include "vault/words.h"
+
+#define KEY   "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+#define OTHER "ff0102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1eff"
+
+static const struct uuid account = {{1, 2, 3}}, stranger = {{1, 2, 4}};
+
+static struct vault_ring *ring_of(const char *text)
+{
+    struct err err;
+    struct vault_ring *ring = vault_ring_new(slice_cstr(text), &err);
+    assert_non_null(ring);
+    return ring;
+}
+
+static struct vault_words words_of(const char *ring_text, struct uuid account_id, const char *text)
+{
+    struct vault_ring *ring = ring_of(ring_text);
+    struct vault_words words;
+    vault_words_init(&words, ring, account_id);
+    vault_words_add(&words, slice_cstr(text));
+    vault_ring_free(ring);
+    return words;
+}
+
+static bool are_equal(const struct vault_words *a, const struct vault_words *b)
+{
+    return a->count == b->count && memcmp(a->items, b->items, a->count * sizeof(*a->items)) == 0;
+}
+
+static void texts_with_the_same_words(void **state)
+{
+    static const struct {
+        const char *text, *same;
+        size_t count;
+    } cases[] = {
+        {"To Ada@Example.com: Hello", "to ada example com hello", 5},
+        {"a a A", "a", 1},
+        {"", " .,;\n\t@-_/", 0},
+        {"19a4-b6c7_d8", "19A4 B6C7 D8", 3},
+        {"(019A1B2C-3d4e-7f50-8a61-72839405a6bd)", "019a1b2c-3d4e-7f50-8a61-72839405a6bd", 1},
+        {"019a1b2c-3d4e-7f50-8a61-72839405a6bde", "019a1b2c 3d4e 7f50 8a61 72839405a6bde", 5},
+        /* letters of other scripts, and their lower case */
+        {"\xc3\x89T\xc3\x89", "\xc3\xa9t\xc3\xa9", 1},
+        {"\xd0\x9f\xd0\xa0\xd0\x98 \xd0\x81", "\xd0\xbf\xd1\x80\xd0\xb8 \xd1\x91", 2},
+        {"\xce\xa3\xcf\x82", "\xcf\x83\xcf\x83", 1},
+        {"\xc5\x81\xc3\xb3"
+         "d\xc5\xba \xc5\xb9",
+         "\xc5\x82\xc3\xb3"
+         "d\xc5\xba \xc5\xba",
+         2},
+        {"\xe4\xbc\x9a\xe8\xad\xb0", "\xe3\x80\x8c\xe4\xbc\x9a\xe8\xad\xb0\xe3\x80\x8d", 1},
+        /* quotes, dashes, pictures and bytes that are not UTF-8 separate */
+        {"\xe2\x80\x9chello\xe2\x80\x9d\xe2\x80\x94yes", "hello yes", 2},
+        {"on\xf0\x9f\x8e\x89"
+         "e",
+         "on e", 2},
+        {"on\xff"
+         "e\xc3",
+         "on e", 2},
+        {"on\xc2\xa0"
+         "e\xe2\x80\x8b"
+         "x",
+         "on e x", 3},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct vault_words a = words_of(KEY, account, cases[i].text);
+        struct vault_words b = words_of(KEY, account, cases[i].same);
+        if (a.count != cases[i].count || !are_equal(&a, &b))
+            fail_msg("%s: %zu words, %s: %zu", cases[i].text, a.count, cases[i].same, b.count);
+    }
+}
+
+static void of_a_long_word_its_beginning_counts(void **state)
+{
+    char text[200];
+    (void)state;
+    memset(text, 'x', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    struct vault_words whole = words_of(KEY, account, text);
+    text[VAULT_WORD_BYTES_MAX] = '\0';
+    struct vault_words same = words_of(KEY, account, text);
+    text[VAULT_WORD_BYTES_MAX - 1] = '\0';
+    struct vault_words shorter = words_of(KEY, account, text);
+    assert_int_equal(whole.count, 1);
+    assert_true(are_equal(&whole, &same));
+    assert_false(are_equal(&whole, &shorter));
+}
+
+static void a_list_is_limited(void **state)
+{
+    struct arena arena;
+    char text[1000];
+    size_t len = 0;
+    (void)state;
+    for (unsigned i = 0; i < 2 * VAULT_WORDS_MAX; i++)
+        len += (size_t)snprintf(text + len, sizeof(text) - len, "w%u ", i);
+    struct vault_words words = words_of(KEY, account, text);
+    assert_int_equal(words.count, VAULT_WORDS_MAX);
+    assert_int_equal(vault_words_count(slice_cstr(text), 1000), 2 * VAULT_WORDS_MAX);
+    assert_int_equal(vault_words_count(slice_cstr(text), 17), 17);
+    arena_init(&arena, 65536);
+    slice list = vault_words_list(&words, &arena);
+    assert_true(slice_starts_with(list, SLICE("{")) && slice_ends_with(list, SLICE("}")));
+    words.count = 0;
+    assert_null(vault_words_list(&words, &arena).ptr);
+    arena_deinit(&arena);
+}
+
+/* Equal words of two accounts, and under two keys, are different. */
+static void a_hash_depends_on_account_and_key(void **state)
+{
+    struct vault_words one = words_of(KEY, account, "hello");
+    struct vault_words two = words_of(KEY, stranger, "hello");
+    struct vault_words three = words_of(OTHER, account, "hello");
+    (void)state;
+    assert_false(are_equal(&one, &two) || are_equal(&one, &three));
+}
+
+static void a_search_has_the_words_under_each_key(void **state)
+{
+    struct arena arena;
+    struct vault_ring *ring = ring_of(OTHER "\n" KEY);
+    struct vault_words now = words_of(OTHER, account, "b a");
+    struct vault_words before = words_of(KEY, account, "b a");
+    (void)state;
+    arena_init(&arena, 65536);
+    slice search = vault_words_search(ring, account, SLICE("B, a."), &arena);
+    slice first = slice_split(&search, ';');
+    assert_true(slice_eq(first, vault_words_list(&now, &arena)));
+    assert_true(slice_eq(search, vault_words_list(&before, &arena)));
+    arena_deinit(&arena);
+    arena_init(&arena, 1);
+    assert_true(slice_eq_cstr(vault_words_search(ring, account, SLICE("b"), &arena), "{0}"));
+    arena_deinit(&arena);
+    vault_ring_free(ring);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(texts_with_the_same_words),
+        cmocka_unit_test(of_a_long_word_its_beginning_counts),
+        cmocka_unit_test(a_list_is_limited),
+        cmocka_unit_test(a_hash_depends_on_account_and_key),
+        cmocka_unit_test(a_search_has_the_words_under_each_key),
+    };
+    return unit_result(cmocka_run_group_tests(tests, NULL, NULL));
+}
