@@ -81,6 +81,7 @@ static int read_options(struct session *session, const struct command_call *call
     if (addresses.ptr && command_has(call, "addresses"))
         return err_set(err, ERR_INVALID,
                        "--addresses and --allow-address are the same: give one of them");
+    const char *option = addresses.ptr ? "allow-address" : "addresses";
     if (!addresses.ptr)
         addresses = command_option(call, "addresses");
     key->name = name.ptr ? name : SLICE("");
@@ -95,7 +96,7 @@ static int read_options(struct session *session, const struct command_call *call
         return (int)err->code;
     if (addresses.ptr &&
         vault_key_addresses(addresses, &session->arena, &key->addresses, err) != OK)
-        return err_prefix(err, "addresses");
+        return err_prefix(err, "%s", option);
     if (is_operator && (slice_has_word(key->addresses, SLICE("0.0.0.0/0")) ||
                         slice_has_word(key->addresses, SLICE("::/0"))))
         return err_set(err, ERR_INVALID,
