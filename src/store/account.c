@@ -25,10 +25,10 @@ _Static_assert(ACCOUNT_BRIEF_READ == ACCOUNT_BRIEF_CONNECTIONS, "as callers know
 static const struct pg_stmt account_create = {
     .name = "account_create",
     .sql = "select :ord, c.* from @input lateral sluice.account_create(account_id => :account_id, "
-           "name => :name, external_id => :external_id, created_at => :now, is_again => "
+           "name => :name, external_id => :external_id, created_at => :created_at, is_again => "
            ":is_again, " STORE_BY_ARGS ") c",
     PG_TAKES(OF_CHANGE(account_id, PG_UUID), OF_CHANGE(name, PG_TEXT, .has_no_null = true),
-             OF_CHANGE(external_id, PG_TEXT), PG_NOW("now"),
+             OF_CHANGE(external_id, PG_TEXT), OF_CHANGE(created_at, PG_TIME),
              PG_OF("is_again", PG_BOOL, struct account_change, is_again),
              STORE_BY_PARAMS(account_change)),
     PG_GIVES(PG_ARG("other", PG_UUID)),

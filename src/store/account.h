@@ -26,9 +26,9 @@ struct account_change {
     bool is_again;   /* create the account even if another account has the name */
     bool is_renamed; /* AUDIT_ACCOUNT_CHANGED is of the name */
 };
-/* Creates an account from account_id, name and external_id. Not replayed. *other is nil, or the
- * account that already has the external id or, if it has none, the name; then nothing was
- * created. */
+/* Creates an account from account_id, name, external_id and created_at. Not replayed. *other is
+ * nil, or the account that already has the external id or, if it has none, the name; then nothing
+ * was created. */
 void store_account_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct account_change *change);
 int store_account_create_result(const struct pg_query *query, struct uuid *other) MUST_CHECK;
