@@ -22,6 +22,8 @@ static const struct {
     {"connected", "Connected.", WEB_NOTICE_LIVE},
     {"reconnected", "Reconnected.", WEB_NOTICE_LIVE},
     {"connection_deleted", "Connection deleted.", WEB_NOTICE_PAST},
+    {"user_erased", "The user is being erased. It stays in the list until that has ended.",
+     WEB_NOTICE_PAST},
     {"connection_changed", "Connection changed.", WEB_NOTICE_PAST},
     {"connection_works", "The app accepted the credential: the connection works.", WEB_NOTICE_LIVE},
     {"started", "The flow has started.", WEB_NOTICE_FLOW},

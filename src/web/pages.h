@@ -106,6 +106,9 @@ web_step web_connection_default, web_connection_label, web_connection_delete, we
 web_step web_connect_link, web_connect_link_take;
 /* question.c */
 web_step web_key_revoke_ask, web_connection_delete_ask, web_flow_cancel_ask;
+/* users.c */
+extern const struct web_view web_users;
+web_step web_user, web_user_erase_ask, web_user_erase;
 /* keys.c */
 web_step web_keys, web_key_form, web_key_create, web_key_revoke;
 struct api_key;

@@ -11,6 +11,7 @@ import { COLOR_RULES } from './support/browser.mjs';
 import { until } from './support/client.mjs';
 import { Dashboard } from './support/dashboard.mjs';
 import { must } from './support/process.mjs';
+import { credentials } from './support/stack.mjs';
 
 const PICTURES = new URL('../../build/screenshots/', import.meta.url).pathname;
 const COMMITTED = new URL('../../contrib/screenshots/', import.meta.url);
@@ -36,6 +37,7 @@ before(async () => {
   await dashboard.counted(account, [['gmail', 'list_messages', 'succeeded', '', 90], ['gmail', 'send_message', 'succeeded', '', 30], ['notion', 'create_page', 'failed', 'timeout', 12], ['notion', 'get_page', 'blocked', 'rate_limited', 9]], 20);
   good = await execute('gmail', 'list_messages', { maxResults: 3 });
   await dashboard.stack.must(['oauth-clients', 'set', 'hubspot', '--account', account.id, '--client-id', 'look', '--client-secret-file', '-'], { input: 'secret\n' });
+  await dashboard.call(account, 'POST', '/api/connections', { integration_id: 'probe', credential: credentials.probe }, { 'sluice-user': 'ada' });
   bad = await execute('notion', 'get_page', { page_id: '00000000-0000-4000-8000-000000000000' });
 });
 after(() => dashboard?.stop());
@@ -163,7 +165,7 @@ async function walk() {
   for (const path of [
     '/', '/?notice=client_saved', '/audit', '/audit?kind=flow&period=1h', '/approvals', '/flows', '/flows/new', '/flows/new?template=unread_mail_to_tasks', '/flows/new?template=reschedule_tasks', '/flows/new?template=unread_mail_to_slack', ...flows,
     '/executions', '/executions?status=failed', '/executions?app=gmail&status=blocked', ...executions, '/integrations', '/integrations?q=nothinglikeit', ...apps,
-    '/connections', '/docs', '/docs/createExecution', '/sign-out', '/keys', '/keys/new', `/keys/${keys[0].id}/revoke`, `/flows/${waiting}/cancel`, `/flows/${completed}/cancel`, `/flows/${completed}/again`, `/connections/${connection}/delete`,
+    '/connections', '/users', '/users?q=none', '/users/ada', '/users/ada/erase', '/docs', '/docs/createExecution', '/sign-out', '/keys', '/keys/new', `/keys/${keys[0].id}/revoke`, `/flows/${waiting}/cancel`, `/flows/${completed}/cancel`, `/flows/${completed}/again`, `/connections/${connection}/delete`,
     ...connections.map(({ id }) => `/connections/${id}`), '/connections/1', '/connect/none', '/nowhere/at/all', '/executions/00000000-0000-4000-8000-000000000000', '/connect/callback?state=none&code=none',
   ]) {
     // an address without a route also has a page, and the same checks apply to that page

@@ -423,3 +423,30 @@ test('erasing an account erases its users', async () => {
   assert.ok(tables.length > 10);
   for (const table of tables) assert.equal(await stack.cluster.sql(`select count(*) from sluice.${table} where account_id in (${ids}, '${account.id}')`), '0', table);
 });
+
+test('the dashboard lists users, shows one with its connections, and erases it', async () => {
+  const odd = "o'hara/<b>&?#%";
+  const own = await stack.account('with pages', { apps: [] });
+  await connect(odd, own);
+  await echo('odette', own);
+  const person = new Pages(server.base);
+  await person.signIn(own.key);
+  const path = `/users/${encodeURIComponent(odd).replaceAll("'", '%27')}`;
+  const list = await person.ask(`/users?q=o`);
+  assert.ok(list.text.includes(`href="${path}"`), list.text);
+  assert.ok(list.text.includes('href="/users/odette"'));
+  assert.ok((await person.ask('/users?q=odd')).text.includes('No id begins with this'));
+  for (const each of ['/users', '/users?q=']) assert.equal((await person.ask(each)).status, 200, each);
+  const page = await person.ask(path);
+  assert.equal(page.status, 200);
+  assert.match(page.text, /Probe: /);
+  assert.equal((await person.ask('/users/nobody')).status, 404);
+  assert.equal((await person.ask(`${path}/erase`, { method: 'POST' })).status, 403, 'without the token of a page');
+  const done = await person.press(await person.ask(`${path}/erase`), 'Erase the user');
+  assert.equal(done.path.split('?')[0], '/users');
+  assert.match(done.text, /being erased/);
+  assert.equal((await call(odd, 'GET', '/api/connections', undefined, own)).status, 503);
+  const reader = new Pages(server.base);
+  await reader.signIn(await stack.key(own.id, ['--scopes', 'read']));
+  for (const each of ['/users', '/users/odette', '/users/odette/erase']) assert.equal((await reader.ask(each)).status, 403, each);
+});
