@@ -1,8 +1,9 @@
 /*
  * GET /api/connections and GET /api/connections/{id} (read scope), PATCH and DELETE
  * /api/connections/{id} (admin scope): the account's connections, without their credentials; with
- * `users=all` (admin scope) also those of its users. Apps are connected in the dashboard, through
- * POST /api/connect/sessions (connect_session.c).
+ * `users=all` (admin scope) also those of its users. Apps are connected in the dashboard,
+ * through POST /api/connect/sessions (connect_session.c) and with POST /api/connections
+ * (connections_add.c).
  */
 #include "api/listing.h"
 #include "connect/command.h"

@@ -3,7 +3,8 @@
  * already, for the account or for one of its users. It takes what `sluice connections add` takes
  * (call/credential.h). The app is asked whether it accepts the credential; if not, nothing is
  * stored. A connection of the same owner that acts as the same user of the app gets the credential,
- * so the request may be repeated.
+ * so the request may be repeated. That user is not known for an expired token, which only a renewal
+ * could use: such a request names the connection when it is repeated.
  *
  * No reply, log or error contains the credential.
  */
@@ -88,11 +89,19 @@ static enum op_result reply_no_connection(struct api_request *request)
 
 static enum op_result finish_added(struct api_request *request)
 {
+    const struct adding *it = request->state;
     struct connection row;
     int status = store_connection_get_result(&request->query, &row);
-    if (status != OK)
-        return status == ERR_NOTFOUND ? reply_no_connection(request)
-                                      : api_reply_database(request, status);
+    if (status == ERR_NOTFOUND) /* removed in the meantime */
+        return it->connection_id ? reply_no_connection(request)
+                                 : api_reply_later(request, SLICE("The connection was removed at "
+                                                                  "the same moment. Try again."));
+    if (status != OK) /* not 503, which means that nothing was done */
+        return api_reply_error(request, 500,
+                               "The credential was stored as connection %lld, which could not be "
+                               "read. GET /api/connections/%lld shows it.",
+                               (long long)it->enrol.connection_id,
+                               (long long)it->enrol.connection_id);
     connect_write(api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX), &row);
     return api_reply_close(request, 201);
 }

@@ -18,9 +18,13 @@ static bool read_additions(struct api_request *request, bool *display, bool *flo
 
 static void load_executions(struct api_request *request, struct serve_list *list)
 {
+    /* A user's own key reads no names of the account's keys. */
+    const struct vault_grant *grant = &request->serve.grant;
+    bool names_keys = !grant->is_of_user;
     struct execution_filter filter = {.integration_id = list->values[INTEGRATION],
                                       .status = list->values[STATUS],
-                                      .parent_id = request->serve.grant.parent_id};
+                                      .parent_id = names_keys ? grant->parent_id
+                                                              : (struct uuid){{0}}};
     bool is_valid = read_additions(request, &filter.with_summary, &filter.with_calls);
     ASSERT(is_valid); /* begin_execution_list has checked them */
     filter.words = serve_list_words(list, Q, request->api->config.ring,

@@ -135,6 +135,7 @@ static struct changing *key_change_new(struct api_request *request, enum vault_c
     }
     it->in.kind = kind;
     it->in.by = serve_by(&request->serve);
+    it->in.maker = request->serve.grant;
     it->in.key.key.account_id = request->serve.grant.account_id;
     request->state = it;
     request->on_gone = api_continue;
@@ -153,9 +154,16 @@ static enum op_result reply_key_failed(struct api_request *request)
     case ERR_NOTFOUND:
         return reply_no_key(request);
     case ERR_REFUSED:
-        return api_reply_error(request, 403, "Refused: %s", it->command.err.text);
+        return it->command.is_maker_over
+                   ? api_reply_key_refused(request)
+                   : api_reply_error(request, 403, "Refused: %s", it->command.err.text);
     case ERR_LIMIT:
-        return api_reply_error(request, 409, "Not rolled: %s", it->command.err.text);
+        return api_reply_error(request, 409, "No key was made: %s", it->command.err.text);
+    case ERR_CLOSED:
+        return api_reply_error(request, 500,
+                               "The database's answer was lost, so the change may have been made. "
+                               "List the keys before you try again, and revoke a new key whose "
+                               "text you do not have.");
     default:
         return api_reply_database(request, it->command.status);
     }
@@ -257,6 +265,30 @@ static bool read_key_expiry(struct api_request *request, struct api_key *key)
     return false;
 }
 
+/* Reads a member that is null or one of these words. */
+static bool read_mcp_word(struct api_request *request, const char *name, const char *words,
+                          slice *value)
+{
+    const struct json *given = json_given(request->body, slice_cstr(name));
+    *value = json_str(given);
+    if (!given || (value->ptr && slice_has_word(slice_cstr(words), *value)))
+        return true;
+    (void)api_reply_error(request, 400, "%s must be one of: %s; or null", name, words);
+    return false;
+}
+
+/* Refuses scopes that the key that asks lacks, before a user is made; the op compares the rest. */
+static bool check_scopes(struct api_request *request, const struct api_key *key)
+{
+    const struct api_key maker = {.scopes = request->serve.grant.scopes};
+    struct api_key wanted = {.scopes = key->scopes};
+    struct err err;
+    if ((maker.scopes & SCOPE_OPERATOR) || vault_key_limit(&wanted, &maker, &err) == OK)
+        return true;
+    (void)api_reply_error(request, 403, "Refused: %s", err.text);
+    return false;
+}
+
 static enum op_result on_user_created(struct api_request *request)
 {
     struct changing *it = request->state;
@@ -314,10 +346,11 @@ static bool read_new_key(struct api_request *request, struct api_key *key)
         return false;
     }
     if (!read_scopes(request, key) || !read_key_expiry(request, key) ||
-        !read_addresses(request, key))
+        !read_addresses(request, key) || !read_mcp_word(request, "forms", "never", &key->forms) ||
+        !read_mcp_word(request, "unattended_writes", "allow refuse", &key->unattended_writes))
         return false;
     if (!user || vault_user_is_id(key->external_id))
-        return true;
+        return check_scopes(request, key);
     (void)api_reply_error(request, 400,
                           "user must be a user's id, 1 to %d characters from ! to ~, or null",
                           ACCOUNT_USER_ID_MAX);
@@ -331,7 +364,7 @@ static enum op_result begin_create(struct api_request *request)
 }
 
 static const struct api_names new_key_members = {
-    .own = {"name", "scopes", "expires_at", "addresses", "user"}};
+    .own = {"name", "scopes", "expires_at", "addresses", "user", "forms", "unattended_writes"}};
 
 const struct api_endpoint api_keys_create = {
     .scope = SCOPE_ADMIN,

@@ -187,10 +187,20 @@ static int read_credential(const struct call_order *order, enum catalog_auth_kin
         result == OK ? json_parse(&arena, order->credential, &json_limits_request, NULL) : NULL;
     if (result == OK && !save->scopes.ptr)
         save->scopes = oauth_scopes_normal(json_get_str(object, SLICE("scope")), texts);
-    request->is_expired = save->expires_at != 0 && save->expires_at <= clock_shared_us() &&
-                          json_get_str(object, SLICE("refresh_token")).len > 0;
+    bool is_renewable = json_get_str(object, SLICE("refresh_token")).len > 0 ||
+                        json_get_str(object, SLICE("client_id")).len > 0;
+    request->is_expired = is_renewable && save->expires_at != 0 &&
+                          save->expires_at <= clock_shared_us();
     arena_deinit(&arena);
     return result;
+}
+
+int call_order_check(const struct call_order *order, struct arena *arena, struct err *err)
+{
+    const struct catalog_auth *auth;
+    slice scopes;
+    int status = read_auth(order, &auth, err);
+    return status == OK ? read_scopes(order->scopes, &scopes, arena, err) : status;
 }
 
 int call_order_read(const struct call_order *order, struct arena *arena,

@@ -29,6 +29,9 @@ struct call_order {
     slice params;          /* JSON text; SLICE_NONE: none */
     slice scopes; /* separated by spaces; SLICE_NONE: those in the credential, else unknown */
 };
+/* Checks what the order says besides the credential and params. */
+int call_order_check(const struct call_order *order, struct arena *arena,
+                     struct err *err) MUST_CHECK;
 /* Checks the order and makes a request of it, except owner, caller and label, which the caller of
  * this function sets; request->save.connection_id is set before. Scopes are in the arena; other
  * texts are borrowed. The message of an error names what is wrong, but no value. */

@@ -233,9 +233,9 @@ static enum op_result refuse_identity(struct call_enrol *enrol, enum match match
 }
 
 /* Returns OP_NEXT if the identity may be connected. The identity that a link demands is checked
- * first. A link never changes an identity, because its holder is not the account. A reconnect
- * without a link is accepted with an unknown identity, since an app may have none and the request
- * comes from the account itself. */
+ * first. A link never changes an identity, because its holder is not the account; nor does a
+ * request with is_single. Any other reconnect is accepted with an unknown identity, since an app
+ * may have none and the request comes from the account itself. */
 static enum op_result check_identity(struct call_enrol *enrol)
 {
     const struct connect_session *link = enrol->in.save.link;
@@ -249,7 +249,7 @@ static enum op_result check_identity(struct call_enrol *enrol)
     if (enrol->in.may_change_identity && !link)
         return OP_NEXT;
     enum match match = match_former(former, &enrol->identity);
-    if (match == MATCH_OTHER || (match == MATCH_UNKNOWN && link))
+    if (match == MATCH_OTHER || (match == MATCH_UNKNOWN && (link || enrol->in.is_single)))
         return refuse_identity(enrol, match, former, "This connection acts as");
     return OP_NEXT;
 }
@@ -276,27 +276,25 @@ static enum op_result save_connection(struct call_enrol *enrol)
 
 /* ---- one connection for each user of the app ---- */
 
-enum {
-    TWINS_MAX = 10, /* connections of one subject with different params, such as hosts */
-    TWIN_TRIES_MAX = 10,
-};
+enum { TWIN_TRIES_MAX = 10 };
 
-/* Whether both are the same JSON; SLICE_NONE counts as {}. */
-static bool are_same_params(slice a, slice b, struct arena *arena)
+static struct connection_twin twin_of(const struct call_enrol *enrol)
 {
-    const struct json *left =
-        json_parse(arena, a.ptr ? a : SLICE("{}"), &json_limits_provider, NULL);
-    const struct json *right =
-        json_parse(arena, b.ptr ? b : SLICE("{}"), &json_limits_provider, NULL);
-    return left && right && json_equal(left, right);
+    const struct connect_save_request *request = &enrol->in.save;
+    return (struct connection_twin){
+        .integration_id = request->integration_id,
+        .subject = enrol->identity.subject,
+        .email = enrol->identity.email,
+        .params = request->params.ptr ? request->params : SLICE("{}"),
+    };
 }
 
 static enum op_result find_twin(struct call_enrol *enrol)
 {
     struct connect_save_request *request = &enrol->in.save;
+    const struct connection_twin twin = twin_of(enrol);
     request->connection_id = 0; /* one that was chosen before was removed */
-    store_connection_of_subject(enrol->pool, &enrol->query, &enrol->op, request->account_id,
-                                request->integration_id, enrol->identity.subject, TWINS_MAX);
+    store_connection_twin(enrol->pool, &enrol->query, &enrol->op, request->account_id, &twin);
     return op_wait_then(&enrol->op, STEP_FIND_TWIN);
 }
 
@@ -304,18 +302,12 @@ static enum op_result find_twin(struct call_enrol *enrol)
 static enum op_result step_find_twin(struct op *op)
 {
     struct call_enrol *enrol = enrol_of(op);
-    struct connect_save_request *request = &enrol->in.save;
-    struct connection *rows;
-    size_t count;
-    int status = store_connection_list_result(&enrol->query, &rows, &count);
-    if (status != OK)
+    int64_t id = 0;
+    int status = store_rev_result(&enrol->query, &id);
+    if (status != OK && status != ERR_NOTFOUND && status != ERR_INVALID)
         return stop_database(enrol);
-    for (size_t i = 0; i < count && !request->connection_id; i++)
-        if (are_same_params(rows[i].params, request->params, &op->arena))
-            request->connection_id = rows[i].id;
-    if (op->arena.is_exhausted)
-        return stop_enrol(enrol, CALL_ENROL_UNAVAILABLE, SLICE("The server is out of memory."));
-    enrol->is_twin = request->connection_id != 0;
+    enrol->is_twin = status == OK;
+    enrol->in.save.connection_id = enrol->is_twin ? id : 0;
     return save_connection(enrol);
 }
 
@@ -331,9 +323,7 @@ static enum op_result yield_connection(struct call_enrol *enrol)
         .kind = CONNECT_YIELD,
         .by = saved->by,
         .connection = {.account_id = saved->account_id, .id = enrol->save.connection_id},
-        .integration_id = saved->integration_id,
-        .identity = enrol->identity,
-        .params = saved->params.ptr ? saved->params : SLICE("{}"),
+        .twin = twin_of(enrol),
     };
     connect_command_start(enrol->connect, &enrol->yield, &request, &enrol->op);
     return op_wait_then(&enrol->op, STEP_YIELDED);
@@ -347,26 +337,28 @@ static enum op_result end_enrolled(struct call_enrol *enrol)
     return OP_DONE;
 }
 
-/* Another request has made a connection of the same user at the same moment: this one's was
- * removed, and the other one gets the credential. It stays the default if this one was. If the
- * check failed, there may be two. */
-static enum op_result step_yielded(struct op *op)
-{
-    struct call_enrol *enrol = enrol_of(op);
-    struct connect_save_request *request = &enrol->in.save;
-    if (enrol->yield.status != OK)
-        return end_enrolled(enrol);
-    request->connection_id = enrol->yield.kept_id;
-    enrol->is_twin = true;
-    request->is_default |= enrol->save.is_default;
-    return save_connection(enrol);
-}
-
 static enum op_result load_twin(struct call_enrol *enrol)
 {
     store_connection_get(enrol->pool, &enrol->query, &enrol->op, enrol->in.save.account_id,
                          enrol->save.connection_id);
     return op_wait_then(&enrol->op, STEP_CHECK_TWIN);
+}
+
+/* Another request has made a connection of the same user at the same moment: this one's was
+ * removed, and the other one gets the credential. It stays the default if this one was. If the
+ * answer was lost, the connection may have been removed. */
+static enum op_result step_yielded(struct op *op)
+{
+    struct call_enrol *enrol = enrol_of(op);
+    struct connect_save_request *request = &enrol->in.save;
+    if (enrol->yield.status == ERR_NOTFOUND)
+        return end_enrolled(enrol);
+    enrol->is_twin = true;
+    request->is_default |= enrol->save.is_default;
+    if (enrol->yield.status != OK)
+        return load_twin(enrol);
+    request->connection_id = enrol->yield.kept_id;
+    return save_connection(enrol);
 }
 
 /* The request that made it may have removed it in the meantime, since there was a third one. */
@@ -415,6 +407,9 @@ static enum op_result step_save(struct op *op)
         op_log(op, LOG_WARN, "a connection's identity is not known",
                LOG_STR("integration_id", enrol->in.save.integration_id),
                LOG_STR("cause", probe->identity_message));
+    bool must_know = enrol->in.is_single && enrol->app->identity.subject;
+    if (must_know && probe->is_identity_outage) /* else it might become a second connection */
+        return stop_enrol(enrol, CALL_ENROL_OUTAGE, copy_text(enrol, probe->identity_message));
     enum op_result result = check_identity(enrol);
     return result == OP_NEXT ? begin_save(enrol) : result;
 }
@@ -430,8 +425,8 @@ static enum op_result step_check_saved(struct op *op)
     case CONNECT_SAVE_GONE:
         return enrol->is_twin && enrol->tries++ < TWIN_TRIES_MAX ? find_twin(enrol)
                                                                  : stop_gone(enrol);
-    case CONNECT_SAVE_FULL:
-        return stop_full(enrol);
+    case CONNECT_SAVE_FULL: /* unless another request has just stored the same user's */
+        return needs_twin_check(enrol) && enrol->tries++ == 0 ? find_twin(enrol) : stop_full(enrol);
     case CONNECT_SAVE_LINK_USED:
         return stop_enrol(enrol, CALL_ENROL_LINK_USED,
                           SLICE("This link was already used, or it has expired."));
@@ -478,7 +473,7 @@ static const struct op_step steps[] = {
     [STEP_FIND_TWIN] = {"find_twin", step_find_twin, OP_TO(STEP_CHECK_SAVED)},
     [STEP_CHECK_SAVED] = {"check_saved", step_check_saved,
                           OP_TO(STEP_FIND_TWIN) | OP_TO(STEP_YIELDED) | OP_TO(STEP_CHECK_TWIN)},
-    [STEP_YIELDED] = {"yielded", step_yielded, OP_TO(STEP_CHECK_SAVED)},
+    [STEP_YIELDED] = {"yielded", step_yielded, OP_TO(STEP_CHECK_SAVED) | OP_TO(STEP_CHECK_TWIN)},
     [STEP_CHECK_TWIN] = {"check_twin", step_check_twin, OP_TO(STEP_FIND_TWIN)},
     [STEP_CHECK_REFUSAL] = {"check_refusal", step_check_refusal, 0},
 };

@@ -167,10 +167,11 @@ static bool send_action(struct call_probe *probe, struct err *err)
         .deadline_ns = deadline_ns(probe),
         .response_bytes_max = PROBE_REPLY_BYTES_MAX,
     };
-    if (http_call_start(probe->http, &probe->call, &probe->op) == OK)
-        return true;
-    (void)err_set(err, ERR_INVALID, "the values in it do not fit");
-    return false;
+    int status = http_call_start(probe->http, &probe->call, &probe->op);
+    if (status != OK)
+        (void)err_set(err, status == ERR_NOMEM ? ERR_NOMEM : ERR_INVALID,
+                      "the values in it do not fit");
+    return status == OK;
 }
 
 static void begin_action(struct call_probe *probe)
@@ -371,6 +372,7 @@ static enum op_result step_identify(struct op *op)
     probe->identity_message = arena_printf(&op->arena,
                                            "%.*s cannot be asked which login it is: %s.",
                                            SLICE_ARG(probe->integration->name), err.text);
+    probe->is_identity_outage = err.code == ERR_NOMEM || op->arena.is_exhausted;
     return OP_DONE;
 }
 
@@ -386,6 +388,7 @@ static enum op_result step_identified(struct op *op)
         read_identity(probe, output_of(probe, &outcome));
     else
         probe->identity_message = outcome.message;
+    probe->is_identity_outage = is_outage(outcome.reason) || op->arena.is_exhausted;
     return OP_DONE;
 }
 

@@ -44,6 +44,7 @@ struct call_probe {
     struct connection_identity identity;
     /* sentences on why the identity is unknown; SLICE_NONE if it is known */
     slice identity_message;
+    bool is_identity_outage; /* the app may say it if it is asked again */
     /* private */
     struct http_client *http;
     struct catalog *catalog;

@@ -36,9 +36,6 @@ static int add_credential(struct session *session, const struct command_call *ca
     struct account account;
     struct call_enrol_request request;
     slice label = command_option(call, "label");
-    order->auth = command_option(call, "auth");
-    order->auth_name = "--auth";
-    order->scopes = command_option(call, "scopes");
     order->params = command_option(call, "params");
     if (credential_order_read(session, order, label.ptr ? label : order->integration->name,
                               &request) != OK ||
@@ -51,7 +48,11 @@ static int add_credential(struct session *session, const struct command_call *ca
 
 static int add_connection(struct session *session, struct command_call *call)
 {
-    struct call_order order = {.integration = NULL};
+    struct call_order order = {
+        .auth = command_option(call, "auth"),
+        .auth_name = "--auth",
+        .scopes = command_option(call, "scopes"),
+    };
     slice path = command_option(call, "credential-file");
     struct buf text;
     int64_t id = 0;
@@ -59,8 +60,9 @@ static int add_connection(struct session *session, struct command_call *call)
         catalog_find_or_suggest(session, slice_cstr(call->argv[1]), &order.integration) != OK)
         return (int)session->err.code;
     ASSERT(order.integration);
-    const struct catalog_auth *auth =
-        catalog_auth_of(order.integration, command_option(call, "auth"));
+    if (call_order_check(&order, &session->arena, &session->err) != OK)
+        return (int)session->err.code;
+    const struct catalog_auth *auth = catalog_auth_of(order.integration, order.auth);
     if (!path.ptr)
         return err_set(&session->err, ERR_INVALID,
                        "--credential-file is missing: a file, or - for stdin, with a JSON object "

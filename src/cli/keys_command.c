@@ -205,6 +205,7 @@ static void put_key_cells(struct output_table *table, const void *row)
     output_table_time(table, key->last_used_at);
     output_table_cell(table, key->addresses.ptr ? key->addresses : SLICE("any"));
     output_table_cell(table, slice_cstr(mcp_limits(key)));
+    output_table_cell(table, key->external_id);
     output_table_cell(table, key->name);
 }
 
@@ -215,7 +216,7 @@ static void put_listed_key(struct output_json *json, const void *row)
 
 static const struct output_list key_list = {
     .row_size = sizeof(struct api_key),
-    .headings = "KEY|PREFIX|STATE|SCOPES|CREATED|EXPIRES|USED|FROM|MCP|NAME",
+    .headings = "KEY|PREFIX|STATE|SCOPES|CREATED|EXPIRES|USED|FROM|MCP|USER|NAME",
     .none = "the account has no keys; `sluice keys create` makes one",
     .put_cells = put_key_cells,
     .put_json = put_listed_key,
@@ -244,11 +245,14 @@ static int find_key(struct session *session, struct uuid account_id, slice text,
     size_t count, found = 0;
     struct uuid id;
     bool is_id = uuid_parse(text, &id);
+    if (is_id)
+        return store_api_key_get_sync(session->sync, &session->arena, account_id, id, key,
+                                      &session->err);
     if (store_api_key_list_sync(session->sync, &session->arena, account_id, &keys, &count,
                                 &session->err) != OK)
         return (int)session->err.code;
     for (size_t i = 0; i < count; i++) {
-        if (is_id ? !uuid_eq(keys[i].id, id) : !slice_eq(keys[i].prefix, text))
+        if (!slice_eq(keys[i].prefix, text))
             continue;
         *key = keys[i];
         found++;

@@ -44,8 +44,7 @@ static enum op_result step_change(struct op *op)
         store_connection_delete(pool, query, op, &in->connection);
         break;
     case CONNECT_YIELD:
-        store_connection_yield(pool, query, op, &in->connection, in->integration_id,
-                               in->identity.subject, in->params);
+        store_connection_yield(pool, query, op, &in->connection, &in->twin);
         break;
     case CONNECT_IDENTIFY:
         store_connection_identity_set(pool, query, op, in->connection.account_id, in->connection.id,
@@ -89,7 +88,7 @@ static int result_of(struct connect_command *command)
         status = store_connection_yield_result(query, &command->kept_id);
         if (status == OK)
             connect_changed(command->service, command->in.connection.account_id,
-                            command->in.integration_id);
+                            command->in.twin.integration_id);
         return status;
     case CONNECT_IDENTIFY:
     case CONNECT_CLIENT_SET:

@@ -17,9 +17,7 @@ enum connect_command_kind {
     CONNECT_MAKE_DEFAULT,
     CONNECT_RENAME,
     CONNECT_REMOVE,
-    /* removes the connection if the account has another one of the same app, with the same subject
-     * and params */
-    CONNECT_YIELD,
+    CONNECT_YIELD,    /* removes the connection if the account has another one of the same user */
     CONNECT_IDENTIFY, /* stores the connection's user at the app; writes no audit event */
     CONNECT_CLIENT_SET,
     CONNECT_CLIENT_REMOVE,
@@ -35,10 +33,10 @@ struct connect_command_request {
     struct connection_change connection;
     slice label; /* for CONNECT_RENAME: 1 to CONNECTION_LABEL_MAX characters on one line */
     int64_t rev; /* for CONNECT_IDENTIFY: the revision of the credential that was used */
-    struct connection_identity identity; /* for CONNECT_IDENTIFY, CONNECT_YIELD */
-    slice integration_id, params;        /* for CONNECT_YIELD */
-    struct oauth_client_change client;   /* its sealed secret is made from client_secret */
-    slice client_secret;                 /* empty: a public client */
+    struct connection_identity identity;
+    struct connection_twin twin;       /* for CONNECT_YIELD: its user */
+    struct oauth_client_change client; /* its sealed secret is made from client_secret */
+    slice client_secret;               /* empty: a public client */
     struct connect_session_change link;
 };
 

@@ -172,8 +172,8 @@ void connect_renewals_cancel(struct connect_service *service);
 /* Records that the connection was used for a call to the app. The call failed if failure, a text
  * for a person, is not SLICE_NONE. Nothing is written at once: many uses are stored together, some
  * seconds later. */
-void connect_used(struct connect_service *service, struct uuid account_id, int64_t id,
-                  slice failure);
+void connect_used(struct connect_service *service, struct uuid account_id, struct uuid payer_id,
+                  int64_t id, slice failure);
 /* Called at the end of a shutdown: stores the remaining uses now. May be called again. */
 void connect_uses_flush(struct connect_service *service);
 bool connect_uses_active(const struct connect_service *service);

@@ -555,5 +555,6 @@ struct renewer *renewer_start(struct connect_service *service, struct slot *slot
     slot->running = renewer;
     service->renewals_active++;
     op_start(&renewer->op, &renewer_class, service->loop, NULL, RENEWAL_ARENA_BYTES_MAX);
+    op_account_set(&renewer->op, uuid_or(renewer->parent_id, renewer->account_id));
     return renewer;
 }

@@ -27,6 +27,7 @@ static struct metric lost_total = METRIC_INIT("sluice_connection_uses_untold_tot
 struct use {
     struct keyed keyed; /* by account and connection; in one of the three lists */
     uint64_t due_ns;
+    struct uuid payer_id;
     int64_t used_at, failed_at;
     char *failure; /* failure_len bytes; NULL: none */
     size_t failure_len;
@@ -118,6 +119,7 @@ static bool submit(struct connect_service *service, struct use *use)
     if (!sent)
         return false;
     ASSERT(use->is_dirty && use->used_at > 0);
+    op_account_set(&sent->later.op, use->payer_id);
     memcpy(sent->row.account_id.bytes, use->keyed.key, 16);
     memcpy(&sent->row.id, use->keyed.key + 16, sizeof(sent->row.id));
     sent->row.used_at = use->used_at;
@@ -195,8 +197,8 @@ static void keep_failure(struct use *use, slice failure)
     use->failed_at = use->used_at;
 }
 
-void connect_used(struct connect_service *service, struct uuid account_id, int64_t id,
-                  slice failure)
+void connect_used(struct connect_service *service, struct uuid account_id, struct uuid payer_id,
+                  int64_t id, slice failure)
 {
     char key[KEY_LEN];
     ASSERT(id > 0);
@@ -206,6 +208,7 @@ void connect_used(struct connect_service *service, struct uuid account_id, int64
         return;
     }
     use->is_dirty = true;
+    use->payer_id = payer_id;
     use->used_at = clock_shared_us();
     if (failure.len > 0)
         keep_failure(use, failure);

@@ -69,6 +69,7 @@ void exec_audit_blocked(struct exec *exec)
         return;
     }
     struct arena *arena = &audit->later.op.arena;
+    op_account_set(&audit->later.op, exec_payer(exec));
     event.by = audit_by_dup(&exec->in.by, arena);
     event.details = audit_details(exec, arena);
     if (input_bytes > 0) {

@@ -67,6 +67,7 @@ static struct ending *ending_start(struct exec *exec, size_t more_bytes)
         return NULL;
     }
     struct arena *arena = &ending->later.op.arena;
+    op_account_set(&ending->later.op, exec_payer(exec));
     ending->claim = exec->key.claim;
     ending->claim.integration_id = arena_dup(arena, exec->key.claim.integration_id);
     ending->claim.action_id = arena_dup(arena, exec->key.claim.action_id);

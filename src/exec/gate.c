@@ -282,6 +282,11 @@ static enum op_result choose_connection(struct exec *exec)
     case CONNECT_NOT_CONNECTED:
         break;
     }
+    /* the dashboard has the account's own connections alone; the summary names the link */
+    if (!uuid_is_nil(exec->in.by.parent_id))
+        return refuse_execution(
+            exec, EXEC_NOT_CONNECTED, "{app} is not connected for this user. Nothing was done.",
+            "Have the user connect the app, then send the same request again.", SLICE_NONE);
     return refuse_execution(
         exec, EXEC_NOT_CONNECTED, "{app} is not connected to this account. Nothing was done.",
         "Connect the app in the dashboard, then send the same request again.", SLICE_NONE);

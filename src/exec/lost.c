@@ -68,6 +68,7 @@ static void start(struct exec *exec, const struct store_later_class *class)
     if (!lost)
         return;
     struct arena *arena = &lost->later.op.arena;
+    op_account_set(&lost->later.op, exec_payer(exec));
     lost->claim = exec->key.claim;
     lost->claim.key = arena_dup(arena, exec->key.lost);
     lost->claim.integration_id = arena_dup(arena, exec->out.integration_id);

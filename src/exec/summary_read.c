@@ -257,6 +257,7 @@ static struct exec_shared_summary *start_shared(struct exec_summaries *table,
     shared->bytes = bytes;
     list_init(&shared->waiting);
     op_start(&shared->op, &shared_class, table->loop, NULL, SUMMARY_BYTES_MAX);
+    op_account_set(&shared->op, payer_id);
     if (table->work && budget_use_begin(&shared->use, &table->work->budget, payer_id) == OK)
         arena_count_in(&shared->op.arena, &shared->use);
     shared->key = arena_dup(&shared->op.arena, key);

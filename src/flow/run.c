@@ -502,8 +502,7 @@ static struct flow_run *make_run(struct flow_service *service, const struct flow
     count_memory(run, payer_id);
     uuid_format(flow->id, text);
     run->op.request_id = arena_dup(&run->op.arena, slice_of(text, UUID_TEXT_LEN));
-    uuid_format(payer_id, text);
-    run->op.account_id = arena_dup(&run->op.arena, slice_of(text, UUID_TEXT_LEN));
+    op_account_set(&run->op, payer_id);
     run->flow = *flow;
     run->proof.sent_boot_ns = clock_boot_ns(); /* a start's statement is sent after this */
     run->flow.template_key = arena_dup(&run->op.arena, flow->template_key);

@@ -75,6 +75,7 @@ bool flow_take_start(struct flow_service *service, const struct flow_ref *ref, s
     if (!taking)
         return false;
     ASSERT(ref->rev > 0 && !uuid_is_nil(ref->owner));
+    op_account_set(&taking->later.op, uuid_or(ref->parent_id, ref->account_id));
     taking->take = (struct flow_take){
         .kind = FLOW_TAKE_ADOPT,
         .account_id = ref->account_id,

@@ -109,7 +109,7 @@ static bool entry_keep(struct cache *cache, struct cache_entry *entry, slice key
 }
 
 /* Returns NULL if out of memory. */
-static struct cache_entry *start_load(struct cache *cache, slice key)
+static struct cache_entry *start_load(struct cache *cache, slice key, const struct op *op)
 {
     const struct cache_class *class = cache->class;
     struct cache_entry *entry = mem_zalloc(class->entry_bytes + key.len);
@@ -125,6 +125,8 @@ static struct cache_entry *start_load(struct cache *cache, slice key)
     list_init(&load->link);
     list_push_back(&cache->loads, &load->link);
     op_start(&load->op, &class->op, cache->loop, NULL, class->arena_bytes_max);
+    if (op && op->account_id.len > 0) /* it may end before the load */
+        load->op.account_id = arena_dup(&load->op.arena, op->account_id);
     return entry;
 }
 
@@ -161,7 +163,7 @@ bool cache_await(struct cache *cache, slice key, struct cache_wait *wait, struct
         entry = NULL;
     }
     if (!entry)
-        entry = start_load(cache, key);
+        entry = start_load(cache, key, op);
     if (!entry || !wait)
         return entry != NULL;
     list_init(&wait->link);

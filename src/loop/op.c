@@ -285,6 +285,13 @@ void op_start(struct op *op, const struct op_class *class, struct loop *loop, st
     op_queue(op);
 }
 
+void op_account_set(struct op *op, struct uuid account_id)
+{
+    char text[UUID_TEXT_LEN + 1];
+    uuid_format(account_id, text);
+    op->account_id = arena_dup(&op->arena, slice_of(text, UUID_TEXT_LEN));
+}
+
 void op_keep_children(struct op *op)
 {
     ASSERT(!op->is_ended);

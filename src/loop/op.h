@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/id.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "loop/loop.h"
@@ -134,6 +135,9 @@ void op_start(struct op *op, const struct op_class *class, struct loop *loop, st
 /* Call it from a step that is about to wait: the memory of ended children is kept until the op
  * has run once more. */
 void op_keep_children(struct op *op);
+/* Sets account_id: the account that pays, in whose turn the op's queries are sent. It is copied
+ * into the op's arena. The ops below it that start later have it, too. */
+void op_account_set(struct op *op, struct uuid account_id);
 /* Adds a hold; `what` names it for the log ("pg execution_insert") and is constant text. */
 void op_hold(struct op *op, const char *what);
 /* Releases a hold; the op is queued when none is left. Allowed after the end, too. */

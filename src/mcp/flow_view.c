@@ -9,6 +9,7 @@
 
 #include "json/scan.h"
 #include "mcp/task.h"
+#include "mcp/words.h"
 
 /* ---- a view's facts ---- */
 
@@ -94,12 +95,18 @@ static slice flow_hint(const struct api_request *request, const struct mcp_flow_
 {
     const struct mcp_message *message = request->outer;
     bool is_large = !message->wants_steps && facts->output.len > MCP_OUTPUT_BYTES;
+    slice id = mcp_flow_text(facts->flow, "id", arena);
+    if (facts->is_approval && mcp_reader_of(request) == MCP_OF_USER)
+        return arena_printf(arena,
+                            "A person approves or rejects this in the account's application: POST "
+                            "/api/flows/%.*s/approve or POST /api/flows/%.*s/reject. get_flow with "
+                            "`wait` and until \"ended\" waits for that.",
+                            SLICE_ARG(id), SLICE_ARG(id));
     if (facts->is_approval)
         return arena_printf(arena,
                             "A person approves or rejects this at %s/flows/%.*s. get_flow with "
                             "`wait` and until \"ended\" waits for that.",
-                            request->api->public_url,
-                            SLICE_ARG(mcp_flow_text(facts->flow, "id", arena)));
+                            request->api->public_url, SLICE_ARG(id));
     return is_large ? SLICE("get_flow with include [\"steps\"] has the output.") : SLICE_NONE;
 }
 

@@ -144,7 +144,7 @@ static void put_words(struct list_page *page, slice item, slice app_id, slice ac
     slice code = excerpt_of(page, item, "error_code");
     if (code.len > 0)
         buf_printf(&page->out, "  %.*s", SLICE_ARG(code));
-    put_excerpt(page, " ", mcp_words_say(message, page->arena));
+    put_excerpt(page, " ", mcp_words_say(message, mcp_reader_of(page->request), page->arena));
 }
 
 static void put_past_call(struct list_page *page, slice item)

@@ -106,7 +106,7 @@ static enum op_result refuse(struct api_request *request, unsigned status, slice
 {
     slice sentence =
         mcp_words_say(json_scan_get(json_text, SLICE("error"), &request->serve.op.arena),
-                      &request->serve.op.arena);
+                      mcp_reader_of(request), &request->serve.op.arena);
     enum mcp_code code = status >= 500                     ? MCP_INTERNAL_ERROR
                          : status == 400 && !request->body ? MCP_PARSE_ERROR
                                                            : MCP_INVALID_REQUEST;

@@ -85,14 +85,15 @@ static enum op_result reply_resource(struct api_request *request, unsigned statu
     struct mcp_result result;
     if (status == 400 || status == 403 || status == 404) {
         slice sentence = json_scan_str(json_scan_get(json_text, SLICE("error"), arena), arena);
-        return refuse_uri(request, message, mcp_words_say(sentence, arena));
+        return refuse_uri(request, message, mcp_words_say(sentence, mcp_reader_of(request), arena));
     }
     if (status != 200)
         return mcp_refusal.reply(request, status, json_text, owner);
     if (json_text.len > RESOURCE_BYTES_MAX) /* a flow's view */
         return refuse_uri(request, message,
-                          SLICE("Too large to be read here. The dashboard shows all of it."));
-    json_text = mcp_words_say_json(json_text, arena);
+                          arena_printf(arena, "Too large to be read here. %s",
+                                       mcp_words_whole_flow(mcp_reader_of(request))));
+    json_text = mcp_words_say_json(json_text, mcp_reader_of(request), arena);
     if (!mcp_outside_find(json_text, arena, &found))
         return api_reply_no_memory(request);
     slice text = message->is_structured ? mcp_outside_object(&found, json_text, arena)

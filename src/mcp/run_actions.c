@@ -52,12 +52,13 @@ struct run {
 
 /* ---- the results ---- */
 
-static slice error_result(struct arena *arena, slice sentence, int64_t retry_after_s)
+static slice error_result(struct api_request *request, slice sentence, int64_t retry_after_s)
 {
+    struct arena *arena = &request->serve.op.arena;
     struct json_text text;
     struct json_writer *w = json_text_begin(&text, 2 * sentence.len + 1024);
     json_open(w, '{');
-    json_member_str(w, "error", mcp_words_say(sentence, arena));
+    json_member_str(w, "error", mcp_words_say(sentence, mcp_reader_of(request), arena));
     if (retry_after_s > 0)
         json_member_i64(w, "retry_after", retry_after_s);
     json_close(w, '}');
@@ -65,13 +66,13 @@ static slice error_result(struct arena *arena, slice sentence, int64_t retry_aft
 }
 
 /* Returns the result of an execution whose summary is too large here: what is needed to read it. */
-static slice left_out_result(struct arena *arena, const struct exec_outcome *out)
+static slice left_out_result(struct api_request *request, const struct exec_outcome *out)
 {
     struct json_text text;
     struct json_writer *w = json_text_begin(&text, 4096);
     if (uuid_is_nil(out->execution_id))
         return error_result(
-            arena, SLICE("Its result is too large here. Run it alone, with run_action."), 0);
+            request, SLICE("Its result is too large here. Run it alone, with run_action."), 0);
     json_open(w, '{');
     json_member_str(w, "status", slice_cstr(exec_reason_status(out->reason)));
     json_member_uuid(w, "execution_id", out->execution_id);
@@ -79,27 +80,29 @@ static slice left_out_result(struct arena *arena, const struct exec_outcome *out
     json_member_str(w, "action_id", out->action_id);
     json_member_bool(w, "truncated", true);
     json_close(w, '}');
-    return json_text_take(&text, arena);
+    return json_text_take(&text, &request->serve.op.arena);
 }
 
 /* Returns the result of an execution that has ended. */
-static slice outcome_result(const struct act *act, const struct exec *exec, struct arena *arena)
+static slice outcome_result(struct api_request *request, const struct act *act,
+                            const struct exec *exec)
 {
+    struct arena *arena = &request->serve.op.arena;
     const struct exec_outcome *out = exec_outcome_of(exec);
     slice summary = exec_summary_of(exec);
     bool has_status = exec_reason_status(out->reason) != NULL;
     if (act->is_unseen && out->reason == EXEC_SUCCEEDED)
-        return error_result(arena,
+        return error_result(request,
                             SLICE("The form that the person answered did not show this write. "
                                   "Nothing was done. Call it again."),
                             0);
     if (!has_status || (summary.len == 0 && !out->is_left_out))
         return error_result(
-            arena, out->message.len > 0 && !has_status ? out->message : SLICE("Internal error"),
+            request, out->message.len > 0 && !has_status ? out->message : SLICE("Internal error"),
             exec_outcome_retry_after_s(out));
     if (out->is_left_out || summary.len > RESULTS_BYTES_MAX)
-        return left_out_result(arena, out);
-    summary = mcp_words_say_json(summary, arena);
+        return left_out_result(request, out);
+    summary = mcp_words_say_json(summary, mcp_reader_of(request), arena);
     slice members = mcp_run_members(out, act->shows, arena);
     return arena_printf(arena, "{%.*s%.*s%.*s", SLICE_ARG(act->coerced), SLICE_ARG(members),
                         SLICE_ARG(slice_from(summary, 1)));
@@ -108,7 +111,6 @@ static slice outcome_result(const struct act *act, const struct exec *exec, stru
 static enum op_result reply_results(struct api_request *request)
 {
     struct run *run = request->state;
-    struct arena *arena = &request->serve.op.arena;
     size_t len = 0;
     bool is_any = false;
     api_trace_batch_end(request, run->batch.trace, run->batch.count);
@@ -118,11 +120,11 @@ static enum op_result reply_results(struct api_request *request)
         const struct api_batch_item *item = &run->batch.items[i];
         slice result = run->acts[i].result;
         if (!result.ptr && item->problem.ptr)
-            result = error_result(arena, item->problem, item->retry_after_s);
+            result = error_result(request, item->problem, item->retry_after_s);
         else if (!result.ptr)
-            result = outcome_result(&run->acts[i], item->exec, arena);
+            result = outcome_result(request, &run->acts[i], item->exec);
         if (item->exec && len + result.len > RESULTS_BYTES_MAX)
-            result = left_out_result(arena, exec_outcome_of(item->exec));
+            result = left_out_result(request, exec_outcome_of(item->exec));
         len += result.len;
         is_any = is_any || (item->exec && exec_outcome_of(item->exec)->reason == EXEC_SUCCEEDED &&
                             !run->acts[i].is_unseen);
@@ -243,7 +245,7 @@ static enum op_result finish_dry_runs(struct api_request *request)
                           out->reason == EXEC_SUCCEEDED;
         count += act->is_in_form;
         if (exec && act->asking == ASKS_IN_FORM && !act->is_in_form)
-            act->result = arena_dup(arena, outcome_result(act, exec, arena));
+            act->result = arena_dup(arena, outcome_result(request, act, exec));
         if (exec && act->asking == ASKS_IN_WORDS)
             act->shows = mcp_run_shows(exec, arena);
     }

@@ -444,7 +444,7 @@ enum op_result mcp_tools_call(struct api_request *request, const struct mcp_mess
 
 /* Replaces a flow's view that is too large. The output of an execution has already been
  * truncated. */
-static slice leave_flow_out(struct arena *arena, slice json_text)
+static slice leave_flow_out(struct arena *arena, slice json_text, enum mcp_reader reader)
 {
     struct json_text text;
     slice id = json_scan_get(json_text, SLICE("flowId"), arena);
@@ -455,7 +455,8 @@ static slice leave_flow_out(struct arena *arena, slice json_text)
     json_member_bool(w, "truncated", true);
     json_member_i64(w, "bytes", (int64_t)json_text.len);
     json_member_raw(w, "flowId", id);
-    json_member_str(w, "hint", SLICE("Too large for a result. The dashboard shows all of it."));
+    json_member_str(
+        w, "hint", arena_printf(arena, "Too large for a result. %s", mcp_words_whole_flow(reader)));
     json_close(w, '}');
     return json_text_take(&text, arena);
 }
@@ -485,8 +486,8 @@ void mcp_tool_result_put(struct json_writer *w, struct api_request *request, str
 {
     const struct mcp_message *message = request->outer;
     if (json_text.len > RESULT_BYTES_MAX)
-        json_text = leave_flow_out(arena, json_text);
-    json_text = mcp_words_say_json(json_text, arena);
+        json_text = leave_flow_out(arena, json_text, mcp_reader_of(request));
+    json_text = mcp_words_say_json(json_text, mcp_reader_of(request), arena);
     if (message->result_members.ptr && slice_starts_with(json_text, SLICE("{\"")))
         json_text = arena_printf(arena, "{%.*s%.*s", SLICE_ARG(message->result_members),
                                  SLICE_ARG(slice_from(json_text, 1)));

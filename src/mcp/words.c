@@ -53,9 +53,9 @@ static bool is_route(slice given, slice route, slice *any)
 }
 
 /* route: "GET /api/x/y", without its query. */
-static void add_tool_words(struct arena_text *out, slice route)
+static void add_tool_words(struct arena_text *out, slice route, enum mcp_reader reader)
 {
-    const char *words = "the dashboard";
+    const char *words = reader == MCP_OF_USER ? NULL : "the dashboard";
     slice any = SLICE("*");
     for (size_t i = 0; i < ARRAY_LEN(routes); i++)
         if (is_route(route, slice_cstr(routes[i].route), &any)) {
@@ -64,6 +64,11 @@ static void add_tool_words(struct arena_text *out, slice route)
                 any = SLICE("*");
             break;
         }
+    if (!words) {
+        arena_text_add(out, route);
+        arena_text_add(out, SLICE(" (with Sluice-User)"));
+        return;
+    }
     slice rest = slice_cstr(words);
     arena_text_add(out, slice_split(&rest, '*'));
     if (rest.ptr) {
@@ -81,7 +86,7 @@ static bool is_route_char(char c)
  * including its query. A full stop at the end belongs to the sentence. */
 static size_t route_len(slice text, size_t *all)
 {
-    static const char *const methods[] = {"GET ", "POST ", "PATCH ", "DELETE "};
+    static const char *const methods[] = {"GET ", "POST ", "PUT ", "PATCH ", "DELETE "};
     size_t len = 0;
     for (size_t i = 0; i < ARRAY_LEN(methods) && len == 0; i++)
         if (slice_starts_with(text, slice_cstr(methods[i])))
@@ -125,7 +130,7 @@ static size_t name_len(slice text, size_t *route, size_t *which)
     return 0;
 }
 
-slice mcp_words_say(slice sentence, struct arena *arena)
+slice mcp_words_say(slice sentence, enum mcp_reader reader, struct arena *arena)
 {
     struct arena_text out;
     size_t from = 0;
@@ -141,7 +146,7 @@ slice mcp_words_say(slice sentence, struct arena *arena)
             continue;
         arena_text_add(&out, slice_of(sentence.ptr + from, at - from));
         if (route > 0)
-            add_tool_words(&out, slice_first(rest, route));
+            add_tool_words(&out, slice_first(rest, route), reader);
         else
             arena_text_add(&out, slice_cstr(names[which].words));
         from = at + len;
@@ -149,6 +154,14 @@ slice mcp_words_say(slice sentence, struct arena *arena)
     }
     arena_text_add(&out, slice_from(sentence, from));
     return out.status == OK ? slice_of(out.ptr, out.len) : sentence;
+}
+
+const char *mcp_words_whole_flow(enum mcp_reader reader)
+{
+    return reader == MCP_OF_USER
+               ? "The account's application can read all of it: /api/flows/{id}, with "
+                 "Sluice-User."
+               : "The dashboard shows all of it.";
 }
 
 /* ---- a reply ---- */
@@ -163,7 +176,8 @@ static bool leads_to_ours(slice key)
     return !key.ptr || slice_has_word(SLICE("\"error\" \"flow\" \"steps\""), key);
 }
 
-static void say_below(struct arena_text *out, slice container, unsigned depth, struct arena *arena)
+static void say_below(struct arena_text *out, slice container, unsigned depth,
+                      enum mcp_reader reader, struct arena *arena)
 {
     struct json_scan scan;
     slice key, value;
@@ -177,9 +191,9 @@ static void say_below(struct arena_text *out, slice container, unsigned depth, s
             continue;
         arena_text_add(out, slice_of(from, (size_t)(value.ptr - from)));
         if (is_said)
-            arena_text_add(out, mcp_words_say(value, arena));
+            arena_text_add(out, mcp_words_say(value, reader, arena));
         else
-            say_below(out, value, depth - 1, arena);
+            say_below(out, value, depth - 1, reader, arena);
         from = value.ptr + value.len;
     }
     arena_text_add(out, slice_of(from, (size_t)(container.ptr + container.len - from)));
@@ -200,13 +214,13 @@ static slice leave_summary_out(slice json_text, struct arena *arena)
     return lean.ptr ? lean : json_text;
 }
 
-slice mcp_words_say_json(slice json_text, struct arena *arena)
+slice mcp_words_say_json(slice json_text, enum mcp_reader reader, struct arena *arena)
 {
     struct arena_text out;
     json_text = leave_summary_out(json_text, arena);
     if (!names_something(json_text))
         return json_text;
     arena_text_init(&out, arena, 2 * json_text.len + 256);
-    say_below(&out, json_text, DEPTH_MAX, arena);
+    say_below(&out, json_text, DEPTH_MAX, reader, arena);
     return out.status == OK ? slice_of(out.ptr, out.len) : json_text;
 }

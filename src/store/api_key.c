@@ -124,8 +124,9 @@ static const struct pg_column key_columns[] = {
  * The caller checks expiry and revocation, with the right error for each. */
 static const struct pg_stmt api_key_find = {
     .name = "api_key_find",
-    .sql = "select :ord, " KEY_COLUMNS ", (select a.disabled_at is not null from sluice.account a "
-           "where a.account_id = t.account_id), exists (select from sluice.session_end e "
+    .sql = "select :ord, " KEY_COLUMNS ", not exists (select from sluice.account a "
+           "where a.account_id = t.account_id and a.disabled_at is null), exists (select from "
+           "sluice.session_end e "
            "where e.account_id = t.account_id and e.session_hash = :session_hash), "
            "t.sessions_ended_at @read(sluice.api_key)",
     PG_TAKES(PG_ARG("hash", PG_BYTES), PG_ARG("session_hash", PG_BYTES)),
@@ -151,17 +152,24 @@ static const struct pg_stmt api_key_touch = {
 
 #define OF_CHANGE(name, type, ...) PG_OF(#name, type, struct api_key_change, key.name, __VA_ARGS__)
 
+static const char *const made_texts[] = {"made", "maker", "gone", "rolled", "full"};
+static const struct pg_words made_words = {made_texts, ARRAY_LEN(made_texts),
+                                           API_KEY_REPLACED_OVER};
+struct made {
+    enum api_key_made made;
+};
+
 /* This is not replayed: the id is new, and if the answer is lost the caller must not return the
  * key. */
 static const struct pg_stmt api_key_create = {
     .name = "api_key_create",
-    .sql =
-        "select :ord, c.* from @input lateral sluice.key_create(account_id => :account_id, "
-        "id => :id, hash => :hash, prefix => :prefix, name => :name, scopes => :scopes, "
-        "created_at => :created_at, expires_at => :expires_at, addresses => :addresses, "
-        "forms => :forms, unattended_writes => :unattended_writes, user_id => :user_id, "
-        "external_id => :external_id, made_by => :made_by, line => :line, replaces => :replaces, "
-        "replaced_until => :replaced_until, " STORE_BY_ARGS ") c",
+    .sql = "select :ord, c.* from @input lateral sluice.key_create(account_id => :account_id, "
+           "id => :id, hash => :hash, prefix => :prefix, name => :name, scopes => :scopes, "
+           "created_at => :created_at, expires_at => :expires_at, addresses => :addresses, "
+           "forms => :forms, unattended_writes => :unattended_writes, user_id => :user_id, "
+           "external_id => :external_id, made_by => :made_by, line => :line, maker_account => "
+           ":maker_account, maker_id => :maker_id, keys_max => :keys_max, replaces => :replaces, "
+           "replaced_until => :replaced_until, " STORE_BY_ARGS ") c",
     PG_TAKES(OF_CHANGE(account_id, PG_UUID), OF_CHANGE(id, PG_UUID), OF_CHANGE(hash, PG_BYTES),
              OF_CHANGE(prefix, PG_TEXT, .has_no_null = true),
              OF_CHANGE(name, PG_TEXT, .has_no_null = true), PG_ARG("scopes", PG_TEXT),
@@ -170,10 +178,13 @@ static const struct pg_stmt api_key_create = {
              OF_CHANGE(unattended_writes, PG_TEXT), OF_CHANGE(user_id, PG_UUID, .has_null = true),
              OF_CHANGE(external_id, PG_TEXT), OF_CHANGE(made_by, PG_UUID, .has_null = true),
              OF_CHANGE(line, PG_UUID, .has_null = true),
+             PG_OF("maker_account", PG_UUID, struct api_key_change, maker_account),
+             PG_OF("maker_id", PG_UUID, struct api_key_change, maker_id, .has_null = true),
+             PG_ARG("keys_max", PG_I64),
              PG_OF("replaces", PG_UUID, struct api_key_change, replaces, .has_null = true),
              PG_OF("replaced_until", PG_TIME, struct api_key_change, replaced_until),
              STORE_BY_PARAMS(api_key_change)),
-    PG_GIVES(PG_ARG("is_made", PG_BOOL)),
+    PG_GIVES(PG_WORD("made", struct made, made, &made_words)),
     .key_count = 2,
     .access = PG_WRITE_ONCE,
     .is_copied = true,
@@ -201,12 +212,25 @@ static const struct pg_stmt api_key_page = {
     .is_copied = true,
 };
 
+static const struct pg_stmt api_key_admins = {
+    .name = "api_key_admins",
+    .sql = "select :ord, c.n from @input lateral (select count(*) as n from (select from "
+           "sluice.api_key t where t.account_id = :account_id and t.user_id is null "
+           "and t.revoked_at is null and (t.expires_at is null or t.expires_at > now()) "
+           "and t.scopes ~ '(^| )admin( |$)' limit 2) few) c",
+    PG_TAKES(PG_ARG("account_id", PG_UUID)),
+    PG_GIVES(PG_ARG("count", PG_I64)),
+    .is_copied = true,
+};
+
 /* Returns the same columns as api_key_find, so that one function reads both. Walks the primary key,
  * whose ids are ordered by time. */
 static const struct pg_stmt api_key_list = {
     .name = "api_key_list",
-    .sql = "select :ord, t.*, " NO_SESSION " from @input lateral (select " KEY_COLUMNS
-           " from sluice.api_key t where t.account_id = :account_id order by t.id limit 1000) t",
+    .sql = "select :ord, t.*, " NO_SESSION
+           " from @input lateral (select n.* from (select " KEY_COLUMNS
+           " from sluice.api_key t where t.account_id = :account_id order by t.id desc limit 1000) "
+           "n order by n.id) t",
     PG_TAKES(PG_ARG("account_id", PG_UUID)),
     PG_COLUMNS(key_columns),
     .key_count = 1,
@@ -279,19 +303,13 @@ static const struct pg_stmt api_key_name = {
     .is_copied = true,
 };
 
-const struct pg_stmt *const api_key_stmts[] = {&api_key_name,
-                                               &api_key_find,
-                                               &api_key_touch,
-                                               &api_key_create,
-                                               &api_key_get,
-                                               &api_key_page,
-                                               &api_key_list,
-                                               &api_key_revoke,
-                                               &api_keys_remove,
-                                               &session_end,
-                                               &sessions_end,
-                                               &session_end_sweep,
-                                               NULL};
+const struct pg_stmt *const api_key_stmts[] = {&api_key_name,      &api_key_find,
+                                               &api_key_touch,     &api_key_create,
+                                               &api_key_get,       &api_key_page,
+                                               &api_key_list,      &api_key_admins,
+                                               &api_key_revoke,    &api_keys_remove,
+                                               &session_end,       &sessions_end,
+                                               &session_end_sweep, NULL};
 
 /* ---- rows ---- */
 
@@ -302,6 +320,8 @@ static void read_keys(struct api_key *keys, size_t count)
         /* The other column has a time at which the version before refuses the key. */
         if (!uuid_is_nil(keys[i].user_id) || uuid_is_nil(keys[i].account_id))
             keys[i].expires_at = keys[i].ends_at;
+        if (uuid_is_nil(keys[i].account_id)) /* there is no such row of an account */
+            keys[i].is_account_disabled = false;
         /* A scope that only a newer version knows grants nothing here. */
         while (words.len)
             keys[i].scopes |= scope_of(slice_split(&words, ' '));
@@ -373,11 +393,20 @@ void store_api_key_create(struct pg_pool *pool, struct pg_query *query, struct o
     char text[33];
     slice words = arena_dup(&op->arena, scopes_format(change->key.scopes, text));
     bool is_new = uuid_is_nil(change->replaces);
-    store_ask_of(
-        pool, query, op, &api_key_create, change,
-        PG_VALUES(pg_text(words), store_kind(is_new ? AUDIT_KEY_CREATED : AUDIT_KEY_ROLLED)));
+    store_ask_of(pool, query, op, &api_key_create, change,
+                 PG_VALUES(pg_text(words), pg_i64(API_KEY_LIVE_MAX),
+                           store_kind(is_new ? AUDIT_KEY_CREATED : AUDIT_KEY_ROLLED)));
 }
 
+int store_api_key_create_result(const struct pg_query *query, enum api_key_made *made)
+{
+    struct made row = {API_KEY_REPLACED_OVER};
+    int status = store_row_result(query, &row, sizeof(row));
+    *made = row.made;
+    return status;
+}
+
+STORE_CALL_ONE(store_api_key_admins, api_key_admins, struct uuid, pg_uuid)
 STORE_CALL_ONE(store_api_key_list, api_key_list, struct uuid, pg_uuid)
 
 int store_api_key_list_result(const struct pg_query *query, struct api_key **keys, size_t *count)
@@ -399,6 +428,24 @@ void store_api_key_revoke(struct pg_pool *pool, struct pg_query *query, struct o
 }
 
 /* ---- an operator's command ---- */
+
+int store_api_key_get_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
+                           struct uuid id, struct api_key *key, struct err *err)
+{
+    size_t count;
+    struct api_key *list = store_list_sync(sync, arena, &api_key_get,
+                                           PG_VALUES(pg_uuid(account_id), pg_uuid(id)),
+                                           sizeof(*list), &count, err);
+    if (!list)
+        return (int)err->code;
+    if (count == 0)
+        return err_set(err, ERR_NOTFOUND,
+                       "the account has no key with this id; `sluice keys list` "
+                       "shows them");
+    read_keys(list, 1);
+    *key = list[0];
+    return OK;
+}
 
 int store_api_key_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                             struct api_key **keys, size_t *count, struct err *err)

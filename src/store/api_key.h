@@ -12,6 +12,7 @@ enum {
     SESSION_HASH_LEN = 32,
     API_KEY_NAME_MAX = 200,
     API_KEY_ADDRESSES_MAX = 64,
+    API_KEY_LIVE_MAX = 20000, /* an account's keys that are neither revoked nor expired */
 };
 
 enum api_key_scope {
@@ -40,7 +41,7 @@ struct api_key {
      * acts for the account */
     struct uuid user_id;
     slice external_id;
-    struct uuid made_by; /* the key that made it; nil: a command did */
+    struct uuid made_by; /* the key that made it; nil: a command did, or it is not known */
     struct uuid line;    /* the first key that it was rolled from; its own id: it is the first */
     int64_t created_at, expires_at /* 0: never */, revoked_at /* 0: live */, last_used_at;
     int64_t ends_at; /* private to the store: expires_at of a key of a user or of the operator */
@@ -79,7 +80,11 @@ void store_api_key_get(struct pg_pool *pool, struct pg_query *query, struct op *
  * newest. Read the result with store_api_key_list_result. */
 void store_api_key_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         struct uuid account_id, struct uuid before, size_t count_max);
-/* Lists one account's keys, oldest first, at most 1000. */
+/* Counts, up to 2, the live keys of the account, not of its users, that have the scope admin. Read
+ * the result with store_count_result. */
+void store_api_key_admins(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                          struct uuid account_id);
+/* Lists one account's newest 1000 keys, the oldest of them first. */
 void store_api_key_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         struct uuid account_id);
 int store_api_key_list_result(const struct pg_query *query, struct api_key **keys,
@@ -92,15 +97,26 @@ void store_api_key_name(struct pg_pool *pool, struct pg_query *query, struct op 
  * answer was lost. */
 struct api_key_change {
     struct audit_by by;
-    struct api_key key;     /* a revocation uses only account_id and id */
+    struct api_key key; /* a revocation uses only account_id and id */
+    /* The key that makes it, and the account that has that key; nil: a command makes it */
+    struct uuid maker_id, maker_account;
     struct uuid replaces;   /* the key that this key replaces; nil: none */
     int64_t replaced_until; /* when the replaced key ends, unless it would have ended earlier */
 };
-/* Creates the key, from all members except revoked_at and last_used_at. Read the result with
- * store_hit_result: ERR_INVALID if a key has that id or hash or the account does not exist,
- * ERR_NOTFOUND if the key to replace is revoked or does not exist. */
+/* Creates the key, from all members except revoked_at and last_used_at. A key that replaces another
+ * one does not count for API_KEY_LIVE_MAX. */
 void store_api_key_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct api_key_change *change);
+enum api_key_made {
+    API_KEY_MADE,
+    API_KEY_MAKER_OVER,    /* the key that makes it is revoked or has expired */
+    API_KEY_REPLACED_OVER, /* the key to replace is, or does not exist */
+    API_KEY_ROLLED,        /* a newer key of that key's line is live */
+    API_KEY_FULL,          /* the account has API_KEY_LIVE_MAX live keys */
+};
+/* Returns ERR_INVALID if a key has that id or hash or the account does not exist. If it returns OK,
+ * *made says whether the key was made. */
+int store_api_key_create_result(const struct pg_query *query, enum api_key_made *made) MUST_CHECK;
 /* Revokes the key now, unless it is revoked already. Replayable. Read the result with
  * store_hit_result. */
 void store_api_key_revoke(struct pg_pool *pool, struct pg_query *query, struct op *op,
@@ -121,7 +137,10 @@ void store_sessions_end(struct pg_pool *pool, struct pg_query *query, struct op 
  * store_done_result. */
 void store_session_end_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op);
 
-/* For operator commands: lists one account's keys, oldest first. */
+/* For operator commands: store_api_key_get and store_api_key_list. The former returns ERR_NOTFOUND,
+ * with a message in err, if the account has no such key. */
+int store_api_key_get_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
+                           struct uuid id, struct api_key *key, struct err *err) MUST_CHECK;
 int store_api_key_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                             struct api_key **keys, size_t *count, struct err *err) MUST_CHECK;
 

@@ -123,13 +123,12 @@ static const struct pg_stmt connection_insert = {
  * unknown, because the grant may belong to another user. */
 #define NEW_OR_KEPT(column) \
     column " = case when :is_grant_new then :" column " else t." column " end, "
-/* scopes: if the kind of credential changes, its scopes replace the old ones, even if there are
- * none; for the same kind NULL means that the provider did not repeat them (RFC 6749 section
- * 5.1). If auth_kind is NULL, so is the comparison, and `case` takes its other branch. */
+/* scopes: those of a new grant replace the old ones, even if they are unknown; after a renewal NULL
+ * means that the provider did not repeat them (RFC 6749 section 5.1). */
 static const struct pg_stmt connection_credentials_set = {
     .name = "connection_credentials_set",
     .sql = "update sluice.connection t set sealed = :sealed, key_id = :key_id, "
-           "scopes = case when :auth_kind <> t.auth_kind then :scopes else "
+           "scopes = case when :is_grant_new then :scopes else "
            "coalesce(:scopes, t.scopes) end, "
            "auth_kind = coalesce(:auth_kind, t.auth_kind), expires_at = :expires_at, status = "
            "'live', " NEW_OR_KEPT("identity_email") NEW_OR_KEPT("identity_subject")

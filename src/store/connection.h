@@ -84,11 +84,17 @@ void store_connection_page(struct pg_pool *pool, struct pg_query *query, struct 
 void store_connection_labelled(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                struct uuid account_id, slice integration_id, slice label,
                                size_t count_max);
-/* Reads the connections of one integration, except revoked ones, that act as this user of the app;
- * the oldest come first. */
-void store_connection_of_subject(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                 struct uuid account_id, slice integration_id, slice subject,
-                                 size_t count_max);
+/* A user of an app, as two connections may have it. */
+struct connection_twin {
+    slice integration_id;
+    slice subject;
+    slice email;  /* SLICE_NONE: unknown; two known ones must be equal, in any case */
+    slice params; /* a JSON object; the same user has another connection with other params */
+};
+/* Finds the oldest connection of this user that is not revoked. Read the result with
+ * store_rev_result: the id, or ERR_NOTFOUND. It is ERR_INVALID for params with \\u0000. */
+void store_connection_twin(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                           struct uuid account_id, const struct connection_twin *twin);
 /* Examines the first CONNECTION_ENDED_SCAN connections, sorted by integration. Ended ones come
  * first. */
 enum { CONNECTION_ENDED_SCAN = 1000 };
@@ -166,12 +172,12 @@ void store_connection_label_set(struct pg_pool *pool, struct pg_query *query, st
                                 const struct connection_change *change, slice label);
 void store_connection_delete(struct pg_pool *pool, struct pg_query *query, struct op *op,
                              const struct connection_change *change);
-/* Deletes the connection if the account has another one of the same app, of the same subject and
- * with the same params. Of connections that are made and yield at the same time, one remains. The
- * result is the id of one that remains, or ERR_NOTFOUND if there is no other one. */
+/* Deletes the connection if the account has another one of the same user. Of connections that are
+ * made and yield at the same time, one remains. The result is the id of one that remains, or
+ * ERR_NOTFOUND if there is no other one. */
 void store_connection_yield(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                            const struct connection_change *change, slice integration_id,
-                            slice subject, slice params);
+                            const struct connection_change *change,
+                            const struct connection_twin *twin);
 int store_connection_yield_result(const struct pg_query *query, int64_t *kept_id) MUST_CHECK;
 
 /* connection_refresh.c: */

@@ -14,6 +14,17 @@ enum { CONNECTION_COLUMNS = 23 };
     "t.updated_at, t.last_used_at, t.failed_at, t.failure, t.identity_email, "             \
     "t.identity_subject, t.identity_label, t.parent_id"
 
+/* Whether row t acts as the user of a struct connection_twin. A subject may be that of a workspace:
+ * then two known addresses tell its members apart. */
+#define CONNECTION_IS_TWIN(t)                                                                \
+    t ".identity_subject = :subject and " t ".params::jsonb = :params::jsonb and " t         \
+      ".status <> 'revoked' and (" t ".identity_email is null or :email is null or lower(" t \
+      ".identity_email) = lower(:email))"
+#define CONNECTION_TWIN_OF(name, type) PG_OF(#name, type, struct connection_twin, name)
+#define CONNECTION_TWIN_PARAMS                                                         \
+    CONNECTION_TWIN_OF(integration_id, PG_TEXT), CONNECTION_TWIN_OF(subject, PG_TEXT), \
+        CONNECTION_TWIN_OF(email, PG_TEXT), CONNECTION_TWIN_OF(params, PG_TEXT)
+
 extern const struct pg_column connection_columns[CONNECTION_COLUMNS];
 
 #endif

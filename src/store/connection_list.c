@@ -101,15 +101,13 @@ static const struct pg_stmt connection_labelled = {
 
 /* Reads all connections of the app: subjects are not indexed, as only a new connection is compared
  * with them. */
-static const struct pg_stmt connection_of_subject = {
-    .name = "connection_of_subject",
-    .sql = "select :ord, c.* from @input lateral (select " CONNECTION_SELECT
-           " from sluice.connection t where t.account_id = :account_id and t.integration_id = "
-           ":integration_id and t.identity_subject = :subject and t.status <> 'revoked' "
-           "order by t.id limit :count_max) c",
-    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("integration_id", PG_TEXT),
-             PG_ARG("subject", PG_TEXT), PG_ARG("count_max", PG_I64)),
-    PG_COLUMNS(connection_columns),
+static const struct pg_stmt connection_twin = {
+    .name = "connection_twin",
+    .sql = "select :ord, c.id from @input lateral (select t.id from sluice.connection t "
+           "where t.account_id = :account_id and t.integration_id = :integration_id "
+           "and " CONNECTION_IS_TWIN("t") " order by t.id limit 1) c",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), CONNECTION_TWIN_PARAMS),
+    PG_GIVES(PG_ARG("id", PG_I64)),
 };
 
 /* The status is not indexed: rows are read, and their number is bounded. */
@@ -158,7 +156,7 @@ const struct pg_stmt *const connection_list_stmts[] = {&connection_choice,
                                                        &connection_page_all,
                                                        &connection_page_all_of_app,
                                                        &connection_labelled,
-                                                       &connection_of_subject,
+                                                       &connection_twin,
                                                        &connection_ended,
                                                        &connection_apps,
                                                        &connection_count,
@@ -195,13 +193,10 @@ void store_connection_labelled(struct pg_pool *pool, struct pg_query *query, str
                         pg_i64((int64_t)count_max)));
 }
 
-void store_connection_of_subject(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                 struct uuid account_id, slice integration_id, slice subject,
-                                 size_t count_max)
+void store_connection_twin(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                           struct uuid account_id, const struct connection_twin *twin)
 {
-    store_ask(pool, query, op, &connection_of_subject,
-              PG_VALUES(pg_uuid(account_id), pg_text(integration_id), pg_text(subject),
-                        pg_i64((int64_t)count_max)));
+    store_ask_of(pool, query, op, &connection_twin, twin, PG_VALUES(pg_uuid(account_id)));
 }
 
 void store_connection_ended(struct pg_pool *pool, struct pg_query *query, struct op *op,

@@ -68,16 +68,16 @@ static const struct pg_stmt connection_yield = {
     .name = "connection_yield",
     .sql = "with twins as (select o.id from @input sluice.connection o "
            "where o.account_id = :account_id and o.integration_id = :integration_id "
-           "and o.identity_subject = :subject and o.params::text = :params and o.status <> "
-           "'revoked' order by o.id for update of o), "
-           "changed as (delete from sluice.connection t @delete(sluice.connection) "
-           "and exists (select from twins w where w.id <> :id) "
-           "returning :ord as ord, t.integration_id, "
-           "(select min(w.id) from twins w where w.id <> :id) as kept_id), " STORE_AUDITED(
-               "'connection_id', :id::text, 'integration_id', c.integration_id",
-               "") "select c.ord, c.kept_id from changed c",
+           "and " CONNECTION_IS_TWIN(
+               "o") " order by o.id for update of o), "
+                    "changed as (delete from sluice.connection t @delete(sluice.connection) "
+                    "and exists (select from twins w where w.id <> :id) "
+                    "returning :ord as ord, t.integration_id, "
+                    "(select min(w.id) from twins w where w.id <> :id) as kept_id), " STORE_AUDITED(
+                        "'connection_id', :id::text, 'integration_id', c.integration_id",
+                        "") "select c.ord, c.kept_id from changed c",
     PG_TAKES(CHANGE_PARAMS, PG_ARG("integration_id", PG_TEXT), PG_ARG("subject", PG_TEXT),
-             PG_ARG("params", PG_TEXT)),
+             PG_ARG("email", PG_TEXT), PG_ARG("params", PG_TEXT)),
     PG_GIVES(PG_ARG("kept_id", PG_I64)),
     .key_count = 2,
     .access = PG_WRITE_ONCE,
@@ -109,12 +109,12 @@ void store_connection_delete(struct pg_pool *pool, struct pg_query *query, struc
 }
 
 void store_connection_yield(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                            const struct connection_change *change, slice integration_id,
-                            slice subject, slice params)
+                            const struct connection_change *change,
+                            const struct connection_twin *twin)
 {
     store_ask_of(pool, query, op, &connection_yield, change,
-                 PG_VALUES(store_kind(AUDIT_CONNECTION_REMOVED), pg_text(integration_id),
-                           pg_text(subject), pg_text(params)));
+                 PG_VALUES(store_kind(AUDIT_CONNECTION_REMOVED), pg_text(twin->integration_id),
+                           pg_text(twin->subject), pg_text(twin->email), pg_text(twin->params)));
 }
 
 int store_connection_yield_result(const struct pg_query *query, int64_t *kept_id)

@@ -10,6 +10,7 @@
 #include "base/ip.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "store/account_user.h"
 #include "store/later.h"
 #include "vault/key.h"
 
@@ -144,6 +145,37 @@ struct touch {
     int64_t at;
 };
 
+/* The first use of a user's key in an hour is a request of that user, too: no look-up of the user
+ * notes it. */
+struct request_note {
+    struct store_later later;
+    struct uuid account_id;
+    slice external_id; /* in the op's arena */
+};
+
+static void send_request_note(struct store_later *later)
+{
+    const struct request_note *note = CONTAINER_OF(later, struct request_note, later);
+    store_account_user_request(later->laters->pool, &later->query, &later->op, note->account_id,
+                               note->external_id);
+}
+
+static void note_user(struct vault_auth *auth, const struct api_key *key, int64_t now)
+{
+    static const int64_t hour_us = (int64_t)ACCOUNT_USER_REQUEST_S * 1000000;
+    static const struct store_later_class note_class = {
+        STORE_LATER(store_later_once, "key_user_request", struct request_note),
+        .send = send_request_note,
+    };
+    if (!key->external_id.ptr || now / hour_us == key->last_used_at / hour_us)
+        return;
+    struct request_note *note = store_later(&auth->touches, &note_class, NULL, ACCOUNT_USER_ID_MAX);
+    if (!note)
+        return;
+    note->account_id = key->account_id;
+    note->external_id = arena_dup(&note->later.op.arena, key->external_id);
+}
+
 static void send_touch(struct store_later *later)
 {
     const struct touch *touch = CONTAINER_OF(later, struct touch, later);
@@ -173,7 +205,9 @@ static int check_key(struct entry *entry, const struct api_key *key)
     bool is_over = key->expires_at && key->expires_at <= clock_shared_us();
     bool is_session_over = has_session(caller) &&
                            (key->is_session_ended || caller->begun_at <= key->sessions_ended_at);
-    bool is_refused = key->revoked_at || is_over || is_session_over;
+    /* A key of no account is the operator's, or nothing's. */
+    bool is_unowned = uuid_is_nil(key->account_id) && !(key->scopes & SCOPE_OPERATOR);
+    bool is_refused = key->revoked_at || is_over || is_session_over || is_unowned;
     entry->is_disabled = key->is_account_disabled && !is_refused;
     return is_refused || key->is_account_disabled ? ERR_REFUSED
                                                   : entry_learn_networks(entry, key->addresses);
@@ -207,8 +241,10 @@ static uint64_t key_loaded(struct cache_load *under)
     entry->expires_at = key.expires_at;
     /* Once per load: a key that is used continuously is loaded every ttl_ms. */
     int64_t now = clock_shared_us();
-    if (now - key.last_used_at >= TOUCH_EVERY_US)
+    if (now - key.last_used_at >= TOUCH_EVERY_US) {
         note_use(auth, &entry->grant, now);
+        note_user(auth, &key, now);
+    }
     return auth->config.ttl_ms;
 }
 

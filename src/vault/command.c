@@ -28,30 +28,50 @@ static bool makes_key(const struct vault_command *command)
     return command->in.kind == VAULT_KEY_CREATE || command->in.kind == VAULT_KEY_ROLL;
 }
 
-static void load_key_row(struct vault_command *command, struct uuid id)
+static void load_key_row(struct vault_command *command, struct uuid account_id, struct uuid id)
 {
-    store_api_key_get(vault_auth_pool(command->auth), &command->query, &command->op,
-                      command->in.key.key.account_id, id);
+    store_api_key_get(vault_auth_pool(command->auth), &command->query, &command->op, account_id,
+                      id);
+}
+
+static bool is_key_over(const struct api_key *key)
+{
+    return key->revoked_at || (key->expires_at && key->expires_at <= clock_shared_us());
 }
 
 static enum op_result step_load_maker(struct op *op)
 {
     struct vault_command *command = command_of(op);
-    struct api_key *key = &command->in.key.key;
+    struct api_key_change *change = &command->in.key;
+    const struct vault_grant *maker = &command->in.maker;
     if (!makes_key(command))
         return op_jump(op, CHANGE);
-    key->made_by = audit_actor_key(command->in.by.actor);
-    if (uuid_is_nil(key->made_by))
+    if (uuid_is_nil(maker->key_id))
         return op_jump(op, LOAD_ROLLED);
-    load_key_row(command, key->made_by);
+    change->maker_id = maker->key_id;
+    change->maker_account = vault_grant_payer(maker);
+    if (!uuid_is_nil(change->maker_account)) /* the operator's keys belong to no account */
+        change->key.made_by = maker->key_id;
+    load_key_row(command, change->maker_account, change->maker_id);
     return OP_WAIT;
 }
 
-/* The maker's own row has its limits; a grant has only its scopes. */
+static enum op_result refuse_maker(struct vault_command *command)
+{
+    command->is_maker_over = true;
+    command->status =
+        err_set(&command->err, ERR_REFUSED, "the key that asks is revoked or has expired");
+    return OP_DONE;
+}
+
+/* The maker's own row has its limits; a grant has only its scopes. It may have ended since the
+ * request began, or in another process. */
 static enum op_result step_take_maker(struct op *op)
 {
     struct vault_command *command = command_of(op);
     command->status = store_api_key_find_result(&command->query, &command->maker);
+    if (command->status == ERR_NOTFOUND || (command->status == OK && is_key_over(&command->maker)))
+        return refuse_maker(command);
     return command->status == OK ? OP_NEXT : OP_DONE;
 }
 
@@ -61,7 +81,7 @@ static enum op_result step_load_rolled(struct op *op)
     command->in.key.key.line = command->in.key.key.id;
     if (command->in.kind != VAULT_KEY_ROLL)
         return op_jump(op, CHECK_RIGHTS);
-    load_key_row(command, command->in.key.replaces);
+    load_key_row(command, command->in.key.key.account_id, command->in.key.replaces);
     return OP_WAIT;
 }
 
@@ -91,8 +111,7 @@ static enum op_result step_take_rolled(struct op *op)
     command->status = store_api_key_find_result(&command->query, &old);
     if (command->status != OK)
         return OP_DONE;
-    bool is_over = old.expires_at && old.expires_at <= clock_shared_us();
-    if (old.revoked_at || is_over) {
+    if (is_key_over(&old)) {
         command->status = err_set(&command->err, ERR_LIMIT,
                                   "the key %.*s is %s and cannot be rolled; create another key",
                                   SLICE_ARG(old.prefix), old.revoked_at ? "revoked" : "expired");
@@ -108,11 +127,12 @@ static enum op_result step_check_rights(struct op *op)
     struct vault_command *command = command_of(op);
     struct api_key *key = &command->in.key.key;
     const struct api_key wanted = *key;
-    command->status = uuid_is_nil(command->maker.id) /* a command makes it */
-                          ? OK
+    command->status = uuid_is_nil(command->in.key.maker_account)
+                          ? OK /* a command makes it, or the operator */
                           : vault_key_limit(key, &command->maker, &command->err);
     bool is_limited = key->expires_at != wanted.expires_at ||
                       key->addresses.ptr != wanted.addresses.ptr ||
+                      !slice_eq(key->forms, wanted.forms) ||
                       key->unattended_writes.ptr != wanted.unattended_writes.ptr;
     if (command->status == OK && command->in.kind == VAULT_KEY_ROLL && is_limited)
         command->status = err_set(&command->err, ERR_REFUSED,
@@ -160,9 +180,35 @@ static enum op_result step_change(struct op *op)
     return OP_WAIT;
 }
 
+static int made_result(struct vault_command *command)
+{
+    enum api_key_made made;
+    struct err *err = &command->err;
+    int status = store_api_key_create_result(&command->query, &made);
+    if (status != OK || made == API_KEY_MADE)
+        return status;
+    switch (made) {
+    case API_KEY_MAKER_OVER:
+        (void)refuse_maker(command);
+        return ERR_REFUSED;
+    case API_KEY_ROLLED:
+        return err_set(err, ERR_LIMIT,
+                       "the key has been rolled, and a newer key of its line is valid: roll that "
+                       "one");
+    case API_KEY_FULL:
+        return err_set(err, ERR_LIMIT,
+                       "the account has the maximum of %d valid keys: revoke one first",
+                       API_KEY_LIVE_MAX);
+    default:
+        return ERR_NOTFOUND;
+    }
+}
+
 static int result_of(struct vault_command *command)
 {
     enum vault_command_kind kind = command->in.kind;
+    if (makes_key(command))
+        return made_result(command);
     if (kind == VAULT_SESSION_END || kind == VAULT_SESSIONS_END)
         return store_done_result(&command->query);
     if (kind != VAULT_ACCOUNT_CREATE)
@@ -177,8 +223,9 @@ static enum op_result step_changed(struct op *op)
     bool is_account = command->in.kind <= VAULT_ACCOUNT_RENAME;
     command->status = result_of(command);
     command->key = command->in.key.key;
-    /* The change is durable, so the old cached entries must not admit another request. */
-    if (command->status == OK)
+    /* The change is durable, or may be, so the old cached entries must not admit another request.
+     */
+    if (command->status == OK || command->status == ERR_CLOSED)
         vault_auth_changed(command->auth, is_account ? command->in.account.account.account_id
                                                      : command->in.key.key.account_id);
     return OP_DONE;

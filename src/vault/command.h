@@ -33,21 +33,24 @@ struct vault_command_request {
     struct account_change account; /* `by` is not used */
     /* `by` is not used; id and hash are new if a key is to be made */
     struct api_key_change key;
+    /* For a new key, the grant of the key that asks; key_id is nil: a command does */
+    struct vault_grant maker;
     bool is_new_expiry; /* the key's expires_at is set; else a rolled key keeps the old one's */
     const uint8_t *session_hash;
     int64_t session_until; /* when the session would have ended */
 };
 
-/* A key that is made by another key (by.actor) gets no right that its maker lacks. Where it leaves
- * addresses, expiry or unattended_writes open, the maker's apply. */
+/* A key that is made by another key gets no right that its maker lacks, unless that is the
+ * operator's. Where it leaves addresses, expiry or unattended_writes open, the maker's apply. */
 struct vault_command {
     struct op op;
-    /* out: OK; ERR_NOTFOUND if there is no such account or key, or the key to replace was revoked
-     * at this moment; ERR_INVALID if another account has the name or external id, a key has the id,
-     * or the key's account does not exist; ERR_REFUSED if the maker may not make this key,
-     * ERR_LIMIT if the key to roll has ended (err says why); ERR_CLOSED if the change may have been
-     * made; otherwise the query's status */
+    /* out: OK; ERR_NOTFOUND if there is no such account or key, or the key to replace has just
+     * ended; ERR_INVALID if another account has the name or external id, a key has the id, or the
+     * key's account does not exist; ERR_REFUSED if the maker may not make this key, or has ended
+     * (is_maker_over), ERR_LIMIT if there are too many keys, or the key cannot be rolled (err says
+     * why); ERR_CLOSED if the change may have been made; otherwise the query's status */
     int status;
+    bool is_maker_over;
     struct err err;
     struct uuid other;  /* the other account that has the name or external id */
     struct api_key key; /* a key that was made; its texts are in the op's arena or the request's */

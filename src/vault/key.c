@@ -121,8 +121,12 @@ int vault_key_limit(struct api_key *key, const struct api_key *maker, struct err
         return err_set(err, ERR_REFUSED,
                        "a key works only from addresses of the key that makes it: %.*s",
                        SLICE_ARG(maker->addresses));
-    if (!slice_eq_cstr(maker->unattended_writes, "refuse") ||
-        slice_eq_cstr(key->unattended_writes, "refuse"))
+    if (!slice_eq_cstr(maker->unattended_writes, "refuse"))
+        return OK;
+    /* A maker that no form can ask writes nothing over MCP, so neither does its key. */
+    if (maker->forms.ptr)
+        key->forms = maker->forms;
+    if (slice_eq_cstr(key->unattended_writes, "refuse"))
         return OK;
     if (slice_eq_cstr(key->unattended_writes, "allow"))
         return err_set(err, ERR_REFUSED,

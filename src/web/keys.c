@@ -72,6 +72,7 @@ void view_key_members(struct web_request *request, struct json_writer *w, const 
     view_time(w, "created_at", key->created_at);
     view_time(w, "expires_at", key->expires_at);
     view_time(w, "last_used_at", key->last_used_at);
+    json_member_str(w, "user", key->external_id);
     json_member_str(w, "addresses", key->addresses);
     json_member_bool(w, "is_formless", key->forms.ptr != NULL);
     json_member_str(w, "unattended_writes", key->unattended_writes);
@@ -185,6 +186,7 @@ static struct changing *changing_new(struct web_request *request, enum vault_com
         it->in = (struct vault_command_request){
             .kind = kind,
             .by = serve_by(&request->serve),
+            .maker = request->serve.grant,
             .key.key.account_id = request->session.account_id,
         };
     request->state = it;
@@ -269,7 +271,7 @@ static enum op_result finish_create(struct web_request *request)
                            it->in.key.key.hash, NULL);
         return web_wait(request, reply_repeated);
     }
-    if (it->command.status == ERR_REFUSED)
+    if (it->command.status == ERR_REFUSED || it->command.status == ERR_LIMIT)
         return reply_key_form(
             request, arena_printf(&request->serve.op.arena, "Refused: %s.", it->command.err.text));
     return it->command.status == OK ? reply_key(request, 201, &it->command.key)

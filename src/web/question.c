@@ -16,10 +16,11 @@ struct revoking {
     bool is_last_admin;
 };
 
-/* An expired key may still be revoked, but it does not count as an admin. */
-static bool is_valid(const struct api_key *key)
+/* An expired key may still be revoked, but it does not count as an admin; nor does a user's. */
+static bool is_valid_admin(const struct api_key *key)
 {
-    return !key->revoked_at && (key->expires_at == 0 || key->expires_at > clock_shared_us());
+    return !key->revoked_at && (key->expires_at == 0 || key->expires_at > clock_shared_us()) &&
+           (key->scopes & SCOPE_ADMIN) && uuid_is_nil(key->user_id);
 }
 
 static enum op_result finish_revoke(struct web_request *request)
@@ -41,44 +42,46 @@ static enum op_result finish_revoke(struct web_request *request)
     return web_reply_view(request, 200, "key_revoke");
 }
 
+/* The last valid admin key of the account: without it only the operator can manage the account. */
 static enum op_result load_links(struct web_request *request)
 {
-    struct revoking *it = ARENA_NEW(&request->serve.op.arena, struct revoking);
-    struct api_key *keys;
-    size_t count, admins = 0;
-    struct uuid id;
-    int status = store_api_key_list_result(&request->query, &keys, &count);
-    if (status != OK || !it)
-        return web_reply_database(request, status != OK ? status : ERR_NOMEM);
-    if (!web_path_uuid(request, 0, &id))
-        return OP_DONE;
-    /* The list is small: an account has few keys. */
-    for (size_t i = 0; i < count; i++) {
-        admins += is_valid(&keys[i]) && (keys[i].scopes & SCOPE_ADMIN);
-        if (uuid_eq(keys[i].id, id))
-            it->key = keys[i];
-    }
-    if (uuid_is_nil(it->key.id))
-        return web_reply_missing(request, "The account has no such key.");
-    /* The last valid admin key of the account: without it only the operator can manage the
-     * account. */
-    it->is_last_admin = admins == 1 && is_valid(&it->key) && (it->key.scopes & SCOPE_ADMIN);
-    request->state = it;
-    /* This query is the second of two, because it needs the key's hash. */
+    struct revoking *it = request->state;
+    size_t admins;
+    int status = store_count_result(&request->query, &admins);
+    if (status != OK)
+        return web_reply_database(request, status);
+    it->is_last_admin = admins == 1 && is_valid_admin(&it->key);
     store_connect_session_count(request->web->config.pool, &request->query, &request->serve.op,
-                                request->session.account_id, it->key.hash);
+                                uuid_or(it->key.user_id, request->session.account_id),
+                                it->key.hash);
     return web_wait(request, finish_revoke);
+}
+
+static enum op_result count_admins(struct web_request *request)
+{
+    struct revoking *it = request->state;
+    int status = store_api_key_find_result(&request->query, &it->key);
+    if (status == ERR_NOTFOUND)
+        return web_reply_missing(request, "The account has no such key.");
+    if (status != OK)
+        return web_reply_database(request, status);
+    store_api_key_admins(request->web->config.pool, &request->query, &request->serve.op,
+                         request->session.account_id);
+    return web_wait(request, load_links);
 }
 
 enum op_result web_key_revoke_ask(struct web_request *request)
 {
+    struct revoking *it = ARENA_NEW(&request->serve.op.arena, struct revoking);
     struct uuid id;
-    /* Only checks that the id is valid; load_links reads it again. */
+    if (!it)
+        return web_reply_database(request, ERR_NOMEM);
     if (!web_path_uuid(request, 0, &id))
         return OP_DONE;
-    store_api_key_list(request->web->config.pool, &request->query, &request->serve.op,
-                       request->session.account_id);
-    return web_wait(request, load_links);
+    request->state = it;
+    store_api_key_get(request->web->config.pool, &request->query, &request->serve.op,
+                      request->session.account_id, id);
+    return web_wait(request, count_admins);
 }
 
 /* ---- a connection ---- */

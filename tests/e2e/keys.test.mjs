@@ -140,6 +140,57 @@ test('a rolled key has the same rights and line; the old one ends after the over
   assert.deepEqual([made_by, line], [maker.id, first.id]);
 });
 
+test('a roll is not repeated, and a key that has ended makes none', async () => {
+  const one = await made({ scopes: ['read', 'admin'] });
+  const next = (await roll(one.id)).json; // its answer may be lost
+  const again = await roll(one.id);
+  assert.deepEqual([again.status, /a newer key of its line is valid/.test(again.json.error)], [409, true], again.text);
+  assert.equal((await call(account.key, 'DELETE', `/api/keys/${next.id}`)).status, 200);
+  assert.equal((await roll(one.id)).status, 201);
+  // no notification: the server's cache has the key as it was
+  const maker = await made({ scopes: ['read', 'admin'] });
+  assert.equal(await status(maker.key), 200);
+  await stack.cluster.sql(`update sluice.api_key set revoked_at = now() where id = '${maker.id}'`);
+  const late = await make({ user: 'made-by-none' }, maker.key);
+  assert.deepEqual([late.status, late.json], [401, { error: 'Missing or invalid API key' }]);
+  assert.equal((await roll(one.id, {}, maker.key)).status, 401);
+});
+
+test('what a key refuses over MCP, the keys that it makes refuse, too', async () => {
+  const ci = (await stack.key(account.id, ['--forms', 'never', '--unattended-writes', 'refuse'])).trim();
+  const child = await made({}, ci);
+  assert.deepEqual([child.forms, child.unattended_writes], ['never', 'refuse']);
+  refused(await make({ unattended_writes: 'allow' }, ci), /refuses writes that no person/);
+  const chosen = await made({ forms: 'never', unattended_writes: 'allow' });
+  assert.deepEqual([chosen.forms, chosen.unattended_writes], ['never', 'allow']);
+  for (const body of [{ forms: 'always' }, { forms: 1 }, { unattended_writes: 'never' }]) assert.equal((await make(body)).status, 400, JSON.stringify(body));
+});
+
+test('an account has a maximum of valid keys, and the newest can always be revoked', async () => {
+  const many = await stack.account('with many keys', { apps: [] });
+  await stack.cluster.sql(`insert into sluice.api_key (account_id, id, hash, prefix, name, scopes, created_at)
+    select '${many.id}', gen_random_uuid(), sha256(n::text::bytea || 'many'), 'sk_many', 'many', 'read', now() from generate_series(1, 19998) n`);
+  const last = await made({}, many.key);
+  const over = await make({}, many.key);
+  assert.deepEqual([over.status, over.json.error], [409, 'No key was made: the account has the maximum of 20000 valid keys: revoke one first']);
+  assert.equal((await roll(last.id, { overlap: 0 }, many.key)).status, 201);
+  const pages = new Pages(server.base);
+  await pages.signIn(many.key);
+  assert.match((await pages.go(`/keys/${last.id}/revoke`)).text, /Revoke/);
+  await stack.must(['keys', 'revoke', many.id, last.id]);
+});
+
+test('a key of an account that does not exist is refused', async () => {
+  const text = `sk_${'a'.repeat(43)}`;
+  for (const owner of ['01a228bc-b92e-7458-a6a5-3fc99781ae5e', '00000000-0000-0000-0000-000000000000']) {
+    await stack.cluster.sql(`insert into sluice.api_key (account_id, id, hash, prefix, name, scopes, created_at) values ('${owner}', gen_random_uuid(), sha256('${text}'), 'sk_a', 'unowned', 'read', now())`);
+    const fresh = await stack.serve();
+    assert.equal(await status(text, fresh), 401);
+    await fresh.stop();
+    await stack.cluster.sql(`delete from sluice.api_key where account_id = '${owner}'`);
+  }
+});
+
 // ---- keys of users ----
 
 const run = (key, headers) => call(key, 'POST', '/api/executions', { integration_id: 'probe', action_id: 'echo', input: { value: 1 } }, headers);
@@ -167,6 +218,24 @@ test('a user’s key acts for that user, without a header', async () => {
   const mcp = new Mcp(server.base, ada.key);
   assert.ok((await mcp.ask('resources/read', { uri: `sluice://executions/${ran.json.execution_id}` })).result);
   assert.equal((await mcp.post({ jsonrpc: '2.0', id: 1, method: 'ping' }, { 'sluice-user': 'bob' })).status, 403);
+});
+
+test('its requests are noted as those of the user, and it reads no names of keys', async () => {
+  const seen = async () => Date.parse((await call(account.key, 'GET', '/api/users/dora')).json.last_seen_at);
+  const dora = await made({ scopes: ['read', 'execute'], user: 'dora' });
+  await stack.cluster.sql(`update sluice.account_user set created_at = now() - interval '2 hours' where external_id = 'dora'`);
+  assert.ok((await seen()) < Date.now() - 3600e3);
+  await run(dora.key);
+  await until('it is noted', async () => (await seen()) > Date.now() - 60e3);
+  const ada = await made({ scopes: ['read', 'execute'], user: 'ada', name: 'name-of-a-key' });
+  const ran = await run(ada.key);
+  assert.equal(ran.status, 200, ran.text);
+  const listed = await call(ada.key, 'GET', '/api/executions');
+  assert.ok(listed.text.includes(ran.json.execution_id) && !listed.text.includes('name-of-a-key'), listed.text);
+  // a refused request makes no user
+  const reader = await made({ scopes: ['read', 'admin'] });
+  refused(await make({ scopes: ['execute'], user: 'not-made' }, reader.key), /lacks: execute/);
+  assert.equal((await call(account.key, 'GET', '/api/users/not-made')).status, 404);
 });
 
 test('it reaches nothing of the account, makes no keys, and opens no dashboard', async () => {

@@ -7,7 +7,8 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { until } from './support/client.mjs';
-import { clientOf, Oidc, REDIRECT } from './support/oidc.mjs';
+import { clientOf, Oidc, PUBLIC, REDIRECT } from './support/oidc.mjs';
+import { Pages } from './support/pages.mjs';
 import { sluiceBin, Stack } from './support/stack.mjs';
 
 const CRASHES = ['load', 'loaded', 'claim', 'claimed', 'ask', 'read', 'store', 'stored', 'answer'];
@@ -476,6 +477,34 @@ test('callbacks that are refused', async () => {
   assert.equal(none.code, 1);
   assert.match(none.stderr, /no usable OAuth client/);
   assert.equal(await stack.cluster.sql(`select count(*) from sluice.connection where account_id = '${account.id}'`), '0');
+});
+
+test('a user connects by a link, with the account’s client, which also renews its token', async () => {
+  const account = await stack.account('with a user', { apps: [] });
+  const set = ['oauth-clients', 'set', 'orphan', '--account', account.id, '--client-id', 'sluice', '--client-secret-file', '-'];
+  await stack.must(set, { env: env(), input: `${clientOf('sluice').client_secret}\n` }); // orphan has no other
+  const server = await serve({ args: ['--public-url', PUBLIC] });
+  const as = (method, path, body) => server.call(account.key, method, path, body, { 'sluice-user': 'ada' });
+  const run = () => as('POST', '/api/executions', { integration_id: 'orphan', action_id: 'read_me', input: {} });
+  const refused = await run();
+  assert.equal(refused.json.error_code, 'integration_not_connected');
+  assert.match(refused.json.hint, /^Have the user connect the app, then send the same request again\. POST \/api\/connect\/sessions /);
+  const link = await as('POST', '/api/connect/sessions', { integration_id: 'orphan' });
+  assert.equal(link.status, 201, link.text);
+  const person = new Pages(server.base);
+  const page = await person.press(await person.ask(new URL(link.json.url).pathname), 'Continue');
+  const sent = await person.press(page, 'Connect App orphan', {}, { follow: false });
+  const back = await oidc.consent(sent.location, { login: 'ada of the account' });
+  const { pathname, search } = new URL(back.url);
+  assert.match((await person.go(pathname + search)).text, /now has access to App orphan/);
+  assert.equal((await run()).json.output.account, 'ada of the account');
+  const { connection_id: id } = (await as('GET', `/api/connect/sessions/${link.json.id}`)).json;
+  assert.equal(await stack.cluster.sql(`select parent_id from sluice.connection where id = ${id}`), account.id);
+  await stack.cluster.sql(`update sluice.connection set expires_at = '2026-01-01' where id = ${id}`);
+  const again = await serve();
+  assert.equal((await again.call(account.key, 'POST', '/api/executions', { integration_id: 'orphan', action_id: 'read_me', input: {} }, { 'sluice-user': 'ada' })).json.output.account, 'ada of the account');
+  assert.equal(oidc.refreshes('ada of the account').length, 1);
+  await Promise.all([server.stop(), again.stop()]);
 });
 
 test('a rotation of the master key also re-seals OAuth clients and tokens', async () => {

@@ -148,6 +148,13 @@ test('a user’s task over /mcp', async () => {
   const mcp = new Mcp(server.base, account.key);
   const started = contentOf(await mcp.call('start_flow', { template: 'probe_approve', input: { subject: 'x' } }, { headers: as('ada') }));
   assert.ok(started.flowId, JSON.stringify(started));
+  // what a person does is done in the account's application: the dashboard does not show this flow
+  const waiting = contentOf(await mcp.call('get_flow', { flow_id: started.flowId, wait: 20 }, { headers: as('ada') }));
+  assert.match(waiting.hint, new RegExp(`POST /api/flows/${started.flowId}/approve \\(with Sluice-User\\)`));
+  assert.doesNotMatch(JSON.stringify(waiting), /dashboard|\/flows\/[0-9a-f-]+\./);
+  const blocked = await mcp.call('run_action', { integration_id: 'gmail', action_id: 'list_labels', input: {} }, { headers: as('ada') });
+  assert.match(JSON.stringify(blocked), /Have the user connect the app, then send the same request again\. connect_app /);
+  assert.doesNotMatch(JSON.stringify(blocked), /dashboard/);
   const read = (user) => mcp.ask('resources/read', { uri: `sluice://flows/${started.flowId}` }, { headers: as(user) });
   assert.ok((await read('ada')).result);
   for (const user of ['links', undefined, 'never-seen']) assert.ok((await read(user)).error, user);

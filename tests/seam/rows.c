@@ -581,7 +581,6 @@ static const struct seam_statement statements[] = {
     {"execution_get_summary", do_execution_summary},
     {"connection_choice", do_connection_choice},
     {"connection_get", do_connection_get},
-    {"connection_of_subject", do_connection_choice},
     {"connection_use", do_nothing},
     {"tally_add", do_nothing},
     {"audit_insert", do_audit_insert},

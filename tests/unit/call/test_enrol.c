@@ -18,18 +18,23 @@ static const char app[] =
         ",\"connection_params\":{\"type\":\"object\",\"properties\":{\"host\":{\"type\":"
         "\"string\",\"description\":\"H.\"}}},\"identity\":{" WHO "}",
         ACTION("get", "read", GET, ""));
+/* It is asked for the user by a request of its own. */
+static const char named[] =
+    APP("named", "{\"type\":\"bearer\",\"test\":{\"method\":\"GET\",\"path\":\"/me\"}}",
+        ",\"identity\":{\"request\":{\"method\":\"GET\",\"path\":\"/me\"}," WHO "}",
+        ACTION("get", "read", GET, ""));
 static const char silent[] = APP("silent", BEARER, "", ACTION("get", "read", GET, ""));
 
 static int set_up(void **state)
 {
-    const char *const manifests[] = {app, silent, NULL};
+    const char *const manifests[] = {app, named, silent, NULL};
     *state = machine_new(manifests, (struct seam_tuning){.connections_max = FEW});
     return 0;
 }
 
 static int set_up_unbounded(void **state)
 {
-    const char *const manifests[] = {app, silent, NULL};
+    const char *const manifests[] = {app, named, silent, NULL};
     *state = machine_new(manifests, (struct seam_tuning){0});
     return 0;
 }
@@ -48,10 +53,11 @@ struct person {
 struct way {
     const char *name, *app, *label;
     bool is_reconnect, is_by_link, may_change, is_grant, is_single, is_expired;
-    const char *stored; /* params of a stored connection of the same user; NULL: none */
-    bool is_second;     /* another request makes one at the same moment, and this one yields */
+    bool has_twin;  /* a stored connection of the same user */
+    bool is_second; /* another request makes one at the same moment, and this one yields */
     struct person former, wanted; /* the connection's person; the person required by the link */
     unsigned status;              /* the status of the app's reply; 0: the app is not called */
+    unsigned later_status;        /* of its second reply, about the user; 0: the same */
     const char *body;
     size_t count; /* existing connections */
     /* the result */
@@ -131,20 +137,40 @@ static const struct way ways[] = {
     {.name = "a stored connection of the same user",
      .app = "app",
      .is_single = true,
-     .stored = "{ \"host\" : \"h\" }",
+     .has_twin = true,
      .status = 200,
      .body = ANN,
      .result = CALL_ENROLLED,
-     .asked = "connection_of_subject " TO_TWIN "connection_get ",
+     .asked = "connection_twin " TO_TWIN "connection_get ",
      .details = "\"connection_id\":\"7\""},
-    {.name = "a stored connection of the same user at another host",
+    {.name = "the app cannot be asked for its user now",
+     .app = "named",
+     .is_single = true,
+     .status = 200,
+     .later_status = 503,
+     .body = "{}",
+     .result = CALL_ENROL_OUTAGE,
+     .asked = "",
+     .message = "The App reported an error"},
+    {.name = "a named connection whose user is not known",
      .app = "app",
      .is_single = true,
-     .stored = "{\"host\":\"g\"}",
+     .is_reconnect = true,
+     .former = {"ann@x.y", NULL},
      .status = 200,
-     .body = ANN,
-     .result = CALL_ENROLLED,
-     .asked = "connection_of_subject connection_insert audit_insert connection_yield "},
+     .body = "{}",
+     .result = CALL_ENROL_UNKNOWN_IDENTITY,
+     .asked = "connection_get ",
+     .message = "could not be determined"},
+    {.name = "a named connection whose user is known, and an expired token",
+     .app = "app",
+     .is_single = true,
+     .is_expired = true,
+     .is_reconnect = true,
+     .former = {"ann@x.y", "u1"},
+     .result = CALL_ENROL_UNKNOWN_IDENTITY,
+     .asked = "connection_get ",
+     .message = "could not be determined"},
     {.name = "the same user at the same moment",
      .app = "app",
      .is_single = true,
@@ -152,7 +178,7 @@ static const struct way ways[] = {
      .status = 200,
      .body = ANN,
      .result = CALL_ENROLLED,
-     .asked = "connection_of_subject connection_insert audit_insert connection_yield " TO_TWIN
+     .asked = "connection_twin connection_insert audit_insert connection_yield " TO_TWIN
               "connection_default_set connection_get "},
     {.name = "a connection of another app",
      .app = "silent",
@@ -288,7 +314,7 @@ struct asker {
     struct call_enrol_request request;
     struct call_enrol enrol;
     struct call_enrol out; /* the result; its message belongs to the requester */
-    unsigned ended;
+    unsigned ended, replies;
     /* the request */
     char asked[512], label[64], audit[1024];
     struct pg_query *failing; /* the query that failed because of a bad answer */
@@ -362,8 +388,8 @@ static void begin(struct asker *asker, struct machine *m, const struct way *way)
     m->store.connections.count = 0;
     if (way->is_reconnect)
         machine_connect(m, "app", "bearer", OLD, "{}")->identity = identity_of(&way->former);
-    if (way->stored)
-        machine_connect(m, "app", "bearer", OLD, "{}")->params = slice_cstr(way->stored);
+    if (way->has_twin)
+        (void)machine_connect(m, "app", "bearer", OLD, "{}");
     op_start(&asker->op, &asker_class, m->node.loop, NULL, 4 * 1024 * 1024);
     seam_settle(m->node.loop);
 }
@@ -424,6 +450,16 @@ static void note_audit(struct asker *asker, const struct pg_query *query)
     assert_true(pg_value_is(seam_param(query, "address"), "192.0.2.1"));
 }
 
+static void find_twin(struct asker *asker, struct pg_query *query)
+{
+    const struct pg_value id = pg_i64(OLD);
+    assert_true(pg_value_is(seam_param(query, "subject"), "u1"));
+    assert_true(pg_value_is(seam_param(query, "email"), "ann@x.y"));
+    assert_true(pg_value_is(seam_param(query, "params"), "{\"host\":\"h\"}"));
+    if (asker->machine->store.connections.count > 0)
+        seam_row(query, &id);
+}
+
 /* The connection of the other request remains. It is not the default. */
 static void yield_to_other(struct asker *asker, struct pg_query *query)
 {
@@ -454,7 +490,9 @@ static void answer(struct asker *asker, struct pg_query *query)
         yield_to_other(asker, query);
     else if (strcmp(name, "connection_default_set") == 0)
         seam_row(query, &app_id);
-    else if (strcmp(name, "connection_get") == 0 || strcmp(name, "connection_of_subject") == 0)
+    else if (strcmp(name, "connection_twin") == 0)
+        find_twin(asker, query);
+    else if (strcmp(name, "connection_get") == 0)
         assert_int_equal(seam_rows_do(&asker->machine->store, query), OK);
     else if (strcmp(name, "audit_insert") == 0)
         note_audit(asker, query);
@@ -531,7 +569,9 @@ static size_t go_through(struct asker *asker, size_t wait, enum fault fault)
         } else if (is_wait) {
             machine_assert_sent(m, "GET https://app.example/me\nAccept: application/json\n"
                                    "Authorization: Bearer s3cret\n\n");
-            machine_reply(m, asker->way->status, asker->way->body);
+            bool is_later = asker->replies++ > 0 && asker->way->later_status;
+            machine_reply(m, is_later ? asker->way->later_status : asker->way->status,
+                          asker->way->body);
         } else {
             (void)seam_pass_timer(m->node.loop, 60000);
         }
@@ -711,10 +751,50 @@ static void a_connection_of_the_same_user_that_goes(void **state)
         (void)go_through(&asker, SIZE_MAX, FAULT_REFUSED);
         assert_int_equal(asker.out.result, CALL_ENROLLED);
         assert_true(asker.out.connection_id > 0 && asker.out.connection_id != OLD);
-        assert_string_equal(
-            asker.asked, "connection_of_subject connection_insert audit_insert connection_yield ");
+        assert_string_equal(asker.asked,
+                            "connection_twin connection_insert audit_insert connection_yield ");
         let_go(&asker);
     }
+}
+
+/* A connection that may have been removed for another one, as the answer was lost, is looked for.
+ */
+static void a_removal_whose_answer_is_lost(void **state)
+{
+    for (unsigned is_removed = 0; is_removed < 2; is_removed++) {
+        struct asker asker;
+        struct machine *m = *state;
+        begin(&asker, m, way_named("the same user at the same moment"));
+        struct pg_query *query = query_at(&asker, "connection_yield");
+        (void)machine_connect(m, "app", "bearer", is_removed ? OLD : asker.enrol.save.connection_id,
+                              "{}");
+        seam_query_lose_for_good(query);
+        (void)go_through(&asker, SIZE_MAX, FAULT_REFUSED);
+        assert_int_equal(asker.out.result, CALL_ENROLLED);
+        assert_true((asker.out.connection_id == OLD) == is_removed);
+        let_go(&asker);
+    }
+}
+
+/* At the limit, since another request has just stored the same user. */
+static void a_full_account_that_has_the_user(void **state)
+{
+    struct machine *m = *state;
+    struct asker asker;
+    begin(&asker, m, way_named("the same user at the same moment"));
+    struct pg_query *query = query_at(&asker, "connection_insert");
+    (void)machine_connect(m, "app", "bearer", OLD, "{}");
+    seam_query_done(query);
+    (void)go_through(&asker, SIZE_MAX, FAULT_REFUSED);
+    assert_int_equal(asker.out.result, CALL_ENROLLED);
+    assert_int_equal(asker.out.connection_id, OLD);
+    let_go(&asker);
+    begin(&asker, m, way_named("the same user at the same moment"));
+    seam_query_done(query_at(&asker, "connection_insert"));
+    seam_query_done(query_at(&asker, "connection_insert"));
+    (void)go_through(&asker, SIZE_MAX, FAULT_REFUSED);
+    assert_int_equal(asker.out.result, CALL_ENROL_FULL);
+    let_go(&asker);
 }
 
 /* Another writer was first, for example a renewal: the new grant replaces what that writer
@@ -866,6 +946,8 @@ int main(void)
         ENROL_TEST(what_changed_in_between_is_found_when_it_is_stored),
         ENROL_TEST(a_connection_that_goes_while_the_app_is_asked),
         ENROL_TEST(a_connection_of_the_same_user_that_goes),
+        ENROL_TEST(a_removal_whose_answer_is_lost),
+        ENROL_TEST(a_full_account_that_has_the_user),
         ENROL_TEST(a_connection_that_changes_while_it_is_stored),
         ENROL_TEST(a_second_connection_is_not_the_default),
         ENROL_TEST(a_credential_that_is_too_large),

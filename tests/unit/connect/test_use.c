@@ -94,7 +94,7 @@ static void many_uses_are_one_write(void **state)
     open_service();
     int64_t before = clock_wall_us(), rev = ask(ids[0], "rev");
     for (size_t i = 0; i < 100 * ARRAY_LEN(ids); i++)
-        connect_used(service, account, ids[i % ARRAY_LEN(ids)], SLICE_NONE);
+        connect_used(service, account, account, ids[i % ARRAY_LEN(ids)], SLICE_NONE);
     assert_int_equal(writes(), 0);
     wait_for(ids[0], "select (count(*) = 150)::int from public.writes");
     int64_t at = ask(ids[0], "extract(epoch from last_used_at) * 1000000");
@@ -105,7 +105,7 @@ static void many_uses_are_one_write(void **state)
     /* a connection in constant use is written again once its interval is over; the others are
      * not */
     for (int i = 0; i < 50; i++)
-        connect_used(service, account, ids[0], SLICE_NONE);
+        connect_used(service, account, account, ids[0], SLICE_NONE);
     let_pass(1000 + 2 * EVERY_MS); /* long enough even if the use counts as a first use */
     assert_int_equal(writes(), ARRAY_LEN(ids) + 1);
     assert_true(ask(ids[0], "extract(epoch from last_used_at) * 1000000") > at);
@@ -118,16 +118,16 @@ static void a_failure_is_kept_until_the_next(void **state)
     int64_t id = add();
     (void)state;
     open_service();
-    connect_used(service, account, id, SLICE("first\x01\n\x7F thing"));
-    connect_used(service, account, id, SLICE_NONE);
+    connect_used(service, account, account, id, SLICE("first\x01\n\x7F thing"));
+    connect_used(service, account, account, id, SLICE_NONE);
     wait_for(id, "(failure = 'first    thing' and failed_at <= last_used_at)::int");
-    connect_used(service, account, id, SLICE_NONE);
+    connect_used(service, account, account, id, SLICE_NONE);
     let_pass(1000 + 2 * EVERY_MS); /* long enough even if the use counts as a first use */
     assert_int_equal(ask(id, "(failed_at < last_used_at)::int"), 1);
     buf_init(&text, 4096);
     for (int i = 0; i < 400; i++)
         buf_append(&text, SLICE("\xC3\xA9"));
-    connect_used(service, account, id, buf_slice(&text));
+    connect_used(service, account, account, id, buf_slice(&text));
     wait_for(id, "(octet_length(failure) = 500 and char_length(failure) = 250)::int");
     buf_deinit(&text);
     connect_free(service);
@@ -143,7 +143,7 @@ static void all_is_reported_on_the_way_down(void **state)
     connect_uses_flush(service);
     assert_false(connect_uses_active(service)); /* nothing to write */
     for (size_t i = 0; i < ARRAY_LEN(ids); i++)
-        connect_used(service, account, ids[i], i % 2 ? SLICE("no") : SLICE_NONE);
+        connect_used(service, account, account, ids[i], i % 2 ? SLICE("no") : SLICE_NONE);
     connect_uses_flush(service);
     assert_true(connect_uses_active(service));
     let_pass(0);
@@ -165,7 +165,7 @@ static void what_the_database_refuses_now_is_reported_later(void **state)
     assert_int_equal(
         pg_sync_text(sync, "lock table sluice.connection in exclusive mode", &arena, &rows, &err),
         OK);
-    connect_used(service, account, id, SLICE("lock"));
+    connect_used(service, account, account, id, SLICE("lock"));
     while (!connect_uses_active(service))
         (void)loop_turn(db.loop, true);
     let_pass(0); /* lock_timeout */
@@ -181,7 +181,7 @@ static void a_flush_outlives_its_service(void **state)
     int64_t id = add();
     (void)state;
     open_service();
-    connect_used(service, account, id, SLICE("late"));
+    connect_used(service, account, account, id, SLICE("late"));
     connect_uses_flush(service);
     (void)loop_turn(db.loop, false);
     connect_free(service);

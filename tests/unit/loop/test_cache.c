@@ -292,6 +292,25 @@ static void a_cache_goes_while_it_loads(void **state)
     assert_int_equal(drops, 1);
 }
 
+/* The account that pays for the first wait pays for the load, even if that wait ends first. */
+static void a_load_has_the_account_of_its_wait(void **state)
+{
+    struct cache cache;
+    char account[] = "of the wait";
+    set_up(&cache, *state, 8);
+    is_held = true;
+    start(&cache, 0, "a1");
+    asks[0].op.account_id = slice_cstr(account);
+    WAIT_UNTIL(cache.loop, held_count == 1);
+    op_cancel(&asks[0].op);
+    WAIT_UNTIL(cache.loop, asks[0].is_done);
+    memset(account, 'x', sizeof(account) - 1);
+    assert_true(slice_eq_cstr(held[0]->under.op.account_id, "of the wait"));
+    let_go(0);
+    assert_int_equal(ask(&cache, 1, "a1"), 1);
+    tear_down(&cache);
+}
+
 static void without_memory_nothing_is_kept(void **state)
 {
     struct cache cache;
@@ -315,6 +334,7 @@ int main(void)
         TEST(what_is_forgotten_is_loaded_again),
         TEST(what_is_asked_after_a_change_is_loaded_after_it),
         TEST(a_cache_goes_while_it_loads),
+        TEST(a_load_has_the_account_of_its_wait),
         TEST(without_memory_nothing_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,7 +5,7 @@
 
 static void expect(struct arena *arena, const char *said, const char *wanted)
 {
-    slice got = mcp_words_say(slice_cstr(said), arena);
+    slice got = mcp_words_say(slice_cstr(said), MCP_OF_ACCOUNT, arena);
     if (!slice_eq_cstr(got, wanted))
         fail_msg("\"%.*s\", not \"%s\"", SLICE_ARG(got), wanted);
 }
@@ -44,7 +44,7 @@ static void no_route_is_left(void **state)
         slice method = http_method_text(routes[i].method);
         slice said =
             arena_printf(*state, "Try %.*s %s: it helps.", SLICE_ARG(method), routes[i].pattern);
-        slice got = mcp_words_say(said, *state);
+        slice got = mcp_words_say(said, MCP_OF_ACCOUNT, *state);
         if (slice_find(said, SLICE(" /api/")) >= 0 && slice_find(got, SLICE("/api/")) >= 0)
             fail_msg("%.*s", SLICE_ARG(got));
     }
@@ -62,11 +62,11 @@ static void only_our_words_change(void **state)
               "\"GET /api/search\"},\"flow\":{\"input\":{\"message\":\"GET /api/search\"},"
               "\"steps\":[{\"error\":{\"message\":\"search_actions\",\"n\":[1]}},{\"output\":"
               "\"GET /api/search\"}]},\"error\":\"search_actions\"}");
-    slice got = mcp_words_say_json(text, *state);
+    slice got = mcp_words_say_json(text, MCP_OF_ACCOUNT, *state);
     if (!slice_eq(got, wanted))
         fail_msg("%.*s", SLICE_ARG(got));
     slice plain = SLICE("{\"hint\":\"Wait.\"}");
-    assert_ptr_equal(mcp_words_say_json(plain, *state).ptr, plain.ptr);
+    assert_ptr_equal(mcp_words_say_json(plain, MCP_OF_ACCOUNT, *state).ptr, plain.ptr);
 }
 
 static void a_message_is_said_once(void **state)
@@ -83,9 +83,35 @@ static void a_message_is_said_once(void **state)
         {"{\"message\":\"M\",\"output\":{\"display\":{\"title\":\"T\",\"summary\":\"M\"}}}", NULL},
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        slice got = mcp_words_say_json(slice_cstr(rows[i][0]), *state);
+        slice got = mcp_words_say_json(slice_cstr(rows[i][0]), MCP_OF_ACCOUNT, *state);
         if (!slice_eq_cstr(got, rows[i][1] ? rows[i][1] : rows[i][0]))
             fail_msg("%.*s", SLICE_ARG(got));
+    }
+}
+
+/* The dashboard does not show the rows of a user: its agent gets the route, and the tools as ever.
+ */
+static void an_agent_of_a_user_gets_no_dashboard(void **state)
+{
+    static const char *const rows[][2] = {
+        {"POST /api/flows/x/resume continues it.",
+         "POST /api/flows/x/resume (with Sluice-User) continues it."},
+        {"GET /api/flows/x?wait=1 or POST /api/flows/x/approve.",
+         "get_flow or POST /api/flows/x/approve (with Sluice-User)."},
+        {"POST /api/connect/sessions makes a link.", "connect_app makes a link."},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+        slice got = mcp_words_say(slice_cstr(rows[i][0]), MCP_OF_USER, *state);
+        if (!slice_eq_cstr(got, rows[i][1]))
+            fail_msg("%.*s", SLICE_ARG(got));
+    }
+    size_t count;
+    const struct http_route *routes = api_routes(&count);
+    for (size_t i = 0; i < count; i++) {
+        slice said = arena_printf(*state, "{\"hint\":\"%.*s %s\"}",
+                                  SLICE_ARG(http_method_text(routes[i].method)), routes[i].pattern);
+        assert_true(slice_find(mcp_words_say_json(said, MCP_OF_USER, *state), SLICE("dashboard")) <
+                    0);
     }
 }
 
@@ -96,6 +122,7 @@ int main(void)
         ARENA_TEST(no_route_is_left),
         ARENA_TEST(only_our_words_change),
         ARENA_TEST(a_message_is_said_once),
+        ARENA_TEST(an_agent_of_a_user_gets_no_dashboard),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

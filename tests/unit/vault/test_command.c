@@ -1,5 +1,6 @@
 /* Changes of accounts, keys and sessions, whichever interface requests them: the row, one event,
  * the cache and the notification. Rows of other accounts do not change. */
+#include "base/clock.h"
 #include "support/pg_call.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
@@ -42,14 +43,15 @@ static const struct op_step steps[] = {{"start", step_start, 0}, {"end", step_en
 static const struct op_class changing_class = {
     .name = "changing", .steps = steps, .step_count = ARRAY_LEN(steps), .free = on_free};
 
-static slice actor = SLICE_INIT("operator:ada");
+static struct uuid maker; /* nil: a command */
 static struct uuid made_line, made_by;
 static char refusal[ERR_TEXT_MAX];
 
 static int change(const struct vault_command_request *request, struct uuid *other)
 {
     struct changing it = {.in = *request};
-    it.in.by = (struct audit_by){.actor = actor,
+    it.in.maker = (struct vault_grant){.account_id = account_id, .key_id = maker};
+    it.in.by = (struct audit_by){.actor = SLICE("operator:ada"),
                                  .request_id = SLICE("r-1"),
                                  .address = SLICE("10.0.0.1"),
                                  .means = SLICE("dashboard")};
@@ -176,35 +178,43 @@ static void a_key_is_made_replaced_and_revoked(void **state)
                            "and details->>'scopes' = 'read approve'"),
                      1);
     next = new_key();
-    next.key.replaces = first;
-    next.key.replaced_until = 9000000; /* the old key ends earlier, at its own expiry */
-    assert_int_equal(change(&next, NULL), OK);
-    assert_int_equal(count("api_key", "expires_at = timestamptz 'epoch' + interval '5 seconds'"),
-                     1);
+    next.key.replaces = first; /* which has ended */
+    assert_int_equal(change(&next, NULL), ERR_NOTFOUND);
     struct vault_command_request end = of_key(VAULT_KEY_REVOKE, first);
     assert_int_equal(change(&end, NULL), OK);
     assert_int_equal(change(&end, NULL), OK); /* the key is already revoked */
     assert_int_equal(events("key.revoked"), 1);
-    assert_int_equal(notified, 5);
+    assert_int_equal(notified, 4);
     next = new_key();
     next.key.replaces = first;
     assert_int_equal(change(&next, NULL), ERR_NOTFOUND);
-    assert_int_equal(count("api_key", "true"), 3);
-    assert_int_equal(events("key.%"), 4);
+    assert_int_equal(count("api_key", "true"), 2);
+    assert_int_equal(events("key.%"), 3);
+}
+
+static int roll_key(struct uuid old, int64_t until, struct uuid *id)
+{
+    struct vault_command_request roll = new_key();
+    roll.kind = VAULT_KEY_ROLL;
+    roll.key.key.created_at = clock_shared_us();
+    roll.key.key.scopes = SCOPE_ALL; /* those of the old key count */
+    roll.key.replaces = old;
+    roll.key.replaced_until = until;
+    *id = roll.key.key.id;
+    return change(&roll, NULL);
 }
 
 /* A key that a key makes: no more rights, its maker, and the line of a rolled one. */
 static void a_key_makes_and_rolls_keys(void **state)
 {
+    const int64_t far = INT64_C(4000000000000000);
     struct vault_command_request make = new_key();
-    char text[4 + UUID_TEXT_LEN + 1] = "key:";
-    struct uuid maker = make.key.key.id, first, second;
+    struct uuid first_maker = make.key.key.id, first, second, third;
     (void)state;
     make.key.key.scopes |= SCOPE_ADMIN;
     assert_int_equal(change(&make, NULL), OK);
-    assert_true(uuid_eq(made_line, maker) && uuid_is_nil(made_by));
-    uuid_format(maker, text + 4);
-    actor = slice_cstr(text);
+    assert_true(uuid_eq(made_line, first_maker) && uuid_is_nil(made_by));
+    maker = first_maker;
     make = new_key();
     make.key.key.scopes = SCOPE_EXECUTE;
     assert_int_equal(change(&make, NULL), ERR_REFUSED);
@@ -212,28 +222,25 @@ static void a_key_makes_and_rolls_keys(void **state)
     make = new_key();
     first = make.key.key.id;
     assert_int_equal(change(&make, NULL), OK);
-    assert_true(uuid_eq(made_by, maker));
-    struct vault_command_request roll = new_key();
-    roll.kind = VAULT_KEY_ROLL;
-    second = roll.key.key.id;
-    roll.key.key.scopes = SCOPE_ALL; /* those of the old key count */
-    roll.key.replaces = first;
-    roll.key.replaced_until = INT64_C(4000000000000000);
-    assert_int_equal(change(&roll, NULL), OK);
-    assert_true(uuid_eq(made_line, first) && uuid_eq(made_by, maker));
+    assert_true(uuid_eq(made_by, first_maker));
+    assert_int_equal(roll_key(first, far, &second), OK);
+    assert_true(uuid_eq(made_line, first) && uuid_eq(made_by, first_maker));
     assert_int_equal(count("api_key", "line is not null and scopes = 'read approve'"), 1);
-    uuid_format(second, text + 4); /* it rolls itself */
-    roll = new_key();
-    roll.kind = VAULT_KEY_ROLL;
-    roll.key.replaces = second;
-    roll.key.replaced_until = 1000000;
-    assert_int_equal(change(&roll, NULL), OK);
-    assert_true(uuid_eq(made_line, first) && uuid_eq(made_by, maker));
-    assert_int_equal(change(&roll, NULL), ERR_LIMIT); /* it ended at once */
+    assert_int_equal(roll_key(first, far, &third), ERR_LIMIT); /* a second time */
+    assert_non_null(strstr(refusal, "newer"));
+    maker = second; /* it rolls itself */
+    assert_int_equal(roll_key(second, 1000000, &third), OK);
+    assert_true(uuid_eq(made_line, first) && uuid_eq(made_by, first_maker));
+    maker = first_maker;
+    assert_int_equal(roll_key(second, far, &third), ERR_LIMIT); /* it ended at once */
     assert_non_null(strstr(refusal, "expired"));
-    roll.key.replaces = uuid_v7();
-    assert_int_equal(change(&roll, NULL), ERR_NOTFOUND);
-    actor = SLICE("operator:ada");
+    assert_int_equal(roll_key(uuid_v7(), far, &third), ERR_NOTFOUND);
+    make = of_key(VAULT_KEY_REVOKE, first_maker);
+    assert_int_equal(change(&make, NULL), OK);
+    make = new_key();
+    assert_int_equal(change(&make, NULL), ERR_REFUSED); /* a revoked key makes none */
+    assert_non_null(strstr(refusal, "revoked"));
+    maker = (struct uuid){{0}};
 }
 
 static void objects_of_other_accounts_are_left_alone(void **state)
