@@ -232,7 +232,7 @@ test('the account’s OAuth client', async () => {
   assert.deepEqual((await call('DELETE', path)).json, { success: true });
   assert.deepEqual((await call('DELETE', path)).json, none);
   assert.deepEqual((await call('GET', '/api/audit?kind=oauth_client')).json.events.map(({ kind }) => kind), ['oauth_client.removed', 'oauth_client.set', 'oauth_client.set']);
-  // bytes that are no text reach no statement
+  // no statement gets bytes that are not UTF-8
   for (const method of ['GET', 'PUT', 'DELETE']) {
     const odd = await call(method, '/api/oauth-clients/%FF', method === 'PUT' ? { client_id: 'x' } : undefined);
     assert.deepEqual([odd.status, odd.json], [404, { error: 'Not found' }], method);
