@@ -111,6 +111,9 @@ static int list_accounts(struct session *session, struct command_call *call)
     if (session_open_database(session) != OK ||
         store_account_list_sync(session->sync, &session->arena, &all, &count, &session->err) != OK)
         return (int)session->err.code;
+    if (count == ACCOUNT_LIST_MAX)
+        (void)fprintf(stderr, "these are the %d oldest accounts; GET /api/accounts lists all\n",
+                      ACCOUNT_LIST_MAX);
     return output_list(&account_list, all, count, command_has(call, "json"), &session->arena,
                        &session->err);
 }

@@ -52,9 +52,13 @@ STORE_LIST_RESULT(store_account_page_result, account)
 
 /* Operator commands: */
 
-/* Lists all accounts in the arena, oldest first; at most 10,000. */
+/* Lists all accounts in the arena, oldest first; at most ACCOUNT_LIST_MAX. */
+enum { ACCOUNT_LIST_MAX = 10000 };
 int store_account_list_sync(struct pg_sync *sync, struct arena *arena, struct account **accounts,
                             size_t *count, struct err *err) MUST_CHECK;
+/* Lists the accounts of this name in the arena, oldest first; at most two. */
+int store_account_named_sync(struct pg_sync *sync, struct arena *arena, slice name,
+                             struct account **accounts, size_t *count, struct err *err) MUST_CHECK;
 /* Returns ERR_NOTFOUND, with a message in err, if there is no such account. */
 int store_account_get_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                            struct account *account, struct err *err) MUST_CHECK;
