@@ -1,6 +1,7 @@
--- Erasing an end user: from erase_at on, a pass over all tables is its last one, since the calls that
--- were under way have ended by then. NULL: the user is not being erased. The version before knows
--- none of this, and acts for such a user as for any other.
+-- Erasing an end user: a pass over all tables that begins after erase_at is its last one, since the calls
+-- that were under way have ended by then. A time many years ahead: its keys, links and flows may not have
+-- ended yet. NULL: the user is not being erased. The version before knows none of this, and acts for such
+-- a user as for any other.
 alter table sluice.account_user add column erase_at timestamptz;
 -- Built by one pass over a narrow table, during which no user is created: less than half a second for
 -- a million.
@@ -12,14 +13,14 @@ create index api_key_user on sluice.api_key (user_id) where user_id is not null;
 -- their number; 0: there are none left; -1: another process does the same, and nothing was done.
 -- Tables are found by their column account_id, so those of later migrations are covered; partitions
 -- contain rows themselves, their parents do not. Keys that act for a user go first, then what a server
--- would continue by itself. Unless
--- is_last, claims of runs under way are kept, so that their results are recorded and answered. The rows
--- of `account` and `account_user` are the caller's.
+-- would continue by itself; depth 0 ends there. Depth 1 keeps the claims of runs under way, so that their
+-- results are recorded and answered; depth 2 keeps nothing. The rows of `account` and `account_user` are
+-- the caller's.
 --
 -- Each table is read once for all owners, and only one with rows is changed. All rows are deleted by
 -- account_id; where they are too many, those of one owner by ctid, because a DELETE has no LIMIT: on a
 -- cluster, the rows of one owner are on one node.
-create function sluice.rows_erase(owners uuid[], rows_max bigint, is_last boolean) returns bigint
+create function sluice.rows_erase(owners uuid[], rows_max bigint, depth bigint) returns bigint
 language plpgsql as $$
 declare
     part name;
@@ -39,11 +40,12 @@ begin
         select c.relname from pg_class c
         where c.relkind = 'r' and c.relnamespace = 'sluice'::regnamespace
           and c.relname not in ('account', 'account_user')
+          and (depth > 0 or c.relname in ('connect_session', 'oauth_begun', 'flow'))
           and exists (select from pg_attribute a
                 where a.attrelid = c.oid and a.attname = 'account_id' and not a.attisdropped)
         order by c.relname not in ('connect_session', 'oauth_begun', 'flow'), c.relname
     loop
-        which := case when part = 'idempotency_key' and not is_last then 'and t.state = ''bound''' end;
+        which := case when part = 'idempotency_key' and depth = 1 then 'and t.state = ''bound''' end;
         execute format('select array_agg(distinct k.account_id), count(*) from (select t.account_id '
             'from sluice.%I t where t.account_id = any($1) %s limit $2) k', part, which)
             into found_owners, found_count using owners, rows_max + 1;

@@ -67,8 +67,11 @@ enum op_result api_user_find(struct serve_request *serve)
 
 enum op_result api_reply_user_erased(struct api_request *request, int64_t erase_at)
 {
+    /* a round of housekeeping later at most; erase_at may be far */
     int64_t left_ms = (erase_at - clock_shared_us()) / 1000;
-    serve_retry_after(&request->serve, left_ms > 0 ? left_ms : 0);
+    int64_t most_ms = (int64_t)vault_users_erase_wait_ms(request->api->config.users);
+    left_ms = left_ms < 0 ? 0 : left_ms < most_ms ? left_ms : most_ms;
+    serve_retry_after(&request->serve, left_ms + 60000);
     return api_reply_error(request, 503,
                            "This user is being erased. Its id can be used again after that.");
 }

@@ -4,8 +4,9 @@
  * leave the round to it. All that it knows is in the rows of the users, so a process that dies
  * loses nothing.
  *
- * Each round makes a pass over the users that are being erased, some at a time: one statement reads
- * all tables for all of them. Calls that were under way for a user may write rows until its
+ * Each round first ends what users that were marked since would continue: their keys, links and
+ * flows. Then it makes a pass over the users that are being erased, some at a time: one statement
+ * reads all tables for all of them. Calls that were under way for a user may write rows until its
  * erase_at; a pass that begins after that is its last one, and deletes the user itself, too.
  */
 #ifndef SERVER_ERASER_H
@@ -15,8 +16,9 @@
 
 struct eraser;
 
-/* Returns NULL if out of memory. pool outlives its op. */
-struct eraser *eraser_new(struct loop *loop, struct pg_pool *pool) MUST_CHECK;
+/* wait_ms: how long a call for such a user may be under way. Returns NULL if out of memory. pool
+ * outlives its op. */
+struct eraser *eraser_new(struct loop *loop, struct pg_pool *pool, uint64_t wait_ms) MUST_CHECK;
 /* Ends its op, which then frees itself. */
 void eraser_free(struct eraser *eraser);
 /* The next round begins soon: a user is to be erased. */

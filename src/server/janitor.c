@@ -456,7 +456,7 @@ struct janitor *janitor_new(struct loop *loop, struct pg_pool *pool,
     janitor->catalog = config->catalog;
     store_laters_init(&janitor->removals, loop, pool, REMOVALS_MAX);
     trimmer_init(&janitor->trimmer, pool, &config->trimmer);
-    janitor->eraser = eraser_new(loop, pool);
+    janitor->eraser = eraser_new(loop, pool, config->erase_wait_ms);
     if (!janitor->eraser) {
         mem_free(janitor);
         return NULL;

@@ -42,7 +42,7 @@ enum {
     SETTLE_TIMEOUT_MS = 5000,   /* time limit for cancelled ops to end */
     WORK_TIMEOUT_MS = 2000,     /* time limit for threads when the server ends */
     BLOCKED_INPUTS_KEPT = 1000, /* inputs of blocked runs that an account keeps */
-    /* added to the execution-timeout: a process that missed the notification of a user's erasure
+    /* added to the longest call of a user that is erased: a process that missed the notification
      * begins calls for half of this time */
     ERASE_MARGIN_MS = 60000,
 };
@@ -260,6 +260,16 @@ static int start_flows(struct server *server, struct err *err)
     return server->flow ? OK : out_of_memory(err, "flows");
 }
 
+/* How long a call for a user that is being erased may be under way: its body arrives, and it runs
+ * for its action's own deadline. */
+static uint64_t erase_wait_ms(const struct config *config)
+{
+    uint64_t run_ms = config->execution_timeout_ms > CATALOG_DEADLINE_MS_MAX
+                          ? config->execution_timeout_ms
+                          : CATALOG_DEADLINE_MS_MAX;
+    return run_ms + config->body_timeout_ms + ERASE_MARGIN_MS;
+}
+
 static struct janitor *janitor_of_server(struct server *server, const struct config *config)
 {
     const struct janitor_config janitor = {
@@ -267,6 +277,7 @@ static struct janitor *janitor_of_server(struct server *server, const struct con
         .keep_days = (unsigned)config->execution_days,
         .audit_days = (unsigned)config->audit_days,
         .input_days = (unsigned)config->input_days,
+        .erase_wait_ms = erase_wait_ms(config),
         .trimmer = {.count_max = {[QUOTA_EXECUTIONS] = config->account_kept_executions,
                                   [QUOTA_AUDIT] = config->account_kept_audit,
                                   [QUOTA_BLOCKED_INPUTS] = BLOCKED_INPUTS_KEPT},
@@ -280,7 +291,7 @@ static struct vault_users *users_of_server(struct server *server, const struct c
     const struct vault_users_config users = {
         .pool = server->pool,
         .users_max = config->account_users_max,
-        .erase_wait_ms = config->execution_timeout_ms + ERASE_MARGIN_MS,
+        .erase_wait_ms = erase_wait_ms(config),
         .on_erasing = on_user_erasing,
         .owner = server,
     };

@@ -215,7 +215,7 @@ int store_account_export_sync(struct pg_sync *sync, struct uuid account_id,
 
 /* ---- erasure ---- */
 
-enum { ERASE_PAUSE_US = 50 * 1000 };
+enum { ERASE_PAUSE_US = 20 * 1000 };
 
 struct erasing {
     struct pg_sync *sync;
@@ -258,14 +258,13 @@ static int erase_owners(void *ctx, slice ids, struct err *err)
     int64_t count;
     do {
         int result = ask_of_owners(erasing->sync, "select sluice.rows_erase(", ids,
-                                   "::uuid[], " STORE_TEXT_OF(STORE_ERASE_ROWS_MAX) ", true)",
-                                   &count, err);
+                                   "::uuid[], 1000, 2)", &count, err);
         if (result != OK)
             return result;
-        if (count < 0)
+        /* servers that erase users have their turn, too */
+        if (count != 0)
             (void)usleep(ERASE_PAUSE_US);
-        else
-            erasing->count += (uint64_t)count;
+        erasing->count += count > 0 ? (uint64_t)count : 0;
     } while (count != 0);
     return OK;
 }
@@ -301,23 +300,21 @@ int store_account_claims_sync(struct pg_sync *sync, struct uuid account_id, uint
 }
 
 /* Locks the account's row first. That waits for the statements that insert a row only if the
- * account exists, and later ones find no account. So the pass after that finds the last rows, and
- * the list of users, which it needs, goes after it. */
+ * account exists, and later ones find no account. So the connections that they have made since the
+ * last pass are all found here. */
 int store_account_delete_sync(struct pg_sync *sync, struct uuid account_id, struct err *err)
 {
-    static const char *const tables[] = {"account_user", "account"};
+    static const char *const rows[] = {
+        "connection t where t.parent_id", "connection t where t.account_id",
+        "account_user t where t.account_id", "account t where t.account_id"};
     char id[UUID_TEXT_LEN + 1], sql[128];
     struct err ignored;
-    uint64_t rows;
     uuid_format(account_id, id);
     (void)snprintf(sql, sizeof(sql),
                    "begin; select from sluice.account t where t.account_id = '%s' for update", id);
     int result = pg_sync_run(sync, sql, err);
-    if (result == OK)
-        result = store_account_erase_rows_sync(sync, account_id, &rows, err);
-    for (size_t i = 0; result == OK && i < ARRAY_LEN(tables); i++) {
-        (void)snprintf(sql, sizeof(sql), "delete from sluice.%s t where t.account_id = '%s'",
-                       tables[i], id);
+    for (size_t i = 0; result == OK && i < ARRAY_LEN(rows); i++) {
+        (void)snprintf(sql, sizeof(sql), "delete from sluice.%s = '%s'", rows[i], id);
         result = pg_sync_run(sync, sql, err);
     }
     if (result == OK)

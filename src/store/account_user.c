@@ -71,7 +71,9 @@ static const struct pg_stmt account_user_request = {
 };
 
 /* Where the user is being erased already, nothing changes and there is no second event. */
-#define ERASE_AT              "now() + :wait_ms * interval '1 millisecond'"
+/* Until the keys, links and flows have ended, the time is far. */
+#define ERASE_AT              "now() + interval '100 years'"
+#define IS_FAR                "t.erase_at > now() + interval '50 years'"
 #define OF_CHANGE(name, type) PG_OF(#name, type, struct account_user_change, name)
 static const struct pg_stmt account_user_erase = {
     .name = "account_user_erase",
@@ -85,7 +87,7 @@ static const struct pg_stmt account_user_erase = {
                                 "c.erase_at from "
                                 "changed c",
     PG_TAKES(OF_CHANGE(account_id, PG_UUID), OF_CHANGE(external_id, PG_TEXT),
-             PG_ARG("wait_ms", PG_I64), STORE_EVENT_PARAMS(account_user_change)),
+             STORE_EVENT_PARAMS(account_user_change)),
     PG_COLUMNS(user_columns),
     .key_count = 2,
     .access = PG_WRITE,
@@ -99,8 +101,9 @@ static const struct pg_stmt account_user_erasing = {
     .name = "account_user_erasing",
     .sql = "select :ord, c.* from @input lateral (select t.account_id, t.external_id, t.user_id, "
            "t.erase_at <= now() from sluice.account_user t where t.erase_at is not null "
-           "and t.user_id > :after order by t.user_id limit :count_max) c",
-    PG_TAKES(PG_ARG("after", PG_UUID), PG_ARG("count_max", PG_I64)),
+           "and (" IS_FAR
+           ") = :is_far and t.user_id > :after order by t.user_id limit :count_max) c",
+    PG_TAKES(PG_ARG("after", PG_UUID), PG_ARG("count_max", PG_I64), PG_ARG("is_far", PG_BOOL)),
     PG_COLUMNS(erasing_columns),
     .no_account = "what is to be erased, over all accounts",
     .is_spread = true,
@@ -109,12 +112,23 @@ static const struct pg_stmt account_user_erasing = {
 
 static const struct pg_stmt account_user_rows_erase = {
     .name = "account_user_rows_erase",
-    .sql = "select :ord, sluice.rows_erase((:ids)::uuid[], :rows_max, :is_last) @from",
-    PG_TAKES(PG_ARG("ids", PG_TEXT), PG_ARG("rows_max", PG_I64), PG_ARG("is_last", PG_BOOL)),
+    .sql = "select :ord, sluice.rows_erase((:ids)::uuid[], :rows_max, :depth) @from",
+    PG_TAKES(PG_ARG("ids", PG_TEXT), PG_ARG("rows_max", PG_I64), PG_ARG("depth", PG_I64)),
     PG_GIVES(PG_ARG("count", PG_I64)),
     .access = PG_WRITE,
     .goes_alone = true,
     .no_account = "erases rows of users of any account",
+};
+
+static const struct pg_stmt account_user_ended = {
+    .name = "account_user_ended",
+    .sql = "update sluice.account_user t set erase_at = now() + :wait_ms * interval '1 "
+           "millisecond' @update(sluice.account_user) and t.user_id = :user_id",
+    PG_TAKES(OF_ERASING(account_id, PG_UUID), OF_ERASING(external_id, PG_TEXT),
+             OF_ERASING(user_id, PG_UUID), PG_ARG("wait_ms", PG_I64)),
+    .key_count = 2,
+    .match = PG_MATCH_NONE,
+    .access = PG_WRITE,
 };
 
 /* Another user may have the name by now. A condition on erase_at would bring the index
@@ -174,19 +188,14 @@ static const struct pg_stmt account_user_count = {
     PG_GIVES(PG_ARG("count", PG_I64)),
 };
 
-const struct pg_stmt *const account_user_stmts[] = {&account_user_find,
-                                                    &account_user_page,
-                                                    &account_user_names,
-                                                    &account_user_label,
-                                                    &account_user_request,
-                                                    &account_user_erase,
-                                                    &account_user_erasing,
-                                                    &account_user_rows_erase,
-                                                    &account_user_remove,
-                                                    &account_user_create,
-                                                    &account_user_create_last,
-                                                    &account_user_count,
-                                                    NULL};
+const struct pg_stmt *const account_user_stmts[] = {
+    &account_user_find,    &account_user_page,
+    &account_user_names,   &account_user_label,
+    &account_user_request, &account_user_erase,
+    &account_user_erasing, &account_user_rows_erase,
+    &account_user_remove,  &account_user_ended,
+    &account_user_create,  &account_user_create_last,
+    &account_user_count,   NULL};
 
 STORE_CALL_ID(store_account_user_find, account_user_find, slice, pg_text)
 STORE_CALL_ID(store_account_user_names, account_user_names, slice, pg_text)
@@ -209,19 +218,18 @@ void store_account_user_label(struct pg_pool *pool, struct pg_query *query, stru
 }
 
 void store_account_user_erase(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                              const struct account_user_change *change, int64_t wait_ms)
+                              const struct account_user_change *change)
 {
-    ASSERT(wait_ms >= 0);
     store_ask_of(pool, query, op, &account_user_erase, change,
-                 PG_VALUES(pg_i64(wait_ms), store_kind(AUDIT_USER_ERASED)));
+                 PG_VALUES(store_kind(AUDIT_USER_ERASED)));
 }
 
 void store_account_user_erasing(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                struct uuid after, size_t count_max)
+                                bool is_far, struct uuid after, size_t count_max)
 {
     ASSERT(count_max > 0);
     store_ask(pool, query, op, &account_user_erasing,
-              PG_VALUES(pg_uuid(after), pg_i64((int64_t)count_max)));
+              PG_VALUES(pg_uuid(after), pg_i64((int64_t)count_max), pg_bool(is_far)));
 }
 
 int store_account_user_erasing_result(const struct pg_query *query,
@@ -237,10 +245,10 @@ int store_account_user_erasing_result(const struct pg_query *query,
 }
 
 void store_account_user_rows_erase(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                   slice ids, bool is_last)
+                                   slice ids, size_t rows_max, enum account_user_depth depth)
 {
     store_ask(pool, query, op, &account_user_rows_erase,
-              PG_VALUES(pg_text(ids), pg_i64(STORE_ERASE_ROWS_MAX), pg_bool(is_last)));
+              PG_VALUES(pg_text(ids), pg_i64((int64_t)rows_max), pg_i64(depth)));
 }
 
 int store_account_user_rows_erase_result(const struct pg_query *query, size_t *count)
@@ -250,6 +258,12 @@ int store_account_user_rows_erase_result(const struct pg_query *query, size_t *c
     int64_t rows = pg_get_i64(&query->rows, 0, 0);
     *count = rows > 0 ? (size_t)rows : 0;
     return rows < 0 ? ERR_BUSY : OK;
+}
+
+void store_account_user_ended(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                              const struct account_user_erasing *user, int64_t wait_ms)
+{
+    store_ask_of(pool, query, op, &account_user_ended, user, PG_VALUES(pg_i64(wait_ms)));
 }
 
 STORE_CALL_OF(store_account_user_remove, account_user_remove, account_user_erasing)

@@ -40,34 +40,40 @@ void store_account_user_label(struct pg_pool *pool, struct pg_query *query, stru
 void store_account_user_request(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                 struct uuid account_id, slice external_id);
 
-/* Marks the user as being erased: its erase_at becomes the present time and wait_ms, in which the
- * calls under way for it end. Nothing changes if it has one. Result: that of
- * store_account_user_find. The event of the first change has the user_id alone. */
+/* Marks the user as being erased: its erase_at becomes a time many years ahead. Nothing changes if
+ * it has one. Result: that of store_account_user_find. The event of the first change has the
+ * user_id alone. */
 struct account_user_change {
     struct uuid account_id;
     slice external_id;
     struct audit_by by;
 };
 void store_account_user_erase(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                              const struct account_user_change *change, int64_t wait_ms);
+                              const struct account_user_change *change);
 /* Lists users of all accounts that are being erased, in the order of their user_ids, after that
- * user_id. Fewer than count_max: there are no more. */
+ * user_id: those whose keys, links and flows may not have ended (is_far), or the others. Fewer than
+ * count_max: there are no more. */
 struct account_user_erasing {
     struct uuid account_id, user_id;
     slice external_id;
     bool is_due; /* erase_at has passed */
 };
 void store_account_user_erasing(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                struct uuid after, size_t count_max);
+                                bool is_far, struct uuid after, size_t count_max);
 int store_account_user_erasing_result(const struct pg_query *query,
                                       struct account_user_erasing **list, size_t *count) MUST_CHECK;
-/* Deletes rows of these users in all tables (ids: "{uuid,uuid}"), first what continues by itself:
- * links and flows. Unless is_last, the claims of runs under way are kept, so that these still end
- * as ever. One statement deletes about a thousand. *count: their number; 0: there are none left.
- * ERR_BUSY: another process does so. */
+/* Deletes rows of these users (ids: "{uuid,uuid}"), about rows_max at most: what continues by
+ * itself (keys, links, flows), or all but the claims of runs under way, which so end as ever, or
+ * all. *count: their number; 0: there are none left. ERR_BUSY: another process does so. */
+enum account_user_depth { ACCOUNT_USER_RUNNING, ACCOUNT_USER_ROWS, ACCOUNT_USER_ALL };
+enum { ACCOUNT_USER_ERASE_MAX = 1000 };
 void store_account_user_rows_erase(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                   slice ids, bool is_last);
+                                   slice ids, size_t rows_max, enum account_user_depth depth);
 int store_account_user_rows_erase_result(const struct pg_query *query, size_t *count) MUST_CHECK;
+/* The user's keys, links and flows have ended: its erase_at becomes the present time and wait_ms,
+ * in which the calls under way for it end. */
+void store_account_user_ended(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                              const struct account_user_erasing *user, int64_t wait_ms);
 /* Deletes the user itself, whose erase_at has passed. */
 void store_account_user_remove(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                const struct account_user_erasing *user);

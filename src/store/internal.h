@@ -90,8 +90,6 @@ static inline void store_ask(struct pg_pool *pool, struct pg_query *query, struc
  * row is locked as by a foreign key. */
 #define STORE_ACCOUNT_EXISTS(id) \
     "exists (select from sluice.account a where a.account_id = " id " for key share)"
-/* Rows that a call of sluice.rows_erase deletes. */
-#define STORE_ERASE_ROWS_MAX 1000
 
 /* Removes rows of a table that expired before `time`, by the index on expires_at. A call removes at
  * most 1000, so the transaction stays short however many have accumulated. The caller repeats the

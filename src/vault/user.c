@@ -363,9 +363,7 @@ OP_OF(erase_of, vault_user_erase)
 static enum op_result step_erase(struct op *op)
 {
     struct vault_user_erase *erase = erase_of(op);
-    const struct vault_users_config *config = &erase->users->config;
-    store_account_user_erase(config->pool, &erase->query, op, &erase->change,
-                             (int64_t)config->erase_wait_ms);
+    store_account_user_erase(erase->users->config.pool, &erase->query, op, &erase->change);
     return OP_WAIT;
 }
 
@@ -383,13 +381,13 @@ static enum op_result step_erased(struct op *op)
     return OP_WAIT;
 }
 
-/* If the keys could not be removed, the first pass over the user's rows removes them. */
+/* If the keys could not be removed, the caller learns that: a repetition removes them, as the first
+ * pass over the user does. */
 static enum op_result step_keys_ended(struct op *op)
 {
     struct vault_user_erase *erase = erase_of(op);
     struct vault_users *users = erase->users;
-    if (store_done_result(&erase->query) != OK)
-        op_log(op, LOG_WARN, "the keys of a user end late", LOG_STR("cause", erase->query.message));
+    erase->status = store_done_result(&erase->query);
     vault_users_forget(users, erase->user.account_id, erase->user.external_id);
     if (users->config.on_erasing)
         users->config.on_erasing(users->config.owner, &erase->user);
@@ -434,6 +432,11 @@ bool vault_user_is_id(slice id)
         if (id.ptr[i] < '!' || id.ptr[i] > '~')
             return false;
     return id.len > 0 && id.len <= ACCOUNT_USER_ID_MAX;
+}
+
+uint64_t vault_users_erase_wait_ms(const struct vault_users *users)
+{
+    return users->config.erase_wait_ms;
 }
 
 size_t vault_users_max(const struct vault_users *users)

@@ -38,6 +38,7 @@ struct vault_users *vault_users_new(struct loop *loop,
 /* No check may be waiting (asserted). Accepts NULL. */
 void vault_users_free(struct vault_users *users);
 size_t vault_users_max(const struct vault_users *users);
+uint64_t vault_users_erase_wait_ms(const struct vault_users *users);
 /* Drops a user from the cache; SLICE_NONE: all users. */
 void vault_users_forget(struct vault_users *users, struct uuid account_id, slice external_id);
 

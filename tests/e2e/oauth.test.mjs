@@ -479,8 +479,9 @@ test('callbacks that are refused', async () => {
   assert.equal(await stack.cluster.sql(`select count(*) from sluice.connection where account_id = '${account.id}'`), '0');
 });
 
+let ofUser; // an account that has a user with a connection
 test('a user connects by a link, with the account’s client, which also renews its token', async () => {
-  const account = await stack.account('with a user', { apps: [] });
+  const account = (ofUser = await stack.account('with a user', { apps: [] }));
   const set = ['oauth-clients', 'set', 'orphan', '--account', account.id, '--client-id', 'sluice', '--client-secret-file', '-'];
   await stack.must(set, { env: env(), input: `${clientOf('sluice').client_secret}\n` }); // orphan has no other
   const server = await serve({ args: ['--public-url', PUBLIC] });
@@ -516,6 +517,8 @@ test('a rotation of the master key also re-seals OAuth clients and tokens', asyn
   const server = await serve({ env: keys(fresh) });
   assert.equal((await read(server, account)).status, 200);
   assert.equal(oidc.refreshes('rotated').length, 1);
+  const reply = await server.call(ofUser.key, 'POST', '/api/executions', { integration_id: 'orphan', action_id: 'read_me', input: {} }, { 'sluice-user': 'ada' });
+  assert.equal(reply.status, 200, reply.text); // a user's connection, and the client that renews it
 });
 
 test('no token and no client secret is in logs or in the database', async () => {

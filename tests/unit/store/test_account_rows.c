@@ -164,11 +164,12 @@ static void test_erase(void **state)
     assert_int_equal(claims, 1);
     assert_int_equal(store_account_claims_sync(sync, other, &claims, &err), OK);
     assert_int_equal(claims, 0);
+    assert_int_equal(store_account_delete_sync(sync, account, &err), ERR_INVALID); /* too early */
     if (store_account_erase_rows_sync(sync, account, &rows, &err) != OK)
         fail_msg("%s", err.text);
     assert_int_equal(rows, ALL_ROWS - 1 + USER_ROWS);
     /* what a server writes for a user after that is found by the next pass */
-    char sql[128], late[UUID_TEXT_LEN + 1];
+    char sql[512], late[UUID_TEXT_LEN + 1], account_text[UUID_TEXT_LEN + 1];
     uuid_format(users[7], late);
     snprintf(sql, sizeof(sql), "insert into sluice.parted values ('%s', 9)", late);
     items_tell(conninfo, sql);
@@ -176,9 +177,16 @@ static void test_erase(void **state)
     assert_int_equal(rows, 1);
     assert_int_equal(store_account_erase_rows_sync(sync, account, &rows, &err), OK);
     assert_int_equal(rows, 0);
-    /* and what comes after the last pass, by the deletion of the account */
+    /* and a connection that was made after the last pass, by the deletion of the account */
+    uuid_format(account, account_text);
+    snprintf(sql, sizeof(sql),
+             "insert into sluice.connection select '%1$s', n, 'gmail', 'l', false, 'none', '', '', "
+             "null, '{}', 'live', null, null, 1, gen_random_uuid(), now(), now() from "
+             "generate_series(1, 1) n; update sluice.connection set parent_id = '%2$s'",
+             late, account_text);
     items_tell(conninfo, sql);
     assert_int_equal(store_account_delete_sync(sync, account, &err), OK);
+    assert_int_equal(items_ask(conninfo, "select count(*) from sluice.connection"), 0);
     assert_int_equal(items_ask(conninfo, "select count(*) from sluice.parted"), 5);
     assert_int_equal(rows_of(account), 0);
     assert_int_equal(items_ask(conninfo, "select count(*) from sluice.account_user"), 0);
@@ -192,7 +200,7 @@ static void test_erase_in_bites(void **state)
 {
     static const char call[] = "select sluice.rows_erase(array(select distinct account_id from "
                                "sluice.later where account_id <> (select account_id from "
-                               "sluice.account where name = 'other')), 1000, true)";
+                               "sluice.account where name = 'other')), 1000, 2)";
     (void)state;
     items_tell(conninfo,
                "insert into sluice.later select (select account_id from sluice.account where name "
