@@ -149,6 +149,7 @@ void serve_list_narrow(struct serve_list *list)
         end_before(list, list->until);
     if (uuid_is_nil(list->id))
         return;
+    list->wide = list->page;
     for (size_t i = sizeof(after.bytes); i-- > 0 && ++after.bytes[i] == 0;)
         continue;
     if (uuid_cmp(list->id, list->page.since) > 0)
@@ -190,6 +191,14 @@ bool serve_list_continues(struct serve_list *list, struct uuid end)
     ASSERT(list->scans_left > 0);
     if (list->is_full)
         return false;
+    if (!uuid_is_nil(list->id) && list->count == 0) {
+        /* No row has this id, which may be a word. */
+        list->id = (struct uuid){{0}};
+        list->page = list->wide;
+        list->scan = (struct store_page){0};
+        list->next = list->page.before;
+        return --list->scans_left > 0;
+    }
     bool is_rest = uuid_is_nil(end) && uuid_cmp(list->scan.since, list->page.since) > 0;
     list->next = list->page.before = is_rest ? list->scan.since : end;
     return !uuid_is_nil(list->next) && --list->scans_left > 0;

@@ -57,6 +57,7 @@ struct serve_list {
     int choices[SERVE_FILTERS_MAX];  /* the index of the word; -1: absent */
     struct store_page page, scan;    /* the range still to be read, and the current scan */
     struct uuid id;                  /* the only row wanted; nil: any */
+    struct store_page wide;          /* the range before it was limited to the wanted row */
     struct uuid until;               /* above all rows wanted; nil: no limit */
     struct uuid next;                /* the start of the next page; nil: none */
     size_t count;                    /* rows of this page */

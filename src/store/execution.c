@@ -207,31 +207,32 @@ static const struct pg_stmt execution_get_summary = {
                         "id desc", RAN_LISTED, "e.is_blocked and " IS_WANTED("'blocked'") "true")
 
 /* The runs that have all words of one of the lists, with what is stored for them. The index finds
- * them in no order, and frequent words may have very many: if it has found more than a page reads,
- * the newest inputs are read instead, and among them those that match. So a search for rare words
- * is complete, and one for frequent words begins with the newest runs. The words are hashes under a
- * key of the account: the index needs no account to find those of one account. A condition on the
- * id inside would offer the primary key to the planner, which would then read all of it. */
+ * them in no order, over all days, and frequent words may have very many: if it has found 10,001,
+ * the newest inputs of the range are read instead, and among them those that match. So a search for
+ * rare words is complete, and one for frequent words begins with the newest runs. The words are
+ * hashes under a key of the account: the index needs no account to find those of one account. A
+ * condition on the id inside would offer the primary key to the planner, which would then read all
+ * of it; a limit there would make a sequential scan look as good as the index, hence the inner
+ * list, which is read no further than needed. */
 #define HAS_WORDS(row)                                                                   \
     "exists (select from unnest(string_to_array(:words, ';')) q where " row ".words @> " \
     "q::bigint[])"
 #define IN_RANGE(row) \
     row ".account_id = :account_id and " row ".id < :before and " row ".id >= :since "
-#define HITS                                                                                     \
-    "(with hit as materialized (select s.id, s.is_blocked from "                                 \
-    "unnest(string_to_array(:words, ';')) q, lateral (select x.account_id, x.id, "               \
-    "x.is_blocked, x.expires_at from sluice.execution_input x where x.words @> q::bigint[] "     \
-    "offset 0) s where " IN_RANGE(                                                               \
-        "s") "and s.expires_at > now() limit 1001), "                                            \
-             "counted as materialized (select count(*) as hits from hit) "                       \
-             "select a.id, a.is_blocked, a.is_found from (select h.id, h.is_blocked, true as "   \
-             "is_found "                                                                         \
-             "from hit h where (select hits from counted) <= 1000 union all select w.id, "       \
-             "w.is_blocked, " HAS_WORDS(                                                         \
-                 "w") " from (select x.id, x.is_blocked, x.words from sluice.execution_input x " \
-                      "where " IN_RANGE(                                                         \
-                          "x") "and x.expires_at > now() and (select hits from counted) > 1000 " \
-                               "order by x.id desc limit 1000) w) a order by a.id desc limit "   \
+#define HITS                                                                                      \
+    "(with hit as materialized (select s.* from unnest(string_to_array(:words, ';')) q, "         \
+    "lateral (with m as materialized (select x.account_id, x.id, x.is_blocked, x.expires_at "     \
+    "from sluice.execution_input x where x.words @> q::bigint[]) select m.* from m "              \
+    "limit 10001) s), "                                                                           \
+    "counted as materialized (select count(*) as hits from hit) "                                 \
+    "select a.id, a.is_blocked, a.is_found from (select h.id, h.is_blocked, true as is_found "    \
+    "from hit h where (select hits from counted) <= 10000 and " IN_RANGE(                         \
+        "h") "and h.expires_at > now() and (:with_blocked or not h.is_blocked) "                  \
+             "union all select w.id, w.is_blocked, " HAS_WORDS(                                   \
+                 "w") " from (select x.id, x.is_blocked, x.words from sluice.execution_input x "  \
+                      "where " IN_RANGE(                                                          \
+                          "x") "and x.expires_at > now() and (select hits from counted) > 10000 " \
+                               "order by x.id desc limit 1000) w) a order by a.id desc limit "    \
                                "1000)"
 #define FOUND                                                                                    \
     STORE_PAGE_ROWS_SQL(                                                                         \
@@ -331,22 +332,22 @@ static const struct pg_column list_columns[] = {
     OF(is_fan_out, PG_BOOL),
     OF(is_blocked, PG_BOOL),
     STORE_PAGE_COLUMNS};
-#define LIST_STMT(stmt_name, lists)                                        \
+#define LIST_STMT(stmt_name, lists, ...)                                   \
     {                                                                      \
         .name = stmt_name, .sql = LIST_SQL(lists), PG_PARAMS(list_params), \
-        PG_COLUMNS(list_columns)                                           \
+        PG_COLUMNS(list_columns), __VA_ARGS__                              \
     }
 #define TRIED "(" RAN("") ") union all (" CALLED(" and x.integration_id <> ''") ")"
-static const struct pg_stmt execution_list = LIST_STMT("execution_list", TRIED);
+static const struct pg_stmt execution_list = LIST_STMT("execution_list", TRIED, );
 /* Uses the indexes execution_failed and flow_step_failed. */
 #define FAILED " and x.status = 'failed'"
 static const struct pg_stmt execution_list_failed =
-    LIST_STMT("execution_list_failed", "(" RAN(FAILED) ") union all (" CALLED(FAILED) ")");
+    LIST_STMT("execution_list_failed", "(" RAN(FAILED) ") union all (" CALLED(FAILED) ")", );
 /* Others do not pay for the partitions of the audit trail. */
-static const struct pg_stmt execution_list_blocked = LIST_STMT("execution_list_blocked", BLOCKED);
+static const struct pg_stmt execution_list_blocked = LIST_STMT("execution_list_blocked", BLOCKED, );
 static const struct pg_stmt execution_list_all =
-    LIST_STMT("execution_list_all", TRIED " union all (" BLOCKED ")");
-static const struct pg_stmt execution_find = LIST_STMT("execution_find", FOUND);
+    LIST_STMT("execution_list_all", TRIED " union all (" BLOCKED ")", );
+static const struct pg_stmt execution_find = LIST_STMT("execution_find", FOUND, .is_large = true);
 
 const struct pg_stmt *const execution_stmts[] = {
     &execution_insert,

@@ -244,6 +244,8 @@ static enum op_result load_rows(struct web_request *request)
     struct runs *runs = request->state;
     struct pg_pool *pool = request->web->config.pool;
     struct uuid account_id = request->session.account_id;
+    runs->filter.words = serve_list_words(&runs->list, Q, request->web->config.ring, account_id,
+                                          &request->serve.op.arena);
     if (!runs->keys_query.stmt)
         store_api_key_list(pool, &runs->keys_query, &request->serve.op, account_id);
     store_execution_list(pool, &request->query, &request->serve.op, account_id,
@@ -288,8 +290,6 @@ enum op_result web_executions(struct web_request *request)
         .action_id = values[ACTION],
         .status = status_of(&runs->list),
         .error_code = values[CODE],
-        .words = serve_list_words(&runs->list, Q, request->web->config.ring,
-                                  request->session.account_id, &request->serve.op.arena),
         .with_summary = true,
         .with_calls = !values[Q].ptr,
         .with_blocked = choice == BLOCKED || choice == EVERYTHING,

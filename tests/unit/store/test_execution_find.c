@@ -7,7 +7,7 @@
 #include "support/pg_items.h"
 #include "unit.h"
 
-enum { RUNS = 4000, EVERY = 500 }; /* every 500th run has the rare word */
+enum { RUNS = 12000, EVERY = 1500 }; /* every 1500th run has the rare word */
 
 static const char *conninfo;
 static struct pg_bench bench;
@@ -77,8 +77,8 @@ static void a_page_of_them_continues(void **state)
     pg_call_end(&call);
 }
 
-/* All runs have the word 1, half of them 3: of these, the newest thousand inputs are read at a
- * time. */
+/* All runs have the word 1, half of them 3. Of so many as have 1, the newest thousand inputs are
+ * read at a time. */
 static void frequent_words_begin_with_the_newest(void **state)
 {
     struct execution *list;
@@ -99,6 +99,31 @@ static void frequent_words_begin_with_the_newest(void **state)
         page.before = next;
         pg_call_end(&call);
     }
+}
+
+/* Neither the runs of other days nor those outside the range hide those within it. */
+static void a_range_holds_however_many_match(void **state)
+{
+    static const char *const lists[] = {"{1}", "{3}"};
+    struct execution *list;
+    (void)state;
+    page.since = uuid_v7_floor(begin_ms + 101);
+    page.before = uuid_v7_floor(begin_ms + 111);
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+        assert_int_equal(find(lists[i], 100, &list), i ? 5 : 10);
+        assert_int_equal(number_of(list), 110);
+        pg_call_end(&call);
+    }
+    page = (struct store_page){.before = uuid_v7_floor(begin_ms + RUNS + 100)};
+    assert_int_equal(find("{8}", 100, &list), 100);
+    assert_int_equal(number_of(list), -1);
+    pg_call_end(&call);
+    page.since = uuid_v7_floor(begin_ms - 3);
+    assert_int_equal(find("{8}", 100, &list), 3);
+    pg_call_end(&call);
+    page.since = uuid_v7_floor(begin_ms);
+    assert_int_equal(find("{8}", 100, &list), 0);
+    pg_call_end(&call);
 }
 
 static void filters_hold_too(void **state)
@@ -215,9 +240,12 @@ static int set_up(void **state)
              "'{}' end from k",
          text_of(account), 1, RUNS);
     tell(INPUT "false, '', 'k', now() + case n when 9 then interval '-1 s' else '1 h' end, "
-               "array[1] || case when n % 500 = 0 then array[2] end || case n % 2 when 0 then "
+               "array[1] || case when n % 1500 = 0 then array[2] end || case n % 2 when 0 then "
                "array[3] end || case n when 7 then array[4] when 9 then array[6] end from k",
          text_of(account), 1, RUNS);
+    tell(RUN "'succeeded', null, now(), now(), account, '{}' from k", text_of(account), -1500, -1);
+    tell(INPUT "false, '', 'k', now() + interval '1 h', array[8] from k", text_of(account), -1500,
+         -1);
     tell(INPUT "true, '', 'k', now() + interval '1 h', array[5] from k", text_of(account), RUNS + 1,
          RUNS + 1);
     tell("insert into sluice.audit_event (account_id, id, kind, reason, actor, details) select "
@@ -270,6 +298,7 @@ int main(void)
         IN_BOTH(rare_words_are_found_anywhere),
         IN_BOTH(a_page_of_them_continues),
         IN_BOTH(frequent_words_begin_with_the_newest),
+        IN_BOTH(a_range_holds_however_many_match),
         IN_BOTH(filters_hold_too),
         IN_BOTH(blocked_runs_on_request),
         IN_BOTH(another_account_has_its_own),
