@@ -4,6 +4,7 @@
  * first keys (keys.c); it reads nothing of theirs.
  */
 #include "api/listing.h"
+#include "base/clock.h"
 #include "vault/command.h"
 
 enum { PAGE_MAX = 100 };
@@ -75,27 +76,25 @@ struct one {
     struct vault_command first, second; /* an op that has just ended cannot be started again */
     struct vault_command *command;
     struct vault_command_request in;
-    unsigned status; /* of the reply */
-    bool is_disabled_given, is_disabled;
+    bool is_name_given;
 };
 
 static enum op_result finish_account(struct api_request *request)
 {
-    const struct one *one = request->state;
     struct account account;
     int status = store_account_get_result(&request->query, &account);
     if (status != OK)
         return status == ERR_NOTFOUND ? reply_no_account(request)
                                       : api_reply_database(request, status);
     put_account_row(api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX), &account);
-    return api_reply_close(request, one->status);
+    return api_reply_close(request, 200);
 }
 
-static enum op_result load_account(struct api_request *request, struct uuid id, unsigned status)
+static enum op_result load_account(struct api_request *request)
 {
-    struct one *one = request->state;
-    one->status = status;
-    store_account_get(request->api->config.pool, &request->query, &request->serve.op, id);
+    const struct one *one = request->state;
+    store_account_get(request->api->config.pool, &request->query, &request->serve.op,
+                      one->in.account.account.account_id);
     return api_wait(request, finish_account);
 }
 
@@ -128,8 +127,7 @@ static struct one *one_of_path(struct api_request *request)
 
 static enum op_result begin_account_get(struct api_request *request)
 {
-    const struct one *one = one_of_path(request);
-    return one ? load_account(request, one->in.account.account.account_id, 200) : OP_DONE;
+    return one_of_path(request) ? load_account(request) : OP_DONE;
 }
 
 const struct api_endpoint api_accounts_get = {
@@ -161,20 +159,49 @@ static bool read_account_name(struct api_request *request, slice *name)
 
 /* ---- creation ---- */
 
+/* The account that has the external id was erased after it was found. */
+static enum op_result finish_other(struct api_request *request)
+{
+    struct account account;
+    int status = store_account_get_result(&request->query, &account);
+    if (status == ERR_NOTFOUND)
+        return api_reply_later(request, SLICE("The account with this external_id was erased at "
+                                              "this moment. Try again."));
+    if (status != OK)
+        return api_reply_database(request, status);
+    put_account_row(api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX), &account);
+    return api_reply_close(request, 200);
+}
+
+static enum op_result reply_other(struct api_request *request, struct uuid other)
+{
+    const struct one *one = request->state;
+    char id[UUID_TEXT_LEN + 1];
+    if (!one->in.account.account.external_id.ptr) {
+        uuid_format(other, id);
+        return api_reply_error(request, 409,
+                               "The account %s has this name. Send an external_id, by which an "
+                               "account is found again, or another name.",
+                               id);
+    }
+    store_account_get(request->api->config.pool, &request->query, &request->serve.op, other);
+    return api_wait(request, finish_other);
+}
+
 static enum op_result on_created(struct api_request *request)
 {
     const struct one *one = request->state;
-    const struct account *wanted = &one->in.account.account;
     const struct vault_command *made = one->command;
-    if (made->status == OK)
-        return load_account(request, wanted->account_id, 201);
-    if (made->status != ERR_INVALID || uuid_is_nil(made->other))
+    if (made->status == ERR_INVALID && !uuid_is_nil(made->other))
+        return reply_other(request, made->other);
+    if (made->status == ERR_CLOSED)
+        return api_reply_error(request, 500,
+                               "The database's answer was lost, so the account may have been "
+                               "created. Send the same external_id again, or list the accounts.");
+    if (made->status != OK)
         return api_reply_database(request, made->status);
-    return wanted->external_id.ptr
-               ? load_account(request, made->other, 200)
-               : api_reply_error(request, 409,
-                                 "Another account has this name. Send an external_id, by which "
-                                 "the account is found again, or another name.");
+    put_account_row(api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX), &one->in.account.account);
+    return api_reply_close(request, 201);
 }
 
 static enum op_result begin_account_create(struct api_request *request)
@@ -192,6 +219,7 @@ static enum op_result begin_account_create(struct api_request *request)
                                "external_id must be a string of 1 to %d characters from ! to ~",
                                ACCOUNT_USER_ID_MAX);
     account->account_id = uuid_v7();
+    account->created_at = clock_shared_us();
     return account_command(request, VAULT_ACCOUNT_CREATE, on_created);
 }
 
@@ -207,14 +235,14 @@ const struct api_endpoint api_accounts_create = {
 
 static api_step on_changed;
 
-static enum op_result change_state(struct api_request *request)
+static enum op_result rename_account(struct api_request *request)
 {
     struct one *one = request->state;
-    one->is_disabled_given = false;
-    return account_command(request, one->is_disabled ? VAULT_ACCOUNT_DISABLE : VAULT_ACCOUNT_ENABLE,
-                           on_changed);
+    one->is_name_given = false;
+    return account_command(request, VAULT_ACCOUNT_RENAME, on_changed);
 }
 
+/* The state comes first: if the second change fails, a disabled account is disabled. */
 static enum op_result on_changed(struct api_request *request)
 {
     const struct one *one = request->state;
@@ -222,8 +250,7 @@ static enum op_result on_changed(struct api_request *request)
     if (status != OK)
         return status == ERR_NOTFOUND ? reply_no_account(request)
                                       : api_reply_database(request, status);
-    return one->is_disabled_given ? change_state(request)
-                                  : load_account(request, one->in.account.account.account_id, 200);
+    return one->is_name_given ? rename_account(request) : load_account(request);
 }
 
 static enum op_result begin_account_change(struct api_request *request)
@@ -237,12 +264,13 @@ static enum op_result begin_account_change(struct api_request *request)
         return api_reply_error(request, 400, "Nothing to change. Send name, disabled or both.");
     if (disabled && disabled->type != JSON_BOOL)
         return api_reply_error(request, 400, "disabled must be true or false");
-    one->is_disabled_given = disabled != NULL;
-    one->is_disabled = disabled && disabled->as.boolean;
+    one->is_name_given = name != NULL;
     if (name && !read_account_name(request, &one->in.account.account.name))
         return OP_DONE;
-    return name ? account_command(request, VAULT_ACCOUNT_RENAME, on_changed)
-                : change_state(request);
+    if (!disabled)
+        return rename_account(request);
+    return account_command(
+        request, disabled->as.boolean ? VAULT_ACCOUNT_DISABLE : VAULT_ACCOUNT_ENABLE, on_changed);
 }
 
 const struct api_endpoint api_accounts_change = {

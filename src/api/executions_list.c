@@ -1,12 +1,12 @@
 /*
- * GET /api/executions: executions, newest first; `integration_id`, `status`, `since` and `q`
- * filter. An item is the record without the provider's data. GET /api/executions/{id} has the
+ * GET /api/executions: executions, newest first; `integration_id`, `status`, `since`, `until` and
+ * `q` filter. An item is the record without the provider's data. GET /api/executions/{id} has the
  * output, and the display unless `display` requests it here. `flow_calls` adds the calls of flows.
  */
 #include "api/listing.h"
 #include "store/execution.h"
 
-enum { INTEGRATION, STATUS, SINCE, Q, CURSOR };
+enum { INTEGRATION, STATUS, SINCE, UNTIL, Q, CURSOR };
 
 /* Reads `display` and `flow_calls`, which add to the list. Returns false if the request was
  * answered with 400. */
@@ -131,6 +131,7 @@ static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
          .wanted =
              "succeeded or failed (GET /api/audit?kind=execution.blocked lists blocked runs)"},
     [SINCE] = {.name = "since", SERVE_A_SINCE},
+    [UNTIL] = {.name = "until", SERVE_A_UNTIL},
     [Q] = {.name = "q", SERVE_A_SEARCH},
     [CURSOR] = LISTING_CURSOR};
 
@@ -147,6 +148,6 @@ static enum op_result begin_execution_list(struct api_request *request)
 const struct api_endpoint api_executions_list = {
     .scope = SCOPE_READ,
     .query = &(const struct api_names){.own = {"limit", "cursor", "integration_id", "status",
-                                               "since", "q", "display", "flow_calls"}},
+                                               "since", "until", "q", "display", "flow_calls"}},
     .begin = begin_execution_list,
 };

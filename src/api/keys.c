@@ -24,7 +24,7 @@ static void put_key_words(struct json_writer *w, const char *name, slice words)
 
 static void put_key(struct json_writer *w, const struct api_key *key)
 {
-    char scopes[33];
+    char scopes[48];
     json_member_uuid(w, "id", key->id);
     json_member_str(w, "name", key->name);
     json_member_str(w, "prefix", key->prefix);
@@ -159,6 +159,8 @@ static enum op_result reply_key_failed(struct api_request *request)
                    : api_reply_error(request, 403, "Refused: %s", it->command.err.text);
     case ERR_LIMIT:
         return api_reply_error(request, 409, "No key was made: %s", it->command.err.text);
+    case ERR_INVALID: /* the account was erased at this moment */
+        return api_reply_error(request, 404, "Account not found");
     case ERR_CLOSED:
         return api_reply_error(request, 500,
                                "The database's answer was lost, so the change may have been made. "

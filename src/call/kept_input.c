@@ -158,7 +158,7 @@ static struct vault_binding binding_of(struct uuid account_id, struct uuid id)
 
 bool kept_input_seal(const struct vault_ring *ring, struct uuid account_id, struct uuid id,
                      const struct kept_input *what, const struct json *schema, struct arena *arena,
-                     struct execution_input *row)
+                     struct execution_input *row, bool *is_whole)
 {
     struct hiding hiding = {.root = schema, .arena = arena};
     const struct vault_binding binding = binding_of(account_id, id);
@@ -172,6 +172,7 @@ bool kept_input_seal(const struct vault_ring *ring, struct uuid account_id, stru
         (void)hide(&hiding, schema, &input, 0);
     if (!hiding.is_broken)
         text = write_document(what, &input, arena);
+    *is_whole = text.ptr != NULL;
     if (!text.ptr)
         text = write_document(what, NULL, arena);
     if (!text.ptr)

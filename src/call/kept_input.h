@@ -29,10 +29,11 @@ struct kept_input {
 #define KEPT_INPUT_HIDDEN "(hidden)"
 
 /* Makes the row's columns in the arena, except expires_at. schema: the action's input_schema; NULL:
- * nothing is hidden. Returns false, with `row` zeroed, if out of memory. */
+ * nothing is hidden. Sets *is_whole to false if the row is without the input, which is too long.
+ * Returns false, with `row` zeroed, if out of memory. */
 bool kept_input_seal(const struct vault_ring *ring, struct uuid account_id, struct uuid id,
                      const struct kept_input *what, const struct json *schema, struct arena *arena,
-                     struct execution_input *row);
+                     struct execution_input *row, bool *is_whole);
 
 /* Opens a row. `out` is in the arena. Returns ERR_NOTFOUND if the ring lacks the row's key, other
  * errors as vault_open; err has a sentence. */

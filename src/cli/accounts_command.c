@@ -13,6 +13,7 @@ static void put_account(struct output_json *json, const void *row)
     json_open(&json->w, '{');
     output_json_uuid(json, "account_id", account->account_id);
     output_json_str(json, "name", account->name);
+    output_json_str(json, "external_id", account->external_id);
     output_json_str(json, "mark", account->mark);
     output_json_str(json, "colour", account->colour);
     output_json_time(json, "created_at", account->created_at);
@@ -34,6 +35,8 @@ static int print_one(struct session *session, const struct command_call *call,
     (void)printf("account %s\nname    ", id);
     output_text(stdout, account->name);
     (void)printf("\nstate   %s\n", account->disabled_at ? "disabled" : "live");
+    if (account->external_id.ptr)
+        (void)printf("external_id %.*s\n", SLICE_ARG(account->external_id));
     if (account->mark.ptr)
         (void)printf("mark    %.*s\n", SLICE_ARG(account->mark));
     if (account->colour.ptr)
@@ -108,6 +111,9 @@ static int list_accounts(struct session *session, struct command_call *call)
     if (session_open_database(session) != OK ||
         store_account_list_sync(session->sync, &session->arena, &all, &count, &session->err) != OK)
         return (int)session->err.code;
+    if (count == ACCOUNT_LIST_MAX)
+        (void)fprintf(stderr, "these are the %d oldest accounts; GET /api/accounts lists all\n",
+                      ACCOUNT_LIST_MAX);
     return output_list(&account_list, all, count, command_has(call, "json"), &session->arena,
                        &session->err);
 }

@@ -78,6 +78,10 @@ static int read_options(struct session *session, const struct command_call *call
     slice name = command_option(call, "name"), scopes = command_option(call, "scopes");
     slice addresses = command_option(call, "allow-address");
     bool is_operator = command_has(call, "operator");
+    if (addresses.ptr && command_has(call, "addresses"))
+        return err_set(err, ERR_INVALID,
+                       "--addresses and --allow-address are the same: give one of them");
+    const char *option = addresses.ptr ? "allow-address" : "addresses";
     if (!addresses.ptr)
         addresses = command_option(call, "addresses");
     key->name = name.ptr ? name : SLICE("");
@@ -92,7 +96,11 @@ static int read_options(struct session *session, const struct command_call *call
         return (int)err->code;
     if (addresses.ptr &&
         vault_key_addresses(addresses, &session->arena, &key->addresses, err) != OK)
-        return err_prefix(err, "addresses");
+        return err_prefix(err, "%s", option);
+    if (is_operator && (slice_has_word(key->addresses, SLICE("0.0.0.0/0")) ||
+                        slice_has_word(key->addresses, SLICE("::/0"))))
+        return err_set(err, ERR_INVALID,
+                       "addresses: a key of the operator is bound to fewer addresses than all");
     if (read_word(call, "forms", "never", &key->forms, err) != OK ||
         read_word(call, "unattended-writes", "allow refuse", &key->unattended_writes, err) != OK)
         return (int)err->code;
@@ -101,7 +109,7 @@ static int read_options(struct session *session, const struct command_call *call
 
 static void put_api_key(struct output_json *json, const struct api_key *key, const char *secret)
 {
-    char scopes[33];
+    char scopes[48];
     json_open(&json->w, '{');
     output_json_uuid(json, "id", key->id);
     /* Only a new key has its text; lists have only the prefix. */
@@ -195,7 +203,7 @@ static const char *mcp_limits(const struct api_key *key)
 static void put_key_cells(struct output_table *table, const void *row)
 {
     const struct api_key *key = row;
-    char scopes[33];
+    char scopes[48];
     output_table_uuid(table, key->id);
     output_table_cell(table, key->prefix);
     output_table_cell(table, slice_cstr(api_key_state(key)));
@@ -361,9 +369,9 @@ static const struct config_option create_options[] = {
      "default"},
     {"expires", "TIME", "such as 90d, 12h or 2027-01-31T00:00:00Z; never by default"},
     {"allow-address", "LIST", "addresses and networks such as 10.1.0.0/16,::1; any by default"},
-    {"addresses", "LIST", "the same"},
+    {"addresses", "LIST", "the same as --allow-address"},
     {"operator", NULL,
-     "a key for /api/accounts, which belongs to no account; it needs --addresses"},
+     "a key for /api/accounts, which belongs to no account; give --addresses and no ACCOUNT"},
     {"forms", "WHEN",
      "never: there is no one to answer forms over /mcp (as in CI); the confirm argument is enough"},
     {"unattended-writes", "MODE",

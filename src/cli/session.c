@@ -107,31 +107,26 @@ int session_find_account(struct session *session, slice text, struct account *ac
 {
     struct uuid id;
     struct account *list;
-    size_t count, found = 0;
+    size_t count;
     /* A name that has the form of an id cannot be used as a name. */
     if (uuid_parse(text, &id))
         return store_account_get_sync(session->sync, &session->arena, id, account, &session->err);
-    int result =
-        store_account_list_sync(session->sync, &session->arena, &list, &count, &session->err);
+    int result = store_account_named_sync(session->sync, &session->arena, text, &list, &count,
+                                          &session->err);
     if (result != OK)
         return result;
-    for (size_t i = 0; i < count; i++) {
-        if (!slice_eq(list[i].name, text))
-            continue;
-        *account = list[i];
-        found++;
-    }
     /* Names are not unique, and a change must not reach the wrong account. */
-    if (found > 1)
-        return err_set(
-            &session->err, ERR_INVALID,
-            "%zu accounts are named \"%.*s\"; give the id, which `sluice accounts list` shows",
-            found, SLICE_ARG(text));
-    if (found == 0)
+    if (count > 1)
+        return err_set(&session->err, ERR_INVALID,
+                       "several accounts are named \"%.*s\"; give the id, which `sluice accounts "
+                       "list` shows",
+                       SLICE_ARG(text));
+    if (count == 0)
         return err_set(
             &session->err, ERR_NOTFOUND,
             "there is no account with the id or name \"%.*s\"; `sluice accounts list` shows all",
             SLICE_ARG(text));
+    *account = list[0];
     return OK;
 }
 

@@ -89,7 +89,8 @@ void exec_claim_record_later(struct exec *exec, enum claim_end end)
 {
     const struct execution *row = &exec->record.row;
     exec_claim_move(exec, EXEC_CLAIM_ENDED);
-    struct ending *ending = ending_start(exec, row->summary.len + row->input.sealed.len);
+    struct ending *ending =
+        ending_start(exec, row->summary.len + row->input.sealed.len + row->input.words.len);
     if (!ending)
         return;
     ending->end = end;
@@ -99,6 +100,8 @@ void exec_claim_record_later(struct exec *exec, enum claim_end end)
     ending->record.summary = arena_dup(&ending->later.op.arena, row->summary);
     if (row->input.sealed.ptr)
         ending->record.input.sealed = arena_dup(&ending->later.op.arena, row->input.sealed);
+    if (row->input.words.ptr)
+        ending->record.input.words = arena_dup(&ending->later.op.arena, row->input.words);
 }
 
 bool exec_endings_have(const struct exec_service *service, struct uuid execution_id)

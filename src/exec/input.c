@@ -12,32 +12,46 @@
 /* Inputs of blocked runs that may wait for the database. Beyond that, events are stored without. */
 #define BLOCKED_INPUT_BYTES_MAX ((size_t)16 * 1024 * 1024)
 
+/* What a recipient or a place is called that the input does not name. */
+static void add_known(struct vault_words *words, slice text)
+{
+    if (!slice_starts_with(text, SLICE("(")))
+        vault_words_add(words, text, VAULT_WORDS_MAX);
+}
+
 static void add_recipient(void *words, slice field, const struct recipient *recipient)
 {
     (void)field;
-    vault_words_add(words, recipient->lead);
-    vault_words_add(words, recipient->address);
-    vault_words_add(words, recipient->tail);
+    add_known(words, recipient->lead);
+    add_known(words, recipient->address);
+    add_known(words, recipient->tail);
 }
 
-/* The words by which the run is found. Whom and what a call reaches comes first: a list of words is
- * limited, and a message may be long. */
-static slice make_words(struct exec *exec)
+/* The words by which the run is found. A list of words is limited: the beginnings of title and
+ * summary have places of their own, then comes whom and what the call reaches, and a message may be
+ * long. An input that is too large to be kept is not searched for words either. */
+static slice make_words(struct exec *exec, bool has_input)
 {
+    enum { TITLE_WORDS = 6, SUMMARY_WORDS = 16 };
     struct arena *arena = &exec->op.arena;
     const struct json *input = exec->in.input;
+    const struct exec_outcome *out = &exec->out;
     struct vault_words words;
     vault_words_init(&words, exec->service->config.ring, exec->in.account_id);
-    recipient_each(exec->action, input, arena, add_recipient, &words);
-    const struct json targets = target_of(exec->action, input, NULL, arena);
+    vault_words_add(&words, out->display_title, TITLE_WORDS);
+    vault_words_add(&words, out->display_summary, SUMMARY_WORDS);
+    if (has_input)
+        recipient_each(exec->action, input, arena, add_recipient, &words);
+    const struct json targets = has_input ? target_of(exec->action, input, NULL, arena)
+                                          : json_array();
     for (uint32_t i = 0; i < targets.count; i++) {
         const struct json *target = &targets.as.items[i];
-        vault_words_add(&words, json_get_str(target, SLICE("id")));
-        vault_words_add(&words, json_get_str(target, SLICE("name")));
+        add_known(&words, json_get_str(target, SLICE("id")));
+        add_known(&words, json_get_str(target, SLICE("name")));
     }
-    vault_words_add(&words, exec->out.display_summary);
-    vault_words_add(&words, exec->out.display_title);
-    vault_words_add(&words, exec->out.message);
+    vault_words_add(&words, out->display_summary, VAULT_WORDS_MAX);
+    vault_words_add(&words, out->display_title, VAULT_WORDS_MAX);
+    vault_words_add(&words, out->message, VAULT_WORDS_MAX);
     return vault_words_list(&words, arena);
 }
 
@@ -45,10 +59,11 @@ static bool seal_input(struct exec *exec, struct uuid id, const struct kept_inpu
                        struct execution_input *row)
 {
     const struct exec_config *config = &exec->service->config;
+    bool is_whole;
     if (!kept_input_seal(config->ring, exec->in.account_id, id, what, exec->action->input_schema,
-                         &exec->op.arena, row))
+                         &exec->op.arena, row, &is_whole))
         return false;
-    row->words = make_words(exec);
+    row->words = make_words(exec, is_whole);
     row->expires_at = clock_shared_us() + (int64_t)config->input_days * 86400 * 1000000;
     return true;
 }

@@ -46,5 +46,7 @@ slice http_client_address(struct http_exchange *exchange, const struct address_p
         while (is_ours && list.len > 0)
             is_ours = take_hop(proxies, take_last(&list), &client);
     }
-    return arena_dup(&exchange->arena, address_format_host((const struct sockaddr *)&client, text));
+    slice host =
+        arena_dup(&exchange->arena, address_format_host((const struct sockaddr *)&client, text));
+    return host.ptr ? host : SLICE(""); /* in no network: a key bound to addresses is refused */
 }

@@ -127,7 +127,8 @@ static bool matches(const struct compiled *compiled, const slice *segments, size
          * either. */
         if (segments[i].len == 0)
             return false;
-        if (compiled->segments[i].ptr && !slice_eq(compiled->segments[i], segments[i]))
+        slice literal = compiled->segments[i];
+        if (literal.ptr ? !slice_eq(literal, segments[i]) : !slice_is_utf8(segments[i], NULL))
             return false;
     }
     return true;

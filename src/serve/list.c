@@ -46,8 +46,9 @@ static bool is_search(slice value)
     return count > 0 && count <= VAULT_SEARCH_WORDS_MAX;
 }
 
-/* Reads a time or an age: clients that do not know the time, such as models, give an age. */
-static bool read_since(slice text, struct uuid *since)
+/* Reads a time or an age: clients that do not know the time, such as models, give an age. is_end:
+ * of a date, its end. */
+static bool read_time(slice text, bool is_end, struct uuid *floor)
 {
     enum { AGE_MINUTES_MAX = 1000000 * 24 * 60, DATE_LEN = 10 };
     static const struct {
@@ -57,11 +58,14 @@ static bool read_since(slice text, struct uuid *since)
     int64_t at_us;
     uint64_t age;
     char date[DATE_LEN + sizeof("T00:00:00Z")];
-    if (text.len == DATE_LEN) {
+    bool is_date = text.len == DATE_LEN;
+    if (is_date) {
         (void)snprintf(date, sizeof(date), "%.*sT00:00:00Z", SLICE_ARG(text));
         text = slice_cstr(date);
     }
     bool is_read = time_parse(text, &at_us);
+    if (is_read && is_date && is_end)
+        at_us += INT64_C(86400) * 1000000;
     for (size_t i = 0; i < ARRAY_LEN(units) && !is_read && text.len > 1; i++)
         if (text.ptr[text.len - 1] == units[i].unit &&
             slice_to_u64(slice_first(text, text.len - 1),
@@ -70,7 +74,7 @@ static bool read_since(slice text, struct uuid *since)
             is_read = true;
         }
     if (is_read)
-        *since = uuid_v7_floor(at_us > 0 ? at_us / 1000 : 0);
+        *floor = uuid_v7_floor(at_us > 0 ? at_us / 1000 : 0);
     return is_read;
 }
 
@@ -85,7 +89,9 @@ static bool is_right(struct serve_list *list, int at, const struct serve_filter 
     if (filter->kind == SERVE_SEARCH)
         return uuid_parse(value, &list->id) || is_search(value);
     if (filter->kind == SERVE_SINCE)
-        return read_since(value, &list->page.since);
+        return read_time(value, false, &list->page.since);
+    if (filter->kind == SERVE_UNTIL)
+        return read_time(value, true, &list->until);
     return filter->kind == SERVE_WORD
                ? is_word(value)
                : uuid_parse(value, filter->kind == SERVE_ID ? &id : &list->page.before);
@@ -129,17 +135,25 @@ slice serve_list_plain(const struct serve_list *list, int at, struct arena *aren
 
 /* ---- pages ---- */
 
+/* Lowers the end of the range. */
+static void end_before(struct serve_list *list, struct uuid end)
+{
+    if (uuid_is_nil(list->page.before) || uuid_cmp(end, list->page.before) < 0)
+        list->page.before = end;
+}
+
 void serve_list_narrow(struct serve_list *list)
 {
     struct uuid after = list->id;
+    if (!uuid_is_nil(list->until))
+        end_before(list, list->until);
     if (uuid_is_nil(list->id))
         return;
     for (size_t i = sizeof(after.bytes); i-- > 0 && ++after.bytes[i] == 0;)
         continue;
     if (uuid_cmp(list->id, list->page.since) > 0)
         list->page.since = list->id;
-    if (uuid_is_nil(list->page.before) || uuid_cmp(after, list->page.before) < 0)
-        list->page.before = after;
+    end_before(list, after);
 }
 
 const struct store_page *serve_list_scan(struct serve_list *list)

@@ -21,6 +21,11 @@ enum { SERVE_FILTERS_MAX = 12, SERVE_RECENT_MS = 2 * 24 * 60 * 60 * 1000 };
     .wanted = "a time such as 2026-01-31T09:00:00Z, a date, or an age such as 90m, 24h " \
               "or 7d",                                                                   \
     .is_quoted = true
+#define SERVE_A_UNTIL                                                                   \
+    .kind = SERVE_UNTIL,                                                                \
+    .wanted = "a time such as 2026-01-31T09:00:00Z, a date (the whole day), or an age " \
+              "such as 90m, 24h or 7d",                                                 \
+    .is_quoted = true
 #define SERVE_A_SEARCH                                                                       \
     .kind = SERVE_SEARCH,                                                                    \
     .wanted = "1 to 16 words, or an id, with letters or digits, on one line of at most 200 " \
@@ -35,6 +40,7 @@ struct serve_filter {
         SERVE_WORD,   /* the characters of ids and kinds */
         SERVE_ID,     /* a UUID */
         SERVE_SEARCH, /* words (vault/words.h); a UUID selects the row with that id */
+        SERVE_UNTIL,  /* as SERVE_SINCE: newer rows are left out, those of a date not */
         SERVE_SINCE,  /* a time, a date (UTC) or an age: older rows are left out */
         SERVE_CURSOR  /* a row's UUID: the page begins after that row */
     } kind;
@@ -51,6 +57,7 @@ struct serve_list {
     int choices[SERVE_FILTERS_MAX];  /* the index of the word; -1: absent */
     struct store_page page, scan;    /* the range still to be read, and the current scan */
     struct uuid id;                  /* the only row wanted; nil: any */
+    struct uuid until;               /* above all rows wanted; nil: no limit */
     struct uuid next;                /* the start of the next page; nil: none */
     size_t count;                    /* rows of this page */
     bool is_full;
@@ -75,9 +82,8 @@ slice serve_list_words(const struct serve_list *list, int at, const struct vault
  * memory, nothing is found. */
 slice serve_list_plain(const struct serve_list *list, int at, struct arena *arena);
 
-/* Limits the range of `page` to the wanted row, if there is one, for a list that is not read in
- * scans.
- */
+/* Limits the range of `page` to `until` and to the wanted row, for a list that is not read in
+ * scans. */
 void serve_list_narrow(struct serve_list *list);
 /* Returns what to read next. */
 const struct store_page *serve_list_scan(struct serve_list *list);

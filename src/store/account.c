@@ -25,10 +25,10 @@ _Static_assert(ACCOUNT_BRIEF_READ == ACCOUNT_BRIEF_CONNECTIONS, "as callers know
 static const struct pg_stmt account_create = {
     .name = "account_create",
     .sql = "select :ord, c.* from @input lateral sluice.account_create(account_id => :account_id, "
-           "name => :name, external_id => :external_id, created_at => :now, is_again => "
+           "name => :name, external_id => :external_id, created_at => :created_at, is_again => "
            ":is_again, " STORE_BY_ARGS ") c",
     PG_TAKES(OF_CHANGE(account_id, PG_UUID), OF_CHANGE(name, PG_TEXT, .has_no_null = true),
-             OF_CHANGE(external_id, PG_TEXT), PG_NOW("now"),
+             OF_CHANGE(external_id, PG_TEXT), OF_CHANGE(created_at, PG_TIME),
              PG_OF("is_again", PG_BOOL, struct account_change, is_again),
              STORE_BY_PARAMS(account_change)),
     PG_GIVES(PG_ARG("other", PG_UUID)),
@@ -58,12 +58,26 @@ static const struct pg_stmt account_change = {
 static const struct pg_column account_columns[] = {
     OF(account_id, PG_UUID), OF(name, PG_TEXT),       OF(external_id, PG_TEXT), OF(mark, PG_TEXT),
     OF(colour, PG_TEXT),     OF(created_at, PG_TIME), OF(disabled_at, PG_TIME)};
+#define LIST_MAX 10000
+_Static_assert(LIST_MAX == ACCOUNT_LIST_MAX, "as callers know it");
 static const struct pg_stmt account_list = {
     .name = "account_list",
-    .sql = "select :ord, " ACCOUNT_COLUMNS
-           " from sluice.account t order by t.created_at, t.account_id limit 10000",
+    .sql =
+        "select :ord, " ACCOUNT_COLUMNS
+        " from sluice.account t order by t.created_at, t.account_id limit " STORE_TEXT_OF(LIST_MAX),
     PG_COLUMNS(account_columns),
     .no_account = "an operator's list of accounts",
+};
+
+static const struct pg_stmt account_named = {
+    .name = "account_named",
+    .sql = "select :ord, t.* from @input lateral (select " ACCOUNT_COLUMNS
+           " from sluice.account t where t.name = :name order by t.created_at, t.account_id "
+           "limit 2) t",
+    PG_TAKES(PG_ARG("name", PG_TEXT)),
+    PG_COLUMNS(account_columns),
+    .no_account = "an operator's search for an account",
+    .is_copied = true,
 };
 
 /* Walks the primary key backward. */
@@ -113,8 +127,8 @@ static const struct pg_stmt account_brief = {
 };
 
 const struct pg_stmt *const account_stmts[] = {
-    &account_create, &account_change, &account_list, &account_page,
-    &account_get,    &account_brief,  NULL};
+    &account_create, &account_change, &account_list,  &account_named,
+    &account_page,   &account_get,    &account_brief, NULL};
 
 STORE_CALL_ONE(store_account_get, account_get, struct uuid, pg_uuid)
 STORE_CALL_ID(store_account_brief, account_brief, struct uuid, pg_uuid)
@@ -158,6 +172,14 @@ int store_account_list_sync(struct pg_sync *sync, struct arena *arena, struct ac
 {
     *accounts =
         store_list_sync(sync, arena, &account_list, PG_NO_VALUES, sizeof(**accounts), count, err);
+    return *accounts ? OK : (int)err->code;
+}
+
+int store_account_named_sync(struct pg_sync *sync, struct arena *arena, slice name,
+                             struct account **accounts, size_t *count, struct err *err)
+{
+    *accounts = store_list_sync(sync, arena, &account_named, PG_VALUES(pg_text(name)),
+                                sizeof(**accounts), count, err);
     return *accounts ? OK : (int)err->code;
 }
 

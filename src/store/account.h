@@ -26,9 +26,9 @@ struct account_change {
     bool is_again;   /* create the account even if another account has the name */
     bool is_renamed; /* AUDIT_ACCOUNT_CHANGED is of the name */
 };
-/* Creates an account from account_id, name and external_id. Not replayed. *other is nil, or the
- * account that already has the external id or, if it has none, the name; then nothing was
- * created. */
+/* Creates an account from account_id, name, external_id and created_at. Not replayed. *other is
+ * nil, or the account that already has the external id or, if it has none, the name; then nothing
+ * was created. */
 void store_account_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct account_change *change);
 int store_account_create_result(const struct pg_query *query, struct uuid *other) MUST_CHECK;
@@ -52,9 +52,13 @@ STORE_LIST_RESULT(store_account_page_result, account)
 
 /* Operator commands: */
 
-/* Lists all accounts in the arena, oldest first; at most 10,000. */
+/* Lists all accounts in the arena, oldest first; at most ACCOUNT_LIST_MAX. */
+enum { ACCOUNT_LIST_MAX = 10000 };
 int store_account_list_sync(struct pg_sync *sync, struct arena *arena, struct account **accounts,
                             size_t *count, struct err *err) MUST_CHECK;
+/* Lists the accounts of this name in the arena, oldest first; at most two. */
+int store_account_named_sync(struct pg_sync *sync, struct arena *arena, slice name,
+                             struct account **accounts, size_t *count, struct err *err) MUST_CHECK;
 /* Returns ERR_NOTFOUND, with a message in err, if there is no such account. */
 int store_account_get_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                            struct account *account, struct err *err) MUST_CHECK;

@@ -76,13 +76,13 @@ uint32_t scopes_next(uint32_t *set)
     return 0;
 }
 
-slice scopes_format(uint32_t set, char out[33])
+slice scopes_format(uint32_t set, char out[48])
 {
     size_t len = 0;
-    for (uint32_t word; (word = scopes_next(&set)) != 0 && len < 33;)
-        len += (size_t)snprintf(out + len, 33 - len, "%s%s", len ? " " : "",
+    for (uint32_t word; (word = scopes_next(&set)) != 0 && len < 48;)
+        len += (size_t)snprintf(out + len, 48 - len, "%s%s", len ? " " : "",
                                 scope_name((enum api_key_scope)word));
-    ASSERT(len <= 32);
+    ASSERT(len <= 47);
     out[len] = '\0';
     return slice_of(out, len);
 }
@@ -390,7 +390,7 @@ STORE_CALL(store_session_end_sweep, session_end_sweep)
 void store_api_key_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct api_key_change *change)
 {
-    char text[33];
+    char text[48];
     slice words = arena_dup(&op->arena, scopes_format(change->key.scopes, text));
     bool is_new = uuid_is_nil(change->replaces);
     store_ask_of(pool, query, op, &api_key_create, change,

@@ -53,8 +53,8 @@ struct api_key {
 /* Parses names of scopes ("read execute"), separated by spaces or commas. Returns ERR_INVALID if a
  * word is unknown, as "operator" is here; err names it. */
 int scopes_parse(slice text, uint32_t *scopes, struct err *err) MUST_CHECK;
-/* Writes the names separated by spaces, in a constant order; at most 32 bytes and a NUL. */
-slice scopes_format(uint32_t scopes, char out[33]);
+/* Writes the names separated by spaces, in a constant order; at most 47 bytes and a NUL. */
+slice scopes_format(uint32_t scopes, char out[48]);
 /* Returns "read" for SCOPE_READ, "execute" for both of its scopes ... */
 const char *scope_name(enum api_key_scope scope);
 /* Removes from the set the scopes of the next name, in the order of the text form, and returns

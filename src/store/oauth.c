@@ -32,23 +32,27 @@ static const struct pg_stmt oauth_client_get = {
     PG_OF(#name, type, struct oauth_client_change, client.name, __VA_ARGS__)
 #define CLIENT_DETAILS "'integration_id', :integration_id"
 /* An event belongs to an account. */
-#define IS_OF_ACCOUNT ":account_id <> '00000000-0000-0000-0000-000000000000'"
+#define IS_OPERATORS  ":account_id = '00000000-0000-0000-0000-000000000000'"
+#define IS_OF_ACCOUNT "not " IS_OPERATORS
 
 /* The last write wins, and a replay writes the same values. created_at is the time of the first
  * write. */
 static const struct pg_stmt oauth_client_set = {
     .name = "oauth_client_set",
-    .sql = "with made as " STORE_EVENT_SQL(
-        CLIENT_DETAILS) "@from where " IS_OF_ACCOUNT " on conflict do nothing) "
-                        "insert into sluice.oauth_client (account_id, integration_id, client_id, "
-                        "sealed, "
-                        "key_id, created_at, updated_at) "
-                        "@row :account_id, :integration_id, :client_id, :sealed, :key_id, :now, "
-                        ":now @end "
-                        "on conflict (account_id, integration_id) do update set client_id = "
-                        "excluded.client_id, "
-                        "sealed = excluded.sealed, key_id = excluded.key_id, updated_at = "
-                        "excluded.updated_at",
+    .sql = "with made as " STORE_EVENT_SQL(CLIENT_DETAILS) "@from where " STORE_ACCOUNT_EXISTS(
+        ":account_id") " on conflict do nothing) "
+                       "insert into sluice.oauth_client (account_id, integration_id, client_id, "
+                       "sealed, "
+                       "key_id, created_at, updated_at) "
+                       "select :account_id, :integration_id, :client_id, :sealed, :key_id, :now, "
+                       ":now @from where " IS_OPERATORS " or " STORE_ACCOUNT_EXISTS(
+                           ":account_id") " "
+                                          "on conflict (account_id, integration_id) do update set "
+                                          "client_id = "
+                                          "excluded.client_id, "
+                                          "sealed = excluded.sealed, key_id = excluded.key_id, "
+                                          "updated_at = "
+                                          "excluded.updated_at",
     PG_TAKES(OF_CHANGE(account_id, PG_UUID), OF_CHANGE(integration_id, PG_TEXT),
              OF_CHANGE(client_id, PG_TEXT), OF_CHANGE(sealed, PG_BYTES, .has_no_null = true),
              OF_CHANGE(key_id, PG_TEXT, .has_no_null = true), PG_NOW("now"),

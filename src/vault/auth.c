@@ -205,8 +205,11 @@ static int check_key(struct entry *entry, const struct api_key *key)
     bool is_over = key->expires_at && key->expires_at <= clock_shared_us();
     bool is_session_over = has_session(caller) &&
                            (key->is_session_ended || caller->begun_at <= key->sessions_ended_at);
-    /* A key of no account is the operator's, or nothing's. */
-    bool is_unowned = uuid_is_nil(key->account_id) && !(key->scopes & SCOPE_OPERATOR);
+    /* Keys of no account are the operator's, which have only that scope and are bound to
+     * addresses; no other row can have it. */
+    bool is_operator = (key->scopes & SCOPE_OPERATOR) != 0;
+    bool is_unowned = is_operator != uuid_is_nil(key->account_id) ||
+                      (is_operator && (key->scopes != SCOPE_OPERATOR || !key->addresses.ptr));
     bool is_refused = key->revoked_at || is_over || is_session_over || is_unowned;
     entry->is_disabled = key->is_account_disabled && !is_refused;
     return is_refused || key->is_account_disabled ? ERR_REFUSED

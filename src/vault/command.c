@@ -130,6 +130,9 @@ static enum op_result step_check_rights(struct op *op)
     command->status = uuid_is_nil(command->in.key.maker_account)
                           ? OK /* a command makes it, or the operator */
                           : vault_key_limit(key, &command->maker, &command->err);
+    /* A key that the operator's key makes ends with it, unless the request says when. */
+    if (uuid_is_nil(command->in.key.maker_account) && !key->expires_at)
+        key->expires_at = command->maker.expires_at;
     bool is_limited = key->expires_at != wanted.expires_at ||
                       key->addresses.ptr != wanted.addresses.ptr ||
                       !slice_eq(key->forms, wanted.forms) ||
@@ -251,6 +254,8 @@ void vault_command_start(struct vault_auth *auth, struct vault_command *command,
         .in = *request,
     };
     command->in.account.by = command->in.key.by = request->by;
+    if (!command->in.account.account.created_at)
+        command->in.account.account.created_at = clock_shared_us();
     command->in.account.is_renamed = request->kind == VAULT_ACCOUNT_RENAME;
     op_start(&command->op, &command_class, parent->loop, parent, COMMAND_ARENA_BYTES_MAX);
 }

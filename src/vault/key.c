@@ -103,7 +103,7 @@ static bool are_networks_within(slice words, slice others)
 
 int vault_key_limit(struct api_key *key, const struct api_key *maker, struct err *err)
 {
-    char room[33];
+    char room[48];
     if (!uuid_is_nil(maker->user_id))
         return err_set(err, ERR_REFUSED, "a key that acts for a user makes no keys");
     if (key->scopes & ~maker->scopes)

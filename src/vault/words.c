@@ -3,6 +3,8 @@
  */
 #include "vault/words.h"
 
+#include <stdlib.h>
+
 #include "base/ascii.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -140,6 +142,7 @@ static void begin_list(struct vault_words *words, const struct vault_ring_key *k
     vault_sha256(input, hash);
     memcpy(words->key, hash, sizeof(words->key));
     words->count = 0;
+    words->bytes_left = VAULT_WORDS_BYTES_MAX;
     mem_wipe(room, sizeof(room));
     mem_wipe(hash, sizeof(hash));
 }
@@ -159,20 +162,32 @@ static bool has_item(const struct vault_words *words, int64_t item)
     return false;
 }
 
-void vault_words_add(struct vault_words *words, slice text)
+void vault_words_add(struct vault_words *words, slice text, size_t count_max)
 {
     char word[VAULT_WORD_BYTES_MAX];
     size_t len;
-    while (words->count < VAULT_WORDS_MAX && (len = take_word(&text, word)) > 0) {
+    ASSERT(count_max <= VAULT_WORDS_MAX);
+    if (words->count >= count_max)
+        return;
+    text = slice_first(text, text.len < words->bytes_left ? text.len : words->bytes_left);
+    words->bytes_left -= text.len;
+    while (words->count < count_max && (len = take_word(&text, word)) > 0) {
         int64_t item = (int64_t)hash_siphash13(words->key, word, len);
         if (!has_item(words, item))
             words->items[words->count++] = item;
     }
 }
 
-/* Appends the text of a bigint[]. */
-static void put_list(struct buf *out, const struct vault_words *words)
+static int compare_items(const void *a, const void *b)
 {
+    int64_t one = *(const int64_t *)a, other = *(const int64_t *)b;
+    return (one > other) - (one < other);
+}
+
+/* Appends the text of a bigint[]. */
+static void put_list(struct buf *out, struct vault_words *words)
+{
+    qsort(words->items, words->count, sizeof(words->items[0]), compare_items);
     for (size_t i = 0; i < words->count; i++) {
         buf_append_char(out, i ? ',' : '{');
         buf_append_i64(out, words->items[i]);
@@ -182,7 +197,7 @@ static void put_list(struct buf *out, const struct vault_words *words)
 
 enum { LIST_BYTES_MAX = VAULT_WORDS_MAX * 21 + 2 };
 
-slice vault_words_list(const struct vault_words *words, struct arena *arena)
+slice vault_words_list(struct vault_words *words, struct arena *arena)
 {
     struct buf text;
     if (words->count == 0)
@@ -202,7 +217,7 @@ slice vault_words_search(const struct vault_ring *ring, struct uuid account_id, 
     buf_init(&lists, VAULT_MASTER_KEYS_MAX * (LIST_BYTES_MAX + 1));
     for (size_t i = 0; i < ring->count; i++) {
         begin_list(&words, &ring->keys[i], account_id);
-        vault_words_add(&words, text);
+        vault_words_add(&words, text, VAULT_WORDS_MAX);
         ASSERT(words.count > 0);
         if (i > 0)
             buf_append_char(&lists, ';');

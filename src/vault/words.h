@@ -1,7 +1,9 @@
 /*
  * words: the words by which a run is found, and those of a search for it. The database has only
  * keyed hashes of them: 64 bits under a key that is derived from a master key and the account. So a
- * copy of the database has no word in clear, and equal words of two accounts differ.
+ * copy of the database has no word in clear, and equal words of two accounts differ. Within an
+ * account equal words are equal: who has the words of one run can find them in others. So a list is
+ * sorted, and does not say which word is where in a text.
  *
  * A word is a run of letters and digits, in lower case, or a UUID; "ada@example.com" has three. A
  * search finds the runs that have all of its words. Scripts without spaces between words are found
@@ -14,26 +16,28 @@
 #include "vault/seal.h"
 
 enum {
-    VAULT_WORDS_MAX = 40,         /* different words of a run; further words are left out */
-    VAULT_WORD_BYTES_MAX = 64,    /* of a longer word, its beginning counts */
-    VAULT_SEARCH_WORDS_MAX = 16,  /* of a search */
-    VAULT_SEARCH_BYTES_MAX = 200, /* of a search */
+    VAULT_WORDS_MAX = 40,              /* different words of a run; further words are left out */
+    VAULT_WORDS_BYTES_MAX = 16 * 1024, /* of the texts of a run, so that a turn is short */
+    VAULT_WORD_BYTES_MAX = 64,         /* of a longer word, its beginning counts */
+    VAULT_SEARCH_WORDS_MAX = 16,       /* of a search */
+    VAULT_SEARCH_BYTES_MAX = 200,      /* of a search */
 };
 
 struct vault_words {
     uint64_t key[2];
-    size_t count;
+    size_t count, bytes_left;
     int64_t items[VAULT_WORDS_MAX];
 };
 
 /* Begins a list without words, under the ring's key that seals. */
 void vault_words_init(struct vault_words *words, const struct vault_ring *ring,
                       struct uuid account_id);
-/* Adds the words of a text that the list does not have. Bytes that are not UTF-8 separate words. */
-void vault_words_add(struct vault_words *words, slice text);
-/* Returns the list as the text of a bigint[], in the arena; SLICE_NONE if it is empty, or if out of
- * memory. */
-slice vault_words_list(const struct vault_words *words, struct arena *arena);
+/* Adds the words of a text that the list does not have, until the list has count_max of them. Bytes
+ * that are not UTF-8 separate words. */
+void vault_words_add(struct vault_words *words, slice text, size_t count_max);
+/* Sorts the list, and returns it as the text of a bigint[], in the arena; SLICE_NONE if it is
+ * empty, or if out of memory. */
+slice vault_words_list(struct vault_words *words, struct arena *arena);
 
 /* Returns the number of words of a text, counting equal ones, but at most count_max. */
 size_t vault_words_count(slice text, size_t count_max);

@@ -368,7 +368,7 @@ static enum op_result begin_trail(struct web_request *request, bool is_csv)
         return web_reply_database(request, ERR_BUSY);
     if (!web_list_read(request, &trail->list, filters, is_csv ? CSV_ROWS_MAX : ROWS_MAX))
         return OP_DONE;
-    trail->list.page.since = view_period_since(trail->list.choices[PERIOD]);
+    view_period_narrow(&trail->list, PERIOD);
     trail->list.scans_left = is_csv ? CSV_SCANS_MAX : SCANS_MAX;
     trail->is_csv = is_csv;
     buf_init(&trail->csv, WEB_PAGE_BYTES_MAX);

@@ -18,7 +18,7 @@ enum {
 
 #define STATES "succeeded failed blocked everything" /* the filter's words */
 enum { SUCCEEDED, FAILED, BLOCKED, EVERYTHING };
-enum { APP, ACTION, STATUS, CODE, KEY, PERIOD, Q };
+enum { APP, ACTION, STATUS, CODE, KEY, PERIOD, FROM, TO, Q };
 static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
     [APP] = {.name = "app", SERVE_A_WORD},
     [ACTION] = {.name = "action", SERVE_A_WORD},
@@ -26,6 +26,8 @@ static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
     [CODE] = {.name = "code", SERVE_A_WORD},
     [KEY] = {.name = "key", .kind = SERVE_ID, .wanted = "the id of a key"},
     [PERIOD] = VIEW_PERIOD,
+    [FROM] = {.name = "from", SERVE_A_SINCE},
+    [TO] = {.name = "to", SERVE_A_UNTIL},
     [Q] = {.name = "q", SERVE_A_SEARCH},
     {.name = "before", .kind = SERVE_CURSOR}};
 
@@ -88,6 +90,29 @@ static struct row row_of(struct web_request *request, const struct execution *on
 
 /* ---- writing ---- */
 
+/* Lists the codes that are reported, and the one in the filter. */
+static void write_codes(struct json_writer *w, slice chosen)
+{
+    slice codes[EXEC_REASONS + 1];
+    size_t count = 0;
+    for (int i = 0; i <= EXEC_REASONS; i++) {
+        const struct exec_outcome outcome = {.reason = (enum exec_reason)i};
+        bool is_reason = i < EXEC_REASONS && exec_reason_status(outcome.reason);
+        slice code = is_reason           ? exec_outcome_error_code(&outcome)
+                     : i == EXEC_REASONS ? chosen
+                                         : SLICE_NONE;
+        size_t at = 0;
+        while (at < count && !slice_eq(codes[at], code))
+            at++;
+        if (code.len > 0 && at == count)
+            codes[count++] = code;
+    }
+    json_member_open(w, "codes", '[');
+    for (size_t i = 0; i < count; i++)
+        json_put_str(w, codes[i]);
+    json_close(w, ']');
+}
+
 /* Lists all apps of the catalog, and the app in the filter even if it is no longer in the
  * catalog; likewise that app's actions. */
 static void write_choices(const struct web_request *request, struct json_writer *w)
@@ -110,6 +135,7 @@ static void write_choices(const struct web_request *request, struct json_writer 
         view_choice(w, app->actions[i].action_id, app->actions[i].title);
     json_close(w, ']');
     view_periods(w);
+    write_codes(w, runs->list.values[CODE]);
     json_member_open(w, "states", '[');
     for (slice words = SLICE(STATES); words.len > 0;)
         json_put_str(w, slice_split(&words, ' '));
@@ -269,7 +295,7 @@ enum op_result web_executions(struct web_request *request)
         .with_blocked = choice == BLOCKED || choice == EVERYTHING,
     };
     (void)!uuid_parse(values[KEY], &runs->filter.api_key_id);
-    runs->list.page.since = view_period_since(runs->list.choices[PERIOD]);
+    view_period_narrow(&runs->list, PERIOD);
     runs->list.is_sieved = runs->filter.with_blocked && values[CODE].ptr;
     runs->list.scans_left = SCANS_MAX;
     request->state = runs;

@@ -6,14 +6,15 @@
 
 enum { TRAIL_BYTES_MAX = 1000 /* the earlier pages, for "Newer" */ };
 
-/* In the order of VIEW_PERIOD's words. */
+/* In the order of VIEW_PERIOD's words. The server does not know the reader's zone, so days are
+ * those of UTC. */
 static const struct {
     const char *value, *label;
-    int64_t hours;
-} periods[] = {{"1h", "the last hour", 1},
-               {"24h", "the last 24 hours", 24},
-               {"7d", "the last 7 days", 7 * 24},
-               {"30d", "the last 30 days", 30 * 24}};
+    int64_t hours; /* until now; 0: a day */
+    int days_ago;
+} periods[] = {{"1h", "the last hour", 1, 0},        {"24h", "the last 24 hours", 24, 0},
+               {"7d", "the last 7 days", 7 * 24, 0}, {"30d", "the last 30 days", 30 * 24, 0},
+               {"today", "today (UTC)", 0, 0},       {"yesterday", "yesterday (UTC)", 0, 1}};
 
 bool web_list_read(struct web_request *request, struct serve_list *list,
                    const struct serve_filter *filters, size_t limit)
@@ -50,10 +51,23 @@ void view_periods(struct json_writer *w)
     json_close(w, ']');
 }
 
-struct uuid view_period_since(int choice)
+void view_period_narrow(struct serve_list *list, int at)
 {
+    const int64_t hour_ms = 3600 * 1000, day_ms = 24 * hour_ms;
+    int choice = list->choices[at];
     int64_t ms = clock_shared_us() / 1000;
-    return uuid_v7_floor(choice < 0 ? 0 : ms - periods[choice].hours * 3600 * 1000);
+    if (choice < 0)
+        return;
+    int64_t begin_ms = ms - periods[choice].hours * hour_ms;
+    if (periods[choice].hours == 0) {
+        begin_ms = ms - ms % day_ms - periods[choice].days_ago * day_ms;
+        struct uuid end = uuid_v7_floor(begin_ms + day_ms);
+        if (uuid_is_nil(list->until) || uuid_cmp(end, list->until) < 0)
+            list->until = end;
+    }
+    struct uuid begin = uuid_v7_floor(begin_ms);
+    if (uuid_cmp(begin, list->page.since) > 0)
+        list->page.since = begin;
 }
 
 /* "Newer" leads to the page on which "Older" was pressed: the address contains the start of each

@@ -65,14 +65,14 @@ web_step web_executions;
 void view_names(struct web_request *request, struct json_writer *w, slice app_id, slice action_id);
 /* Writes {id, name}: one of several values of a list's filter. */
 void view_choice(struct json_writer *w, slice id, slice name);
-/* For the argument `period`: its definition, a member "periods" with the choices, and the start
- * of the chosen period. */
-#define VIEW_PERIOD                                 \
-    {                                               \
-        .name = "period", .words = "1h 24h 7d 30d", \
+/* For the argument `period`: its definition, a member "periods" with the choices, and the range of
+ * the list within the period chosen by the argument `at`. */
+#define VIEW_PERIOD                                                 \
+    {                                                               \
+        .name = "period", .words = "1h 24h 7d 30d today yesterday", \
     }
 void view_periods(struct json_writer *w);
-struct uuid view_period_since(int choice);
+void view_period_narrow(struct serve_list *list, int at);
 /* Reads the arguments of a list with `limit` rows per page. Returns false if a reply was sent. */
 bool web_list_read(struct web_request *request, struct serve_list *list,
                    const struct serve_filter *filters, size_t limit) MUST_CHECK;

@@ -258,13 +258,13 @@ for (const [how, options] of [['', {}], [' without JavaScript', { javaScriptEnab
     assert.equal(await visit.page.getByLabel('When').inputValue(), '1h');
     await visit.press('Newer');
     assert.deepEqual(await shown(), runs.slice(0, 25));
-    await visit.page.getByLabel('Error code').fill(error_code);
+    await visit.page.getByLabel('Error code').selectOption(error_code);
     await visit.press('Show');
     assert.deepEqual(await shown(), [execution_id]);
     await visit.sees('Notion: Get a page');
     await visit.goto('/executions?app=gmail&code=none');
     await visit.sees('No executions.');
-    await visit.page.getByLabel('Error code').fill('');
+    await visit.page.getByLabel('Error code').selectOption('');
     await visit.page.getByLabel('Action').selectOption('Get a message');
     await visit.press('Show');
     assert.deepEqual(await shown(), []);

@@ -345,14 +345,16 @@ test('a filter that a list does not know is refused with the possible values', a
   const visit = await dashboard.signIn(account, { javaScriptEnabled: false });
   for (const [path, wanted] of [
     ['/executions?status=sucess', 'status must be one of: succeeded failed blocked everything.'],
-    ['/executions?period=2h', 'period must be one of: 1h 24h 7d 30d.'],
+    ['/executions?period=2h', 'period must be one of: 1h 24h 7d 30d today yesterday.'],
+    ['/executions?from=soon', 'from must be a time such as'],
+    ['/executions?to=2026-02-30', 'to must be a time such as'],
     ['/executions?key=x', 'key must be the id of a key.'],
     ['/executions?app=a%20b', 'app must be a word of at most 200 characters.'],
     ['/flows?status=blocked', 'status must be one of: running waiting completed failed cancelled rejected approval.'],
     ['/flows?template=%FF', 'template must be the key of a template.'],
     ['/audit?kind=nope', 'kind must be one of, or the first word of: account.created'],
     ['/audit?by=%FF', 'by must be an actor in the audit trail.'],
-    ['/audit.csv?period=1', 'period must be one of: 1h 24h 7d 30d.'],
+    ['/audit.csv?period=1', 'period must be one of: 1h 24h 7d 30d today yesterday.'],
   ]) {
     const reply = await visit.page.goto(`${dashboard.base}${path}`);
     assert.equal(reply.status(), 400, path);

@@ -63,6 +63,38 @@ test('a mail is found by its recipient with two presses from the overview, witho
   }
 });
 
+test('runs of a day, of a code, and everything', async () => {
+  const account = await dashboard.account('Filters');
+  const run = (input, more = {}) => dashboard.call(account, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'get_message', input, ...more });
+  await run({ id: 'ffffffffffffffff' });
+  await run({ id: 'eeeeeeeeeeeeeeee' });
+  await run({});
+  await until('the blocked run is stored', async () => Number(await dashboard.stack.cluster.sql(`select count(*) from sluice.audit_event where account_id = '${account.id}' and kind = 'execution.blocked'`)) === 1);
+  const visit = await dashboard.signIn(account, { javaScriptEnabled: false });
+  const count = async (query) => {
+    await visit.goto(`/executions?${query}`);
+    return visit.page.locator('tbody tr').count();
+  };
+  // the day may change during the test
+  const [before, day] = [-1, 0].map((ago) => new Date(Date.now() + ago * 86_400_000).toISOString().slice(0, 10));
+  assert.equal(await count(''), 2);
+  assert.equal(await count('status=everything'), 3);
+  assert.equal(await count('status=blocked'), 1);
+  assert.equal(await count('status=everything&code=validation_error'), 1);
+  assert.equal((await count('period=today&status=everything')) + (await count('period=yesterday&status=everything')), 3);
+  assert.equal(await count(`from=${before}&to=${new Date(Date.now() + 86_400_000).toISOString().slice(0, 10)}`), 2);
+  assert.equal(await count(`to=${before}`), 0);
+  assert.equal(await visit.page.getByLabel('To (UTC)').inputValue(), before);
+  assert.equal(await count(`from=${day}&to=${before}`), 0);
+  await visit.goto('/executions');
+  await visit.page.getByLabel('Error code').selectOption('validation_error');
+  await visit.page.getByLabel('Status').selectOption('everything');
+  await visit.page.getByRole('button', { name: 'Show' }).click();
+  assert.equal(await visit.page.locator('tbody tr').count(), 1);
+  await visit.sees('blocked');
+  await visit.end();
+});
+
 test('a flow is found by words of its title, and by its id', async () => {
   const account = await dashboard.account('Find flows');
   const id = await dashboard.startTasks(account, { maxResults: 1 });

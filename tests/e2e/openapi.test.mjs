@@ -217,9 +217,9 @@ test('lists', async () => {
   const some = await judge(200, await get('/api/executions?limit=1&integration_id=gmail'), ['/executions/0']);
   await judge(200, await get(`/api/executions?status=succeeded&cursor=${some.json.next_cursor}`));
   await judge(200, await get('/api/executions?display=true&since=24h&integration_id=gmail&status=succeeded'), ['/executions/0', '/executions/0/display']);
-  await judge(200, await get('/api/executions?since=2026-01-31'));
+  await judge(200, await get('/api/executions?since=2026-01-31&until=0m'));
   await judge(200, await get(`/api/executions?q=${some.json.executions[0].execution_id}`), ['/executions/0']);
-  for (const wrong of ['since=soon', 'display=x', 'flow_calls=x', 'q=!']) await judge(400, await get(`/api/executions?${wrong}`));
+  for (const wrong of ['since=soon', 'display=x', 'flow_calls=x', 'until=soon', 'q=!']) await judge(400, await get(`/api/executions?${wrong}`));
   const failed = await judge(200, await get('/api/executions?status=failed'), ['/executions/0']);
   assert.ok(failed.json.executions.some((one) => one.error_code === 'rate_limited'));
   const ask = (message, headers, path = '/mcp') => post(path, { jsonrpc: '2.0', id: 1, ...message }, headers);

@@ -37,7 +37,8 @@ test('an account is created once by its external id', async () => {
   assert.equal(new Set(many.map((reply) => reply.json.id)).size, 1);
   assert.equal((await create({ name: 'No id' })).status, 201);
   const taken = await create({ name: 'No id' });
-  assert.deepEqual([taken.status, /external_id/.test(taken.json.error)], [409, true]);
+  assert.equal(taken.status, 409);
+  assert.match(taken.json.error, /^The account [0-9a-f-]{36} has this name\. Send an external_id/);
   for (const body of [{}, { name: '' }, { name: 1 }, { name: 'a\nb' }, { name: 'a'.repeat(201) }, { name: 'x', external_id: '' }, { name: 'x', external_id: 'a b' }, { name: 'x', external_id: 1 }, { name: 'x', externalId: 'y' }])
     assert.equal((await create(body)).status, 400, JSON.stringify(body));
   const events = await stack.cluster.sql(`select kind || ' ' || actor || ' ' || address from sluice.audit_event where account_id = '${json.id}'`);
@@ -57,6 +58,9 @@ test('the list, and one account', async () => {
   assert.deepEqual(all.map(({ id }) => id), ids);
   const one = all.find(({ id }) => id === account.id);
   assert.deepEqual([one.name, one.external_id], ['made by a command', null]);
+  const acme = all.find(({ external_id }) => external_id === 'customer-42');
+  assert.match(await stack.must(['accounts', 'show', acme.id]), /external_id customer-42/);
+  assert.equal(JSON.parse(await stack.must(['accounts', 'list', '--json'])).find(({ account_id }) => account_id === acme.id).external_id, 'customer-42');
   assert.deepEqual((await call('GET', `/api/accounts/${account.id}`)).json, one);
   for (const id of ['x', '00000000-0000-0000-0000-000000000000', '019a1b2c-3d4e-7f50-8a61-72839405a6b7'])
     for (const reply of [await call('GET', `/api/accounts/${id}`), await call('PATCH', `/api/accounts/${id}`, { disabled: true }), await call('PATCH', `/api/accounts/${id}`, { name: 'x' }), await call('POST', `/api/accounts/${id}/keys`, { name: 'x', scopes: ['read'] })])
@@ -79,7 +83,7 @@ test('an account is named, disabled and enabled; its first key', async () => {
   for (const body of [{}, { disabled: 1 }, { disabled: null }, { name: '' }, { name: null }, { external_id: 'x' }]) assert.equal((await change(body)).status, 400, JSON.stringify(body));
   for (const body of [{}, { name: 'x' }, { name: 'x', scopes: ['operator'] }]) assert.equal((await call('POST', `/api/accounts/${id}/keys`, body)).status, 400);
   const kinds = await stack.cluster.sql(`select string_agg(kind, ' ' order by id) from sluice.audit_event where account_id = '${id}'`);
-  assert.equal(kinds, 'account.created key.created key.created account.changed account.disabled account.enabled');
+  assert.equal(kinds, 'account.created key.created key.created account.disabled account.changed account.enabled');
 });
 
 test('an operator’s key reaches accounts alone, and no other key reaches them', async () => {
@@ -107,9 +111,23 @@ test('an operator’s key reaches accounts alone, and no other key reaches them'
 test('it works only from its addresses, until it expires or is revoked', async () => {
   const away = await call('GET', '/api/accounts', undefined, { headers: { 'x-forwarded-for': '192.0.2.1' } });
   assert.deepEqual([away.status, away.json], [403, { error: 'This API key may not be used from this address' }]);
-  for (const args of [[], ['--addresses', 'x'], ['--addresses', '::1', '--scopes', 'read'], [account.id, '--addresses', '::1']]) {
+  for (const args of [[], ['--addresses', 'x'], ['--addresses', '::1', '--scopes', 'read'], [account.id, '--addresses', '::1'], ['--addresses', '::1,0.0.0.0/0'], ['--addresses', '::1', '--allow-address', '::1']]) {
     const { code, stderr } = await stack.sluice(['keys', 'create', '--operator', ...args]);
     assert.ok(code > 0 && stderr.length > 0, args.join());
+  }
+  const ending = JSON.parse(await operatorKey('--expires', '1h', '--json'));
+  const first = await call('POST', `/api/accounts/${account.id}/keys`, { name: 'x', scopes: ['read'] }, { key: ending.key });
+  assert.equal(first.json.expires_at, ending.expires_at); // left out
+  await stack.must(['keys', 'revoke', '--operator', ending.prefix]);
+  await stack.cluster.sql(`delete from sluice.api_key where id = '${ending.id}'`);
+  // the scope without the nil account, and the nil account without addresses
+  for (const [owner, addresses] of [[`'${account.id}'`, `'127.0.0.1'`], [`'00000000-0000-0000-0000-000000000000'`, 'null']]) {
+    const text = `sk_${'b'.repeat(43)}`;
+    await stack.cluster.sql(`insert into sluice.api_key (account_id, id, hash, prefix, name, scopes, created_at, addresses) values (${owner}, gen_random_uuid(), sha256('${text}'), 'sk_b', 'x', 'operator', now(), ${addresses})`);
+    const fresh = await stack.serve();
+    assert.equal((await fresh.call(text, 'GET', '/api/accounts')).status, 401);
+    await fresh.stop();
+    await stack.cluster.sql(`delete from sluice.api_key where prefix = 'sk_b'`);
   }
   const brief = await operatorKey('--expires', '2s');
   const other = JSON.parse(await operatorKey('--json'));

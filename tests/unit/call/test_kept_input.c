@@ -33,7 +33,9 @@ static const struct json *parse(const char *text)
 
 static bool seal(const struct kept_input *what, const char *schema)
 {
-    return kept_input_seal(ring, account, id, what, schema ? parse(schema) : NULL, &arena, &row);
+    bool is_whole;
+    return kept_input_seal(ring, account, id, what, schema ? parse(schema) : NULL, &arena, &row,
+                           &is_whole);
 }
 
 static int open_with(const struct vault_ring *with, struct uuid of, struct uuid run)
@@ -226,7 +228,8 @@ static void test_out_of_memory(void **state)
         struct arena small;
         arena_init(&small, 1 << 20);
         mem_fail_at(at, 1);
-        bool is_kept = kept_input_seal(ring, account, id, &what, schema, &small, &row);
+        bool is_whole,
+            is_kept = kept_input_seal(ring, account, id, &what, schema, &small, &row, &is_whole);
         bool is_over = mem_fail_hits() == 0;
         mem_fail_at(0, 0);
         assert_true(is_kept == (row.sealed.ptr != NULL));

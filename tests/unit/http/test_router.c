@@ -97,6 +97,8 @@ static void unknown_paths_and_wrong_methods_differ(void **state)
         "/api/flow",
         "/api/flowsx",
         "/api/actions/a",
+        "/api/actions/a/\xff",
+        "/api/actions/\xc3/b",
         "/api/actions/a/b/c",
         "/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a/a",
     };

@@ -4,13 +4,14 @@
 #include "serve/list.h"
 #include "unit.h"
 
-enum { STATUS, APP, KEY, NOTE, SINCE, Q, BEFORE };
+enum { STATUS, APP, KEY, NOTE, SINCE, UNTIL, Q, BEFORE };
 static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
     [STATUS] = {.name = "status", .words = "done key.made key.lost"},
     [APP] = {.name = "app", SERVE_A_WORD},
     [KEY] = {.name = "key", .kind = SERVE_ID, .wanted = "an id"},
     [NOTE] = {.name = "note", .wanted = "a text"},
     [SINCE] = {.name = "since", SERVE_A_SINCE},
+    [UNTIL] = {.name = "until", SERVE_A_UNTIL},
     [Q] = {.name = "q", SERVE_A_SEARCH},
     [BEFORE] = {.name = "before", .kind = SERVE_CURSOR, .wanted = "an id", .is_quoted = true}};
 
@@ -62,6 +63,8 @@ static void an_argument_is_of_its_kind(void **state)
                  {SINCE, "-1h", -2},
                  {SINCE, "1.5h", -2},
                  {SINCE, "1w", -2},
+                 {UNTIL, "2026-01-31", -1},
+                 {UNTIL, "1.5h", -2},
                  {Q, "ada@example.com, \"Hello\"", -1},
                  {Q, "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16", -1},
                  {Q, "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17", -2},
@@ -111,6 +114,25 @@ static void a_list_begins_at_a_time_a_date_or_an_age(void **state)
     assert_int_equal(read_one(&list, SINCE, SLICE("1000000d")), -1); /* before 1970 */
     assert_int_equal(uuid_v7_wall_ms(list.page.since), 0);
     assert_true(uuid_is_nil(list.page.before));
+}
+
+/* A date ends with its day. A cursor beyond the end does not extend the list. */
+static void a_list_ends_at_a_time_or_with_a_day(void **state)
+{
+    struct serve_list list;
+    (void)state;
+    assert_int_equal(read_one(&list, UNTIL, SLICE("2026-01-31")), -1);
+    assert_int_equal(uuid_v7_wall_ms(list.until), INT64_C(1769904000000));
+    list.limit = 25;
+    assert_true(uuid_eq(serve_list_scan(&list)->before, list.until));
+    assert_int_equal(read_one(&list, UNTIL, SLICE("2026-01-31T09:00:00Z")), -1);
+    assert_int_equal(uuid_v7_wall_ms(list.until), INT64_C(1769850000000));
+    list.limit = 25;
+    list.page.before = at(INT64_C(1769850000001));
+    assert_true(uuid_eq(serve_list_scan(&list)->before, list.until));
+    list.scan.count_max = 0;
+    list.page.before = at(INT64_C(1769849999999));
+    assert_true(uuid_eq(serve_list_scan(&list)->before, at(INT64_C(1769849999999))));
 }
 
 /* An id has no words: the list's range is the row with that id, within the range that was given. */
@@ -240,6 +262,7 @@ int main(void)
         UNIT_TEST(a_page_that_just_fits_is_the_last),
         UNIT_TEST(a_page_reads_in_few_scans),
         UNIT_TEST(a_list_begins_at_a_time_a_date_or_an_age),
+        UNIT_TEST(a_list_ends_at_a_time_or_with_a_day),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

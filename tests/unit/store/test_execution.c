@@ -283,8 +283,8 @@ static void test_use_of_an_app(void **state)
     done();
 }
 
-/* Lists each key of a connection once, without the keys of other connections. Calls without a key
- * are left out. */
+/* Lists each key of a connection once, with its calls, without the keys of other connections. Calls
+ * without a key have the nil id. */
 static void test_keys_of_a_connection(void **state)
 {
     struct uuid key = uuid_v7();
@@ -301,8 +301,10 @@ static void test_keys_of_a_connection(void **state)
     }
     run(start_app_keys);
     assert_int_equal(store_app_keys_result(&calls[0].query, &keys, &count), OK);
-    assert_int_equal(count, 1);
+    assert_int_equal(count, 2);
     assert_true(uuid_eq(keys[0].id, key) && !keys[0].name.ptr); /* the key's row was removed */
+    assert_true(keys[0].calls == 2 && keys[0].failed == 0);
+    assert_true(uuid_is_nil(keys[1].id) && keys[1].calls == 1);
     done();
 }
 

@@ -79,7 +79,7 @@ int rows_account(struct pg_sync *sync, const struct account *row)
 
 int rows_key(struct pg_sync *sync, const struct api_key *row)
 {
-    char text[33];
+    char text[48];
     return put(sync, &key_row, row, PG_VALUES(pg_text(scopes_format(row->scopes, text))));
 }
 

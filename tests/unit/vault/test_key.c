@@ -65,7 +65,7 @@ static void test_scopes(void **state)
 {
     struct err err;
     uint32_t set;
-    char text[33];
+    char text[48];
     (void)state;
     assert_int_equal(scopes_parse(SLICE("read, execute"), &set, &err), OK);
     assert_int_equal(set, SCOPE_READ | SCOPE_EXECUTE);

@@ -20,7 +20,7 @@ static struct vault_words words_of(const char *ring_text, struct uuid account_id
     struct vault_ring *ring = ring_of(ring_text);
     struct vault_words words;
     vault_words_init(&words, ring, account_id);
-    vault_words_add(&words, slice_cstr(text));
+    vault_words_add(&words, slice_cstr(text), VAULT_WORDS_MAX);
     vault_ring_free(ring);
     return words;
 }
