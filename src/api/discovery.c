@@ -60,7 +60,15 @@ static bool read_limit(struct api_request *request, size_t default_limit, size_t
 
 /* ---- integrations ---- */
 
+static void load_apps(struct api_request *request, struct connect_apps *apps)
+{
+    const struct vault_grant *grant = &request->serve.grant;
+    connect_apps_load(request->api->config.pool, apps, &request->serve.op, grant->account_id,
+                      grant->parent_id);
+}
+
 struct filter {
+    struct connect_apps apps;
     slice query, category, supports_action;
     bool connected_only;
     uint64_t page, page_size;
@@ -85,14 +93,16 @@ static bool is_match(const struct catalog *catalog, const struct catalog_integra
 
 static void put_integration_state(struct json_writer *w,
                                   const struct catalog_integration *integration,
-                                  enum connect_state state, size_t connections)
+                                  enum connect_state state, const struct connection_app *app)
 {
     json_open(w, '{');
     json_member_str(w, "integration_id", integration->integration_id);
     json_member_str(w, "name", integration->name);
     json_member_bool(w, "connected", connect_state_is_live(state));
     json_member_str(w, "connection_state", slice_cstr(connect_state_name(state)));
-    json_member_i64(w, "connections", (int64_t)connections);
+    json_member_i64(w, "connections", app ? (int64_t)app->count : 0);
+    if (app && app->is_shared)
+        json_member_bool(w, "shared", true);
     json_member_raw(w, "capabilities", integration->capabilities_json);
     json_close(w, '}');
 }
@@ -133,7 +143,7 @@ static void put_integrations(struct json_writer *w, const struct catalog *catalo
             continue;
         const struct connection_app *app = connect_app_of(apps, app_count, list[i]->integration_id);
         if (total >= first && total < first + filter->page_size)
-            put_integration_state(w, list[i], state, app ? app->count : 0);
+            put_integration_state(w, list[i], state, app);
         total++;
     }
     json_close(w, ']');
@@ -151,7 +161,7 @@ static enum op_result finish_integrations(struct api_request *request)
     const struct catalog *catalog = *request->api->config.catalog;
     struct connection_app *apps = NULL;
     size_t app_count = 0, count = 0;
-    int status = store_connection_apps_result(&request->query, &apps, &app_count);
+    int status = connect_apps_result(&filter->apps, &request->serve.op.arena, &apps, &app_count);
     if (status != OK)
         return api_reply_database(request, status);
     const struct catalog_integration **list =
@@ -177,8 +187,7 @@ static enum op_result begin_integrations(struct api_request *request)
         !api_query_clamped(request, "page_size", PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX,
                            &filter->page_size))
         return OP_DONE;
-    store_connection_apps(request->api->config.pool, &request->query, &request->serve.op,
-                          request->serve.grant.account_id);
+    load_apps(request, &filter->apps);
     return api_wait(request, finish_integrations);
 }
 
@@ -258,13 +267,17 @@ const struct api_endpoint api_actions_get = {.scope = SCOPE_READ, .begin = begin
 /* ---- search ---- */
 
 struct search_state {
+    struct connect_apps apps;
     struct search_request search;
     bool connected_only;
 };
 
-static void put_hit(struct json_writer *w, const struct catalog_hit *hit, enum connect_state state)
+static void put_hit(struct json_writer *w, const struct catalog_hit *hit,
+                    const struct connection_app *apps, size_t app_count)
 {
     const struct catalog_integration *integration = hit->integration;
+    const struct connection_app *app = connect_app_of(apps, app_count, integration->integration_id);
+    enum connect_state state = connect_state_for(integration, apps, app_count);
     const struct catalog_action *action = hit->action;
     json_open(w, '{');
     json_member_str(w, "kind", action ? SLICE("action") : SLICE("integration"));
@@ -275,6 +288,8 @@ static void put_hit(struct json_writer *w, const struct catalog_hit *hit, enum c
                     catalog_summary(action ? action->description : integration->description));
     json_member_bool(w, "connected", connect_state_is_live(state));
     json_member_str(w, "connection_state", slice_cstr(connect_state_name(state)));
+    if (app && app->is_shared)
+        json_member_bool(w, "shared", true);
     json_member_str(w, "relevance", catalog_relevance_name(hit));
     json_close(w, '}');
 }
@@ -288,7 +303,7 @@ static enum op_result finish_search(struct api_request *request)
     struct connection_app *apps = NULL;
     struct catalog_hit *hits = NULL;
     size_t app_count = 0, count = 0;
-    int status = store_connection_apps_result(&request->query, &apps, &app_count);
+    int status = connect_apps_result(&state->apps, arena, &apps, &app_count);
     if (status != OK)
         return api_reply_database(request, status);
     /* Among equal matches, connected apps come first; connected_only allows no others. */
@@ -301,7 +316,7 @@ static enum op_result finish_search(struct api_request *request)
     struct json_writer *w = api_reply_open(request, LIST_BYTES_MAX);
     json_member_open(w, "items", '[');
     for (size_t i = 0; i < count; i++)
-        put_hit(w, &hits[i], connect_state_for(hits[i].integration, apps, app_count));
+        put_hit(w, &hits[i], apps, app_count);
     json_close(w, ']');
     return api_reply_close_tagged(request);
 }
@@ -319,8 +334,7 @@ static enum op_result begin_search(struct api_request *request)
     if (!api_query_bool(request, "connected_only", &state->connected_only) ||
         !read_limit(request, FOUND_ITEMS_DEFAULT, &state->search.limit))
         return OP_DONE;
-    store_connection_apps(request->api->config.pool, &request->query, &request->serve.op,
-                          request->serve.grant.account_id);
+    load_apps(request, &state->apps);
     return api_wait(request, finish_search);
 }
 

@@ -40,6 +40,9 @@ static enum op_result step_change(struct op *op)
     case CONNECT_RENAME:
         store_connection_label_set(pool, query, op, &in->connection, in->label);
         break;
+    case CONNECT_SHARE:
+        store_connection_share_set(pool, query, op, &in->connection, in->is_shared);
+        break;
     case CONNECT_REMOVE:
         store_connection_delete(pool, query, op, &in->connection);
         break;
@@ -78,6 +81,7 @@ static int result_of(struct connect_command *command)
     switch (command->in.kind) {
     case CONNECT_MAKE_DEFAULT:
     case CONNECT_RENAME:
+    case CONNECT_SHARE:
     case CONNECT_REMOVE:
         status = store_text_result(query, &command->integration_id);
         if (status == OK)

@@ -16,6 +16,7 @@
 enum connect_command_kind {
     CONNECT_MAKE_DEFAULT,
     CONNECT_RENAME,
+    CONNECT_SHARE, /* with the account's users, or no longer */
     CONNECT_REMOVE,
     CONNECT_YIELD,    /* removes the connection if the account has another one of the same user */
     CONNECT_IDENTIFY, /* stores the connection's user at the app; writes no audit event */
@@ -25,14 +26,15 @@ enum connect_command_kind {
     CONNECT_LINK_TAKE,
 };
 
-/* `connection` is for the first five kinds, `client` for the next two, `link` for the last two. */
+/* `connection` is for the first six kinds, `client` for the next two, `link` for the last two. */
 struct connect_command_request {
     enum connect_command_kind kind;
     struct audit_by by;
     /* the member `by` is not used, here and in client and link */
     struct connection_change connection;
-    slice label; /* for CONNECT_RENAME: 1 to CONNECTION_LABEL_MAX characters on one line */
-    int64_t rev; /* for CONNECT_IDENTIFY: the revision of the credential that was used */
+    slice label;    /* for CONNECT_RENAME: 1 to CONNECTION_LABEL_MAX characters on one line */
+    bool is_shared; /* for CONNECT_SHARE */
+    int64_t rev;    /* for CONNECT_IDENTIFY: the revision of the credential that was used */
     struct connection_identity identity;
     struct connection_twin twin;       /* for CONNECT_YIELD: its user */
     struct oauth_client_change client; /* its sealed secret is made from client_secret */

@@ -39,7 +39,7 @@ struct load {
 struct wanted {
     struct uuid account_id;
     slice integration_id;
-    int64_t id; /* 0: the choices */
+    int64_t id; /* 0: the choices; or CONNECT_SHARED */
 };
 
 static slice make_entry_key(char key[KEY_MAX], const struct wanted *wanted)
@@ -122,6 +122,7 @@ static bool fill_item(struct connect_service *service, struct connect_set *set,
         .error = arena_dup(&set->arena, row->error),
         .auth_kind = arena_dup(&set->arena, row->auth_kind),
         .is_default = row->is_default,
+        .is_shared = row->is_shared,
         .status = row->status,
         .expires_at = row->expires_at,
         .updated_at = row->updated_at,
@@ -167,7 +168,9 @@ static void load_set(struct cache_load *under)
     struct pg_query *query = &CONTAINER_OF(under, struct load, under)->query;
     struct pg_pool *pool = service_of(under)->config.pool;
     struct wanted wanted = read_entry_key(under->entry->key);
-    if (wanted.id)
+    if (wanted.id == CONNECT_SHARED)
+        store_connection_shared(pool, query, &under->op, wanted.account_id, wanted.integration_id);
+    else if (wanted.id)
         store_connection_get(pool, query, &under->op, wanted.account_id, wanted.id);
     else
         store_connection_choice(pool, query, &under->op, wanted.account_id, wanted.integration_id);
@@ -450,4 +453,46 @@ const bool *connect_connected_flags(struct arena *arena, const struct catalog *c
             connected[integration->position] = true;
     }
     return connected;
+}
+
+/* ---- the apps of a user ---- */
+
+void connect_apps_load(struct pg_pool *pool, struct connect_apps *apps, struct op *op,
+                       struct uuid account_id, struct uuid parent_id)
+{
+    apps->is_of_user = !uuid_is_nil(parent_id);
+    store_connection_apps(pool, &apps->own, op, account_id);
+    if (apps->is_of_user)
+        store_connection_shared_apps(pool, &apps->shared, op, parent_id);
+}
+
+int connect_apps_result(const struct connect_apps *apps, struct arena *arena,
+                        struct connection_app **list, size_t *count)
+{
+    struct connection_app *shared = NULL;
+    size_t shared_count = 0;
+    int status = store_connection_apps_result(&apps->own, list, count);
+    if (status != OK || !apps->is_of_user)
+        return status;
+    status = store_connection_apps_result(&apps->shared, &shared, &shared_count);
+    if (status != OK || shared_count == 0)
+        return status;
+    struct connection_app *all = ARENA_ARRAY(arena, struct connection_app, *count + shared_count);
+    if (!all)
+        return ERR_NOMEM;
+    size_t total = 0;
+    for (size_t i = 0; i < *count; i++)
+        if ((*list)[i].count > 0) /* not revoked ones alone */
+            all[total++] = (*list)[i];
+    size_t own_count = total;
+    for (size_t i = 0; i < shared_count; i++) {
+        bool is_needed = !connect_app_of(all, own_count, shared[i].integration_id) &&
+                         connect_state_is_live(connect_state_of(&shared[i]));
+        shared[i].is_shared = true;
+        if (is_needed)
+            all[total++] = shared[i];
+    }
+    *list = all;
+    *count = total;
+    return OK;
 }

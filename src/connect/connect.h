@@ -46,7 +46,7 @@ struct connect_item {
     int64_t id, rev;
     slice label, error, auth_kind;
     slice scopes; /* granted, space-separated; SLICE_NONE: unknown */
-    bool is_default;
+    bool is_default, is_shared;
     enum connection_status status;
     const struct json *params; /* NULL: none */
     struct secret *credential; /* JSON text; NULL if it cannot be opened (status then shows that) */
@@ -62,8 +62,9 @@ struct connect_item {
 size_t connect_connections_max(const struct connect_service *service);
 slice connect_say_full(const struct connect_service *service, struct arena *arena);
 
-/* Connections of one account to one integration: the one requested by id, or the choices for a
- * call (store_connection_choice). Immutable, reference-counted. */
+/* Connections of one account to one integration: the one requested by id, the choices for a call
+ * (store_connection_choice), or those that the account shares with its users. Immutable,
+ * reference-counted. */
 struct connect_set {
     struct arena arena;
     unsigned refs;
@@ -86,8 +87,10 @@ struct connect_service *connect_new(struct loop *loop,
 void connect_free(struct connect_service *service);
 
 /* id: the wanted connection (the set is empty if the account has no such connection to the
- * integration), or 0: the choices. Returns true if the cache has the answer; op is then not held.
+ * integration), 0: the choices, CONNECT_SHARED: the choices among those that the account shares
+ * with its users. Returns true if the cache has the answer; op is then not held.
  * Otherwise op is held until the answer has arrived. */
+enum { CONNECT_SHARED = -1 };
 bool connect_find(struct connect_service *service, struct connect_lookup *lookup,
                   struct uuid account_id, slice integration_id, int64_t id,
                   struct op *op) MUST_CHECK;
@@ -193,6 +196,17 @@ enum connect_state connect_set_state(const struct connect_set *set,
 /* Returns the state of an account's connections to an integration, for lists. app is NULL if there
  * are none. */
 enum connect_state connect_state_of(const struct connection_app *app);
+/* The apps of an account, or of one of its users: for an app to which a user has no connection,
+ * those that the account shares, if one of them works. parent_id: nil for the account itself. */
+struct connect_apps {
+    struct pg_query own, shared;
+    bool is_of_user;
+};
+void connect_apps_load(struct pg_pool *pool, struct connect_apps *apps, struct op *op,
+                       struct uuid account_id, struct uuid parent_id);
+/* The list is in the op's arena. */
+int connect_apps_result(const struct connect_apps *apps, struct arena *arena,
+                        struct connection_app **list, size_t *count) MUST_CHECK;
 /* Returns NULL if the account has no connection to the integration. */
 const struct connection_app *connect_app_of(const struct connection_app *apps, size_t count,
                                             slice integration_id);
@@ -213,6 +227,9 @@ const bool *connect_connected_flags(struct arena *arena, const struct catalog *c
 /* write.c: writes a connection as JSON, without its credential and params: the members of an
  * object that the caller opens and closes. */
 void connect_write(struct json_writer *w, const struct connection *row);
+/* Writes the members of a connection that the account shares, as its users may know it: its label
+ * and state; the others are null. */
+void connect_write_shared(struct json_writer *w, const struct connection *row);
 /* Writes what a model needs to choose a connection: id, integration_id, label, identity (a text),
  * status, default. */
 void connect_write_brief(struct json_writer *w, const struct connection *row);

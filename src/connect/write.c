@@ -31,6 +31,24 @@ void connect_write(struct json_writer *w, const struct connection *row)
     }
     json_member_time(w, "created_at", row->created_at);
     json_member_time(w, "updated_at", row->updated_at);
+    if (row->is_shared)
+        json_member_bool(w, "shared", true);
+}
+
+void connect_write_shared(struct json_writer *w, const struct connection *row)
+{
+    const struct connection known = {
+        .id = row->id,
+        .integration_id = row->integration_id,
+        .label = row->label,
+        .is_default = row->is_default,
+        .auth_kind = row->auth_kind,
+        .status = row->status,
+        .created_at = row->created_at,
+        .updated_at = row->updated_at,
+        .is_shared = true,
+    };
+    connect_write(w, &known);
 }
 
 void connect_write_brief(struct json_writer *w, const struct connection *row)
@@ -46,6 +64,8 @@ void connect_write_brief(struct json_writer *w, const struct connection *row)
                                           : identity->subject);
     json_member_str(w, "status", slice_cstr(connection_status_name(row->status)));
     json_member_bool(w, "default", row->is_default);
+    if (row->is_shared)
+        json_member_bool(w, "shared", true);
 }
 
 /* The cursor consists of the two columns that order the list. An integration's id contains no colon

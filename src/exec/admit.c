@@ -8,7 +8,7 @@
 static struct limits_key limits_key_of(const struct exec *exec)
 {
     return (struct limits_key){
-        .account_id = exec->in.account_id,
+        .account_id = exec_connection_owner(exec),
         .connection_id = exec->connection.item ? exec->connection.item->id : 0,
         .action = exec->action,
     };

@@ -184,7 +184,7 @@ static void report_use(const struct exec *exec)
 {
     const struct exec_outcome *out = &exec->out;
     if (exec->connection.item)
-        connect_used(exec->service->config.connect, exec->in.account_id, exec_payer(exec),
+        connect_used(exec->service->config.connect, exec_connection_owner(exec), exec_payer(exec),
                      exec->connection.item->id,
                      out->reason == EXEC_SUCCEEDED ? SLICE_NONE : out->message);
 }

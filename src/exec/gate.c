@@ -176,6 +176,37 @@ enum op_result exec_step_find_connection(struct op *op)
     return is_known ? OP_NEXT : OP_WAIT;
 }
 
+static const struct connect_item *find_item(const struct exec *exec, int64_t id)
+{
+    const struct connect_set *set = exec->connection.lookup.set;
+    for (size_t i = 0; i < set->count; i++)
+        if (set->items[i].id == id && set->items[i].status != CONNECTION_REVOKED &&
+            (set->items[i].is_shared || !exec_is_shared(exec)))
+            return &set->items[i];
+    return NULL;
+}
+
+/* A user without a connection to the app uses those that the account shares. A connection of the
+ * user that no longer works is not replaced: the call would act as another login. */
+enum op_result exec_step_find_shared(struct op *op)
+{
+    struct exec *exec = exec_of(op);
+    const struct connect_set *set = exec->connection.lookup.set;
+    const struct connect_item *ignored;
+    int64_t id = exec->in.connection_id;
+    if (uuid_is_nil(exec->in.by.parent_id) || !set)
+        return OP_NEXT;
+    bool has_own = id != 0 ? find_item(exec, id) != NULL
+                           : connect_set_state(set, &ignored) != CONNECT_NOT_CONNECTED;
+    if (has_own)
+        return OP_NEXT;
+    exec_connection_drop(exec);
+    bool is_known = connect_find(exec->service->config.connect, &exec->connection.lookup,
+                                 exec->in.by.parent_id, exec->integration->integration_id,
+                                 id != 0 ? id : CONNECT_SHARED, op);
+    return is_known ? OP_NEXT : OP_WAIT;
+}
+
 /* The ids of the other live connections, for a hint. Their labels are data from outside. */
 static slice list_live(struct exec *exec)
 {
@@ -191,9 +222,30 @@ static slice list_live(struct exec *exec)
     return list;
 }
 
-/* cause is a clause without a full stop. */
+void exec_end_not_connected(struct exec *exec)
+{
+    /* the dashboard has the account's own connections alone; the summary names the link */
+    bool is_of_user = !uuid_is_nil(exec->in.by.parent_id);
+    exec_end_with(
+        exec, EXEC_NOT_CONNECTED,
+        fill_refusal(exec,
+                     is_of_user ? "{app} is not connected for this user. Nothing was done."
+                                : "{app} is not connected to this account. Nothing was done.",
+                     SLICE_NONE),
+        fill_refusal(exec,
+                     is_of_user
+                         ? "Have the user connect the app, then send the same request again."
+                         : "Connect the app in the dashboard, then send the same request again.",
+                     SLICE_NONE));
+}
+
+/* cause is a clause without a full stop. A user cannot reconnect what the account shares. */
 static enum op_result stop_unusable(struct exec *exec, slice cause)
 {
+    if (exec_is_shared(exec)) {
+        exec_end_not_connected(exec);
+        return OP_STOP;
+    }
     const char *hint = "Reconnect the app, then send the same request again.";
     slice others = list_live(exec);
     if (others.len > 0)
@@ -227,14 +279,6 @@ static enum op_result stop_unsendable(struct exec *exec, slice cause)
     return stop_unusable(exec, cause);
 }
 
-static const struct connect_item *find_item(const struct connect_set *set, int64_t id)
-{
-    for (size_t i = 0; i < set->count; i++)
-        if (set->items[i].id == id && set->items[i].status != CONNECTION_REVOKED)
-            return &set->items[i];
-    return NULL;
-}
-
 static enum op_result stop_connection_unknown(struct exec *exec, int64_t id)
 {
     if (!exec->connection.lookup.set)
@@ -254,10 +298,10 @@ static enum op_result stop_connection_unknown(struct exec *exec, int64_t id)
 enum op_result exec_use_connection(struct exec *exec, int64_t id)
 {
     ASSERT(id != 0 && exec->connection.lookup.set);
-    exec->connection.item = find_item(exec->connection.lookup.set, id);
+    exec->connection.item = find_item(exec, id);
     if (!exec->connection.item)
         return stop_connection_unknown(exec, id);
-    if (exec->in.connection_id != 0 && !exec->connection.item->is_default)
+    if (exec->in.connection_id != 0 && !exec->connection.item->is_default && !exec_is_shared(exec))
         exec->out.reconnect_id = id;
     return exec->connection.item->status == CONNECTION_LIVE ? OP_NEXT : stop_reauth(exec);
 }
@@ -282,14 +326,8 @@ static enum op_result choose_connection(struct exec *exec)
     case CONNECT_NOT_CONNECTED:
         break;
     }
-    /* the dashboard has the account's own connections alone; the summary names the link */
-    if (!uuid_is_nil(exec->in.by.parent_id))
-        return refuse_execution(
-            exec, EXEC_NOT_CONNECTED, "{app} is not connected for this user. Nothing was done.",
-            "Have the user connect the app, then send the same request again.", SLICE_NONE);
-    return refuse_execution(
-        exec, EXEC_NOT_CONNECTED, "{app} is not connected to this account. Nothing was done.",
-        "Connect the app in the dashboard, then send the same request again.", SLICE_NONE);
+    exec_end_not_connected(exec);
+    return OP_STOP;
 }
 
 /* Any one of the action's scopes suffices. If the granted scopes are unknown, the provider

@@ -174,6 +174,7 @@ enum exec_step {
     EXEC_STEP_TAKE_STORED,
     EXEC_STEP_CHECK_INPUT,
     EXEC_STEP_FIND_CONNECTION,
+    EXEC_STEP_FIND_SHARED,
     EXEC_STEP_CHECK_CONNECTION,
     EXEC_STEP_RENEW_TOKEN,
     EXEC_STEP_RELOAD_CONNECTION,
@@ -203,11 +204,12 @@ OP_OF(exec_of, exec)
 
 op_step_fn exec_step_find_action, exec_step_take_files, exec_step_load_key, exec_step_check_key,
     exec_step_read_replay, exec_step_take_stored, exec_step_check_input, exec_step_find_connection,
-    exec_step_check_connection, exec_step_renew_token, exec_step_reload_connection,
-    exec_step_rebuild_request, exec_step_enter_limits, exec_step_admit, exec_step_claim,
-    exec_step_check_claim, exec_step_prove, exec_step_proven, exec_step_call, exec_step_read_reply,
-    exec_step_check_reply, exec_step_next, exec_step_record, exec_step_check_record,
-    exec_step_mark_connection, exec_step_notify_connection, exec_step_fit_output, exec_step_answer;
+    exec_step_find_shared, exec_step_check_connection, exec_step_renew_token,
+    exec_step_reload_connection, exec_step_rebuild_request, exec_step_enter_limits, exec_step_admit,
+    exec_step_claim, exec_step_check_claim, exec_step_prove, exec_step_proven, exec_step_call,
+    exec_step_read_reply, exec_step_check_reply, exec_step_next, exec_step_record,
+    exec_step_check_record, exec_step_mark_connection, exec_step_notify_connection,
+    exec_step_fit_output, exec_step_answer;
 
 op_step_fn exec_step_show, exec_step_take_texts;
 
@@ -279,6 +281,20 @@ static inline struct uuid exec_payer(const struct exec *exec)
 {
     return uuid_or(exec->in.by.parent_id, exec->in.account_id);
 }
+
+/* Returns the owner of the connection: the account, if it shares it with the user. */
+static inline struct uuid exec_connection_owner(const struct exec *exec)
+{
+    const struct connect_set *set = exec->connection.lookup.set;
+    return set ? set->account_id : exec->in.account_id;
+}
+/* Whether the user acts through a connection of the account. */
+static inline bool exec_is_shared(const struct exec *exec)
+{
+    return !uuid_eq(exec_connection_owner(exec), exec->in.account_id);
+}
+/* Ends the run with EXEC_NOT_CONNECTED. */
+void exec_end_not_connected(struct exec *exec);
 
 static inline bool exec_is_claimed(const struct exec *exec)
 {

@@ -171,10 +171,10 @@ enum op_result exec_step_check_record(struct op *op)
 enum op_result exec_step_mark_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    connect_forget(exec->service->config.connect, exec->in.account_id,
-                   exec->integration->integration_id);
+    struct uuid owner_id = exec_connection_owner(exec);
+    connect_forget(exec->service->config.connect, owner_id, exec->integration->integration_id);
     struct connection_loss loss = {
-        .account_id = exec->in.account_id,
+        .account_id = owner_id,
         .id = exec->connection.item->id,
         .rev = exec->connection.item->rev,
         .error = SLICE("the provider refused the credential"),
@@ -184,6 +184,8 @@ enum op_result exec_step_mark_connection(struct op *op)
             &op->arena, "{\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"}",
             (long long)exec->connection.item->id, SLICE_ARG(exec->integration->integration_id)),
     };
+    if (exec_is_shared(exec)) /* the event is the account's own */
+        loss.by.parent_id = (struct uuid){{0}};
     store_connection_lost(exec->service->config.pool, &exec->query, op, &loss);
     return OP_WAIT;
 }
@@ -193,7 +195,7 @@ enum op_result exec_step_mark_connection(struct op *op)
 enum op_result exec_step_notify_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    connect_changed(exec->service->config.connect, exec->in.account_id,
+    connect_changed(exec->service->config.connect, exec_connection_owner(exec),
                     exec->integration->integration_id);
     return OP_NEXT;
 }

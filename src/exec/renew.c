@@ -71,8 +71,8 @@ enum op_result exec_check_token(struct exec *exec)
     if (need == CONNECT_EXPIRED)
         return OP_NEXT;
     if (need == CONNECT_AGING) /* valid for this call; the next call should not have to wait */
-        connect_renew_in_background(connect, exec->in.account_id, exec->integration->integration_id,
-                                    item);
+        connect_renew_in_background(connect, exec_connection_owner(exec),
+                                    exec->integration->integration_id, item);
     return op_jump(&exec->op, EXEC_STEP_ENTER_LIMITS);
 }
 
@@ -84,7 +84,7 @@ enum op_result exec_step_renew_token(struct op *op)
     /* there was an attempt, so the provider refused the token */
     exec->connection.is_renewed_after |= exec->out.attempts > 0;
     bool is_here = connect_renew(exec->service->config.connect, &exec->connection.renewal,
-                                 exec->in.account_id, exec->integration->integration_id,
+                                 exec_connection_owner(exec), exec->integration->integration_id,
                                  exec->connection.item, exec->deadline_ns, op);
     return is_here ? OP_NEXT : OP_WAIT;
 }
@@ -152,11 +152,12 @@ enum op_result exec_step_reload_connection(struct op *op)
     if (exec->connection.renewal.result != CONNECT_RENEWED &&
         exec->connection.renewal.result != CONNECT_RENEWAL_GONE)
         return continue_unrenewed(exec);
+    struct uuid owner_id = exec_connection_owner(exec);
     exec->connection.renewed_id = exec->connection.item->id;
     exec_connection_drop(exec);
-    bool is_known = connect_find(exec->service->config.connect, &exec->connection.lookup,
-                                 exec->in.account_id, exec->integration->integration_id,
-                                 exec->connection.renewed_id, op);
+    bool is_known = connect_find(exec->service->config.connect, &exec->connection.lookup, owner_id,
+                                 exec->integration->integration_id, exec->connection.renewed_id,
+                                 op);
     return is_known ? OP_NEXT : OP_WAIT;
 }
 

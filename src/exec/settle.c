@@ -169,11 +169,19 @@ void exec_settle(struct exec *exec)
 {
     enum exec_reason reason = exec->out.reason;
     bool is_in_doubt = exec_is_in_doubt(exec), has_done = exec->progress.done.len > 0;
-    if (exec->record.is_settled || reason == EXEC_SUCCEEDED || !(is_in_doubt || has_done))
+    bool is_refused = reason == EXEC_REAUTH_REQUIRED || reason == EXEC_KEY_REFUSED;
+    bool is_foreign = is_refused && exec_is_shared(exec);
+    if (exec->record.is_settled || reason == EXEC_SUCCEEDED ||
+        !(is_in_doubt || has_done || is_foreign))
         return;
     exec->record.is_settled = true;
-    if (reason == EXEC_REAUTH_REQUIRED || reason == EXEC_KEY_REFUSED)
+    if (is_refused)
         exec->record.refusal = reason;
+    if (is_foreign && !is_in_doubt && !has_done) { /* the user cannot reconnect it */
+        exec_end_not_connected(exec);
+        exec->out.error_code = SLICE_NONE;
+        return;
+    }
     if (is_in_doubt && exec->out.effect == EXEC_EFFECT_NONE)
         settle_doubt(exec);
     if (has_done)

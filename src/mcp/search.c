@@ -34,6 +34,7 @@ struct found {
 };
 
 struct lookup {
+    struct connect_apps loaded;
     struct arena *arena;
     struct search_request search; /* its query is one of `queries` */
     slice sentence;               /* `query`, whole; SLICE_NONE: there are `queries` */
@@ -315,7 +316,7 @@ static enum op_result finish_lookup(struct api_request *request)
     ASSERT(lookup);
     const struct catalog *catalog = *request->api->config.catalog;
     struct connection_app *apps = NULL;
-    int status = store_connection_apps_result(&request->query, &apps, &lookup->app_count);
+    int status = connect_apps_result(&lookup->loaded, lookup->arena, &apps, &lookup->app_count);
     if (status != OK)
         return api_reply_database(request, status);
     lookup->apps = apps;
@@ -382,8 +383,8 @@ static enum op_result begin_lookup(struct api_request *request)
         .without_reads = !serve_may(&request->serve, SCOPE_EXECUTE_READ),
         .without_writes = !serve_may(&request->serve, SCOPE_EXECUTE_WRITE),
     };
-    store_connection_apps(request->api->config.pool, &request->query, &request->serve.op,
-                          request->serve.grant.account_id);
+    connect_apps_load(request->api->config.pool, &lookup->loaded, &request->serve.op,
+                      request->serve.grant.account_id, request->serve.grant.parent_id);
     return api_wait(request, finish_lookup);
 }
 

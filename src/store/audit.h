@@ -18,6 +18,8 @@
     X(CONNECTION_RECONNECTED, "connection.reconnected", "An app was reconnected")                 \
     X(CONNECTION_DEFAULT_SET, "connection.default_set", "A connection became the default")        \
     X(CONNECTION_RENAMED, "connection.renamed", "A connection was renamed")                       \
+    X(CONNECTION_SHARED, "connection.shared", "A connection was shared with the users")           \
+    X(CONNECTION_UNSHARED, "connection.unshared", "A connection is no longer shared")             \
     X(CONNECTION_REMOVED, "connection.removed", "A connection was deleted")                       \
     X(CONNECTION_REAUTH_REQUIRED, "connection.reauth_required", "A connection has to be renewed") \
     X(EXECUTION_BLOCKED, "execution.blocked", "A run was blocked")                                \

@@ -66,7 +66,8 @@ const struct pg_column connection_columns[CONNECTION_COLUMNS] = {
     PG_OF("identity_email", PG_TEXT, struct connection, identity.email),
     PG_OF("identity_subject", PG_TEXT, struct connection, identity.subject),
     PG_OF("identity_label", PG_TEXT, struct connection, identity.label),
-    OF(parent_id, PG_UUID)};
+    OF(parent_id, PG_UUID),
+    OF(is_shared, PG_BOOL)};
 
 static const struct pg_stmt connection_get = {
     .name = "connection_get",

@@ -49,6 +49,7 @@ struct connection {
     slice failure;        /* its error text; SLICE_NONE: no failed call */
     struct connection_identity identity;
     struct uuid parent_id; /* of a user's connection: the account; else nil */
+    bool is_shared;        /* of the account's: it serves users without a connection to the app */
 };
 
 const char *connection_status_name(enum connection_status status);
@@ -66,12 +67,18 @@ slice connection_identity_text(const struct connection_identity *identity);
 void store_connection_choice(struct pg_pool *pool, struct pg_query *query, struct op *op,
                              struct uuid account_id, slice integration_id);
 
+/* The choices for a call of a user, among the connections that the account shares: the default
+ * first, then the oldest ones, CONNECTION_CHOICE_LIVE_MAX at most. */
+void store_connection_shared(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                             struct uuid account_id, slice integration_id);
+
 /* A page of one integration's connections, or of all connections sorted by integration; the oldest
  * come first. is_all: those of the account and of all its users. In a sharded database
  * pg_query.is_partial then shows that a shard did not answer. */
 enum { CONNECTION_PAGE_ALL_MAX = 200 };
 struct connection_page {
     bool is_all;
+    bool is_shared;             /* only those that the account shares with its users */
     slice integration_id;       /* SLICE_NONE: all */
     slice after_integration_id; /* the last connection of the previous page; SLICE_NONE: none */
     int64_t after_id;           /* the id of that connection; 0: none */
@@ -108,10 +115,14 @@ struct connection_app {
     slice integration_id;
     size_t count, live; /* live: including those that need a new grant */
     bool has_default, is_default_live;
+    bool is_shared; /* no column: those that the account shares with the user (connect_apps) */
 };
 /* Lists these counts by integration. The list is in op's arena. */
 void store_connection_apps(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            struct uuid account_id);
+/* The same for those that the account shares with its users. */
+void store_connection_shared_apps(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                  struct uuid account_id);
 STORE_LIST_RESULT(store_connection_apps_result, connection_app)
 /* Counts the account's connections, up to count_max. Read the result with store_count_result. */
 void store_connection_count(struct pg_pool *pool, struct pg_query *query, struct op *op,
@@ -170,6 +181,9 @@ void store_connection_default_set(struct pg_pool *pool, struct pg_query *query, 
  * ERR_INVALID. */
 void store_connection_label_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                 const struct connection_change *change, slice label);
+/* Shares it with the account's users, or ends that. A user's own connection is not found. */
+void store_connection_share_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                const struct connection_change *change, bool is_shared);
 void store_connection_delete(struct pg_pool *pool, struct pg_query *query, struct op *op,
                              const struct connection_change *change);
 /* Deletes the connection if the account has another one of the same user. Of connections that are

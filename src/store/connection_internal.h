@@ -6,13 +6,13 @@
 
 #include "store/connection.h"
 
-enum { CONNECTION_COLUMNS = 23 };
+enum { CONNECTION_COLUMNS = 24 };
 
 #define CONNECTION_SELECT                                                                  \
     "t.account_id, t.id, t.integration_id, t.label, t.is_default, t.auth_kind, t.sealed, " \
     "t.key_id, t.scopes, t.params, t.status, t.error, t.expires_at, t.rev, t.created_at, " \
     "t.updated_at, t.last_used_at, t.failed_at, t.failure, t.identity_email, "             \
-    "t.identity_subject, t.identity_label, t.parent_id"
+    "t.identity_subject, t.identity_label, t.parent_id, coalesce(t.is_shared, false)"
 
 /* Whether row t acts as the user of a struct connection_twin. A subject may be that of a workspace:
  * then two known addresses tell its members apart. */

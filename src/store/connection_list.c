@@ -31,7 +31,19 @@ static const struct pg_stmt connection_choice = {
     .is_shared = true,
 };
 
-/* Both pages walk connection_integration from where the previous page ended, in index order,
+/* By connection_shared, which contains shared connections alone. */
+static const struct pg_stmt connection_shared = {
+    .name = "connection_shared",
+    .sql = "select :ord, c.* from @input lateral (select " CONNECTION_SELECT
+           " from sluice.connection t where t.account_id = :account_id and t.integration_id = "
+           ":integration_id and t.is_shared order by t.is_default desc, t.id limit " STORE_TEXT_OF(
+               CONNECTION_CHOICE_LIVE_MAX) ") c",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("integration_id", PG_TEXT)),
+    PG_COLUMNS(connection_columns),
+    .is_shared = true,
+};
+
+/* These pages walk connection_integration from where the previous page ended, in index order,
  * without a sort. */
 #define PAGE_OF(condition, order)                                                                  \
     "select :ord, c.* from @input lateral (select " CONNECTION_SELECT                              \
@@ -51,6 +63,21 @@ static const struct pg_stmt connection_page = {
 static const struct pg_stmt connection_page_of_app = {
     .name = "connection_page_of_app",
     .sql = PAGE_OF("t.integration_id = :integration_id and t.id > :after_id", "t.id"),
+    PG_PARAMS(page_params),
+    PG_COLUMNS(connection_columns),
+};
+
+static const struct pg_stmt connection_page_shared = {
+    .name = "connection_page_shared",
+    .sql = PAGE_OF("t.is_shared and (t.integration_id, t.id) > (:integration_id, :after_id)",
+                   "t.integration_id, t.id"),
+    PG_PARAMS(page_params),
+    PG_COLUMNS(connection_columns),
+};
+static const struct pg_stmt connection_page_shared_of_app = {
+    .name = "connection_page_shared_of_app",
+    .sql =
+        PAGE_OF("t.is_shared and t.integration_id = :integration_id and t.id > :after_id", "t.id"),
     PG_PARAMS(page_params),
     PG_COLUMNS(connection_columns),
 };
@@ -125,20 +152,30 @@ static const struct pg_stmt connection_ended = {
 
 #define OF(name, type, ...) PG_OF(#name, type, struct connection_app, name, __VA_ARGS__)
 
+#define APPS_OF(condition)                                                              \
+    "select :ord, c.* from @input lateral (select t.integration_id, "                   \
+    "count(*) filter (where t.status <> 'revoked'), count(*) filter (where t.status = " \
+    "'live'), bool_or(t.is_default and t.status <> 'revoked'), "                        \
+    "bool_or(t.is_default and t.status = 'live') from sluice.connection t "             \
+    "where t.account_id = :account_id" condition                                        \
+    " group by t.integration_id order by t.integration_id) c"
+#define APPS                                                                       \
+    PG_TAKES(PG_ARG("account_id", PG_UUID)),                                       \
+        PG_GIVES(OF(integration_id, PG_TEXT), OF(count, PG_I64), OF(live, PG_I64), \
+                 OF(has_default, PG_BOOL), OF(is_default_live, PG_BOOL)),          \
+        .is_shared = true
+
 /* Reads all of an account's connections, by connection_integration, which also gives the order that
  * GROUP BY needs. The status is not indexed, so the rows themselves are read. */
 static const struct pg_stmt connection_apps = {
     .name = "connection_apps",
-    .sql = "select :ord, c.* from @input lateral (select t.integration_id, "
-           "count(*) filter (where t.status <> 'revoked'), count(*) filter (where t.status = "
-           "'live'), bool_or(t.is_default and t.status <> 'revoked'), "
-           "bool_or(t.is_default and t.status = 'live') "
-           "from sluice.connection t where t.account_id = :account_id "
-           "group by t.integration_id order by t.integration_id) c",
-    PG_TAKES(PG_ARG("account_id", PG_UUID)),
-    PG_GIVES(OF(integration_id, PG_TEXT), OF(count, PG_I64), OF(live, PG_I64),
-             OF(has_default, PG_BOOL), OF(is_default_live, PG_BOOL)),
-    .is_shared = true,
+    .sql = APPS_OF(""),
+    APPS,
+};
+static const struct pg_stmt connection_shared_apps = {
+    .name = "connection_shared_apps",
+    .sql = APPS_OF(" and t.is_shared"),
+    APPS,
 };
 
 /* The inner LIMIT limits the count: callers only compare it with a maximum. */
@@ -150,35 +187,32 @@ static const struct pg_stmt connection_count = {
     PG_GIVES(PG_ARG("count", PG_I64)),
 };
 
-const struct pg_stmt *const connection_list_stmts[] = {&connection_choice,
-                                                       &connection_page,
-                                                       &connection_page_of_app,
-                                                       &connection_page_all,
-                                                       &connection_page_all_of_app,
-                                                       &connection_labelled,
-                                                       &connection_twin,
-                                                       &connection_ended,
-                                                       &connection_apps,
-                                                       &connection_count,
-                                                       NULL};
+const struct pg_stmt *const connection_list_stmts[] = {
+    &connection_choice,      &connection_shared,          &connection_page,
+    &connection_page_of_app, &connection_page_shared,     &connection_page_shared_of_app,
+    &connection_page_all,    &connection_page_all_of_app, &connection_labelled,
+    &connection_twin,        &connection_ended,           &connection_apps,
+    &connection_shared_apps, &connection_count,           NULL};
 
 /* ---- choices for a call ---- */
 
 STORE_CALL_ID(store_connection_choice, connection_choice, slice, pg_text)
+STORE_CALL_ID(store_connection_shared, connection_shared, slice, pg_text)
 
 /* ---- pages ---- */
 
 void store_connection_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            struct uuid account_id, const struct connection_page *page)
 {
-    static const struct pg_stmt *const stmts[2][2] = {
+    static const struct pg_stmt *const stmts[3][2] = {
         {&connection_page, &connection_page_of_app},
-        {&connection_page_all, &connection_page_all_of_app}};
+        {&connection_page_all, &connection_page_all_of_app},
+        {&connection_page_shared, &connection_page_shared_of_app}};
     bool is_of_app = page->integration_id.ptr != NULL;
     ASSERT(page->count_max >= 1);
     ASSERT(!page->is_all || page->count_max <= CONNECTION_PAGE_ALL_MAX);
     store_ask(
-        pool, query, op, stmts[page->is_all][is_of_app],
+        pool, query, op, stmts[page->is_shared ? 2 : page->is_all][is_of_app],
         PG_VALUES(pg_uuid(account_id),
                   pg_text_or_empty(is_of_app ? page->integration_id : page->after_integration_id),
                   pg_i64(page->after_id), pg_i64((int64_t)page->count_max)));
@@ -249,6 +283,7 @@ int store_connection_list_sync(struct pg_sync *sync, struct arena *arena, struct
 /* ---- summary ---- */
 
 STORE_CALL_ONE(store_connection_apps, connection_apps, struct uuid, pg_uuid)
+STORE_CALL_ONE(store_connection_shared_apps, connection_shared_apps, struct uuid, pg_uuid)
 
 void store_connection_count(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             struct uuid account_id, size_t count_max)

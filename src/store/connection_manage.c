@@ -52,6 +52,18 @@ static const struct pg_stmt connection_label_set = {
     .access = PG_WRITE_ONCE,
 };
 
+/* A user's own connection serves that user alone. */
+static const struct pg_stmt connection_share_set = {
+    .name = "connection_share_set",
+    .sql = "with changed as (update sluice.connection t set is_shared = :is_shared, "
+           "rev = t.rev + 1, op_token = :op_token, updated_at = :now "
+           "@update(sluice.connection) and t.parent_id is null" CHANGED,
+    PG_TAKES(CHANGE_PARAMS, PG_NOW("now"), PG_NEW_ID("op_token"), PG_ARG("is_shared", PG_BOOL)),
+    PG_COLUMNS(changed_columns),
+    .key_count = 2,
+    .access = PG_WRITE_ONCE,
+};
+
 static const struct pg_stmt connection_delete = {
     .name = "connection_delete",
     .sql = "with changed as (delete from sluice.connection t @delete(sluice.connection)" CHANGED,
@@ -85,7 +97,8 @@ static const struct pg_stmt connection_yield = {
 };
 
 const struct pg_stmt *const connection_manage_stmts[] = {
-    &connection_default_set, &connection_label_set, &connection_delete, &connection_yield, NULL};
+    &connection_default_set, &connection_label_set, &connection_share_set,
+    &connection_delete,      &connection_yield,     NULL};
 
 void store_connection_default_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                   const struct connection_change *change)
@@ -99,6 +112,14 @@ void store_connection_label_set(struct pg_pool *pool, struct pg_query *query, st
 {
     store_ask_of(pool, query, op, &connection_label_set, change,
                  PG_VALUES(store_kind(AUDIT_CONNECTION_RENAMED), pg_text_or_empty(label)));
+}
+
+void store_connection_share_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                const struct connection_change *change, bool is_shared)
+{
+    enum audit_kind kind = is_shared ? AUDIT_CONNECTION_SHARED : AUDIT_CONNECTION_UNSHARED;
+    store_ask_of(pool, query, op, &connection_share_set, change,
+                 PG_VALUES(store_kind(kind), pg_bool(is_shared)));
 }
 
 void store_connection_delete(struct pg_pool *pool, struct pg_query *query, struct op *op,

@@ -142,6 +142,8 @@ const causes = {
     api: async () => api('PATCH', `/api/connections/${await connection()}`, { label: 'renamed' }),
     web: async () => form(`/connections/${await connection()}/label`, { label: 'renamed' }),
   },
+  'connection.shared': { api: async () => api('PATCH', `/api/connections/${await connection()}`, { shared: true }) },
+  'connection.unshared': { api: async () => api('PATCH', `/api/connections/${await connection()}`, { shared: false }) },
   'connection.removed': {
     api: async () => api('DELETE', `/api/connections/${await connection()}`),
     web: async () => form(`/connections/${await connection()}/delete`),

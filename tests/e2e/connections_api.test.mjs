@@ -166,6 +166,88 @@ test('a user’s connection is the user’s', async () => {
   assert.deepEqual(all.filter(({ id }) => [own, ada.id, bob.id].includes(id)).map(({ user }) => user).sort(), ['ada', 'bob', null].sort());
 });
 
+test('a connection that the account shares with its users', async () => {
+  const { key, id: accountId } = await stack.account('shares', { apps: [] });
+  const ask = (user, method, path, body) => call(method, path, body, { key, user });
+  const act = async (user, more) => (await ask(user, 'POST', '/api/executions', { integration_id: 'probe', action_id: 'echo', input: { value: 1 }, ...more })).json;
+  const acted = async (user) => (await ask(user, 'GET', '/api/executions?limit=1')).json.executions[0].connection_id;
+  const through = async (user, connectionId) => (await ask(user, 'POST', '/api/tools/probe_echo/execute', { arguments: { value: 1 }, connectionId })).json;
+  const states = async (user) => {
+    const [item] = (await ask(user, 'GET', '/api/integrations?query=probe')).json.items.filter((one) => one.integration_id === 'probe');
+    const [hit] = (await ask(user, 'GET', '/api/search?query=probe')).json.items.filter((one) => one.integration_id === 'probe');
+    assert.deepEqual([hit.connection_state, hit.shared], [item.connection_state, item.shared]);
+    return [item.connection_state, item.shared];
+  };
+  const share = async (shared) => {
+    const reply = await ask(undefined, 'PATCH', `/api/connections/${team}`, { shared });
+    assert.deepEqual([reply.status, reply.json.shared], [200, shared || undefined], reply.text);
+  };
+  const team = (await added('probe', { token: TOKEN }, { label: 'Team' }, { key })).id;
+  const alone = (await added('probe', { token: TOKEN }, { label: 'Alone' }, { key })).id;
+  assert.equal((await act('ada')).error_code, 'integration_not_connected');
+  await share(true);
+  for (const user of ['ada', 'bob', undefined]) assert.equal((await act(user)).status, 'succeeded', user);
+  assert.deepEqual([await acted('ada'), await states('ada'), await states(undefined)], [team, ['connected', true], ['connected', undefined]]);
+  await until('its use counts for the account', async () => (await ask(undefined, 'GET', `/api/connections/${team}`)).json.last_used_at);
+
+  // a user knows its label and state, and cannot change it
+  const seen = (await ask('ada', 'GET', '/api/connections')).json.connections;
+  assert.deepEqual(seen.map(({ id, label, status, shared }) => [id, label, status, shared]), [[team, 'Team', 'live', true]]);
+  for (const member of ['identity', 'scopes', 'error', 'last_used_at', 'failure']) assert.equal(seen[0][member], null, member);
+  assert.deepEqual((await ask('ada', 'GET', `/api/connections/${team}`)).json, seen[0]);
+  assert.equal((await ask('ada', 'PATCH', `/api/connections/${team}`, { label: 'mine' })).status, 404);
+  assert.equal((await ask('ada', 'PATCH', `/api/connections/${team}`, { shared: false })).status, 400);
+  assert.equal((await ask('ada', 'DELETE', `/api/connections/${team}`)).status, 404);
+  assert.equal((await add('probe', { token: TOKEN }, { connection_id: team }, { key, user: 'ada' })).status, 404);
+  assert.equal((await ask('ada', 'GET', `/api/connections/${alone}`)).status, 404);
+  assert.equal((await through('bob', team)).ok, true);
+  assert.equal((await through('bob', alone)).error.type, 'connection');
+  assert.equal((await ask(undefined, 'PATCH', `/api/connections/${team}`, { shared: 1 })).status, 400);
+
+  // the user's own connection comes first, even if it no longer works
+  const own = (await added('probe', { token: TOKEN }, {}, { key, user: 'ada' })).id;
+  assert.equal((await act('ada')).status, 'succeeded');
+  assert.deepEqual([await acted('ada'), await states('ada')], [own, ['connected', undefined]]);
+  const pages = [];
+  for (let cursor = ''; cursor !== null; ) {
+    const page = (await ask('ada', 'GET', `/api/connections?limit=1${cursor && `&cursor=${cursor}`}`)).json;
+    pages.push(page.connections.map(({ id }) => id));
+    cursor = page.next_cursor;
+  }
+  assert.deepEqual(pages, [[team], [own]]);
+  await stack.cluster.sql(`update sluice.connection set status = 'reauth_required', error = 'x', rev = rev + 1 where id = ${own}`);
+  await until('it no longer works', async () => (await act('ada')).error_code === 'reauth_required');
+
+  // other accounts, and their users of the same name, are not served
+  for (const options of [{ key: other.key }, { key: other.key, user: 'bob' }]) {
+    assert.equal((await run('probe', options)).json.error_code, 'integration_not_connected');
+    assert.equal((await call('GET', `/api/connections/${team}`, undefined, options)).status, 404);
+    assert.equal((await call('PATCH', `/api/connections/${team}`, { shared: true }, { key: other.key })).status, 404);
+    assert.ok(!(await call('GET', '/api/connections', undefined, options)).text.includes(team));
+  }
+
+  // the app refuses it in a call of a user: the account is informed
+  await stack.provider.faults([{ match: { path_prefix: '/echo' }, count: -1, action: { status: 401 } }]);
+  for (const again of [1, 2]) {
+    const refused = await act('bob');
+    assert.deepEqual([refused.status, refused.error_code, refused.execution_id], ['blocked', 'integration_not_connected', null], String(again));
+    assert.equal(refused.recommended_next_action.input.connection_id, undefined);
+  }
+  await stack.provider.faults([]);
+  const [lost] = (await ask(undefined, 'GET', '/api/audit?kind=connection.reauth_required')).json.events;
+  assert.equal(lost.details.connection_id, team);
+  assert.equal(await stack.cluster.sql(`select count(*) from sluice.audit_event where account_id = '${accountId}' and parent_id is not null`), '0');
+  assert.deepEqual((await ask('bob', 'GET', '/api/audit?kind=connection')).json.events, []);
+  assert.deepEqual(await states('bob'), ['not_connected', undefined]);
+  assert.equal((await ask('bob', 'GET', `/api/connections/${team}`)).json.status, 'reauth_required');
+  await added('probe', { token: OTHER }, { connection_id: team }, { key });
+  await until('it acts again', async () => (await act('bob')).status === 'succeeded');
+  await share(false);
+  await until('it no longer acts', async () => (await act('bob')).error_code === 'integration_not_connected');
+  assert.deepEqual((await ask('bob', 'GET', '/api/connections')).json.connections, []);
+  assert.deepEqual((await ask(undefined, 'GET', '/api/audit?kind=connection')).json.events.map(({ kind }) => kind).filter((kind) => /shared/.test(kind)), ['connection.unshared', 'connection.shared']);
+});
+
 test('what is wrong is named, and nothing is stored', async () => {
   const before = [await rows(), replies.length];
   const GOOD = { token: TOKEN };

@@ -142,8 +142,11 @@ test('tokens of another system: one that has expired is stored untested, and ren
   const made = await add({ access_token, refresh_token, expires_at: '2026-01-01T00:00:00Z' });
   assert.equal(made.status, 201, made.text);
   assert.equal(oidc.refreshes('imported').length, before);
-  const reply = await read(one, { ...account, app: 'orphan' });
+  // for a user with whom the account shares it
+  assert.equal((await one.call(account.key, 'PATCH', `/api/connections/${made.json.id}`, { shared: true })).status, 200);
+  const reply = await one.call(account.key, 'POST', '/api/executions', { integration_id: 'orphan', action_id: 'read_me', input: {} }, { 'sluice-user': 'ada' });
   assert.equal(reply.status, 200, reply.text);
+  assert.equal((await read(one, { ...account, app: 'orphan' })).status, 200);
   assert.deepEqual(oidc.refreshes('imported').slice(before).map(({ ok }) => ok), [true]);
   assert.equal((await client('DELETE')).status, 200);
 });

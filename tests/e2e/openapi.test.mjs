@@ -399,7 +399,12 @@ test('connections', async () => {
   const change = (body, key = account.key) => contract.call(key, 'PATCH', path, body);
   await judge(200, await get(path));
   await judge(404, await get(path, {}, other.key));
-  await judge(200, await change({ label: 'by contract', default: true }));
+  await judge(200, await change({ label: 'by contract', default: true, shared: true }));
+  await judge(200, await get('/api/connections', { 'sluice-user': 'sees' }), ['/connections/0']);
+  await judge(200, await get(path, { 'sluice-user': 'sees' }));
+  await judge(200, await get('/api/integrations?query=probe', { 'sluice-user': 'sees' }), ['/items/0']);
+  await judge(200, await get('/api/search?query=probe', { 'sluice-user': 'sees' }), ['/items/0']);
+  await judge(400, await change({ shared: 1 }));
   await judge(400, await change({ label: 1 }));
   await judge(404, await change({ label: 'mine' }, other.key));
   await judge(404, await contract.call(other.key, 'DELETE', path));

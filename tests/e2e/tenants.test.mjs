@@ -292,6 +292,10 @@ test('no route shows or changes another user’s objects', async () => {
     };
   };
   const ada = as('ada');
+  // what the account shares shows nothing of a user, and nothing to another account
+  assert.equal((await call(a.key, 'PATCH', `/api/connections/${a.gmail}`, { shared: true })).status, 200);
+  for (const caller of [as('nobody', b.key), as(undefined, b.key)]) assert.ok(!(await by(caller, 'GET', '/api/connections')).text.includes(a.gmail));
+  assert.equal((await by(as('nobody', b.key), 'GET', `/api/connections/${a.gmail}`)).status, 404);
   const own = await live(ada, 'that-only-ada-has');
   // the operator's rows, which no user without rows may meet
   await stack.cluster.sql(`insert into sluice.flow select '00000000-0000-0000-0000-000000000000', id, template_key, template_version, trigger_type, 'cancelled', rev, op_token, null, step_index, attempt, is_begun, adoptions, null, wake_at, deadline, created_at, updated_at, null from sluice.flow where id = '${own.flow}'`);

@@ -512,6 +512,7 @@ static void put_connection(struct pg_query *query, const struct connection *row)
         pg_text(row->identity.subject),
         pg_text(row->identity.label),
         uuid_is_nil(row->parent_id) ? pg_null(PG_UUID) : pg_uuid(row->parent_id),
+        pg_bool(row->is_shared),
     };
     ASSERT(ARRAY_LEN(cells) == query->stmt->column_count);
     seam_row(query, cells);
@@ -522,6 +523,17 @@ static int do_connection_choice(struct seam_store *store, struct pg_query *query
     for (size_t i = 0; i < store->connections.count; i++) {
         const struct connection *row = &store->connections.items[i];
         if (uuid_eq(row->account_id, seam_uuid(query, "account_id")) &&
+            slice_eq(row->integration_id, seam_text(query, "integration_id")))
+            put_connection(query, row);
+    }
+    return OK;
+}
+
+static int do_connection_shared(struct seam_store *store, struct pg_query *query)
+{
+    for (size_t i = 0; i < store->connections.count; i++) {
+        const struct connection *row = &store->connections.items[i];
+        if (row->is_shared && uuid_eq(row->account_id, seam_uuid(query, "account_id")) &&
             slice_eq(row->integration_id, seam_text(query, "integration_id")))
             put_connection(query, row);
     }
@@ -581,6 +593,7 @@ static const struct seam_statement statements[] = {
     {"execution_get", do_execution_get},
     {"execution_get_summary", do_execution_summary},
     {"connection_choice", do_connection_choice},
+    {"connection_shared", do_connection_shared},
     {"connection_get", do_connection_get},
     {"connection_use", do_nothing},
     {"tally_add", do_nothing},
