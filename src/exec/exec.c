@@ -37,8 +37,8 @@ static const struct op_step steps[EXEC_STEPS] = {
      * again in REBUILD_REQUEST with a renewed token */
     STEP(CHECK_INPUT, check_input, TO(ANSWER)),
     STEP(FIND_CONNECTION, find_connection, 0),
-    STEP(FIND_SHARED, find_shared, 0),
-    STEP(CHECK_CONNECTION, check_connection, TO(SHOW) | TO(ENTER_LIMITS) | TO(ANSWER)),
+    STEP(CHECK_CONNECTION, check_connection,
+         TO(FIND_CONNECTION) | TO(SHOW) | TO(ENTER_LIMITS) | TO(ANSWER)),
     STEP(RENEW_TOKEN, renew_token, 0),
     STEP(RELOAD_CONNECTION, reload_connection, TO(ENTER_LIMITS) | TO(NEXT)),
     STEP(REBUILD_REQUEST, rebuild_request,

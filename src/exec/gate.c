@@ -164,15 +164,20 @@ enum op_result exec_step_find_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);
     ASSERT(exec->integration && exec->action);
-    exec_connection_drop(exec); /* set only if another run had the key and this run started again */
+    bool is_shared = exec->connection.wants_shared;
+    /* set only if another run had the key and this run started again, or for a shared one */
+    exec_connection_drop(exec);
+    exec->connection.wants_shared = false;
     if (exec->integration->auth.kind == AUTH_NONE)
         return OP_NEXT;
     if (exec->in.has_connected)
         connect_forget(exec->service->config.connect, exec->in.account_id,
                        exec->integration->integration_id);
+    int64_t id = exec->in.connection_id;
     bool is_known = connect_find(exec->service->config.connect, &exec->connection.lookup,
-                                 exec->in.account_id, exec->integration->integration_id,
-                                 exec->in.connection_id, op);
+                                 is_shared ? exec->in.by.parent_id : exec->in.account_id,
+                                 exec->integration->integration_id,
+                                 is_shared && id == 0 ? CONNECT_SHARED : id, op);
     return is_known ? OP_NEXT : OP_WAIT;
 }
 
@@ -188,23 +193,15 @@ static const struct connect_item *find_item(const struct exec *exec, int64_t id)
 
 /* A user without a connection to the app uses those that the account shares. A connection of the
  * user that no longer works is not replaced: the call would act as another login. */
-enum op_result exec_step_find_shared(struct op *op)
+static bool needs_shared(const struct exec *exec)
 {
-    struct exec *exec = exec_of(op);
     const struct connect_set *set = exec->connection.lookup.set;
     const struct connect_item *ignored;
     int64_t id = exec->in.connection_id;
-    if (uuid_is_nil(exec->in.by.parent_id) || !set)
-        return OP_NEXT;
-    bool has_own = id != 0 ? find_item(exec, id) != NULL
-                           : connect_set_state(set, &ignored) != CONNECT_NOT_CONNECTED;
-    if (has_own)
-        return OP_NEXT;
-    exec_connection_drop(exec);
-    bool is_known = connect_find(exec->service->config.connect, &exec->connection.lookup,
-                                 exec->in.by.parent_id, exec->integration->integration_id,
-                                 id != 0 ? id : CONNECT_SHARED, op);
-    return is_known ? OP_NEXT : OP_WAIT;
+    if (uuid_is_nil(exec->in.by.parent_id) || !set || exec_is_shared(exec))
+        return false;
+    return id != 0 ? !find_item(exec, id)
+                   : connect_set_state(set, &ignored) == CONNECT_NOT_CONNECTED;
 }
 
 /* The ids of the other live connections, for a hint. Their labels are data from outside. */
@@ -537,6 +534,10 @@ enum op_result exec_step_check_connection(struct op *op)
     if (exec->integration->auth.kind != AUTH_NONE) {
         if (exec->connection.lookup.status != OK)
             return exec_stop_database(exec);
+        if (needs_shared(exec)) {
+            exec->connection.wants_shared = true;
+            return op_jump(op, EXEC_STEP_FIND_CONNECTION);
+        }
         if (choose_connection(exec) == OP_STOP)
             return OP_STOP;
         if (exec->connection.lookup.set->count > 1)

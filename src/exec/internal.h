@@ -94,6 +94,7 @@ struct exec_connection {
     struct connect_lookup lookup;
     const struct connect_item
         *item; /* an item of lookup; NULL: the app needs no connection, or none is chosen yet */
+    bool wants_shared; /* the next lookup is for those that the account shares with the user */
     struct connect_renewal renewal;
     int64_t renewed_id;    /* the connection whose token was renewed */
     bool is_renewed_after; /* a renewal was attempted after the provider had refused the token */
@@ -174,7 +175,6 @@ enum exec_step {
     EXEC_STEP_TAKE_STORED,
     EXEC_STEP_CHECK_INPUT,
     EXEC_STEP_FIND_CONNECTION,
-    EXEC_STEP_FIND_SHARED,
     EXEC_STEP_CHECK_CONNECTION,
     EXEC_STEP_RENEW_TOKEN,
     EXEC_STEP_RELOAD_CONNECTION,
@@ -204,12 +204,11 @@ OP_OF(exec_of, exec)
 
 op_step_fn exec_step_find_action, exec_step_take_files, exec_step_load_key, exec_step_check_key,
     exec_step_read_replay, exec_step_take_stored, exec_step_check_input, exec_step_find_connection,
-    exec_step_find_shared, exec_step_check_connection, exec_step_renew_token,
-    exec_step_reload_connection, exec_step_rebuild_request, exec_step_enter_limits, exec_step_admit,
-    exec_step_claim, exec_step_check_claim, exec_step_prove, exec_step_proven, exec_step_call,
-    exec_step_read_reply, exec_step_check_reply, exec_step_next, exec_step_record,
-    exec_step_check_record, exec_step_mark_connection, exec_step_notify_connection,
-    exec_step_fit_output, exec_step_answer;
+    exec_step_check_connection, exec_step_renew_token, exec_step_reload_connection,
+    exec_step_rebuild_request, exec_step_enter_limits, exec_step_admit, exec_step_claim,
+    exec_step_check_claim, exec_step_prove, exec_step_proven, exec_step_call, exec_step_read_reply,
+    exec_step_check_reply, exec_step_next, exec_step_record, exec_step_check_record,
+    exec_step_mark_connection, exec_step_notify_connection, exec_step_fit_output, exec_step_answer;
 
 op_step_fn exec_step_show, exec_step_take_texts;
 

@@ -922,9 +922,26 @@ static void each_wait_may_fail_and_be_cancelled(void **state)
     }
 }
 
+/* ---- connections that an account shares ---- */
+
+static void a_user_without_a_connection_uses_a_shared_one(void **state)
+{
+    struct bench *b = *state;
+    connect_as(b, NEW, 3600, true);
+    b->store.connections.items[0].is_shared = true;
+    want(b, &b->run, "machine", "get", "{}");
+    b->run.exec.account_id = (struct uuid){{9}};
+    b->run.exec.by.parent_id = seam_account;
+    seam_run_start(&b->run);
+    answer(b, "connection_choice");
+    answer(b, "connection_shared");
+    reply(b, 200, "{}");
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+}
+
 /* ---- the number of steps in usual runs ---- */
 
-static void a_confirmed_write_takes_19_steps(void **state)
+static void a_confirmed_write_takes_18_steps(void **state)
 {
     struct bench *b = *state;
     size_t before = seam_table_steps("exec");
@@ -934,10 +951,10 @@ static void a_confirmed_write_takes_19_steps(void **state)
     answer(b, "claim_insert");
     reply(b, 200, "{}");
     assert_int_equal(end(b), EXEC_SUCCEEDED);
-    assert_int_equal(seam_table_steps("exec") - before, 19);
+    assert_int_equal(seam_table_steps("exec") - before, 18);
 }
 
-static void a_read_of_a_flow_takes_15_steps(void **state)
+static void a_read_of_a_flow_takes_14_steps(void **state)
 {
     struct bench *b = *state;
     size_t before = seam_table_steps("exec");
@@ -950,7 +967,7 @@ static void a_read_of_a_flow_takes_15_steps(void **state)
     answer(b, "connection_choice");
     reply(b, 200, "{}");
     assert_int_equal(end(b), EXEC_SUCCEEDED);
-    assert_int_equal(seam_table_steps("exec") - before, 15);
+    assert_int_equal(seam_table_steps("exec") - before, 14);
 }
 
 #define STEPS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -1005,8 +1022,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_large_reply_waits_for_memory, set_up_bounded, tear_down),
         cmocka_unit_test_setup_teardown(a_replay_that_waits_for_memory_in_vain, set_up_narrow,
                                         tear_down),
-        STEPS_TEST(a_confirmed_write_takes_19_steps),
-        STEPS_TEST(a_read_of_a_flow_takes_15_steps),
+        STEPS_TEST(a_user_without_a_connection_uses_a_shared_one),
+        STEPS_TEST(a_confirmed_write_takes_18_steps),
+        STEPS_TEST(a_read_of_a_flow_takes_14_steps),
         cmocka_unit_test(each_wait_may_fail_and_be_cancelled),
         cmocka_unit_test(every_step_and_jump_was_taken),
     };
