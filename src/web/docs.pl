@@ -181,7 +181,7 @@ sub page
 
 my @operations;
 for my $path (@{get($root, 'paths')->{order}}) {
-    for my $method (qw(get post patch delete)) {
+    for my $method (qw(get post put patch delete)) {
         my $operation = get($root, 'paths', $path, $method);
         push @operations, [$path, uc $method, $operation] if $operation;
     }
