@@ -42,6 +42,18 @@ test('rest.sh', async () => {
   assert.deepEqual([waiting.flow.status, ended.flow.status], ['waiting', 'completed']);
 });
 
+test('users.sh', async () => {
+  const [none, shared, ada, bob, link, ran, users, connections, unshared, erased, ...more] = await answers('users.sh');
+  assert.deepEqual(more, []);
+  assert.deepEqual([none.error_code, ada.status, bob.status], ['integration_not_connected', 'succeeded', 'succeeded']);
+  assert.deepEqual([shared.shared, unshared.shared], [true, undefined]);
+  assert.match(link.url, /\/connect\//);
+  assert.deepEqual(ran.executions.map(({ execution_id }) => execution_id), [bob.execution_id]);
+  assert.deepEqual(users.items.map(({ id }) => id), ['ada', 'bob']);
+  assert.deepEqual(connections.connections.map(({ id, user }) => [id, user]), [[shared.id, null]]);
+  assert.deepEqual(erased, { id: 'bob', erasing: true });
+});
+
 test('mcp.sh', async () => {
   const before = await sent();
   const all = await answers('mcp.sh');
