@@ -42,9 +42,15 @@ before(async () => {
 });
 after(() => dashboard?.stop());
 
+// Chromium may refuse to capture a page once, without a reason in the page.
+const capture = (visit, path) =>
+  visit.page.screenshot({ path }).catch((error) => {
+    if (!error.message.includes('Unable to capture screenshot')) throw error;
+  });
+
 async function picture(visit, name) {
   const path = join(PICTURES, `${name}.png`);
-  await visit.page.screenshot({ path });
+  await until('the browser captures the page', () => capture(visit, path));
   await must('pngquant', ['64', '--strip', '--force', '--output', path, path]);
   const { size } = await stat(path);
   assert.ok(size < PICTURE_BYTES_MAX, `${name}.png has ${size} bytes`);

@@ -250,7 +250,7 @@ test('a write that appears after the person was to be asked does not run', async
   await mkdir(folder);
   await writeFile(join(folder, 'probe.json'), JSON.stringify(probe));
   const others = new Set(await backends());
-  const growing = await stack.serve({ env: { SLUICE_CATALOG: folder }, args: ['--database-timeout', '60s'] }); // so that no query is given up
+  const growing = await stack.serve({ env: { SLUICE_CATALOG: folder }, args: ['--database-timeout', '60s', '--cache-time', '1h'] }); // so that no query is given up, and the key is known
   const at = new Mcp(growing.base, account.key);
   assert.equal((await at.call('run_action', read())).isError, undefined);
   const frozen = (await backends()).filter((pid) => !others.has(pid));
