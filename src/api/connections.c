@@ -39,12 +39,11 @@ static void put_listed_connection(struct json_writer *w, const struct api_reques
                                   const struct connection *row)
 {
     bool is_of_account = uuid_eq(row->account_id, request->serve.grant.parent_id);
+    const struct connection known = is_of_account ? connect_as_shared(row) : *row;
     if (request->outer)
-        connect_write_brief(w, row);
-    else if (is_of_account)
-        connect_write_shared(w, row);
+        connect_write_brief(w, &known);
     else
-        connect_write(w, row);
+        connect_write(w, &known);
 }
 
 /* Returns the name of the page's last row. */
@@ -199,7 +198,8 @@ static enum op_result finish_shared_get(struct api_request *request)
     int status = store_connection_get_result(&request->query, &row);
     if (status != OK || !row.is_shared)
         return reply_failed(request, status != OK ? status : ERR_NOTFOUND);
-    connect_write_shared(api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX), &row);
+    const struct connection known = connect_as_shared(&row);
+    connect_write(api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX), &known);
     return api_reply_close(request, 200);
 }
 
@@ -297,7 +297,7 @@ static enum op_result begin_change(struct api_request *request)
     if (!it)
         return OP_DONE;
     it->in.label = json_str(label);
-    it->in.is_shared = is_shared && is_shared->as.boolean;
+    it->in.is_shared = json_get_bool(request->body, SLICE("shared"), false);
     if (label && !slice_is_name(it->in.label, CONNECTION_LABEL_MAX))
         return api_reply_error(request, 400,
                                "label must be a string of 1 to %d characters on one line",

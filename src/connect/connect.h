@@ -227,9 +227,9 @@ const bool *connect_connected_flags(struct arena *arena, const struct catalog *c
 /* write.c: writes a connection as JSON, without its credential and params: the members of an
  * object that the caller opens and closes. */
 void connect_write(struct json_writer *w, const struct connection *row);
-/* Writes the members of a connection that the account shares, as its users may know it: its label
- * and state; the others are null. */
-void connect_write_shared(struct json_writer *w, const struct connection *row);
+/* Returns a connection that the account shares, as its users may know it: without what it acts as,
+ * its scopes and its use. */
+struct connection connect_as_shared(const struct connection *row);
 /* Writes what a model needs to choose a connection: id, integration_id, label, identity (a text),
  * status, default. */
 void connect_write_brief(struct json_writer *w, const struct connection *row);

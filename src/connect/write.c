@@ -35,9 +35,9 @@ void connect_write(struct json_writer *w, const struct connection *row)
         json_member_bool(w, "shared", true);
 }
 
-void connect_write_shared(struct json_writer *w, const struct connection *row)
+struct connection connect_as_shared(const struct connection *row)
 {
-    const struct connection known = {
+    return (struct connection){
         .id = row->id,
         .integration_id = row->integration_id,
         .label = row->label,
@@ -48,7 +48,6 @@ void connect_write_shared(struct json_writer *w, const struct connection *row)
         .updated_at = row->updated_at,
         .is_shared = true,
     };
-    connect_write(w, &known);
 }
 
 void connect_write_brief(struct json_writer *w, const struct connection *row)

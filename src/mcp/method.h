@@ -69,13 +69,18 @@ extern const struct api_endpoint mcp_run_action, mcp_run_actions;
  * *label the label that names the connection (SLICE_NONE: none does). */
 slice mcp_run_read(struct api_request *request, const struct json *arguments,
                    struct exec_request *wanted, slice *label) MUST_CHECK;
-/* Sends the query for the connection with that label. Returns the fault: the app has none. */
-slice mcp_label_find(struct api_request *request, struct pg_query *query,
+/* The search for a connection by its label: among the asker's own, and among those that the account
+ * shares with its users. */
+struct mcp_label_search {
+    struct pg_query own, shared;
+};
+/* Sends the queries for the connection with that label. Returns the fault: the app has none. */
+slice mcp_label_find(struct api_request *request, struct mcp_label_search *search,
                      const struct exec_request *wanted, slice label) MUST_CHECK;
-/* Sets the connection from the query's result. If it is not exactly one, *refusal is JSON text of
+/* Sets the connection from the queries' results. If it is not exactly one, *refusal is JSON text of
  * an object, else SLICE_NONE. Returns a status of the database. */
-int mcp_label_take(struct api_request *request, struct pg_query *query, struct exec_request *wanted,
-                   slice label, slice *refusal) MUST_CHECK;
+int mcp_label_take(struct api_request *request, const struct mcp_label_search *search,
+                   struct exec_request *wanted, slice label, slice *refusal) MUST_CHECK;
 /* Whether what the ids of this call mean is to be read before it is refused for lack of `confirm`.
  * action: NULL if it is unknown. */
 bool mcp_run_will_be_asked(const struct catalog_action *action, const struct exec_request *wanted);

@@ -183,6 +183,7 @@ enum op_result mcp_run(struct api_request *request, struct exec_request *wanted)
 struct naming {
     struct exec_request wanted;
     slice label;
+    struct mcp_label_search search;
 };
 
 static bool has_label(const struct connection *row, slice label)
@@ -225,38 +226,61 @@ static slice refuse_label(struct api_request *request, slice app, const struct c
     return json_text_take(&text, &request->serve.op.arena);
 }
 
-/* The rows with the label are the first ones. The execution itself reports an app without
- * connections. */
-int mcp_label_take(struct api_request *request, struct pg_query *query, struct exec_request *wanted,
-                   slice label, slice *refusal)
+/* Adds the connections that have the label, or those that do not, to `all`. Of the account only
+ * what it shares with its users. */
+static size_t add_rows(struct connection *all, size_t count, const struct connection *rows,
+                       size_t row_count, slice label, bool has, bool is_shared)
 {
-    struct connection *rows;
-    size_t count, equal = 0;
-    int status = store_connection_list_result(query, &rows, &count);
+    for (size_t i = 0; i < row_count; i++)
+        if (has_label(&rows[i], label) == has && (!is_shared || rows[i].is_shared))
+            all[count++] = rows[i];
+    return count;
+}
+
+/* The execution itself reports an app without connections. */
+int mcp_label_take(struct api_request *request, const struct mcp_label_search *search,
+                   struct exec_request *wanted, slice label, slice *refusal)
+{
+    struct connection *own, *shared = NULL;
+    size_t own_count, shared_count = 0, count = 0, equal = 0;
+    int status = store_connection_list_result(&search->own, &own, &own_count);
     *refusal = SLICE_NONE;
+    if (status == OK && search->shared.stmt)
+        status = store_connection_list_result(&search->shared, &shared, &shared_count);
     if (status != OK)
         return status;
-    while (equal < count && has_label(&rows[equal], label))
-        equal++;
-    wanted->connection_id = count > 0 ? rows[0].id : 0;
+    struct connection *all =
+        ARENA_ARRAY(&request->serve.op.arena, struct connection, own_count + shared_count + 1);
+    if (!all)
+        return ERR_NOMEM;
+    for (int has = 1; has >= 0; has--) {
+        count = add_rows(all, count, own, own_count, label, has, false);
+        count = add_rows(all, count, shared, shared_count, label, has, true);
+        equal = has ? count : equal;
+    }
+    wanted->connection_id = count > 0 ? all[0].id : 0;
     if (equal == 1 || count == 0)
         return OK;
-    *refusal = refuse_label(request, wanted->integration_id, rows, count, equal);
+    *refusal = refuse_label(request, wanted->integration_id, all, count, equal);
     return refusal->ptr ? OK : ERR_NOMEM;
 }
 
-slice mcp_label_find(struct api_request *request, struct pg_query *query,
+slice mcp_label_find(struct api_request *request, struct mcp_label_search *search,
                      const struct exec_request *wanted, slice label)
 {
+    struct pg_pool *pool = request->api->config.pool;
+    const struct vault_grant *grant = &request->serve.grant;
     const struct catalog_integration *app =
         catalog_find_integration(*request->api->config.catalog, wanted->integration_id, NULL);
     if (app && app->auth.kind == AUTH_NONE)
         return api_sentence(request,
                             "%.*s needs no connection. Nothing was done. Leave connection_id out.",
                             SLICE_ARG(app->name));
-    store_connection_labelled(request->api->config.pool, query, &request->serve.op,
-                              request->serve.grant.account_id, wanted->integration_id, label,
-                              CHOICES_MAX + 1);
+    store_connection_labelled(pool, &search->own, &request->serve.op, grant->account_id,
+                              wanted->integration_id, label, CHOICES_MAX + 1);
+    if (!uuid_is_nil(grant->parent_id))
+        store_connection_labelled(pool, &search->shared, &request->serve.op, grant->parent_id,
+                                  wanted->integration_id, label, CHOICES_MAX + 1);
     return SLICE_NONE;
 }
 
@@ -264,7 +288,7 @@ static enum op_result finish_label(struct api_request *request)
 {
     struct naming *naming = request->state;
     slice refusal;
-    int status = mcp_label_take(request, &request->query, &naming->wanted, naming->label, &refusal);
+    int status = mcp_label_take(request, &naming->search, &naming->wanted, naming->label, &refusal);
     if (status != OK)
         return status == ERR_NOMEM ? api_reply_no_memory(request)
                                    : api_reply_database(request, status);
@@ -279,7 +303,7 @@ static enum op_result find_label(struct api_request *request, const struct exec_
     if (!naming)
         return api_reply_no_memory(request);
     *naming = (struct naming){.wanted = *wanted, .label = label};
-    slice fault = mcp_label_find(request, &request->query, wanted, label);
+    slice fault = mcp_label_find(request, &naming->search, wanted, label);
     if (fault.ptr)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
     request->state = naming;

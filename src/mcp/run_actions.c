@@ -32,9 +32,10 @@ enum asking { ASKS_NONE, ASKS_IN_FORM, ASKS_IN_WORDS };
 /* An action of the call. Its item of the batch has the same position. */
 struct act {
     struct exec_request wanted;
-    bool is_read;          /* wanted is filled in */
-    slice label;           /* of the connection, if it was named by its label */
-    struct pg_query query; /* finds that connection, or spends the key after a "no" */
+    bool is_read; /* wanted is filled in */
+    slice label;  /* of the connection, if it was named by its label */
+    struct mcp_label_search search;
+    struct pg_query query; /* spends the key after a "no" */
     slice result;          /* known before, or without, a run: JSON text of an object */
     slice coerced, shows;  /* see mcp_slips_member and mcp_run_members */
     enum asking asking;    /* what its dry run is for */
@@ -412,8 +413,8 @@ static enum op_result finish_labels(struct api_request *request)
     struct run *run = request->state;
     for (size_t i = 0; i < run->batch.count; i++) {
         struct act *act = &run->acts[i];
-        int status = act->label.ptr ? mcp_label_take(request, &act->query, &act->wanted, act->label,
-                                                     &act->result)
+        int status = act->label.ptr ? mcp_label_take(request, &act->search, &act->wanted,
+                                                     act->label, &act->result)
                                     : OK;
         if (status != OK)
             return status == ERR_NOMEM ? api_reply_no_memory(request)
@@ -484,7 +485,7 @@ static slice read_act(struct api_request *request, struct act *act, size_t index
     act->coerced = mcp_slips_member(request, message);
     act->is_read = true;
     if (act->label.ptr)
-        fault = mcp_label_find(request, &act->query, &act->wanted, act->label);
+        fault = mcp_label_find(request, &act->search, &act->wanted, act->label);
     if (fault.ptr) /* no query was sent */
         act->label = SLICE_NONE;
     return fault;

@@ -113,6 +113,7 @@ static enum op_result finish_disconnect(struct web_request *request)
     json_member_str(w, "label", it->row.label);
     json_member_str(w, "app", app ? app->name : it->row.integration_id);
     json_member_bool(w, "default", it->row.is_default);
+    json_member_bool(w, "shared", it->row.is_shared);
     view_time(w, "last_used_at", it->row.last_used_at);
     connection_users_flows(w, &it->use);
     connection_users_keys(w, &it->use);

@@ -6,6 +6,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
 import { until } from './support/client.mjs';
+import { Mcp, contentOf } from './support/mcp.mjs';
 import { Stack, credentials } from './support/stack.mjs';
 
 const SECRET = 'secret-of-the-client-5Tq1';
@@ -204,6 +205,17 @@ test('a connection that the account shares with its users', async () => {
   assert.equal((await through('bob', alone)).error.type, 'connection');
   assert.equal((await ask(undefined, 'PATCH', `/api/connections/${team}`, { shared: 1 })).status, 400);
 
+  // over MCP, too, where it is named by its label, and no other is taken instead
+  await stack.cluster.sql(`update sluice.connection set identity_email = 'boss@corp.example', rev = rev + 1 where id = ${team}`);
+  const mcp = new Mcp(server.base, key);
+  const tool = (name, args) => mcp.call(name, args, { headers: { 'sluice-user': 'ada' } });
+  const [{ text }] = (await tool('list_connections', {})).content;
+  assert.ok(text.includes('"Team"') && !text.includes('boss@corp'), text);
+  const named = async (connection_id) => contentOf(await tool('run_action', { integration_id: 'probe', action_id: 'echo', input: { value: 1 }, connection_id }));
+  assert.equal((await named('Team')).status, 'succeeded');
+  for (const label of ['Alone', 'Typo']) assert.match((await named(label)).error, /No connection of probe has this label/, label);
+  await stack.cluster.sql(`update sluice.connection set identity_email = null, rev = rev + 1 where id = ${team}`);
+
   // the user's own connection comes first, even if it no longer works
   const own = (await added('probe', { token: TOKEN }, {}, { key, user: 'ada' })).id;
   assert.equal((await act('ada')).status, 'succeeded');
@@ -215,6 +227,8 @@ test('a connection that the account shares with its users', async () => {
     cursor = page.next_cursor;
   }
   assert.deepEqual(pages, [[team], [own]]);
+  assert.equal((await named('Team')).status, 'succeeded');
+  assert.equal(await acted('ada'), team);
   await stack.cluster.sql(`update sluice.connection set status = 'reauth_required', error = 'x', rev = rev + 1 where id = ${own}`);
   await until('it no longer works', async () => (await act('ada')).error_code === 'reauth_required');
 
