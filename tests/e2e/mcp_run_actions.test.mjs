@@ -252,7 +252,10 @@ test('a write that appears after the person was to be asked does not run', async
   const others = new Set(await backends());
   const growing = await stack.serve({ env: { SLUICE_CATALOG: folder }, args: ['--database-timeout', '60s', '--cache-time', '1h'] }); // so that no query is given up, and the key is known
   const at = new Mcp(growing.base, account.key);
-  assert.equal((await at.call('run_action', read())).isError, undefined);
+  // a process that begins to listen for changes forgets its keys
+  const listeners = () => stack.cluster.sql(`select count(*) from pg_stat_activity where application_name = 'sluice' and query like 'listen %' and pid <> all (array[${[...others]}])`);
+  await until('it listens for changes', async () => (await listeners()) === '1');
+  for (const id of ['INBOX', 'SENT']) assert.equal((await at.call('run_action', read(id))).isError, undefined);
   const frozen = (await backends()).filter((pid) => !others.has(pid));
   const signal = (name) => frozen.forEach((pid) => process.kill(pid, name));
   const later = { ...send('later', { confirm: true }), action_id: 'send_later' };
