@@ -170,6 +170,15 @@ static enum op_result reply_listing(struct api_request *request)
     return api_reply_close(request, 200);
 }
 
+static bool is_search(const struct listing *listing)
+{
+    const struct serve_filter *filters = listing->kind->filters;
+    for (size_t i = 0; filters[i].name; i++)
+        if (filters[i].kind == SERVE_SEARCH && listing->list.values[i].ptr)
+            return true;
+    return false;
+}
+
 static enum op_result finish_listing(struct api_request *request)
 {
     struct listing *listing = request->state;
@@ -181,6 +190,9 @@ static enum op_result finish_listing(struct api_request *request)
     if (status != OK)
         return api_reply_database(request, status);
     listing->is_partial |= request->query.is_partial;
+    /* A scan for words that read many rows and found few is the last: each reads all hits. */
+    if (is_search(listing) && !uuid_is_nil(end) && count < listing->list.scan.count_max)
+        listing->list.scans_left = 1;
     bool is_all = listing_is_all(&listing->list, listing->kind->filters);
     for (size_t i = 0; i < count; i++) {
         const char *item = (const char *)items + i * listing->kind->item.size;

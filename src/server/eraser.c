@@ -13,6 +13,7 @@ enum {
     SOON_MS = 1000, /* also the pause between rounds while users are marked one after another */
     USERS_MAX = 100,
     ROWS_FEW = 50,
+    REPEATS_MAX = 1000, /* of a statement, whose result is in the op's arena each time */
     ARENA_BYTES_MAX = 1024 * 1024,
     IDS_BYTES_MAX = 8 * 1024,
 };
@@ -29,6 +30,7 @@ struct eraser {
     size_t asked;      /* users a page */
     struct uuid after; /* position of the round */
     size_t rows_max;   /* rows a statement */
+    unsigned repeats;  /* of the statement */
     slice ids;         /* of those users of the page that the pass is over */
     bool is_ending;    /* the first part of the round, over users whose flows may not have ended */
     enum account_user_depth depth;
@@ -80,6 +82,7 @@ static enum op_result next_page(struct eraser *eraser)
     static const struct uuid first = {{0}};
     bool is_end = eraser->count < eraser->asked;
     eraser->after = is_end ? first : eraser->users[eraser->count - 1].user_id;
+    eraser->rows_max = ACCOUNT_USER_ERASE_MAX;
     if (is_end && !eraser->is_ending)
         return op_jump(op, STEP_SLEEP);
     eraser->is_ending = eraser->is_ending && !is_end;
@@ -214,7 +217,14 @@ static enum op_result step_erased(struct op *op)
     }
     if (status != OK)
         return retry_alone(eraser, status);
-    return count > 0 ? op_jump(op, STEP_ERASE) : end_pass(eraser);
+    if (count == 0)
+        return end_pass(eraser);
+    if (eraser->rows_max < ACCOUNT_USER_ERASE_MAX / 2)
+        eraser->rows_max *= 2;
+    else
+        eraser->rows_max = ACCOUNT_USER_ERASE_MAX;
+    /* the page is read again, which frees the memory of the results */
+    return op_jump(op, ++eraser->repeats % REPEATS_MAX == 0 ? STEP_FIND : STEP_ERASE);
 }
 
 static enum op_result step_removed(struct op *op)

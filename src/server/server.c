@@ -43,7 +43,7 @@ enum {
     WORK_TIMEOUT_MS = 2000,     /* time limit for threads when the server ends */
     BLOCKED_INPUTS_KEPT = 1000, /* inputs of blocked runs that an account keeps */
     /* added to the longest call of a user that is erased: a process that missed the notification
-     * begins calls for half of this time */
+     * begins calls for half of this time, and with a key of the user for cache-time */
     ERASE_MARGIN_MS = 60000,
 };
 
@@ -267,7 +267,7 @@ static uint64_t erase_wait_ms(const struct config *config)
     uint64_t run_ms = config->execution_timeout_ms > CATALOG_DEADLINE_MS_MAX
                           ? config->execution_timeout_ms
                           : CATALOG_DEADLINE_MS_MAX;
-    return run_ms + config->body_timeout_ms + ERASE_MARGIN_MS;
+    return run_ms + config->body_timeout_ms + config->cache_time_ms + ERASE_MARGIN_MS;
 }
 
 static struct janitor *janitor_of_server(struct server *server, const struct config *config)

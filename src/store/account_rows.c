@@ -300,12 +300,13 @@ int store_account_claims_sync(struct pg_sync *sync, struct uuid account_id, uint
 }
 
 /* Locks the account's row first. That waits for the statements that insert a row only if the
- * account exists, and later ones find no account. So the connections that they have made since the
- * last pass are all found here. */
+ * account exists, and later ones find no account. So the rows that they have made since the last
+ * pass are all found here. */
 int store_account_delete_sync(struct pg_sync *sync, struct uuid account_id, struct err *err)
 {
     static const char *const rows[] = {
-        "connection t where t.parent_id", "connection t where t.account_id",
+        "connection t where t.parent_id",    "connection t where t.account_id",
+        "oauth_client t where t.account_id", "api_key t where t.account_id",
         "account_user t where t.account_id", "account t where t.account_id"};
     char id[UUID_TEXT_LEN + 1], sql[128];
     struct err ignored;
