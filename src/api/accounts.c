@@ -9,8 +9,9 @@
 
 enum { PAGE_MAX = 100 };
 
-static void put_account_row(struct json_writer *w, const struct account *account)
+static void put_account_row(struct json_writer *w, const void *row)
 {
+    const struct account *account = row;
     json_member_uuid(w, "id", account->account_id);
     json_member_str(w, "name", account->name);
     json_member_str(w, "external_id", account->external_id);
@@ -25,22 +26,16 @@ static const struct serve_filter filters[SERVE_FILTERS_MAX] = {LISTING_CURSOR};
 static enum op_result finish_account_list(struct api_request *request)
 {
     const struct serve_list *list = request->state;
-    struct account *accounts;
+    struct account *rows;
     size_t count;
-    int status = store_account_page_result(&request->query, &accounts, &count);
+    int status = store_account_page_result(&request->query, &rows, &count);
     if (status != OK)
         return api_reply_database(request, status);
     bool is_more = count > list->limit;
     count -= is_more;
-    struct json_writer *w = api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX);
-    json_member_open(w, "items", '[');
-    for (size_t i = 0; i < count; i++) {
-        json_open(w, '{');
-        put_account_row(w, &accounts[i]);
-        json_close(w, '}');
-    }
-    json_close(w, ']');
-    listing_put_id(w, "next_cursor", is_more ? accounts[count - 1].account_id : (struct uuid){{0}});
+    struct json_writer *w =
+        listing_reply_open(request, rows, count, sizeof(*rows), put_account_row);
+    listing_put_id(w, "next_cursor", is_more ? rows[count - 1].account_id : (struct uuid){{0}});
     return api_reply_close(request, 200);
 }
 

@@ -22,8 +22,9 @@ static void put_key_words(struct json_writer *w, const char *name, slice words)
     json_close(w, ']');
 }
 
-static void put_key(struct json_writer *w, const struct api_key *key)
+static void put_key(struct json_writer *w, const void *row)
 {
+    const struct api_key *key = row;
     char scopes[48];
     json_member_uuid(w, "id", key->id);
     json_member_str(w, "name", key->name);
@@ -51,22 +52,15 @@ static const struct serve_filter filters[SERVE_FILTERS_MAX] = {LISTING_CURSOR};
 static enum op_result finish_key_list(struct api_request *request)
 {
     const struct serve_list *list = request->state;
-    struct api_key *keys;
+    struct api_key *rows;
     size_t count;
-    int status = store_api_key_list_result(&request->query, &keys, &count);
+    int status = store_api_key_list_result(&request->query, &rows, &count);
     if (status != OK)
         return api_reply_database(request, status);
     bool is_more = count > list->limit;
     count -= is_more;
-    struct json_writer *w = api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX);
-    json_member_open(w, "items", '[');
-    for (size_t i = 0; i < count; i++) {
-        json_open(w, '{');
-        put_key(w, &keys[i]);
-        json_close(w, '}');
-    }
-    json_close(w, ']');
-    listing_put_id(w, "next_cursor", is_more ? keys[count - 1].id : (struct uuid){{0}});
+    struct json_writer *w = listing_reply_open(request, rows, count, sizeof(*rows), put_key);
+    listing_put_id(w, "next_cursor", is_more ? rows[count - 1].id : (struct uuid){{0}});
     return api_reply_close(request, 200);
 }
 

@@ -123,6 +123,21 @@ void listing_put_id(struct json_writer *w, const char *name, struct uuid id)
         json_member_uuid(w, name, id);
 }
 
+struct json_writer *listing_reply_open(struct api_request *request, const void *rows, size_t count,
+                                       size_t row_size,
+                                       void (*put)(struct json_writer *w, const void *row))
+{
+    struct json_writer *w = api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX);
+    json_member_open(w, "items", '[');
+    for (size_t i = 0; i < count; i++) {
+        json_open(w, '{');
+        put(w, (const char *)rows + i * row_size);
+        json_close(w, '}');
+    }
+    json_close(w, ']');
+    return w;
+}
+
 /* ---- pages of the store ---- */
 
 static api_step finish_listing;

@@ -48,6 +48,11 @@ bool listing_read(struct api_request *request, struct serve_list *list,
                   const struct serve_filter *filters, size_t limit_default) MUST_CHECK;
 /* Writes a member that is an id, or null if it is nil: next_cursor, for instance. */
 void listing_put_id(struct json_writer *w, const char *name, struct uuid id);
+/* Begins the reply of a page that is one query: its rows are the list "items". The caller adds
+ * "next_cursor" and closes it. */
+struct json_writer *listing_reply_open(struct api_request *request, const void *rows, size_t count,
+                                       size_t row_size,
+                                       void (*put)(struct json_writer *w, const void *row));
 /* Whether the request asks for the rows of all users. */
 bool listing_is_all(const struct serve_list *list, const struct serve_filter *filters);
 

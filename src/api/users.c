@@ -18,8 +18,9 @@ static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
                .is_quoted = true},
     [CURSOR] = {.name = "cursor", .wanted = "the next_cursor of another page", .is_quoted = true}};
 
-static void put_user(struct json_writer *w, const struct account_user *user)
+static void put_user(struct json_writer *w, const void *row)
 {
+    const struct account_user *user = row;
     json_member_str(w, "id", user->external_id);
     json_member_str(w, "label", user->label);
     json_member_time(w, "created_at", user->created_at);
@@ -30,22 +31,15 @@ static void put_user(struct json_writer *w, const struct account_user *user)
 static enum op_result finish_user_list(struct api_request *request)
 {
     const struct serve_list *list = request->state;
-    struct account_user *users;
+    struct account_user *rows;
     size_t count;
-    int status = store_account_user_list_result(&request->query, &users, &count);
+    int status = store_account_user_list_result(&request->query, &rows, &count);
     if (status != OK)
         return api_reply_database(request, status);
     bool is_more = count > list->limit;
     count -= is_more;
-    struct json_writer *w = api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX);
-    json_member_open(w, "items", '[');
-    for (size_t i = 0; i < count; i++) {
-        json_open(w, '{');
-        put_user(w, &users[i]);
-        json_close(w, '}');
-    }
-    json_close(w, ']');
-    json_member_str(w, "next_cursor", is_more ? users[count - 1].external_id : SLICE_NONE);
+    struct json_writer *w = listing_reply_open(request, rows, count, sizeof(*rows), put_user);
+    json_member_str(w, "next_cursor", is_more ? rows[count - 1].external_id : SLICE_NONE);
     return api_reply_close(request, 200);
 }
 
