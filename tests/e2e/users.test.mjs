@@ -223,6 +223,36 @@ test('one user: its connections, its label', async () => {
   assert.equal((await call(undefined, 'GET', person('links'), undefined, { key: other.key })).status, 404);
 });
 
+test('paths and bodies that name no user, or something unknown', async () => {
+  const key = (await call(undefined, 'POST', '/api/keys', { name: 'rolled', scopes: ['read'] })).json.id;
+  await echo('a/b');
+  const cases = [
+    // a slash of an id is %2F, also in lower case; the path is split before it is decoded
+    [200, 'GET', '/api/users/a%2Fb'], [200, 'GET', '/api/users/a%2fb'], [200, 'PATCH', '/api/users/a%2Fb', { label: 'x' }],
+    [404, 'GET', '/api/users/a/b'], [404, 'GET', '/api/users/a%252Fb'], [404, 'GET', '/api/users/a%2F'], [404, 'GET', '/api/users/%2F'], [404, 'GET', '/api/users/%2Fada'],
+    [404, 'GET', '/api/users/ada%2F..%2Flinks'], [404, 'GET', '/api/users/'],
+    [404, 'GET', '/api/users/a%20b'], [404, 'GET', '/api/users/a%7F'], [400, 'GET', '/api/users/a%00'], [404, 'GET', '/api/users/%FF'], [400, 'GET', '/api/users/a%2'],
+    [404, 'DELETE', '/api/users/%2F'], [404, 'PATCH', '/api/users/%2F', { label: 'x' }], [404, 'GET', '/api/executions/a%2Fb'], [404, 'GET', '/api/flows/a%2Fb'],
+    [404, 'GET', '/api/connections/1%2F2'], [404, 'DELETE', '/api/keys/a%2Fb'],
+    // what is not an object, or is nearly a member that is known; other members are ignored
+    [400, 'PATCH', '/api/users/a%2Fb', []], [400, 'PATCH', '/api/users/a%2Fb', '{'], [400, 'PATCH', '/api/users/a%2Fb', { label: 'x', Label: 'x' }], [200, 'PATCH', '/api/users/a%2Fb', { label: 'x', name: 'y' }],
+    [400, 'POST', `/api/keys/${key}/roll`, { overlap: 0, Overlap: 0 }], [400, 'POST', '/api/keys', { name: 'x', scopes: ['read'], Scopes: [] }],
+    // a user in the wrong place: without it, the request would act for the account
+    [400, 'POST', '/api/connections', { integration_id: 'probe', credential: { token: GOOD }, user: 'ada' }], [400, 'POST', '/api/connect/sessions', { integration_id: 'probe', user_id: 'ada' }],
+    [400, 'POST', '/api/executions', { integration_id: 'probe', action_id: 'echo', input: { value: 1 }, userId: 'ada' }], [400, 'POST', '/api/flows/start', { flowTemplate: 'probe_approve', input: { subject: 'x' }, user: 'ada' }],
+    [400, 'GET', '/api/connections?user=ada'], [400, 'GET', '/api/audit?external_user_id=ada'], [400, 'GET', '/api/flows?user=ada'],
+    [200, 'GET', '/api/users?user=ada'],
+  ];
+  const wrong = [];
+  for (const [status, method, path, body] of cases) {
+    const reply = await call(undefined, method, path, body);
+    if (reply.status !== status || (status !== 200 && Object.keys(reply.json).join() !== 'error')) wrong.push(`${method} ${path} ${JSON.stringify(body)}: ${reply.status} ${reply.text}`);
+  }
+  assert.deepEqual(wrong, []);
+  assert.deepEqual((await call(undefined, 'GET', '/api/executions?user=ada')).json, { error: 'user is not a query parameter here: use the header Sluice-User' });
+  assert.equal((await call(undefined, 'GET', '/api/users/a%2Fb')).json.label, 'x');
+});
+
 test('users are the account’s to see, with the scope admin', async () => {
   const reader = await stack.key(account.id, ['--scopes', 'read,execute,approve']);
   for (const [method, path, body] of [['GET', '/api/users'], ['GET', person('ada')], ['PATCH', person('ada'), { label: 'x' }], ['DELETE', person('ada')]]) {
