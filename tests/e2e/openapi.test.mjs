@@ -235,7 +235,7 @@ test('lists', async () => {
   await judge(404, await ask({ method: 'prompts/list', params: { _meta: modern } }, headers), ['/error']);
   const accepted = await post('/mcp', { jsonrpc: '2.0', method: 'notifications/initialized' });
   assert.deepEqual([accepted.status, accepted.violations], [202, []]);
-  await judge(200, await get('/api/stats?hours=24'));
+  await judge(200, await get('/api/stats?hours=24&integration_id=gmail'));
   await judge(400, await get('/api/stats?hours=2'));
   await judge(200, await get('/api/audit'), ['/events/0']);
   const events = await judge(200, await get('/api/audit?kind=execution&limit=1'), ['/events/0']);
