@@ -104,10 +104,10 @@ create table sluice.usage (
     flow_calls bigint not null,
     primary key (account_id, day, key_id, user_id)
 ) with (fillfactor = 80); -- counts change, and are in no index: HOT
-create index usage_day on sluice.usage (day);
+-- For housekeeping. An expression, so that no query of an account can use it.
+create index usage_day on sluice.usage ((day at time zone 'UTC'));
 -- Rows of users are the account's; erasing the user deletes them.
-create index usage_user on sluice.usage (user_id)
-    where user_id <> '00000000-0000-0000-0000-000000000000';
+create index usage_user on sluice.usage (user_id, account_id, day);
 
 -- Deletes rows of these owners (accounts or users) in all tables, at most about rows_max. Returns
 -- their number; 0: there are none left; -1: another process does the same, and nothing was done.
