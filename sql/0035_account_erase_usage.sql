@@ -30,7 +30,7 @@ end
 $$;
 
 -- Marks a disabled account as being erased: its links and flows may not have ended yet, so the time is
--- many years ahead. No row: there is no such account. False: it is not disabled, and nothing was done. The
+-- many years ahead. No row: there is no such account. False: it was not disabled, and nothing was done. The
 -- event is the operator's, since those of the account are deleted.
 create function sluice.account_erase(account_id uuid, event_id uuid, kind text, actor text, request_id text,
     address text, means text)
@@ -43,7 +43,7 @@ begin
         perform sluice.event_add('00000000-0000-0000-0000-000000000000', event_id, kind, actor, request_id,
             address, json_strip_nulls(json_build_object('account_id', account_erase.account_id, 'by', means)));
     end if;
-    return query select a.disabled_at is not null from sluice.account a
+    return query select a.erase_at is not null from sluice.account a
         where a.account_id = account_erase.account_id;
 end
 $$;
@@ -73,6 +73,9 @@ create function sluice.account_remove(account_id uuid, with_users boolean) retur
 language plpgsql as $$
 begin
     perform from sluice.account a where a.account_id = account_remove.account_id for update;
+    if not found then
+        return false; -- another process was first
+    end if;
     if not with_users and exists (select from sluice.account_user t
             where t.account_id = account_remove.account_id) then
         update sluice.account_user t set erase_at = now() + interval '100 years'

@@ -71,16 +71,13 @@ static const struct pg_stmt account_user_request = {
 };
 
 /* Where the user is being erased already, nothing changes and there is no second event. */
-/* Until the keys, links and flows have ended, the time is far. */
-#define ERASE_AT              "now() + interval '100 years'"
-#define IS_FAR                "t.erase_at > now() + interval '50 years'"
 #define OF_CHANGE(name, type) PG_OF(#name, type, struct account_user_change, name)
 static const struct pg_stmt account_user_erase = {
     .name = "account_user_erase",
     .sql = "with changed as (update sluice.account_user t set erase_at = "
-           "coalesce(t.erase_at, " ERASE_AT
-           ") @update(sluice.account_user) returning :ord as ord, " ROW ", t.erase_at = " ERASE_AT
-           " as is_new), " STORE_AUDITED(
+           "coalesce(t.erase_at, " STORE_ERASE_AT
+           ") @update(sluice.account_user) returning :ord as ord, " ROW
+           ", t.erase_at = " STORE_ERASE_AT " as is_new), " STORE_AUDITED(
                "'user_id', c.user_id",
                " and c.is_new") "select c.ord, c.account_id, "
                                 "c.external_id, c.user_id, c.label, c.created_at, c.last_seen_at, "
@@ -101,7 +98,7 @@ static const struct pg_stmt account_user_erasing = {
     .name = "account_user_erasing",
     .sql = "select :ord, c.* from @input lateral (select t.account_id, t.external_id, t.user_id, "
            "t.erase_at <= now() from sluice.account_user t where t.erase_at is not null "
-           "and (" IS_FAR
+           "and (" STORE_IS_FAR
            ") = :is_far and t.user_id > :after order by t.user_id limit :count_max) c",
     PG_TAKES(PG_ARG("after", PG_UUID), PG_ARG("count_max", PG_I64), PG_ARG("is_far", PG_BOOL)),
     PG_COLUMNS(erasing_columns),
@@ -144,13 +141,16 @@ static const struct pg_stmt account_user_remove = {
     .access = PG_WRITE,
 };
 
-/* "do update" changes nothing; it makes the statement return the row of a request that was first.
- * The statements go alone: a set may have one new user twice, which "do update" refuses. */
-#define CREATE(guard)                                                                      \
-    "insert into sluice.account_user as t (account_id, external_id, user_id, created_at) " \
-    "select :account_id, :external_id, :user_id, now() @from where " STORE_ACCOUNT_EXISTS( \
-        ":account_id") guard                                                               \
-        " on conflict (account_id, external_id) do update set created_at = t.created_at "  \
+/* A user that is created for an account that is being erased is being erased, too: its request
+ * began before the account was disabled. "do update" changes nothing; it makes the statement return
+ * the row of a request that was first. The statements go alone: a set may have one new user twice,
+ * which "do update" refuses. */
+#define CREATE(guard)                                                                           \
+    "insert into sluice.account_user as t (account_id, external_id, user_id, created_at, "      \
+    "erase_at) select :account_id, :external_id, :user_id, now(), (select " STORE_ERASE_AT " "  \
+    "from sluice.account a where a.account_id = :account_id and a.erase_at is not null) @from " \
+    "where " STORE_ACCOUNT_EXISTS(":account_id") guard                                          \
+        " on conflict (account_id, external_id) do update set created_at = t.created_at "       \
         "returning " ROW
 #define CREATE_PARAMS \
     PG_ARG("account_id", PG_UUID), PG_ARG("external_id", PG_TEXT), PG_ARG("user_id", PG_UUID)

@@ -177,7 +177,8 @@ test('an account with many rows is erased in batches', async () => {
     `insert into sluice.execution select '${c.id}', (lpad(to_hex(${midnight} + n), 12, '0') || '70008000000000000000')::uuid,
      'x', 'x', null, 'succeeded', null, now(), now(), gen_random_uuid(), '{}' from generate_series(1, 5500) n`,
   );
+  await server.stop(); // it would delete some of the rows
   const erased = await stack.must(['accounts', 'erase', 'large', '--yes', '--settle', '0s']);
-  assert.match(erased, /; \d+ rows were deleted here/);
+  assert.match(erased, /; 55\d\d rows were deleted here/);
   assert.deepEqual(await rowsOf(c.id), {});
 });
