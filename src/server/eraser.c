@@ -55,11 +55,11 @@ struct eraser {
     unsigned repeats;     /* of the statement */
     slice ids;            /* of those users of the page that the pass is over */
     enum account_user_depth depth;
-    uint64_t looked_ns; /* when the first parts were last begun, or ended */
-    bool is_hurried;    /* the first parts, or the next round, begin soon */
-    bool is_again;      /* the next round begins soon: this one has missed some of the rows */
-    bool is_waiting;    /* for another process that deletes rows */
-    bool is_resting;    /* the next round may begin at once */
+    uint64_t first_ns; /* when the first parts were last begun, or ended */
+    bool is_hurried;   /* the first parts, or the next round, begin soon */
+    bool is_again;     /* the next round begins soon: this one has missed some of the rows */
+    bool is_waiting;   /* for another process that deletes rows */
+    bool is_resting;   /* the next round may begin at once */
     struct account_user_erasing account; /* whose users are marked */
     char marked[ACCOUNT_USER_ID_MAX];    /* the last one */
     size_t marked_len;
@@ -123,14 +123,14 @@ static enum op_result step_find(struct op *op)
 static enum op_result leave_pass(struct eraser *eraser, enum eraser_step next)
 {
     uint64_t now = clock_mono_ns();
-    if (!eraser->is_hurried || now - eraser->looked_ns < SOON_MS * 1000000ULL)
+    if (!eraser->is_hurried || now - eraser->first_ns < SOON_MS * 1000000ULL)
         return op_jump(&eraser->op, next);
     eraser->is_hurried = false;
     if (eraser->at.part >= parts + FIRST_PARTS) {
         eraser->back = eraser->at;
         eraser->is_again = true;
     }
-    eraser->looked_ns = now;
+    eraser->first_ns = now;
     eraser->at = begin_of(parts);
     return op_jump(&eraser->op, STEP_FIND);
 }
@@ -142,7 +142,7 @@ static enum op_result next_part(struct eraser *eraser)
         return op_jump(&eraser->op, STEP_SLEEP);
     eraser->at = begin_of(part);
     if (part == parts + FIRST_PARTS) {
-        eraser->looked_ns = clock_mono_ns();
+        eraser->first_ns = clock_mono_ns();
         if (eraser->back.part)
             eraser->at = eraser->back;
         eraser->back.part = NULL;
