@@ -3,6 +3,8 @@
 -- none of this: it shows such an account as disabled, which it is.
 alter table sluice.account add column erase_at timestamptz;
 create index account_erasing on sluice.account (account_id) where erase_at is not null;
+-- Users whose links and flows have not ended, among those of large accounts whose calls are awaited.
+create index account_user_far on sluice.account_user (user_id) where erase_at > '2100-01-01 00:00:00+00';
 
 -- That of 0024_changes.sql, by which the version before enables accounts, too: an account that is being
 -- erased stays disabled. Then the row is false.

@@ -94,18 +94,22 @@ static const struct pg_stmt account_user_erase = {
 static const struct pg_column erasing_columns[] = {
     OF_ERASING(account_id, PG_UUID), OF_ERASING(external_id, PG_TEXT), OF_ERASING(user_id, PG_UUID),
     OF_ERASING(is_due, PG_BOOL)};
-static const struct pg_stmt account_user_erasing = {
-    .name = "account_user_erasing",
-    .sql = "select :ord, c.* from @input lateral (select t.account_id, t.external_id, t.user_id, "
-           "t.erase_at <= now() from sluice.account_user t where t.erase_at is not null "
-           "and (" STORE_IS_FAR
-           ") = :is_far and t.user_id > :after order by t.user_id limit :count_max) c",
-    PG_TAKES(PG_ARG("after", PG_UUID), PG_ARG("count_max", PG_I64), PG_ARG("is_far", PG_BOOL)),
-    PG_COLUMNS(erasing_columns),
-    .no_account = "what is to be erased, over all accounts",
-    .is_spread = true,
-    .spread_order = "user_id",
-};
+/* By the indexes account_user_erasing and account_user_far: users of the other kind may be very
+ * many. */
+#define ERASING(stmt_name, where)                                                             \
+    {                                                                                         \
+        .name = stmt_name,                                                                    \
+        .sql = "select :ord, c.* from @input lateral (select t.account_id, t.external_id, "   \
+               "t.user_id, t.erase_at <= now() from sluice.account_user t where " where       \
+               " and t.user_id > :after order by t.user_id limit :count_max) c",              \
+        PG_TAKES(PG_ARG("after", PG_UUID), PG_ARG("count_max", PG_I64)),                      \
+        PG_COLUMNS(erasing_columns), .no_account = "what is to be erased, over all accounts", \
+        .is_spread = true, .spread_order = "user_id",                                         \
+    }
+static const struct pg_stmt account_user_erasing =
+    ERASING("account_user_erasing", "t.erase_at is not null and t.erase_at <= " STORE_FAR);
+static const struct pg_stmt account_user_far =
+    ERASING("account_user_far", "t.erase_at > " STORE_FAR);
 
 static const struct pg_stmt account_user_rows_erase = {
     .name = "account_user_rows_erase",
@@ -189,13 +193,11 @@ static const struct pg_stmt account_user_count = {
 };
 
 const struct pg_stmt *const account_user_stmts[] = {
-    &account_user_find,    &account_user_page,
-    &account_user_names,   &account_user_label,
-    &account_user_request, &account_user_erase,
-    &account_user_erasing, &account_user_rows_erase,
-    &account_user_remove,  &account_user_ended,
-    &account_user_create,  &account_user_create_last,
-    &account_user_count,   NULL};
+    &account_user_find,        &account_user_page,    &account_user_names,
+    &account_user_label,       &account_user_request, &account_user_erase,
+    &account_user_erasing,     &account_user_far,     &account_user_rows_erase,
+    &account_user_remove,      &account_user_ended,   &account_user_create,
+    &account_user_create_last, &account_user_count,   NULL};
 
 STORE_CALL_ID(store_account_user_find, account_user_find, slice, pg_text)
 STORE_CALL_ID(store_account_user_names, account_user_names, slice, pg_text)
@@ -228,8 +230,8 @@ void store_account_user_erasing(struct pg_pool *pool, struct pg_query *query, st
                                 bool is_far, struct uuid after, size_t count_max)
 {
     ASSERT(count_max > 0);
-    store_ask(pool, query, op, &account_user_erasing,
-              PG_VALUES(pg_uuid(after), pg_i64((int64_t)count_max), pg_bool(is_far)));
+    store_ask(pool, query, op, is_far ? &account_user_far : &account_user_erasing,
+              PG_VALUES(pg_uuid(after), pg_i64((int64_t)count_max)));
 }
 
 int store_account_user_erasing_result(const struct pg_query *query,

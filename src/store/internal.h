@@ -94,7 +94,7 @@ static inline void store_ask(struct pg_pool *pool, struct pg_query *query, struc
 /* What is being erased, a user or an account, has such an erase_at until its links and flows have
  * ended. sql/0035_account_erase_usage.sql sets it, too. */
 #define STORE_ERASE_AT "now() + interval '100 years'"
-#define STORE_IS_FAR   "t.erase_at > now() + interval '50 years'"
+#define STORE_FAR      "'2100-01-01 00:00:00+00'"
 
 /* Removes rows of a table that expired before `time`, by the index on expires_at. A call removes at
  * most 1000, so the transaction stays short however many have accumulated. The caller repeats the
