@@ -7,6 +7,7 @@ import { until } from './support/client.mjs';
 import { Mcp, contentOf } from './support/mcp.mjs';
 import { Pages, formsOf } from './support/pages.mjs';
 import { Raw } from './support/raw.mjs';
+import { isRunning, rowsOf as rowsOfOwners, tablesOfAccounts } from './support/rows.mjs';
 import { Stack } from './support/stack.mjs';
 
 const GOOD = 'ya29.demo-gmail-full';
@@ -358,13 +359,7 @@ test('a user’s last request is written once an hour', async () => {
 // ---- erasing a user ----
 
 const erase = (user, options) => call(undefined, 'DELETE', person(user), undefined, options);
-const tablesOfAccounts = async () =>
-  (await stack.cluster.sql(`select relname from pg_class c where relnamespace = 'sluice'::regnamespace and relkind in ('r', 'p') and not relispartition and exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'account_id') order by 1`)).split('\n');
-// How many rows of these owners each table has, of the tables that have any.
-async function rowsOf(...ids) {
-  const counts = (await tablesOfAccounts()).map((table) => `select '${table} ' || count(*) from sluice.${table} where account_id in (${ids.map((id) => `'${id}'`)}) having count(*) > 0`);
-  return (await stack.cluster.sql(counts.join(' union all '))).split('\n').filter(Boolean).sort();
-}
+const rowsOf = (...ids) => rowsOfOwners(stack, ...ids);
 // The time after which no call is under way passes at once.
 const due = (user) => stack.cluster.sql(`update sluice.account_user set erase_at = now() where account_id = '${account.id}' and external_id = '${user}' and erase_at is not null`);
 const unknown = (user) => until(`${user} is erased`, async () => (await call(undefined, 'GET', person(user))).status === 404);
@@ -433,6 +428,43 @@ test('erasing a user deletes all of it, and what a call under way still writes',
   await Promise.all([second.stop(), round.stop()]);
 });
 
+// The process died after the time was written, between the two parts. The next one makes its pass and
+// keeps that time.
+async function keepsTime(user, id) {
+  const time = (what = 'erase_at') => stack.cluster.sql(`select ${what} from sluice.account_user where user_id = '${id}'`);
+  const written = await time();
+  assert.equal(await time(`erase_at between now() + interval '1 minute' and now() + interval '1 hour'`), 't', written);
+  server = await stack.serve();
+  await until('its rows are deleted', async () => (await rowsOf(id)).length === 0);
+  assert.equal(await time(), written);
+  assert.equal((await call(undefined, 'GET', person(user))).json.erasing, true);
+  await server.stop();
+}
+
+test('a user that is marked during a long pass does not wait for its end', async () => {
+  await live('long');
+  await live('brief');
+  const [long, brief] = [await userId('long'), await userId('brief')];
+  const left = async () => Number(await stack.cluster.sql(`select count(*) from sluice.idempotency_key where account_id = '${long}'`));
+  await stack.cluster.sql(`insert into sluice.idempotency_key select '${long}', 'k' || n, gen_random_uuid(), sha256('x'), 'bound', null, 'a', 'a', null, true, now(), now() + interval '1 day' from generate_series(1, 8000) n;
+    create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.7); return null; end $$;
+    create trigger slow after delete on sluice.idempotency_key execute function slow()`);
+  assert.equal((await erase('long')).status, 202);
+  await until('the pass is under way', async () => (await left()) < 8000);
+  assert.equal((await erase('brief')).status, 202);
+  await until('flows and links have ended', async () => !isRunning(await rowsOf(brief)));
+  assert.ok((await left()) > 0);
+  await stack.cluster.sql('drop trigger slow on sluice.idempotency_key');
+  for (const user of ['long', 'brief']) {
+    await until(`${user} has a time`, async () => (await stack.cluster.sql(`select count(*) from sluice.account_user where external_id = '${user}' and erase_at < now() + interval '1 year'`)) === '1');
+    await due(user);
+  }
+  const round = await stack.serve();
+  for (const user of ['long', 'brief']) await unknown(user);
+  assert.deepEqual(await rowsOf(long, brief), []);
+  await round.stop();
+});
+
 test('the erasure of a user survives the process at each of its steps', async () => {
   await server.stop(); // it would erase them, too
   for (const step of ['erase', 'erased', 'removed']) {
@@ -443,7 +475,8 @@ test('the erasure of a user survives the process at each of its steps', async ()
     assert.equal((await erase(user)).status, 202);
     assert.equal((await server.process.gone).signal, 'SIGKILL', server.log);
     stack.forget(server);
-    assert.equal((await rowsOf(id)).some((row) => /^(flow|connect_session) /.test(row)), step === 'erase');
+    assert.equal(isRunning(await rowsOf(id)), step === 'erase');
+    if (step === 'removed') await keepsTime(user, id);
     await due(user); // and once more in the last pass
     server = await stack.serve({ env: { SLUICE_CRASH_AT: `eraser/${step}` } }).catch(() => null);
     if (server) {
@@ -461,7 +494,7 @@ test('erasing an account erases its users', async () => {
   const ids = await stack.cluster.sql(`select string_agg(quote_literal(user_id), ',') from sluice.account_user where account_id = '${account.id}'`);
   await stack.must(['accounts', 'erase', account.id, '--yes', '--settle', '1s']);
   await until('the key is refused', async () => (await echo('ada')).status === 401);
-  const tables = await tablesOfAccounts();
+  const tables = await tablesOfAccounts(stack);
   assert.ok(tables.length > 10);
   for (const table of tables) assert.equal(await stack.cluster.sql(`select count(*) from sluice.${table} where account_id in (${ids}, '${account.id}')`), '0', table);
 });
