@@ -55,3 +55,5 @@ select pg_temp.distributed('sluice.connect_session');
 select pg_temp.distributed('sluice.tally');
 select pg_temp.distributed('sluice.rate_lease');
 select pg_temp.distributed('sluice.account_user');
+select pg_temp.copied('sluice.webhook');
+select pg_temp.distributed('sluice.delivery');
