@@ -1,17 +1,18 @@
 /*
  * flow: durable runs of templates (src/README.md "A flow"). A flow's state is its row in the
  * database; this process holds only the flows that it runs now, each an op (run.c), and the timers
- * of the next minute (timers.c). A flow that ends, is parked or is lost is dropped from memory.
+ * of the next minute (due/due.h). A flow that ends, is parked or is lost is dropped from memory.
  *
  * Files in reading order: template.c; run.c (the table of a running flow), plan.c (what comes
  * next), call.c and fan_out.c (calls), run_end.c (how an attempt ends), state.c (the rows that
- * follow from it); command.c (start, approve, reject, resume, cancel), timers.c, adopt.c; watch.c,
+ * follow from it); command.c (start, approve, reject, resume, cancel), adopt.c; watch.c,
  * view.c (src/api/README.md "Flows"), load.c (rows and templates, for a request), view_cache.c
  * (views as text, cached).
  */
 #ifndef FLOW_FLOW_H
 #define FLOW_FLOW_H
 
+#include "due/due.h"
 #include "exec/exec.h"
 #include "node/node.h"
 #include "flow/view_cache.h"
@@ -29,6 +30,7 @@ struct flow_config {
     struct pg_pool *pool;
     struct exec_service *exec;
     struct node *node;
+    struct due_timers *due; /* the service owns the flows in it */
     struct catalog **catalog;
     struct flow_template_set **templates; /* the current set; all its versions are stored */
     /* maximum number of flows in memory; 0: 2000. Further due flows wait */

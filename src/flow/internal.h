@@ -11,7 +11,6 @@
 #include "store/later.h"
 
 struct flow_run;
-struct flow_timers;
 struct flow_adopter;
 struct flow_watches;
 
@@ -31,7 +30,6 @@ struct flow_service {
     size_t run_count;
     struct store_laters takes; /* takes under way, each of which may become a run */
     struct map pinned;         /* version -> struct flow_template, versions in use (pinned.c) */
-    struct flow_timers *timers;
     struct flow_adopter *adopter;
     struct flow_watches *watches;
     struct flow_view_cache *views;
@@ -167,7 +165,7 @@ bool flow_run_start(struct flow_service *service, const struct flow *flow, bool 
 /* Runs a waiting flow that is due, unless it runs here already. The flow is loaded and planned
  * while it still waits, and the run's first transition takes it. On all nodes but one that
  * transition finds no row, and the run ends without effect. */
-void flow_run_wake(struct flow_service *service, const struct flow_ref *ref);
+void flow_run_wake(struct flow_service *service, const struct due_ref *ref);
 /* Makes a new run, planned up to its first step and held. Call flow_run_launch once transition.next
  * is durable (with its waiting input), or flow_run_drop. If the first step is a pause, or if there
  * is no step to run, the start includes this: transition.next is then revision 2, while run->flow
@@ -302,15 +300,6 @@ enum flow_fan_end {
     FLOW_FAN_LEFT,      /* the flow is lost, or this process is shutting down; the run ends */
 };
 enum flow_fan_end flow_fan_join(struct flow_run *run, slice *output_json, struct flow_error *error);
-
-/* timers.c */
-struct flow_timers *flow_timers_new(struct flow_service *service) MUST_CHECK;
-void flow_timers_stop(struct flow_timers *timers);
-void flow_timers_free(struct flow_timers *timers);
-/* Arms the timer of a flow that this process has parked; flow_due_at is not 0. */
-void flow_timers_arm(struct flow_timers *timers, const struct flow *flow);
-/* Wakes due flows, as many as there are slots. */
-void flow_timers_fire(struct flow_timers *timers);
 
 /* adopt.c */
 struct flow_adopter *flow_adopter_new(struct flow_service *service) MUST_CHECK;

@@ -520,15 +520,15 @@ bool flow_run_start(struct flow_service *service, const struct flow *flow, bool 
     return run != NULL;
 }
 
-void flow_run_wake(struct flow_service *service, const struct flow_ref *ref)
+void flow_run_wake(struct flow_service *service, const struct due_ref *ref)
 {
     const struct flow flow = {.account_id = ref->account_id,
                               .id = ref->id,
                               .parent_id = ref->parent_id,
                               .status = FLOW_WAITING,
                               .rev = ref->rev,
-                              .wake_at = ref->wake_at};
-    ASSERT(ref->rev > 0 && ref->wake_at != 0);
+                              .wake_at = ref->at};
+    ASSERT(ref->kind == DUE_FLOW && ref->rev > 0 && ref->at != 0);
     if (flow_run_is_moving(service, ref->id))
         /* the flow was woken twice, by the timer and by a scan */
         return;

@@ -308,6 +308,16 @@ static void publish_run(struct flow_run *run)
                       run->tmpl);
 }
 
+static void arm_timer(const struct flow_run *run)
+{
+    due_arm(run->service->config.due, &(struct due_ref){.kind = DUE_FLOW,
+                                                        .account_id = run->flow.account_id,
+                                                        .parent_id = run->flow.parent_id,
+                                                        .id = run->flow.id,
+                                                        .rev = run->flow.rev,
+                                                        .at = flow_due_at(&run->flow)});
+}
+
 /* The row is durable: first memory is updated, then watches and timers. The scratch arena is reset
  * last, because the view still reads the ended attempt from it. */
 void flow_run_recorded(struct flow_run *run)
@@ -326,7 +336,7 @@ void flow_run_recorded(struct flow_run *run)
     metric_add(metric_series(&transitions_total, to), 1);
     publish_run(run);
     run->transition.finished = (struct flow_step){0};
-    if (flow_due_at(&run->flow) != 0 && run->service->timers)
-        flow_timers_arm(run->service->timers, &run->flow);
+    if (flow_due_at(&run->flow) != 0)
+        arm_timer(run);
     arena_reset(&run->scratch[run->scratch_current ^ 1]);
 }

@@ -65,6 +65,7 @@ struct server {
     struct connect_service *connect;
     struct changes *changes;
     struct node *node;
+    struct due_timers *due;
     struct exec_service *exec;
     struct flow_template_set *templates;
     struct flow_service *flow;
@@ -236,6 +237,11 @@ static int start_changes(struct server *server, struct err *err)
     return server->changes ? OK : (int)err->code;
 }
 
+static bool may_take(void *node)
+{
+    return node_may_write(node);
+}
+
 static int start_flows(struct server *server, struct err *err)
 {
     server->templates = flow_set_load(server->config, server->catalog, server->sync, err);
@@ -244,11 +250,21 @@ static int start_flows(struct server *server, struct err *err)
     server->sync = NULL;
     if (!server->templates)
         return (int)err->code;
+    struct due_config due = {
+        .loop = server->loop,
+        .pool = server->pool,
+        .may_take = may_take,
+        .owner = server->node,
+    };
+    server->due = due_new(&due);
+    if (!server->due)
+        return out_of_memory(err, "timers");
     struct flow_config flow = {
         .loop = server->loop,
         .pool = server->pool,
         .exec = server->exec,
         .node = server->node,
+        .due = server->due,
         .catalog = &server->catalog,
         .templates = &server->templates,
         .runs_max = (size_t)server->config->flows_max,
@@ -630,6 +646,7 @@ static void free_parts(struct server *server)
     server->janitor = NULL;
     if (server->node)
         node_free(server->node);
+    due_stop(server->due);
     if (server->flow)
         flow_service_cancel_all(server->flow);
     if (server->exec)
@@ -650,6 +667,7 @@ static void free_parts(struct server *server)
     web_free(server->front.web);
     api_free(server->front.api);
     flow_service_free(server->flow);
+    due_free(server->due);
     flow_template_set_free(server->templates);
     exec_service_free(server->exec);
     leases_free(server->leases);

@@ -303,7 +303,7 @@ static const struct pg_stmt flow_park =
  * takes the flow and makes its first transition. All nodes with a timer send it at the same
  * time, in batches. SKIP LOCKED: a statement that waited for another's row lock here would
  * itself lock rows that the other waits for. The holder of the lock handles skipped rows, or the
- * next scan for due flows finds them (store_flow_due). now() is the database's clock, so a node
+ * next scan for due flows finds them (store_due_scan). now() is the database's clock, so a node
  * with a fast clock wakes nothing early. */
 #define WHERE_DUE                                                                       \
     "and t.rev = :rev - 1 and t.waiting_for is not null and t.wake_at <= now() "        \

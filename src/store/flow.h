@@ -216,9 +216,10 @@ void store_flow_reject(struct pg_pool *pool, struct pg_query *query, struct op *
  * others can adopt them at once: store_flow_orphans finds them, and their adoption does not
  * count. */
 
-/* ---- scans over all accounts: read-only, bounded; each hit is then taken, fenced ---- */
+/* ---- scans over all accounts: read-only, bounded; each hit is then taken, fenced. That for waiting
+ * flows is in store/due.h ---- */
 
-enum { FLOW_SCAN_MAX = 500, FLOW_DUE_MAX = 2000 };
+enum { FLOW_SCAN_MAX = 500 };
 
 struct flow_ref {
     struct uuid account_id, id, owner;
@@ -226,10 +227,6 @@ struct flow_ref {
     int64_t rev, wake_at, adoptions;
     bool has_left; /* from store_flow_orphans: the owner left in order */
 };
-/* Lists up to FLOW_DUE_MAX waiting flows with wake_at up to `until`, soonest first, after (wake_at,
- * id) of the last page (0 and nil: from the start). */
-void store_flow_due(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t until,
-                    int64_t after_wake_at, struct uuid after_id);
 struct node_dead; /* store/node.h */
 /* Lists running flows of these nodes, whose leases have run out. */
 void store_flow_orphans(struct pg_pool *pool, struct pg_query *query, struct op *op,

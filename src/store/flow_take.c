@@ -180,23 +180,6 @@ int store_flow_cancel_result(const struct pg_query *query, struct flow *flow,
         REF_OF(wake_at, PG_TIME), REF_OF(adoptions, PG_I64), REF_OF(parent_id, PG_UUID)
 const struct pg_column store_flow_ref_columns[STORE_FLOW_REF_COLUMNS] = {REF_COLUMNS};
 
-/* Walks flow_due (wake_at, id) from where the last page ended: many flows may be due at the same
- * microsecond, so the time alone is not a position. `>= :after_at` repeats the comparison's first
- * half as a plain condition on the index. */
-static const struct pg_stmt flow_due = {
-    .name = "flow_due",
-    .sql = "select :ord, " STORE_FLOW_REF "from @input lateral (select * from sluice.flow d "
-           "where d.status = 'waiting' and d.wake_at <= :until and d.wake_at >= :after_at "
-           "and (d.wake_at, d.id) > (:after_at, :after_id) "
-           "order by d.wake_at, d.id limit 2000) f",
-    PG_TAKES(PG_ARG("until", PG_TIME), PG_ARG("after_at", PG_TIME), PG_ARG("after_id", PG_UUID)),
-    PG_COLUMNS(store_flow_ref_columns),
-    .no_account = "a read-only scan for what is due, over all accounts",
-    .is_spread = true,
-    .spread_max = FLOW_DUE_MAX,
-    .spread_order = "wake_at id",
-};
-
 /* Few nodes are dead at a time; the flows of each are found by the partial index flow_owner.
  * Both limits are 500, so one node with many flows does not make the scan long. */
 static const struct pg_stmt flow_orphans = {
@@ -224,7 +207,7 @@ static const struct pg_stmt flow_owned = {
     .is_spread = true,
 };
 
-/* Uses flow_due alone, which has flows with a time and flows without. The limits keep the scan
+/* Uses the index flow_due alone, which has flows with a time and flows without. The limits keep the scan
  * short however many have accumulated (on each shard, if there are shards). */
 static const struct pg_stmt flow_waiting = {
     .name = "flow_waiting",
@@ -238,17 +221,8 @@ static const struct pg_stmt flow_waiting = {
 };
 
 const struct pg_stmt *const flow_take_stmts[] = {
-    &flow_take_resume, &flow_take_approve, &flow_take_adopt, &flow_reject,  &flow_cancel,
-    &flow_due,         &flow_orphans,      &flow_owned,      &flow_waiting, NULL};
-
-void store_flow_due(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t until,
-                    int64_t after_wake_at, struct uuid after_id)
-{
-    /* 1 us after 1970: 0 would be NULL */
-    store_ask(
-        pool, query, op, &flow_due,
-        PG_VALUES(pg_time(until), pg_time(after_wake_at ? after_wake_at : 1), pg_uuid(after_id)));
-}
+    &flow_take_resume, &flow_take_approve, &flow_take_adopt, &flow_reject,
+    &flow_cancel,      &flow_orphans,      &flow_owned,      &flow_waiting, NULL};
 
 void store_flow_orphans(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct node_dead *dead)

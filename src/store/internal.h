@@ -16,6 +16,7 @@
 #define STORE_FILES(X) \
     X(account) X(account_user) X(api_key) X(app_use) X(audit) X(connect_session) X(connection) \
     X(connection_admin) X(connection_list) X(connection_manage) X(connection_refresh) X(connection_use) \
+    X(due) \
     X(execution) X(execution_input) X(flow) X(flow_explain) X(flow_inbox) X(flow_item) X(flow_read) \
     X(flow_retention) X(flow_take) X(flow_template) X(idempotency) X(quota) \
     X(node) X(oauth) X(rate_lease) X(retention) X(tally) X(webhook)
