@@ -13,6 +13,7 @@
 #define FLOW_FLOW_H
 
 #include "due/due.h"
+#include "event/outbox.h"
 #include "exec/exec.h"
 #include "node/node.h"
 #include "flow/view_cache.h"
@@ -38,11 +39,15 @@ struct flow_config {
     uint64_t idempotency_ttl_ms; /* lifetime of the idempotency key of a start */
     struct budget_queue *work;   /* counts the memory of runs, by account; NULL: not counted */
     struct tracer *tracer;       /* NULL: no traces */
+    struct event_service *events; /* sends the events of flows; NULL: the next process does */
 };
 
 /* config is copied, its pointers are borrowed. Returns NULL if out of memory. The service begins to
  * adopt and to fire timers at once. */
 struct flow_service *flow_service_new(const struct flow_config *config) MUST_CHECK;
+/* Sets the URL at which people reach the server, without a slash at its end. Events have the page of
+ * the flow under it. Copied. */
+void flow_service_public_url_set(struct flow_service *service, slice url);
 /* Begins a clean drain: takes no more flows and lets running ones reach their next durable
  * state. The caller limits the time (then flow_service_cancel_all). Flows that are still owned
  * are adopted by other nodes once this node has left, which does not count as an adoption. */
@@ -161,7 +166,7 @@ struct flow_command {
     slice input_json;
     struct claim claim;         /* START, with a key: the claim that binds the key to the flow */
     struct claim_outcome found; /* the key's row */
-    struct uuid op_token;
+    struct uuid op_token, event_id;
     unsigned tries;
     bool is_sent;             /* a change was sent, and its result is unknown */
     struct uuid was_owned_by; /* CANCEL: the owner before the cancel */

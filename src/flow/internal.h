@@ -18,6 +18,7 @@ enum {
     FLOW_RUNS_MAX = 2000, /* default of flow_config.runs_max */
     FLOW_RUN_ARENA_MAX = 128 * 1024 * 1024,
     FLOW_OUTPUT_BYTES_MAX = 1024 * 1024, /* per step */
+    FLOW_URL_MAX = 512,
     /* after this many adoptions in a row without an ended attempt, the flow seems to crash its
      * servers */
     FLOW_POISON_ADOPTIONS = 5,
@@ -33,6 +34,7 @@ struct flow_service {
     struct flow_adopter *adopter;
     struct flow_watches *watches;
     struct flow_view_cache *views;
+    char public_url[FLOW_URL_MAX]; /* "" until it is known */
     bool is_draining;
     bool has_lost; /* this node may own a flow that is not in memory, so adopt.c scans for it */
 };
@@ -118,6 +120,8 @@ struct flow_transition {
     struct uuid op_token;
     struct flow_step finished; /* the attempt that ends with this transition; attempt 0: none */
     uint64_t retry_ms;         /* pause before the next attempt; 0 if it begins at once */
+    slice error_code;          /* of the ended attempt, if it failed */
+    struct flow_event event;
 };
 
 /* The data for watches at each transition: run->whole. */
@@ -188,6 +192,8 @@ bool flow_run_is_known(const struct flow_service *service, struct uuid id);
 bool flow_run_is_moving(const struct flow_service *service, struct uuid id);
 /* Whether there is a slot for one more run; false while draining. */
 bool flow_service_has_room(const struct flow_service *service);
+/* Returns where a person sees the flow; SLICE_NONE if that is not known, or if out of memory. */
+slice flow_service_url(const struct flow_service *service, struct uuid id, struct arena *arena);
 /* Called when a run or a take has ended: fires due timers that waited for a slot. */
 void flow_service_fire_timers(struct flow_service *service);
 

@@ -356,6 +356,7 @@ static enum op_result step_record(struct op *op)
         .is_wake = run->is_waking,
         .finished = flow_run_has_finished(run) ? &run->transition.finished : NULL,
         .waiting_input = flow_run_waiting_input(run),
+        .event = run->transition.event,
     };
     store_flow_move(run->service->config.pool, &run->query, op, &move);
     return OP_WAIT;
@@ -386,6 +387,8 @@ static enum op_result step_recorded(struct op *op)
         return OP_DONE; /* cancelled, or adopted */
     if (status != OK)
         return record_again(run, status);
+    if (store_has_event(&run->query))
+        event_written(run->service->config.events, run->flow.account_id, run->transition.event.id);
     flow_run_recorded(run);
     if (run->flow.status != FLOW_RUNNING)
         return OP_DONE; /* parked, or ended */

@@ -4,6 +4,8 @@
  * there.
  */
 
+#include <stdio.h>
+
 #include "base/mem.h"
 #include "flow/run_end.h"
 
@@ -49,6 +51,20 @@ struct flow_service *flow_service_new(const struct flow_config *config)
      * continue without the service. */
     flow_service_cancel_all(service);
     return NULL;
+}
+
+void flow_service_public_url_set(struct flow_service *service, slice url)
+{
+    (void)snprintf(service->public_url, sizeof(service->public_url), "%.*s", SLICE_ARG(url));
+}
+
+slice flow_service_url(const struct flow_service *service, struct uuid id, struct arena *arena)
+{
+    char text[UUID_TEXT_LEN + 1];
+    if (service->public_url[0] == '\0')
+        return SLICE_NONE;
+    uuid_format(id, text);
+    return arena_printf(arena, "%s/flows/%s", service->public_url, text);
 }
 
 /* There is no room from now on, and adoption stops first, so that nothing new begins. Runs check is_draining at their

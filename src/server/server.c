@@ -442,6 +442,7 @@ static void log_listening(struct server *server)
         base = ready_base_url(config->listen.items[0], http_server_port(server->http, 0), url);
     web_public_url_set(server->front.web, base, config->public_url.len > 0);
     api_public_url_set(server->front.api, base);
+    flow_service_public_url_set(server->flow, base);
 }
 
 static int start_inbound(struct server *server, struct err *err)

@@ -12,6 +12,8 @@ static void put_flow(struct pg_query *query, const struct flow *flow)
 {
     struct pg_value cells[32];
     size_t n = seam_flow_cells(flow, cells);
+    if (n < query->stmt->column_count)
+        cells[n++] = pg_bool(false); /* no endpoint hears of it */
     ASSERT(n == query->stmt->column_count);
     seam_row(query, cells);
 }
@@ -171,6 +173,7 @@ static int do_cancel(struct seam_store *store, struct pg_query *query)
     }
     size_t n = seam_flow_cells(&row->flow, cells);
     cells[n++] = was_cancelled ? pg_null(PG_UUID) : pg_uuid(owner);
+    cells[n++] = pg_bool(false); /* no endpoint hears of it */
     seam_row(query, cells);
     return OK;
 }
