@@ -67,6 +67,7 @@ struct server {
     struct connect_service *connect;
     struct changes *changes;
     struct node *node;
+    struct due_timers *due;
     struct exec_service *exec;
     struct flow_template_set *templates;
     struct flow_service *flow;
@@ -238,6 +239,11 @@ static int start_changes(struct server *server, struct err *err)
     return server->changes ? OK : (int)err->code;
 }
 
+static bool may_take(void *node)
+{
+    return node_may_write(node);
+}
+
 static int start_flows(struct server *server, struct err *err)
 {
     server->templates = flow_set_load(server->config, server->catalog, server->sync, err);
@@ -246,11 +252,21 @@ static int start_flows(struct server *server, struct err *err)
     server->sync = NULL;
     if (!server->templates)
         return (int)err->code;
+    struct due_config due = {
+        .loop = server->loop,
+        .pool = server->pool,
+        .may_take = may_take,
+        .owner = server->node,
+    };
+    server->due = due_new(&due);
+    if (!server->due)
+        return out_of_memory(err, "timers");
     struct flow_config flow = {
         .loop = server->loop,
         .pool = server->pool,
         .exec = server->exec,
         .node = server->node,
+        .due = server->due,
         .catalog = &server->catalog,
         .templates = &server->templates,
         .runs_max = (size_t)server->config->flows_max,
@@ -446,6 +462,7 @@ static void log_listening(struct server *server)
         base = ready_base_url(config->listen.items[0], http_server_port(server->http, 0), url);
     web_public_url_set(server->front.web, base, config->public_url.len > 0);
     api_public_url_set(server->front.api, base);
+    flow_service_public_url_set(server->flow, base);
 }
 
 static int start_inbound(struct server *server, struct err *err)
@@ -652,6 +669,7 @@ static void free_parts(struct server *server)
     server->janitor = NULL;
     if (server->node)
         node_free(server->node);
+    due_stop(server->due);
     if (server->flow)
         flow_service_cancel_all(server->flow);
     if (server->exec)
@@ -673,6 +691,7 @@ static void free_parts(struct server *server)
     web_free(server->front.web);
     api_free(server->front.api);
     flow_service_free(server->flow);
+    due_free(server->due);
     flow_template_set_free(server->templates);
     exec_service_free(server->exec);
     leases_free(server->leases);

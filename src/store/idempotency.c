@@ -8,12 +8,7 @@
 #include "store/internal.h"
 #include "store/node.h"
 
-#define OUT(name, type, ...) PG_OF(#name, type, struct claim_outcome, name, __VA_ARGS__)
-const struct pg_column store_claim_columns[STORE_CLAIM_COLUMNS] = {
-    PG_ARG("account_id", PG_UUID), PG_ARG("key", PG_TEXT),      OUT(execution_id, PG_UUID),
-    OUT(fingerprint, PG_BYTES),    PG_ARG("is_bound", PG_BOOL), OUT(owner, PG_UUID),
-    OUT(is_succeeded, PG_BOOL),    OUT(error_code, PG_TEXT),    OUT(summary, PG_TEXT),
-    OUT(summary_bytes, PG_I64),    OUT(started_at, PG_TIME),    OUT(finished_at, PG_TIME)};
+static const struct pg_column claim_columns[] = {STORE_CLAIM_COLUMNS};
 enum { IS_BOUND_COLUMN = 4, IS_SUCCEEDED_COLUMN = 6 };
 
 #define BOUND_SUMMARY STORE_SUMMARY_INLINE("x")
@@ -35,7 +30,7 @@ static const struct pg_stmt claim_find = {
            "where t.state = 'bound' and x.account_id = t.account_id and x.id = t.execution_id "
            "offset 0) e on true",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("key", PG_TEXT)),
-    PG_COLUMNS(store_claim_columns),
+    PG_COLUMNS(claim_columns),
     .key_count = 2,
 };
 
@@ -62,12 +57,12 @@ static const struct pg_column row_columns[] = {OF(account_id, PG_UUID), OF(key, 
     }
 static const struct pg_stmt claim_insert =
     INSERT_STMT("claim_insert", "'in_flight', :owner", STORE_CLAIM_OR_HOLDER,
-                PG_COLUMNS(store_claim_columns), .match = PG_MATCH_KEY);
+                PG_COLUMNS(claim_columns), .match = PG_MATCH_KEY);
 
 /* This row has no run: it is bound, so it has no owner. */
 static const struct pg_stmt claim_spend =
     INSERT_STMT("claim_spend", "'bound', nullif(:owner, :owner)", STORE_CLAIM_OR_HOLDER,
-                PG_COLUMNS(store_claim_columns), .match = PG_MATCH_KEY);
+                PG_COLUMNS(claim_columns), .match = PG_MATCH_KEY);
 
 /* A run without a client's key claims a key made of its own id. No other run can have taken this
  * key, so the first attempt does not check. */

@@ -256,6 +256,7 @@ void seam_claim_put(struct seam_store *store, struct pg_query *query, struct row
         found ? pg_i64((int64_t)found->summary.len) : pg_null(PG_I64),
         found ? pg_time(found->started_at) : pg_null(PG_TIME),
         found ? pg_time(found->finished_at) : pg_null(PG_TIME),
+        pg_bool(false), /* has_event, of a statement with that column */
     };
     seam_row(query, cells);
 }
