@@ -32,8 +32,8 @@ int event_sign_webhook(struct buf *out, const struct vault_ring *ring,
                        slice body, struct err *err)
 {
     struct vault_binding binding = event_secret_binding(webhook);
-    const slice sealed[] = {webhook->sealed, now < webhook->old_until ? webhook->old_sealed
-                                                                      : SLICE_NONE};
+    const slice sealed[] = {webhook->sealed,
+                            now < webhook->old_until ? webhook->old_sealed : SLICE_NONE};
     for (size_t i = 0; i < ARRAY_LEN(sealed); i++) {
         struct secret *secret;
         if (!sealed[i].ptr && i > 0)

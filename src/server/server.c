@@ -13,6 +13,7 @@
 #include "base/embed.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "event/event.h"
 #include "limit/lease.h"
 #include "node/node.h"
 #include "http/address.h"
@@ -62,6 +63,7 @@ struct server {
     struct pg_sync *sync; /* while it starts */
     struct vault_auth *auth;
     struct vault_users *users;
+    struct event_service *event;
     struct connect_service *connect;
     struct changes *changes;
     struct node *node;
@@ -237,11 +239,6 @@ static int start_changes(struct server *server, struct err *err)
     return server->changes ? OK : (int)err->code;
 }
 
-static bool may_take(void *node)
-{
-    return node_may_write(node);
-}
-
 static int start_flows(struct server *server, struct err *err)
 {
     server->templates = flow_set_load(server->config, server->catalog, server->sync, err);
@@ -250,15 +247,6 @@ static int start_flows(struct server *server, struct err *err)
     server->sync = NULL;
     if (!server->templates)
         return (int)err->code;
-    struct due_config due = {
-        .loop = server->loop,
-        .pool = server->pool,
-        .may_take = may_take,
-        .owner = server->node,
-    };
-    server->due = due_new(&due);
-    if (!server->due)
-        return out_of_memory(err, "timers");
     struct flow_config flow = {
         .loop = server->loop,
         .pool = server->pool,
@@ -271,6 +259,7 @@ static int start_flows(struct server *server, struct err *err)
         .idempotency_ttl_ms = server->config->idempotency_ttl_ms,
         .work = &server->work,
         .tracer = server->tracer,
+        .events = server->event,
     };
     server->flow = flow_service_new(&flow);
     return server->flow ? OK : out_of_memory(err, "flows");
@@ -314,6 +303,39 @@ static struct vault_users *users_of_server(struct server *server, const struct c
     return vault_users_new(server->loop, &users);
 }
 
+static bool may_take(void *node)
+{
+    return node_may_write(node);
+}
+
+static int start_events(struct server *server, struct err *err)
+{
+    const struct config *config = server->config;
+    const struct due_config due = {
+        .loop = server->loop,
+        .pool = server->pool,
+        .may_take = may_take,
+        .owner = server->node,
+    };
+    server->due = due_new(&due);
+    if (!server->due)
+        return out_of_memory(err, "timers");
+    const struct event_config event = {
+        .loop = server->loop,
+        .pool = server->pool,
+        .ring = server->ring,
+        .dns = server->out.dns,
+        .tls = server->out.tls,
+        .proxy = config->https_proxy,
+        .hosts = config->webhook_host.items,
+        .host_count = config->webhook_host.count,
+        .timeout_ms = (unsigned)config->webhook_timeout_ms,
+        .due = server->due,
+    };
+    server->event = event_service_new(&event, err);
+    return server->event ? OK : (int)err->code;
+}
+
 static int start_services(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
@@ -342,7 +364,7 @@ static int start_services(struct server *server, struct err *err)
     if (!server->auth || !server->users || !server->connect || !server->node || !server->janitor ||
         !server->leases)
         return out_of_memory(err, "services");
-    if (start_changes(server, err) != OK)
+    if (start_events(server, err) != OK || start_changes(server, err) != OK)
         return (int)err->code;
     bool is_off = slice_eq_cstr(config->connection_limits, "off");
     if (!is_off && !slice_eq_cstr(config->connection_limits, "on") &&
@@ -469,6 +491,7 @@ static int start_inbound(struct server *server, struct err *err)
         .leases = server->leases,
         .schema_known = pg_schema_known(embed_sql, embed_sql_count),
         .connect = server->connect,
+        .event = server->event,
         .work = &server->work,
         .ring = server->ring,
         .routes = mcp_routes(&mcp_route_count),
@@ -531,6 +554,7 @@ static void begin_drain(struct server *server, const char *why)
         .exec = server->exec,
         .connect = server->connect,
         .node = server->node,
+        .event = server->event,
         .tracer = server->tracer,
         .janitor = &server->janitor,
         .timeout_ms = server->config->drain_timeout_ms,
@@ -578,6 +602,7 @@ static int start_watching(struct server *server, struct err *err)
                                    .config = server->config,
                                    .client = server->out.client,
                                    .tracer = server->tracer,
+                                   .event = server->event,
                                    .pool = server->pool,
                                    .catalog = &server->catalog,
                                    .templates = &server->templates,
@@ -648,6 +673,8 @@ static void free_parts(struct server *server)
     if (server->node)
         node_free(server->node);
     due_stop(server->due);
+    if (server->event)
+        event_service_cancel_all(server->event);
     if (server->flow)
         flow_service_cancel_all(server->flow);
     if (server->exec)
@@ -662,6 +689,7 @@ static void free_parts(struct server *server)
     leases_close(server->leases);
     pg_pool_free(server->pool);
     trace_stop(server->tracer);
+    event_service_close(server->event);
     outbound_close(&server->out);
     /* Ops end here; the parts that they use are freed only after this. */
     wait_for_ops(server);
@@ -673,6 +701,7 @@ static void free_parts(struct server *server)
     exec_service_free(server->exec);
     leases_free(server->leases);
     connect_free(server->connect);
+    event_service_free(server->event);
     vault_users_free(server->users);
     if (server->auth)
         vault_auth_free(server->auth);

@@ -15,11 +15,19 @@ slice event_kind_name(enum event_kind kind)
     return kind_names[kind];
 }
 
+enum event_kind event_kind_find(slice name)
+{
+    unsigned kind = 0;
+    while (kind < EVENT_KIND_COUNT && !slice_eq(kind_names[kind], name))
+        kind++;
+    return (enum event_kind)kind;
+}
+
 /* ---- statements ---- */
 
-#define WEBHOOK_COLUMNS                                                                         \
-    "t.account_id, t.id, t.url, t.description, t.events, t.sealed, t.old_sealed, t.key_id, "    \
-    "t.old_until, t.api_key_id, t.off_at, t.off_reason, t.failing_since, t.failures, t.rev, "   \
+#define WEBHOOK_COLUMNS                                                                       \
+    "t.account_id, t.id, t.url, t.description, t.events, t.sealed, t.old_sealed, t.key_id, "  \
+    "t.old_until, t.api_key_id, t.off_at, t.off_reason, t.failing_since, t.failures, t.rev, " \
     "t.created_at"
 
 #define OF(name, type, ...) PG_OF(#name, type, struct webhook, name, __VA_ARGS__)
@@ -64,14 +72,15 @@ static const struct pg_stmt webhook_list = {
 #define OF_CHANGE(name, type, ...) \
     PG_OF(#name, type, struct webhook_change, webhook.name, __VA_ARGS__)
 /* The members that a client or the service can change. */
-#define STATE_ARGS                                                                             \
-    "url => :url, description => :description, events => :events, sealed => :sealed, "         \
+#define STATE_ARGS                                                                               \
+    "url => :url, description => :description, events => :events, sealed => :sealed, "           \
     "old_sealed => :old_sealed, key_id => :key_id, old_until => :old_until, off_at => :off_at, " \
     "off_reason => :off_reason, "
-#define STATE_PARAMS                                                                         \
-    OF_CHANGE(url, PG_TEXT), OF_CHANGE(description, PG_TEXT), OF_CHANGE(events, PG_TEXT),    \
-        OF_CHANGE(sealed, PG_BYTES), OF_CHANGE(old_sealed, PG_BYTES), OF_CHANGE(key_id, PG_TEXT), \
-        OF_CHANGE(old_until, PG_TIME), OF_CHANGE(off_at, PG_TIME), OF_CHANGE(off_reason, PG_TEXT)
+#define STATE_PARAMS                                                                              \
+    OF_CHANGE(url, PG_TEXT), OF_CHANGE(description, PG_TEXT, .has_no_null = true),                \
+        OF_CHANGE(events, PG_TEXT), OF_CHANGE(sealed, PG_BYTES), OF_CHANGE(old_sealed, PG_BYTES), \
+        OF_CHANGE(key_id, PG_TEXT), OF_CHANGE(old_until, PG_TIME), OF_CHANGE(off_at, PG_TIME),    \
+        OF_CHANGE(off_reason, PG_TEXT)
 
 static const char *const changed_texts[] = {"changed", "full", "twice", "stale"};
 static const struct pg_words changed_words = {changed_texts, ARRAY_LEN(changed_texts),
@@ -132,8 +141,8 @@ static const struct pg_stmt webhook_stale = {
     .no_account = "key rotation walks over all accounts",
 };
 
-/* A rotation is no change of the endpoint, so rev stays; but a change at the same moment has another
- * rev, and its secrets are sealed by the current key already. */
+/* A rotation is no change of the endpoint, so rev stays; but a change at the same moment has
+ * another rev, and its secrets are sealed by the current key already. */
 static const struct pg_stmt webhook_reseal = {
     .name = "webhook_reseal",
     .sql = "update sluice.webhook t set sealed = :sealed, old_sealed = :old_sealed, "
@@ -145,9 +154,9 @@ static const struct pg_stmt webhook_reseal = {
     .is_copied = true,
 };
 
-const struct pg_stmt *const webhook_stmts[] = {&webhook_get,    &webhook_list,   &webhook_create,
-                                               &webhook_update, &webhook_delete, &webhook_stale,
-                                               &webhook_reseal, NULL};
+const struct pg_stmt *const webhook_stmts[] = {
+    &webhook_get,    &webhook_list,  &webhook_create, &webhook_update,
+    &webhook_delete, &webhook_stale, &webhook_reseal, NULL};
 
 /* ---- calls ---- */
 

@@ -32,13 +32,15 @@ enum event_kind { EVENT_KINDS(EVENT_KIND_ENUM) EVENT_KIND_COUNT };
 #define EVENT_KIND_WORDS EVENT_KINDS(EVENT_KIND_WORD)
 /* Returns the kind's name, such as "flow.failed". */
 slice event_kind_name(enum event_kind kind);
+/* Finds a kind by its name. Returns EVENT_KIND_COUNT if no kind has that name. */
+enum event_kind event_kind_find(slice name);
 /* The kind of a message that tests an endpoint. No endpoint chooses it, and no row has it. */
 #define EVENT_TEST SLICE("webhook.test")
 
 struct webhook {
     struct uuid account_id, id;
-    slice url; /* SLICE_NONE: made by a later version, which alone sends to it */
-    slice description;
+    slice url;           /* SLICE_NONE: made by a later version, which alone sends to it */
+    slice description;   /* "": none */
     slice events;        /* names of kinds, separated by spaces; SLICE_NONE: all */
     slice sealed;        /* the secret's bytes */
     slice old_sealed;    /* a rolled secret, which also signs until old_until; or SLICE_NONE */
