@@ -64,6 +64,52 @@ create index delivery_ended on sluice.delivery (ended_at) where ended_at is not 
 -- The account of a user's run, for the event that its outcome is unknown if its process has ended.
 alter table sluice.idempotency_key add column parent_id uuid;
 
+-- A message to the endpoint has failed. From the third failure in a row on it is paused, for longer the
+-- longer it fails. It goes off where is_gone, or once it has failed for off_after_ms; then the row has
+-- true, the account an audit event, and the account's other endpoints an event each.
+create function sluice.webhook_failed(account_id uuid, id uuid, is_gone boolean, off_after_ms bigint,
+    event_id uuid, audit_id uuid)
+returns setof boolean
+language plpgsql as $$
+declare
+    old record;
+    is_off boolean;
+begin
+    select w.* into old from sluice.webhook w
+    where w.account_id = webhook_failed.account_id and w.id = webhook_failed.id and w.off_at is null
+    for no key update;
+    if not found then
+        return;
+    end if;
+    is_off := is_gone or coalesce(old.failing_since < now() - off_after_ms * interval '1 millisecond', false);
+    update sluice.webhook w
+    set failures = old.failures + 1, failing_since = coalesce(old.failing_since, now()),
+        paused_until = case when old.failures >= 2 and not is_off then now() + least(interval '1 hour',
+            greatest(interval '5 seconds', (now() - old.failing_since) / 2)) end,
+        off_at = case when is_off then now() end,
+        off_reason = case when is_off then case when is_gone then 'answered_410' else 'failing' end end,
+        rev = old.rev + is_off::integer
+    where w.account_id = webhook_failed.account_id and w.id = webhook_failed.id;
+    if is_off then
+        perform sluice.event_add(webhook_failed.account_id, audit_id, 'webhook.disabled', 'system',
+            null, null, json_build_object('webhook_id', old.id, 'url', old.url,
+                'reason', case when is_gone then 'answered_410' else 'failing' end));
+        insert into sluice.delivery (account_id, event_id, webhook_id, kind, object, rev, at, data, status,
+            attempt, due_at)
+        select webhook_failed.account_id, webhook_failed.event_id, h.id, 'webhook.disabled', old.id,
+            old.rev + 1, now(), json_build_object('webhook_id', old.id, 'account_id',
+                webhook_failed.account_id, 'url', old.url, 'reason',
+                case when is_gone then 'answered_410' else 'failing' end),
+            'pending', 0, now()
+        from sluice.webhook h
+        where h.account_id = webhook_failed.account_id and h.id <> old.id and h.off_at is null
+          and h.url is not null and (h.events is null or 'webhook.disabled' = any(string_to_array(h.events, ' ')))
+        on conflict do nothing;
+    end if;
+    return next is_off;
+end
+$$;
+
 -- Changes of endpoints, each with its audit event: functions, as those of 0024_changes.sql. They return
 -- what became of it: 'changed'; 'full': the account has count_max endpoints; 'twice': another one has the
 -- URL; 'stale': the row has another rev, or no longer exists. The account's row is locked first, so that

@@ -52,6 +52,7 @@ struct event_service *event_service_new(const struct event_config *config, struc
         return NULL;
     }
     service->config = *config;
+    event_outbox_init(service);
     if (service->config.timeout_ms == 0)
         service->config.timeout_ms = EVENT_TIMEOUT_MS;
     int status = OK;
@@ -83,6 +84,8 @@ void event_service_free(struct event_service *service)
     if (!service)
         return;
     ASSERT(!service->client);
+    if (service->config.loop)
+        event_outbox_deinit(service);
     address_policy_free(service->policy);
     mem_free(service);
 }

@@ -9,6 +9,7 @@
 #ifndef EVENT_EVENT_H
 #define EVENT_EVENT_H
 
+#include "due/due.h"
 #include "http/client.h"
 #include "pg/pg.h"
 #include "vault/seal.h"
@@ -25,6 +26,7 @@ struct event_config {
     slice proxy;        /* as http_client_config.proxy */
     const slice *hosts; /* hosts that may be inside, and without TLS (address_policy_allow) */
     size_t host_count;
+    struct due_timers *due; /* the service owns the deliveries in it; NULL: it sends none (a command) */
     unsigned timeout_ms; /* longest time for a message and its reply; 0: EVENT_TIMEOUT_MS */
 };
 
@@ -35,6 +37,11 @@ struct event_service *event_service_new(const struct event_config *config,
                                         struct err *err) MUST_CHECK;
 /* For a reload, as http_client_tls_set. */
 void event_service_tls_set(struct event_service *service, struct tls_context *tls);
+/* Begins no more deliveries. Those under way go on; event_service_active is their number. */
+void event_service_drain(struct event_service *service);
+size_t event_service_active(const struct event_service *service);
+/* Cancels them: their messages may have arrived, and are sent again. */
+void event_service_cancel_all(struct event_service *service);
 /* Frees in two steps, as struct outbound: the first ends messages under way, the second follows
  * once the loop has run the close callbacks. Both accept NULL. */
 void event_service_close(struct event_service *service);

@@ -239,11 +239,6 @@ static int start_changes(struct server *server, struct err *err)
     return server->changes ? OK : (int)err->code;
 }
 
-static bool may_take(void *node)
-{
-    return node_may_write(node);
-}
-
 static int start_flows(struct server *server, struct err *err)
 {
     server->templates = flow_set_load(server->config, server->catalog, server->sync, err);
@@ -252,15 +247,6 @@ static int start_flows(struct server *server, struct err *err)
     server->sync = NULL;
     if (!server->templates)
         return (int)err->code;
-    struct due_config due = {
-        .loop = server->loop,
-        .pool = server->pool,
-        .may_take = may_take,
-        .owner = server->node,
-    };
-    server->due = due_new(&due);
-    if (!server->due)
-        return out_of_memory(err, "timers");
     struct flow_config flow = {
         .loop = server->loop,
         .pool = server->pool,
@@ -273,6 +259,7 @@ static int start_flows(struct server *server, struct err *err)
         .idempotency_ttl_ms = server->config->idempotency_ttl_ms,
         .work = &server->work,
         .tracer = server->tracer,
+        .events = server->event,
     };
     server->flow = flow_service_new(&flow);
     return server->flow ? OK : out_of_memory(err, "flows");
@@ -316,9 +303,23 @@ static struct vault_users *users_of_server(struct server *server, const struct c
     return vault_users_new(server->loop, &users);
 }
 
+static bool may_take(void *node)
+{
+    return node_may_write(node);
+}
+
 static int start_events(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
+    const struct due_config due = {
+        .loop = server->loop,
+        .pool = server->pool,
+        .may_take = may_take,
+        .owner = server->node,
+    };
+    server->due = due_new(&due);
+    if (!server->due)
+        return out_of_memory(err, "timers");
     const struct event_config event = {
         .loop = server->loop,
         .pool = server->pool,
@@ -329,6 +330,7 @@ static int start_events(struct server *server, struct err *err)
         .hosts = config->webhook_host.items,
         .host_count = config->webhook_host.count,
         .timeout_ms = (unsigned)config->webhook_timeout_ms,
+        .due = server->due,
     };
     server->event = event_service_new(&event, err);
     return server->event ? OK : (int)err->code;
@@ -552,6 +554,7 @@ static void begin_drain(struct server *server, const char *why)
         .exec = server->exec,
         .connect = server->connect,
         .node = server->node,
+        .event = server->event,
         .tracer = server->tracer,
         .janitor = &server->janitor,
         .timeout_ms = server->config->drain_timeout_ms,
@@ -670,6 +673,8 @@ static void free_parts(struct server *server)
     if (server->node)
         node_free(server->node);
     due_stop(server->due);
+    if (server->event)
+        event_service_cancel_all(server->event);
     if (server->flow)
         flow_service_cancel_all(server->flow);
     if (server->exec)

@@ -7,7 +7,7 @@
 
 #define OF(name, type) PG_OF(#name, type, struct due_ref, name)
 static const char *const kind_names[] = {[DUE_FLOW] = "flow", [DUE_DELIVERY] = "delivery"};
-static const struct pg_words kinds = {kind_names, ARRAY_LEN(kind_names), ARRAY_LEN(kind_names)};
+const struct pg_words store_due_kinds = {kind_names, ARRAY_LEN(kind_names), DUE_KIND_COUNT};
 
 /* Each part walks its partial index from where the last page ended: many rows may be due at the
  * same microsecond, so the time alone is not a position. `>= :after_at` repeats the comparison's
@@ -24,7 +24,7 @@ static const struct pg_stmt due_scan = {
                "'delivery', d.account_id, d.event_id, d.webhook_id, d.attempt",
                "sluice.delivery", "pending", "due_at", "event_id") " order by at, id limit 2000) f",
     PG_TAKES(PG_ARG("until", PG_TIME), PG_ARG("after_at", PG_TIME), PG_ARG("after_id", PG_UUID)),
-    PG_GIVES(PG_WORD("kind", struct due_ref, kind, &kinds), OF(account_id, PG_UUID),
+    PG_GIVES(PG_WORD("kind", struct due_ref, kind, &store_due_kinds), OF(account_id, PG_UUID),
              OF(id, PG_UUID), OF(webhook_id, PG_UUID), OF(rev, PG_I64), OF(at, PG_TIME),
              OF(parent_id, PG_UUID)),
     .no_account = "a read-only scan for what is due, over all accounts",

@@ -16,7 +16,7 @@
 #define STORE_FILES(X) \
     X(account) X(account_user) X(api_key) X(app_use) X(audit) X(connect_session) X(connection) \
     X(connection_admin) X(connection_list) X(connection_manage) X(connection_refresh) X(connection_use) \
-    X(due) \
+    X(delivery) X(due) \
     X(execution) X(execution_input) X(flow) X(flow_explain) X(flow_inbox) X(flow_item) X(flow_read) \
     X(flow_retention) X(flow_take) X(flow_template) X(idempotency) X(quota) \
     X(node) X(oauth) X(rate_lease) X(retention) X(tally) X(webhook)
@@ -274,7 +274,7 @@ void *store_page_result(const struct pg_query *query, size_t size, size_t *count
         STORE_FLOW_OF(completed_at, PG_TIME), STORE_FLOW_OF(parent_id, PG_UUID)
 enum { STORE_FLOW_COLUMNS = 19 };
 extern const struct pg_column store_flow_columns[STORE_FLOW_COLUMNS];
-extern const struct pg_words store_flow_statuses, store_flow_pauses;
+extern const struct pg_words store_flow_statuses, store_flow_pauses, store_due_kinds;
 /* The columns of a struct flow_ref, from row f. */
 #define STORE_FLOW_REF "f.account_id, f.id, f.owner, f.rev, f.wake_at, f.adoptions, f.parent_id "
 enum { STORE_FLOW_REF_COLUMNS = 7 };
