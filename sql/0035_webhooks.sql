@@ -56,8 +56,8 @@ create index delivery_due on sluice.delivery (due_at, event_id) where status = '
 -- For the order of an object's events.
 create index delivery_object on sluice.delivery (account_id, webhook_id, object, rev)
     where status = 'pending';
--- For lists.
-create index delivery_webhook on sluice.delivery (webhook_id, event_id);
+-- For lists, which name the condition: no other statement is to use it instead of the primary key.
+create index delivery_webhook on sluice.delivery (webhook_id, event_id) where kind <> '';
 -- For retention.
 create index delivery_ended on sluice.delivery (ended_at) where ended_at is not null;
 

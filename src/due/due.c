@@ -78,8 +78,8 @@ static bool push(struct due_heap *heap, const struct due_ref *ref)
 {
     if (heap->count == heap->cap) {
         size_t cap = heap->cap ? heap->cap * 2 : 64;
-        struct due_ref *refs =
-            heap->count < HELD_MAX ? mem_realloc(heap->refs, cap * sizeof(*refs)) : NULL;
+        struct due_ref *refs = heap->count < HELD_MAX ? mem_realloc(heap->refs, cap * sizeof(*refs))
+                                                      : NULL;
         if (!refs)
             return false;
         heap->refs = refs;

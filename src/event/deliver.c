@@ -22,7 +22,7 @@ enum {
 };
 
 /* Seconds before each further attempt: three days in all. */
-static const uint32_t delays_s[] = {5,         60,        5 * 60,     30 * 60,   2 * 3600,
+static const uint32_t delays_s[] = {5,        60,        5 * 60,    30 * 60,  2 * 3600,
                                     6 * 3600, 12 * 3600, 24 * 3600, 24 * 3600};
 
 static struct metric deliveries_total = METRIC_INIT(
@@ -93,7 +93,8 @@ static enum op_result step_claimed(struct op *op)
     bool is_there = !uuid_is_nil(d->webhook.id);
     if (!is_there || d->webhook.off_at != 0 || !d->webhook.url.ptr) {
         end_with(d, DELIVERY_FAILED,
-                 is_there ? SLICE("the webhook is switched off") : SLICE("the webhook was deleted"));
+                 is_there ? SLICE("the webhook is switched off")
+                          : SLICE("the webhook was deleted"));
         return op_jump(op, DELIVERY_END);
     }
     if (uuid_is_nil(d->delivery.parent_id))

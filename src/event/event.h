@@ -26,7 +26,8 @@ struct event_config {
     slice proxy;        /* as http_client_config.proxy */
     const slice *hosts; /* hosts that may be inside, and without TLS (address_policy_allow) */
     size_t host_count;
-    struct due_timers *due; /* the service owns the deliveries in it; NULL: it sends none (a command) */
+    struct due_timers
+        *due; /* the service owns the deliveries in it; NULL: it sends none (a command) */
     unsigned timeout_ms; /* longest time for a message and its reply; 0: EVENT_TIMEOUT_MS */
 };
 

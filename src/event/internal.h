@@ -41,8 +41,8 @@ struct event_row {
     bool is_full; /* there is no room for it: it is put off */
     struct list link;
     struct event_lane *lane;
-    struct op *op;                          /* its delivery; NULL while it waits */
-    uint8_t key[2 * sizeof(struct uuid)];   /* in event_outbox.known */
+    struct op *op;                        /* its delivery; NULL while it waits */
+    uint8_t key[2 * sizeof(struct uuid)]; /* in event_outbox.known */
 };
 
 /* outbox.c */

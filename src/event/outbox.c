@@ -1,8 +1,8 @@
 /*
  * What is sent when; see outbox.h. A row comes from the statement that wrote it, from a timer or
- * scan (due/due.h), or after the object's event before it. Limits of an endpoint, an account and the
- * process keep the number of messages under way small. Rows above them wait here, and those above
- * that are put off in the database (store_delivery_claim).
+ * scan (due/due.h), or after the object's event before it. Limits of an endpoint, an account and
+ * the process keep the number of messages under way small. Rows above them wait here, and those
+ * above that are put off in the database (store_delivery_claim).
  */
 #include "event/outbox.h"
 
@@ -89,12 +89,10 @@ static void serve(struct event_service *service)
     bool has_begun = !outbox->is_stopped;
     while (has_begun && outbox->sending_count < SENDING_MAX) {
         has_begun = false;
-        LIST_EACH(&outbox->ring, struct event_lane, lane, keyed.ring)
-        {
+        LIST_EACH(&outbox->ring, struct event_lane, lane, keyed.ring) {
             if (!can_send(outbox, lane))
                 continue;
-            struct event_row *row =
-                LIST_ITEM(lane->keyed.waiting.next, struct event_row, link);
+            struct event_row *row = LIST_ITEM(lane->keyed.waiting.next, struct event_row, link);
             keyed_leave(&lane->keyed, &row->link);
             lane->waiting_count--;
             outbox->waiting_count--;
@@ -189,8 +187,7 @@ static void send_news(struct store_later *later)
 
 static bool on_news(struct store_later *later)
 {
-    struct event_service *service =
-        CONTAINER_OF(later->laters, struct event_service, outbox.news);
+    struct event_service *service = CONTAINER_OF(later->laters, struct event_service, outbox.news);
     struct due_ref *refs;
     size_t count;
     if (store_due_scan_result(&later->query, &refs, &count) != OK)
@@ -239,8 +236,7 @@ void event_service_drain(struct event_service *service)
     if (outbox->is_stopped)
         return;
     outbox->is_stopped = true;
-    LIST_EACH(&outbox->ring, struct event_lane, lane, keyed.ring)
-    {
+    LIST_EACH(&outbox->ring, struct event_lane, lane, keyed.ring) {
         struct list *waiting = &lane->keyed.waiting;
         while (!list_is_empty(waiting)) {
             struct event_row *row = LIST_ITEM(waiting->next, struct event_row, link);

@@ -410,8 +410,7 @@ static enum op_result step_cancel(struct op *op)
     struct flow_command *command = command_of(op);
     command->is_sent = true;
     store_flow_cancel(command->service->config.pool, &command->query, op, command->in.account_id,
-                      command->in.flow_id, command->op_token, clock_shared_us(),
-                      command->event_id);
+                      command->in.flow_id, command->op_token, clock_shared_us(), command->event_id);
     return OP_WAIT;
 }
 

@@ -36,17 +36,17 @@ struct flow_config {
     struct flow_template_set **templates; /* the current set; all its versions are stored */
     /* maximum number of flows in memory; 0: 2000. Further due flows wait */
     size_t runs_max;
-    uint64_t idempotency_ttl_ms; /* lifetime of the idempotency key of a start */
-    struct budget_queue *work;   /* counts the memory of runs, by account; NULL: not counted */
-    struct tracer *tracer;       /* NULL: no traces */
+    uint64_t idempotency_ttl_ms;  /* lifetime of the idempotency key of a start */
+    struct budget_queue *work;    /* counts the memory of runs, by account; NULL: not counted */
+    struct tracer *tracer;        /* NULL: no traces */
     struct event_service *events; /* sends the events of flows; NULL: the next process does */
 };
 
 /* config is copied, its pointers are borrowed. Returns NULL if out of memory. The service begins to
  * adopt and to fire timers at once. */
 struct flow_service *flow_service_new(const struct flow_config *config) MUST_CHECK;
-/* Sets the URL at which people reach the server, without a slash at its end. Events have the page of
- * the flow under it. Copied. */
+/* Sets the URL at which people reach the server, without a slash at its end. Events have the page
+ * of the flow under it. Copied. */
 void flow_service_public_url_set(struct flow_service *service, slice url);
 /* Begins a clean drain: takes no more flows and lets running ones reach their next durable
  * state. The caller limits the time (then flow_service_cancel_all). Flows that are still owned

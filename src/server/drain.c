@@ -10,7 +10,7 @@
 enum {
     RECORD_TIMEOUT_MS = 5000, /* time limit for results that are being stored */
     EVENTS_TIMEOUT_MS = 2000,
-    SPANS_TIMEOUT_MS = 2000,  /* time limit for sending the last spans, which are then dropped */
+    SPANS_TIMEOUT_MS = 2000, /* time limit for sending the last spans, which are then dropped */
     POLL_MS = 20,
     ARENA_BYTES_MAX = 4096,
 };

@@ -9,15 +9,16 @@
 #include "store/internal.h"
 
 #define REF_OF(name, type) PG_OF(#name, type, struct due_ref, name)
-#define REF_COLUMNS                                                                            \
-    REF_OF(account_id, PG_UUID), REF_OF(id, PG_UUID), REF_OF(webhook_id, PG_UUID),             \
+#define REF_COLUMNS                                                                \
+    REF_OF(account_id, PG_UUID), REF_OF(id, PG_UUID), REF_OF(webhook_id, PG_UUID), \
         REF_OF(rev, PG_I64), REF_OF(at, PG_TIME), REF_OF(parent_id, PG_UUID)
 
 static const struct pg_stmt delivery_of_event = {
     .name = "delivery_of_event",
     .sql = "select :ord, 'delivery', d.account_id, d.event_id, d.webhook_id, d.attempt, d.due_at, "
            "d.parent_id from @input lateral (select * from sluice.delivery k "
-           "where k.account_id = :account_id and k.event_id = :event_id and k.due_at is not null "
+           "where k.account_id = :account_id and k.event_id >= :event_id and "
+           "k.event_id <= :event_id and k.due_at is not null "
            "offset 0) d",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("event_id", PG_UUID)),
     PG_GIVES(PG_WORD("kind", struct due_ref, kind, &store_due_kinds), REF_COLUMNS),
@@ -25,47 +26,54 @@ static const struct pg_stmt delivery_of_event = {
 
 /* ---- claims ---- */
 
-#define ROW_IS(row)                                                                          \
+#define ROW_IS(row)                                                                              \
     row ".account_id = t.account_id and " row ".event_id = t.event_id and " row ".webhook_id = " \
         "t.webhook_id"
-#define ENDPOINT_IS(row, t) \
-    row ".account_id = coalesce(" t ".parent_id, " t ".account_id) and " row ".id = " t ".webhook_id"
+#define ENDPOINT_IS(row, t)                                                             \
+    row ".account_id = coalesce(" t ".parent_id, " t ".account_id) and " row ".id = " t \
+        ".webhook_id"
 #define PAUSED_UNTIL "(select h.paused_until from sluice.webhook h where " ENDPOINT_IS("h", "t") ")"
 /* An event of the same object with a lower rev is pending. Events that were sent again on request
  * are exempt: they have ended once before. */
-#define IS_EARLY                                                                               \
-    "exists (select from sluice.delivery e where e.account_id = t.account_id and "             \
+#define IS_EARLY                                                                            \
+    "exists (select from sluice.delivery e where e.account_id = t.account_id and "          \
     "e.webhook_id = t.webhook_id and e.object = t.object and e.rev < t.rev and e.status = " \
     "'pending')"
 /* Each time a row is put off, it is for about half of its age, so its turns come often enough to
  * use all that the endpoint can take, and rarely enough to cost little. */
-#define PUT_OFF                                                                              \
+#define PUT_OFF                                                                           \
     "greatest(p.until, now() + least(interval '1 hour', interval '5 seconds' + (now() - " \
     "t.at) * (0.25 + 0.5 * random())))"
 
 /* SKIP LOCKED as in flow.c: all nodes with a timer send this at the same time. */
-#define OF_CLAIM(name, type) PG_OF(#name, type, struct delivery_claim, name)
+#define OF_CLAIM(name, type)       PG_OF(#name, type, struct delivery_claim, name)
 #define OF_REF(name, type, member) PG_OF(name, type, struct delivery_claim, ref.member)
-#define OF_ROW(name, type) PG_OF(#name, type, struct delivery, name)
-#define OF_WEBHOOK(name, type) PG_OF(#name, type, struct webhook, name)
+#define OF_ROW(name, type)         PG_OF(#name, type, struct delivery, name)
+#define OF_WEBHOOK(name, type)     PG_OF(#name, type, struct webhook, name)
 enum { WEBHOOK_AT = 11 }; /* the first column of the endpoint */
 static const struct pg_stmt delivery_claim = {
     .name = "delivery_claim",
-    .sql = "with claimed as (update sluice.delivery t set (attempt, due_at) = (select "
-           "t.attempt + (not p.is_held)::integer, case when p.is_held then " PUT_OFF " else "
-           "now() + :timeout_ms * interval '2 milliseconds' end from (select u.until, :is_full or "
-           "coalesce(u.until > now(), false) or " IS_EARLY " as is_held from (select " PAUSED_UNTIL
-           " as until) u) p) "
-           "@update(sluice.delivery) and t.attempt = :attempt and t.due_at is not null and "
-           "(t.due_at <= now() or :is_next) and t.ctid = (select k.ctid from sluice.delivery k "
-           "where " ROW_IS("k") " for update skip locked) "
-           "returning :ord as ord, :attempt as before, t.account_id, t.event_id, t.webhook_id, "
-           "t.parent_id, t.kind, t.object, t.rev, t.at, t.data, t.attempt) "
-           "select c.ord, c.account_id, c.event_id, c.webhook_id, c.parent_id, c.kind, c.object, "
-           "c.rev, c.at, c.data, c.attempt, c.attempt > c.before, w.account_id, w.id, w.url, "
-           "w.sealed, w.old_sealed, w.key_id, w.old_until, w.off_at, w.failures from claimed c left "
-           "join lateral (select * from sluice.webhook h where " ENDPOINT_IS("h", "c") " offset 0) "
-           "w on true",
+    .sql =
+        "with claimed as (update sluice.delivery t set (attempt, due_at) = (select "
+        "t.attempt + (not p.is_held)::integer, case when p.is_held then " PUT_OFF " else "
+        "now() + :timeout_ms * interval '2 milliseconds' end from (select u.until, :is_full or "
+        "coalesce(u.until > now(), false) or " IS_EARLY " as is_held from (select " PAUSED_UNTIL
+        " as until offset 0) u offset 0) p) "
+        "@update(sluice.delivery) and t.attempt = :attempt and t.due_at is not null and "
+        "(t.due_at <= now() or :is_next) and t.ctid = (select k.ctid from sluice.delivery k "
+        "where " ROW_IS(
+            "k") " for update skip locked) "
+                 "returning :ord as ord, :attempt as before, t.account_id, t.event_id, "
+                 "t.webhook_id, "
+                 "t.parent_id, t.kind, t.object, t.rev, t.at, t.data, t.attempt) "
+                 "select c.ord, c.account_id, c.event_id, c.webhook_id, c.parent_id, c.kind, "
+                 "c.object, "
+                 "c.rev, c.at, c.data, c.attempt, c.attempt > c.before, w.account_id, w.id, w.url, "
+                 "w.sealed, w.old_sealed, w.key_id, w.old_until, w.off_at, w.failures from claimed "
+                 "c left "
+                 "join lateral (select * from sluice.webhook h where " ENDPOINT_IS(
+                     "h", "c") " offset 0) "
+                               "w on true",
     PG_TAKES(OF_REF("account_id", PG_UUID, account_id), OF_REF("event_id", PG_UUID, id),
              OF_REF("webhook_id", PG_UUID, webhook_id), OF_REF("attempt", PG_I64, rev),
              OF_CLAIM(is_full, PG_BOOL), OF_CLAIM(is_next, PG_BOOL), OF_CLAIM(timeout_ms, PG_I64)),
@@ -74,8 +82,8 @@ static const struct pg_stmt delivery_claim = {
              OF_ROW(rev, PG_I64), OF_ROW(at, PG_TIME), OF_ROW(data, PG_JSON),
              OF_ROW(attempt, PG_I64), PG_ARG("is_claimed", PG_BOOL), PG_ARG("payer_id", PG_UUID),
              PG_ARG("id", PG_UUID), PG_ARG("url", PG_TEXT), PG_ARG("sealed", PG_BYTES),
-             PG_ARG("old_sealed", PG_BYTES), PG_ARG("key_id", PG_TEXT), PG_ARG("old_until", PG_TIME),
-             PG_ARG("off_at", PG_TIME), PG_ARG("failures", PG_I64)),
+             PG_ARG("old_sealed", PG_BYTES), PG_ARG("key_id", PG_TEXT),
+             PG_ARG("old_until", PG_TIME), PG_ARG("off_at", PG_TIME), PG_ARG("failures", PG_I64)),
     .key_count = 3,
     .access = PG_WRITE_ONCE,
 };
@@ -105,8 +113,8 @@ static const struct pg_stmt delivery_end = {
            "limit 1) n on true",
     PG_TAKES(OF_END(account_id, PG_UUID), OF_END(event_id, PG_UUID), OF_END(webhook_id, PG_UUID),
              OF_END(attempt, PG_I64), PG_WORD("status", struct delivery_end, status, &statuses),
-             OF_END(delay_ms, PG_I64), PG_OF("code", PG_I64, struct delivery_end, code,
-                                             .has_null = true),
+             OF_END(delay_ms, PG_I64),
+             PG_OF("code", PG_I64, struct delivery_end, code, .has_null = true),
              OF_END(problem, PG_TEXT)),
     PG_GIVES(PG_WORD("kind", struct due_ref, kind, &store_due_kinds), REF_COLUMNS),
     .key_count = 3,
@@ -146,7 +154,7 @@ static const struct pg_stmt webhook_healed = {
 static const struct pg_stmt delivery_sweep = {
     .name = "delivery_sweep",
     .sql = "delete from sluice.delivery t where (t.account_id, t.event_id, t.webhook_id) in "
-           "(select b.account_id, b.event_id, b.webhook_id from sluice.delivery b "
+           "(select b.account_id, b.event_id, b.webhook_id from @input sluice.delivery b "
            "where b.ended_at < :before order by b.ended_at limit 1000)",
     PG_TAKES(PG_ARG("before", PG_TIME)),
     .match = PG_MATCH_NONE,
@@ -155,10 +163,9 @@ static const struct pg_stmt delivery_sweep = {
     .is_spread = true,
 };
 
-const struct pg_stmt *const delivery_stmts[] = {&delivery_of_event, &delivery_claim,
-                                                &delivery_end,      &webhook_failed,
-                                                &webhook_healed,    &delivery_sweep,
-                                                NULL};
+const struct pg_stmt *const delivery_stmts[] = {
+    &delivery_of_event, &delivery_claim, &delivery_end, &webhook_failed,
+    &webhook_healed,    &delivery_sweep, NULL};
 
 /* ---- calls ---- */
 

@@ -1,8 +1,8 @@
 /*
  * delivery: an event for one endpoint (sql/0035_webhooks.sql). Rows are inserted by the statements
- * of changes (STORE_OUTBOX in internal.h). A row that is due is claimed, sent, and ended or put off,
- * each by a statement that is fenced by the number of its attempts. A claim moves the due time, so
- * that the row is due again if its process ends: there are no owners.
+ * of changes (STORE_OUTBOX in internal.h). A row that is due is claimed, sent, and ended or put
+ * off, each by a statement that is fenced by the number of its attempts. A claim moves the due
+ * time, so that the row is due again if its process ends: there are no owners.
  */
 #ifndef STORE_DELIVERY_H
 #define STORE_DELIVERY_H
@@ -30,8 +30,8 @@ void store_delivery_of_event(struct pg_pool *pool, struct pg_query *query, struc
 /* Claims a row that is due and has had ref->rev attempts, for twice timeout_ms. It is put off
  * instead, with no attempt counted, if `is_full`, if an event of its object with a lower rev is
  * pending, or if its endpoint is paused: for longer the older it is, at most an hour, so that the
- * rows of a dead endpoint do not fill the scans. is_next: it need not be due, since the event before
- * it has just ended (delivery_ended). */
+ * rows of a dead endpoint do not fill the scans. is_next: it need not be due, since the event
+ * before it has just ended (delivery_ended). */
 struct delivery_claim {
     struct due_ref ref;
     bool is_full, is_next;
@@ -55,8 +55,9 @@ struct delivery_end {
 };
 void store_delivery_end(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct delivery_end *end);
-/* Returns ERR_NOTFOUND if another process has claimed the row since. *next: the pending row with the
- * object's next event for this endpoint, if this one has ended; its id is nil if there is none. */
+/* Returns ERR_NOTFOUND if another process has claimed the row since. *next: the pending row with
+ * the object's next event for this endpoint, if this one has ended; its id is nil if there is none.
+ */
 int store_delivery_end_result(const struct pg_query *query, struct due_ref *next) MUST_CHECK;
 
 /* An endpoint has failed: its failures are counted, from the third in a row on it is paused, and it

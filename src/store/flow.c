@@ -90,22 +90,23 @@ static const struct pg_column start_keyed_params[] = {STORE_FLOW_OF(account_id, 
 #define MADE_COLUMNS "account_id, parent_id, id, rev, updated_at, template_key, title, status"
 /* The row that was made has no column for the event, so it is found by its key; that is done for
  * rows with an event alone. */
-#define START_OUTBOX(rest)                                                                 \
-    STORE_FLOW_OUTBOX("'flow.' || c.status", STORE_FLOW_EVENT_TEXTS,                        \
+#define START_OUTBOX(rest)                                                                        \
+    STORE_FLOW_OUTBOX("'flow.' || c.status", STORE_FLOW_EVENT_TEXTS,                              \
                       "@input made c where :event_id is not null and c.account_id = :account_id " \
-                      "and c.id = :id",                                                     \
+                      "and c.id = :id",                                                           \
                       rest)
-#define START_STMT(stmt_name, params, flow_column, flow_value, column, value, rest, answer, ...) \
-    {                                                                                            \
-        .name = stmt_name,                                                                       \
-        .sql = "with made as (insert into sluice.flow (" FLOW_COLUMNS flow_column ") "           \
-               "@row " FLOW_VALUES flow_value " @end" rest " returning " MADE_COLUMNS            \
-               "), documented as ("                                                              \
-               "insert into sluice.flow_doc (" DOC_COLUMNS column ") "                           \
-               "@row " DOC_VALUES value " @end" rest "), " START_OUTBOX(rest)                    \
-               "select :ord, " STORE_HAS_EVENT(":event_id") " @from" answer,                     \
-        PG_PARAMS(params), PG_COLUMNS(start_columns), .key_count = 2, .access = PG_WRITE,        \
-        __VA_ARGS__                                                                              \
+#define START_STMT(stmt_name, params, flow_column, flow_value, column, value, rest, answer, ...)   \
+    {                                                                                              \
+        .name = stmt_name,                                                                         \
+        .sql =                                                                                     \
+            "with made as (insert into sluice.flow (" FLOW_COLUMNS flow_column ") "                \
+            "@row " FLOW_VALUES flow_value " @end" rest " returning " MADE_COLUMNS                 \
+            "), documented as ("                                                                   \
+            "insert into sluice.flow_doc (" DOC_COLUMNS column ") "                                \
+            "@row " DOC_VALUES value " @end" rest                                                  \
+            "), " START_OUTBOX(rest) "select :ord, " STORE_HAS_EVENT(":event_id") " @from" answer, \
+        PG_PARAMS(params), PG_COLUMNS(start_columns), .key_count = 2, .access = PG_WRITE,          \
+        __VA_ARGS__                                                                                \
     }
 #define START_IS_OURS                                        \
     " where :id in (select m.id from made m) or "            \
@@ -132,18 +133,20 @@ static const struct pg_stmt flow_start_more =
     "and c.execution_id = :id"
 static const struct pg_stmt flow_start_keyed = {
     .name = "flow_start_keyed",
-    .sql = "with claimed as (insert into sluice.idempotency_key as t (account_id, key, "
-           "execution_id, fingerprint, state, owner, integration_id, action_id, connection_id, "
-           "is_write, started_at, expires_at) "
-           "@row :account_id, :key, :id, :fingerprint, 'bound', null::uuid, '', :template_key, "
-           "null::bigint, true, now(), " STORE_CLAIM_END " @end" STORE_CLAIM_OR_HOLDER "), "
-           "made as (insert into sluice.flow (" FLOW_COLUMNS ", title) "
-           "select " FLOW_VALUES ", :title" IF_OURS AGAIN " returning " MADE_COLUMNS "), "
-           "documented as (insert into sluice.flow_doc (" DOC_COLUMNS ", trace) "
-           "select " DOC_VALUES ", :trace" IF_OURS AGAIN "), " START_OUTBOX(AGAIN)
-           "select :ord, c.account_id, c.key, c.execution_id, c.fingerprint, c.is_bound, "
-           "c.owner, " STORE_CLAIM_NOT_READ ", " STORE_HAS_EVENT(":event_id")
-           " from @input claimed c where c.account_id = :account_id and c.key = :key",
+    .sql =
+        "with claimed as (insert into sluice.idempotency_key as t (account_id, key, "
+        "execution_id, fingerprint, state, owner, integration_id, action_id, connection_id, "
+        "is_write, started_at, expires_at) "
+        "@row :account_id, :key, :id, :fingerprint, 'bound', null::uuid, '', :template_key, "
+        "null::bigint, true, now(), " STORE_CLAIM_END " @end" STORE_CLAIM_OR_HOLDER "), "
+        "made as (insert into sluice.flow (" FLOW_COLUMNS ", title) "
+        "select " FLOW_VALUES ", :title" IF_OURS AGAIN " returning " MADE_COLUMNS "), "
+        "documented as (insert into sluice.flow_doc (" DOC_COLUMNS ", trace) "
+        "select " DOC_VALUES ", :trace" IF_OURS AGAIN "), " START_OUTBOX(
+            AGAIN) "select :ord, c.account_id, c.key, c.execution_id, c.fingerprint, c.is_bound, "
+                   "c.owner, " STORE_CLAIM_NOT_READ
+                   ", " STORE_HAS_EVENT(":event_id") " from @input claimed c where c.account_id = "
+                                                     ":account_id and c.key = :key",
     PG_PARAMS(start_keyed_params),
     PG_GIVES(STORE_CLAIM_COLUMNS, STORE_HAS_EVENT_COLUMN),
     .key_count = 2,
@@ -173,10 +176,9 @@ void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *o
     ASSERT(is_running == !uuid_is_nil(flow->owner));
     const struct claim *claim = start->claim;
     bool has_more = start->trace.ptr || start->title.ptr;
-    struct pg_value values[8 + EVENT_VALUES] = {claim ? pg_text(claim->key) : pg_null(PG_TEXT),
-                                                pg_json(start->input),
-                                                pg_text_or_empty(start->actor),
-                                                pg_json(start->waiting_input)};
+    struct pg_value values[8 + EVENT_VALUES] = {
+        claim ? pg_text(claim->key) : pg_null(PG_TEXT), pg_json(start->input),
+        pg_text_or_empty(start->actor), pg_json(start->waiting_input)};
     size_t count = 4;
     if (has_more || claim) {
         values[count++] = pg_text(start->trace);
@@ -230,11 +232,11 @@ static const struct pg_column finished_params[] = {
 
 /* RETURNING passes on the attempt's parameters, so that `stepped` inserts for exactly the flows
  * that were moved; in set mode it would have to join the input again. */
-#define MOVED_COLUMNS                                                                 \
-    ":ord as ord, :account_id as account_id, :id as id, :f_step as f_step, "          \
-    ":f_attempt as f_attempt, :f_status as f_status, :f_started_at as f_started_at, " \
-    ":f_finished_at as f_finished_at, :f_input as f_input, :f_output as f_output, "   \
-    ":f_error as f_error, :f_integration_id as f_integration_id, "                    \
+#define MOVED_COLUMNS                                                                  \
+    ":ord as ord, :account_id as account_id, :id as id, :f_step as f_step, "           \
+    ":f_attempt as f_attempt, :f_status as f_status, :f_started_at as f_started_at, "  \
+    ":f_finished_at as f_finished_at, :f_input as f_input, :f_output as f_output, "    \
+    ":f_error as f_error, :f_integration_id as f_integration_id, "                     \
     ":f_action_id as f_action_id, :f_api_key_id as f_api_key_id, t.parent_id, t.rev, " \
     "t.updated_at, t.template_key, t.title, t.status, " STORE_FLOW_EVENT_TEXTS
 /* The kind follows from the status: waiting (for an approval), completed, failed. */
@@ -261,10 +263,11 @@ static const struct pg_column moved_columns[] = {STORE_HAS_EVENT_COLUMN};
  * row, even while its first attempt is still committing it: FOR SHARE waits for that commit and
  * then sees the row's last version. `:ord in` is a hashed subplan, see execution.c. */
 #define ANSWER_ONCE "select m.ord, " STORE_HAS_EVENT("m.event_id") " from moved m"
-#define ANSWER_AGAIN                                               \
-    "select :ord, " STORE_HAS_EVENT(":event_id") " @from where :ord in (select m.ord from moved m) " \
-    "or (select f.op_token = :op_token from sluice.flow f "        \
-    "where f.account_id = :account_id and f.id = :id for share)"
+#define ANSWER_AGAIN                                                         \
+    "select :ord, " STORE_HAS_EVENT(                                         \
+        ":event_id") " @from where :ord in (select m.ord from moved m) "     \
+                     "or (select f.op_token = :op_token from sluice.flow f " \
+                     "where f.account_id = :account_id and f.id = :id for share)"
 
 static const struct pg_column move_params[] = {
     STORE_FLOW_OF(account_id, PG_UUID),
@@ -282,18 +285,18 @@ static const struct pg_column move_params[] = {
     FINISHED_PARAMS};
 /* A flow that ends clears its owner in the same statement, as the CHECK demands. */
 #define STAYS "owner = case when :status = 'running' then t.owner end, "
-#define MOVE_STMT(stmt_name, took, fence, rest, answer, ...)                                \
-    {                                                                                       \
-        .name = stmt_name,                                                                  \
-        .sql = "with moved as (update sluice.flow t set rev = :rev, op_token = :op_token, " \
-               "status = :status, " took                                                    \
-               "step_index = :step_index, attempt = :attempt, is_begun = :is_begun, "       \
-               "adoptions = :adoptions, updated_at = :updated_at, "                         \
-               "completed_at = case when :status = 'completed' then :updated_at end "       \
-               "@update(sluice.flow) " fence MOVED_COLUMNS "), " STEPPED rest "), "         \
-               MOVED_OUTBOX answer,                                                         \
-        PG_PARAMS(move_params), PG_COLUMNS(moved_columns), .key_count = 2,                  \
-        .access = PG_WRITE, __VA_ARGS__                                                     \
+#define MOVE_STMT(stmt_name, took, fence, rest, answer, ...)                                   \
+    {                                                                                          \
+        .name = stmt_name,                                                                     \
+        .sql = "with moved as (update sluice.flow t set rev = :rev, op_token = :op_token, "    \
+               "status = :status, " took                                                       \
+               "step_index = :step_index, attempt = :attempt, is_begun = :is_begun, "          \
+               "adoptions = :adoptions, updated_at = :updated_at, "                            \
+               "completed_at = case when :status = 'completed' then :updated_at end "          \
+               "@update(sluice.flow) " fence MOVED_COLUMNS "), " STEPPED rest                  \
+               "), " MOVED_OUTBOX answer,                                                      \
+        PG_PARAMS(move_params), PG_COLUMNS(moved_columns), .key_count = 2, .access = PG_WRITE, \
+        __VA_ARGS__                                                                            \
     }
 static const struct pg_stmt flow_move_again =
     MOVE_STMT("flow_move_again", STAYS, WHERE_OURS, AGAIN, ANSWER_AGAIN, );
@@ -377,8 +380,8 @@ void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op
     const struct flow *next = move->next;
     bool is_parked = next->status == FLOW_WAITING;
     /* owner, op_token, the shown document if it parks, the event, and the attempt */
-    struct pg_value values[3 + EVENT_VALUES + ARRAY_LEN(finished_params)] = {pg_uuid(move->owner),
-                                                              pg_uuid(move->op_token)};
+    struct pg_value values[3 + EVENT_VALUES + ARRAY_LEN(finished_params)] = {
+        pg_uuid(move->owner), pg_uuid(move->op_token)};
     size_t count = 2;
     /* A cancel does not come from the owner, so it has no owner fence (flow_take.c). */
     ASSERT(next->rev > 1 && next->status != FLOW_CANCELLED);

@@ -95,11 +95,11 @@ struct flow_step {
 /* The event of a change: the statement writes it for each endpoint that hears the kind, which
  * follows from the change. Texts are borrowed until the query has ended. */
 struct flow_event {
-    struct uuid id;       /* UUIDv7; nil: the change makes no event */
-    slice step_key;       /* of the step that waits, was decided on or has failed; SLICE_NONE: none */
-    slice error_code;     /* of a failed flow */
-    slice url;            /* where a person decides; SLICE_NONE: not known, or nothing to decide */
-    slice rejected_by;    /* an actor (store/audit.h) */
+    struct uuid id;    /* UUIDv7; nil: the change makes no event */
+    slice step_key;    /* of the step that waits, was decided on or has failed; SLICE_NONE: none */
+    slice error_code;  /* of a failed flow */
+    slice url;         /* where a person decides; SLICE_NONE: not known, or nothing to decide */
+    slice rejected_by; /* an actor (store/audit.h) */
 };
 
 /* ---- start ---- */
@@ -191,10 +191,10 @@ struct flow_take {
     struct uuid owner, op_token;
     int64_t rev; /* the fence; 0: any revision (to approve or resume without a fence) */
     int64_t now;
-    struct uuid dead_owner; /* ADOPT */
-    bool has_left;          /* ADOPT: that node left in order */
-    int64_t step_index;     /* APPROVE: the approval step; -1: the step that waits */
-    slice output;           /* APPROVE: {approvedBy, approvedAt, note?} */
+    struct uuid dead_owner;  /* ADOPT */
+    bool has_left;           /* ADOPT: that node left in order */
+    int64_t step_index;      /* APPROVE: the approval step; -1: the step that waits */
+    slice output;            /* APPROVE: {approvedBy, approvedAt, note?} */
     struct flow_event event; /* APPROVE */
 };
 /* Replayable. */
@@ -231,8 +231,8 @@ void store_flow_reject(struct pg_pool *pool, struct pg_query *query, struct op *
  * others can adopt them at once: store_flow_orphans finds them, and their adoption does not
  * count. */
 
-/* ---- scans over all accounts: read-only, bounded; each hit is then taken, fenced. That for waiting
- * flows is in store/due.h ---- */
+/* ---- scans over all accounts: read-only, bounded; each hit is then taken, fenced. That for
+ * waiting flows is in store/due.h ---- */
 
 enum { FLOW_SCAN_MAX = 500 };
 

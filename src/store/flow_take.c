@@ -10,9 +10,10 @@
 /* The result of a statement here: the row as it made it, or as an earlier attempt of the same
  * statement did (recognized by its token). The second half reads the snapshot from before the
  * statement, so at most one of the halves has the row. */
-#define ROW_NOW_OF(now, before)                                                                    \
-    "select t.ord, " STORE_FLOW_ROW now " from moved t union all select :ord, " STORE_FLOW_ROW     \
-    before " @read(sluice.flow) and t.op_token = :op_token"
+#define ROW_NOW_OF(now, before)                                   \
+    "select t.ord, " STORE_FLOW_ROW now                           \
+    " from moved t union all select :ord, " STORE_FLOW_ROW before \
+    " @read(sluice.flow) and t.op_token = :op_token"
 #define ROW_NOW ROW_NOW_OF("", "")
 /* With the column has_event. */
 #define ROW_NOW_EVENT ROW_NOW_OF(", " STORE_HAS_EVENT("t.event_id"), ", false")
@@ -79,8 +80,9 @@ static const struct pg_stmt flow_take_resume = {
 static const struct pg_stmt flow_take_approve = {
     .name = "flow_take_approve",
     .sql = "with moved as (update sluice.flow t set " RUNS_AGAIN ", adoptions = 0 "
-           "@update(sluice.flow) " WAITS_FOR_APPROVAL "returning :ord as ord, " STORE_FLOW_ROW
-           EVENT_COLUMNS ", " BEFORE("updated_at") " as parked_at, :output as output), " END_APPROVAL(
+           "@update(sluice.flow) " WAITS_FOR_APPROVAL
+           "returning :ord as ord, " STORE_FLOW_ROW EVENT_COLUMNS
+           ", " BEFORE("updated_at") " as parked_at, :output as output), " END_APPROVAL(
                "'completed'", "m.output",
                "null::json") ", " STORE_FLOW_OUTBOX_OF("'flow.approved'", "moved") ROW_NOW_EVENT,
     PG_TAKES(TAKE_OF(account_id, PG_UUID), TAKE_OF(id, PG_UUID), TAKE_OF(owner, PG_UUID),
@@ -97,8 +99,9 @@ static const struct pg_stmt flow_reject = {
     .name = "flow_reject",
     .sql = "with moved as (update sluice.flow t set status = 'cancelled', rev = t.rev + 1, "
            "op_token = :op_token, waiting_for = null, updated_at = :now "
-           "@update(sluice.flow) " WAITS_FOR_APPROVAL "returning :ord as ord, " STORE_FLOW_ROW
-           EVENT_COLUMNS ", " BEFORE("updated_at") " as parked_at, :error as error), " END_APPROVAL(
+           "@update(sluice.flow) " WAITS_FOR_APPROVAL
+           "returning :ord as ord, " STORE_FLOW_ROW EVENT_COLUMNS
+           ", " BEFORE("updated_at") " as parked_at, :error as error), " END_APPROVAL(
                "'failed'", "null::json",
                "m.error") ", " STORE_FLOW_OUTBOX_OF("'flow.cancelled'", "moved") ROW_NOW_EVENT,
     PG_TAKES(REJECT_OF(account_id, PG_UUID), REJECT_OF(id, PG_UUID), REJECT_OF(op_token, PG_UUID),
@@ -147,7 +150,9 @@ STORE_CALL_OF(store_flow_reject, flow_reject, flow_reject)
  * fails its own fence. The second half returns a flow that was cancelled before, by an earlier
  * attempt or by another request. coalesce keeps the planner from using the partial indexes on
  * status. */
-#define NO_TEXTS ", null::text as event_step, null::text as event_error, null::text as event_url, null::text as event_by"
+#define NO_TEXTS                                                                                  \
+    ", null::text as event_step, null::text as event_error, null::text as event_url, null::text " \
+    "as event_by"
 static const struct pg_stmt flow_cancel = {
     .name = "flow_cancel",
     .sql = "with moved as (update sluice.flow t set status = 'cancelled', rev = t.rev + 1, "
@@ -158,7 +163,7 @@ static const struct pg_stmt flow_cancel = {
                         ") as was_owned_by, t.title, :event_id as event_id), " STORE_FLOW_OUTBOX(
                             "'flow.cancelled'", "c.event_id" NO_TEXTS,
                             "moved c where c.event_id is not null",
-                            "") "select t.ord, " STORE_FLOW_ROW
+                            " on conflict do nothing") "select t.ord, " STORE_FLOW_ROW
                                 ", t.was_owned_by, " STORE_HAS_EVENT(
                                     "t.event_id") " from moved t union all select "
                                                   ":ord, " STORE_FLOW_ROW
@@ -226,8 +231,8 @@ static const struct pg_stmt flow_owned = {
     .is_spread = true,
 };
 
-/* Uses the index flow_due alone, which has flows with a time and flows without. The limits keep the scan
- * short however many have accumulated (on each shard, if there are shards). */
+/* Uses the index flow_due alone, which has flows with a time and flows without. The limits keep the
+ * scan short however many have accumulated (on each shard, if there are shards). */
 static const struct pg_stmt flow_waiting = {
     .name = "flow_waiting",
     .sql = "select :ord, count(*) from ((select w.id from sluice.flow w where w.status = 'waiting' "
@@ -240,8 +245,8 @@ static const struct pg_stmt flow_waiting = {
 };
 
 const struct pg_stmt *const flow_take_stmts[] = {
-    &flow_take_resume, &flow_take_approve, &flow_take_adopt, &flow_reject,
-    &flow_cancel,      &flow_orphans,      &flow_owned,      &flow_waiting, NULL};
+    &flow_take_resume, &flow_take_approve, &flow_take_adopt, &flow_reject, &flow_cancel,
+    &flow_orphans,     &flow_owned,        &flow_waiting,    NULL};
 
 void store_flow_orphans(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct node_dead *dead)

@@ -215,29 +215,28 @@ void *store_page_result(const struct pg_query *query, size_t size, size_t *count
 
 /* The event of a flow's change (struct flow_event), and its outbox. A row of `from` also has the
  * flow's template_key, title and status, and the texts below. */
-#define STORE_FLOW_EVENT_OF(type, member)                                            \
-    PG_OF("event_id", PG_UUID, struct type, member.id, .has_null = true),            \
-        PG_OF("event_step", PG_TEXT, struct type, member.step_key),                  \
-        PG_OF("event_error", PG_TEXT, struct type, member.error_code),               \
-        PG_OF("event_url", PG_TEXT, struct type, member.url),                        \
+#define STORE_FLOW_EVENT_OF(type, member)                                 \
+    PG_OF("event_id", PG_UUID, struct type, member.id, .has_null = true), \
+        PG_OF("event_step", PG_TEXT, struct type, member.step_key),       \
+        PG_OF("event_error", PG_TEXT, struct type, member.error_code),    \
+        PG_OF("event_url", PG_TEXT, struct type, member.url),             \
         PG_OF("event_by", PG_TEXT, struct type, member.rejected_by)
-#define STORE_FLOW_EVENT_PARAMS                                                              \
-    PG_ARG("event_id", PG_UUID), PG_ARG("event_step", PG_TEXT),                              \
-        PG_ARG("event_error", PG_TEXT), PG_ARG("event_url", PG_TEXT),                        \
-        PG_ARG("event_by", PG_TEXT)
-#define STORE_FLOW_EVENT_TEXTS                                                   \
+#define STORE_FLOW_EVENT_PARAMS                                                                 \
+    PG_ARG("event_id", PG_UUID), PG_ARG("event_step", PG_TEXT), PG_ARG("event_error", PG_TEXT), \
+        PG_ARG("event_url", PG_TEXT), PG_ARG("event_by", PG_TEXT)
+#define STORE_FLOW_EVENT_TEXTS                                                        \
     ":event_id as event_id, :event_step as event_step, :event_error as event_error, " \
     ":event_url as event_url, :event_by as event_by"
-#define STORE_FLOW_OUTBOX(kind, texts, from, rest)                                            \
+#define STORE_FLOW_OUTBOX(kind, texts, from, rest)                                               \
     STORE_OUTBOX("select c.account_id, c.parent_id, c.id as object, c.rev, c.updated_at as at, " \
-                 "c.template_key, c.title, c.status, " kind " as kind, " texts " from " from,     \
-                 "'flow_id', m.object, 'account_id', coalesce(m.parent_id, m.account_id), "    \
-                 "'template_key', m.template_key, 'title', m.title, 'status', m.status, "      \
-                 "'step_key', m.event_step, 'error_code', m.event_error, "                     \
-                 "'approval_url', m.event_url, 'rejected_by', m.event_by",                    \
+                 "c.template_key, c.title, c.status, " kind " as kind, " texts " from " from,    \
+                 "'flow_id', m.object, 'account_id', coalesce(m.parent_id, m.account_id), "      \
+                 "'template_key', m.template_key, 'title', m.title, 'status', m.status, "        \
+                 "'step_key', m.event_step, 'error_code', m.event_error, "                       \
+                 "'approval_url', m.event_url, 'rejected_by', m.event_by",                       \
                  rest)
 /* For rows that have the texts as columns. */
-#define STORE_FLOW_OUTBOX_OF(kind, from)                                                    \
+#define STORE_FLOW_OUTBOX_OF(kind, from)                                                        \
     STORE_FLOW_OUTBOX(kind, "c.event_id, c.event_step, c.event_error, c.event_url, c.event_by", \
                       from " c where c.event_id is not null", "")
 
@@ -291,13 +290,13 @@ extern const struct pg_column store_flow_ref_columns[STORE_FLOW_REF_COLUMNS];
 
 /* A claim's columns, as in a row of claim_find and of the statements that take a key. */
 #define STORE_CLAIM_OUT(name, type, ...) PG_OF(#name, type, struct claim_outcome, name, __VA_ARGS__)
-#define STORE_CLAIM_COLUMNS                                                               \
-    PG_ARG("account_id", PG_UUID), PG_ARG("key", PG_TEXT),                                \
-        STORE_CLAIM_OUT(execution_id, PG_UUID), STORE_CLAIM_OUT(fingerprint, PG_BYTES),   \
-        PG_ARG("is_bound", PG_BOOL), STORE_CLAIM_OUT(owner, PG_UUID),                     \
-        STORE_CLAIM_OUT(is_succeeded, PG_BOOL), STORE_CLAIM_OUT(error_code, PG_TEXT),     \
-        STORE_CLAIM_OUT(summary, PG_TEXT), STORE_CLAIM_OUT(summary_bytes, PG_I64),        \
-        STORE_CLAIM_OUT(started_at, PG_TIME), STORE_CLAIM_OUT(finished_at, PG_TIME)
+#define STORE_CLAIM_COLUMNS                                                                        \
+    PG_ARG("account_id", PG_UUID), PG_ARG("key", PG_TEXT), STORE_CLAIM_OUT(execution_id, PG_UUID), \
+        STORE_CLAIM_OUT(fingerprint, PG_BYTES), PG_ARG("is_bound", PG_BOOL),                       \
+        STORE_CLAIM_OUT(owner, PG_UUID), STORE_CLAIM_OUT(is_succeeded, PG_BOOL),                   \
+        STORE_CLAIM_OUT(error_code, PG_TEXT), STORE_CLAIM_OUT(summary, PG_TEXT),                   \
+        STORE_CLAIM_OUT(summary_bytes, PG_I64), STORE_CLAIM_OUT(started_at, PG_TIME),              \
+        STORE_CLAIM_OUT(finished_at, PG_TIME)
 #define STORE_CLAIM_ROW \
     "t.account_id, t.key, t.execution_id, t.fingerprint, t.state = 'bound' as is_bound, t.owner, "
 /* A statement that takes a key does not read the execution to which the key is bound. */
