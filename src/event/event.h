@@ -11,8 +11,9 @@
 
 #include "due/due.h"
 #include "http/client.h"
-#include "pg/pg.h"
 #include "vault/seal.h"
+
+struct pg_pool;
 
 enum { EVENT_TIMEOUT_MS = 15000 };
 
