@@ -281,6 +281,14 @@ static const struct pg_stmt execution_get_summary = {
                          "f where "                                                                \
                          "f.account_id = :account_id and f.id = e.flow_id offset 0)")
 
+/* Counts the items of a fan-out that this attempt of its step called, and the failed ones. For all
+ * other rows nothing is read. The tail ends with the attempt. */
+#define ITEMS                                                                               \
+    "select count(distinct n.item) as calls, count(*) filter (where n.fact = 'failed') as " \
+    "failed_calls from sluice.flow_item n where n.account_id = :account_id and "            \
+    "n.flow_id = t.flow_id and n.step_index = t.step_index and n.attempt = "                \
+    "get_byte(t.tail, 6) * 256 + get_byte(t.tail, 7) and v.step->'for_each' is not null"
+
 /* Merges lists in one order: each returns as many rows as are wanted, and the first scan that was
  * cut ends the page. The columns of flows and their templates are looked up by key. */
 #define LIST_SQL(lists)                                                                         \
@@ -290,7 +298,8 @@ static const struct pg_stmt execution_get_summary = {
     "coalesce(:parent_id, :account_id) and k.id = t.api_key_id) as api_key_name, t.attempts, "  \
     "t.flow_id, "                                                                               \
     "g.template_key, coalesce(g.title, v.body->>'name') as flow_title, v.step->>'key' as "      \
-    "step_key, v.step->'for_each' is not null as is_fan_out, t.is_blocked, t.is_match, "        \
+    "step_key, v.step->'for_each' is not null as is_fan_out, fan.calls, fan.failed_calls, "     \
+    "t.is_blocked, t.is_match, "                                                                \
     "t.is_cut from (select "                                                                    \
     "u.* from (select b.*, count(*) filter (where b.is_cut) over (order by b.id desc rows "     \
     "between unbounded preceding and 1 preceding) as cuts from (" lists ") b) u "               \
@@ -299,6 +308,7 @@ static const struct pg_stmt execution_get_summary = {
     "where f.account_id = :account_id and f.id = t.flow_id offset 0) g on true "                \
     "left join lateral (select m.body, m.body->'steps'->t.step_index::integer as step from "    \
     "sluice.flow_template m where m.version = g.template_version offset 0) v on true "          \
+    "left join lateral (" ITEMS " offset 0) fan on true "                                       \
     "order by t.id desc) c"
 static const struct pg_column list_params[] = {STORE_PAGE_PARAMS,
                                                PG_ARG("integration_id", PG_TEXT),
@@ -330,6 +340,8 @@ static const struct pg_column list_columns[] = {
     OF(flow_title, PG_TEXT),
     OF(step_key, PG_TEXT),
     OF(is_fan_out, PG_BOOL),
+    OF(calls, PG_I64),
+    OF(failed_calls, PG_I64),
     OF(is_blocked, PG_BOOL),
     STORE_PAGE_COLUMNS};
 #define LIST_STMT(stmt_name, lists, ...)                                   \

@@ -128,6 +128,14 @@ const causes = {
     operator: () => operator('PATCH', `/api/accounts/${account.made}`, { disabled: false }),
     cli: async () => (await cli(['accounts', 'disable', account.made])) && cli(['accounts', 'enable', account.made]),
   },
+  'account.erased': {
+    operator: async () => {
+      const { id } = await operator('POST', '/api/accounts', { name: 'leaving', external_id: 'leaving' }, 201);
+      await operator('PATCH', `/api/accounts/${id}`, { disabled: true });
+      await operator('DELETE', `/api/accounts/${id}`, undefined, 202);
+    },
+    cli: async () => cli(['accounts', 'erase', JSON.parse(await cli(['accounts', 'create', 'leaving', '--again', '--json'])).account_id, '--yes', '--settle', '0s']),
+  },
   'connection.added': {
     cli: () => connection(),
     web: () => form('/integrations/probe/connect', { token: TOKEN }),
@@ -232,9 +240,10 @@ async function lost(run) {
 
 // ---- the events ----
 
+const OPERATORS = '00000000-0000-0000-0000-000000000000'; // the events of erased accounts
 const rowsOf = async (kind) => {
   const text = await stack.cluster.sql(
-    `select coalesce(json_agg(e order by e.id), '[]') from sluice.audit_event e where kind = '${kind}' and account_id in ('${account.id}', '${account.made ?? account.id}')`,
+    `select coalesce(json_agg(e order by e.id), '[]') from sluice.audit_event e where kind = '${kind}' and account_id in ('${kind === 'account.erased' ? OPERATORS : account.id}', '${account.made ?? account.id}')`,
   );
   return JSON.parse(text);
 };

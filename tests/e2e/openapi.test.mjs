@@ -235,7 +235,7 @@ test('lists', async () => {
   await judge(404, await ask({ method: 'prompts/list', params: { _meta: modern } }, headers), ['/error']);
   const accepted = await post('/mcp', { jsonrpc: '2.0', method: 'notifications/initialized' });
   assert.deepEqual([accepted.status, accepted.violations], [202, []]);
-  await judge(200, await get('/api/stats?hours=24'));
+  await judge(200, await get('/api/stats?hours=24&integration_id=gmail'));
   await judge(400, await get('/api/stats?hours=2'));
   await judge(200, await get('/api/audit'), ['/events/0']);
   const events = await judge(200, await get('/api/audit?kind=execution&limit=1'), ['/events/0']);
@@ -525,6 +525,11 @@ test('accounts, for the operator', async () => {
   await judge(200, await get(`/api/accounts/${id}`, {}, operator));
   await judge(200, await contract.call(operator, 'PATCH', `/api/accounts/${id}`, { name: 'renamed', disabled: true }));
   await judge(201, await post(`/api/accounts/${id}/keys`, { name: 'first', scopes: ['read'] }, {}, operator));
+  await judge(409, await contract.call(operator, 'DELETE', `/api/accounts/${account.id}`));
+  await judge(202, await contract.call(operator, 'DELETE', `/api/accounts/${id}`));
+  await judge(409, await contract.call(operator, 'PATCH', `/api/accounts/${id}`, { disabled: false }));
+  await judge(409, await post(`/api/accounts/${id}/keys`, { name: 'late', scopes: ['read'] }, {}, operator));
+  await judge(404, await contract.call(operator, 'DELETE', `/api/accounts/019a1b2c-3d4e-7f50-8a61-72839405a6b7`));
   await judge(404, await get(`/api/accounts/019a1b2c-3d4e-7f50-8a61-72839405a6b7`, {}, operator));
   await judge(403, await get('/api/keys/self', {}, operator));
   await judge(403, await get('/api/connections', {}, operator));
