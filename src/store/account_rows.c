@@ -307,8 +307,8 @@ int store_account_delete_sync(struct pg_sync *sync, struct uuid account_id, stru
     static const char *const rows[] = {
         "connection t where t.parent_id",    "connection t where t.account_id",
         "oauth_client t where t.account_id", "api_key t where t.account_id",
-        "webhook t where t.account_id",
-        "account_user t where t.account_id", "account t where t.account_id"};
+        "webhook t where t.account_id",      "account_user t where t.account_id",
+        "account t where t.account_id"};
     char id[UUID_TEXT_LEN + 1], sql[128];
     struct err ignored;
     uuid_format(account_id, id);

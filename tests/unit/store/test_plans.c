@@ -184,12 +184,12 @@ static bool names(const struct pg_stmt *stmt, const char *verb, const char *tabl
 static void test_statements_go_where_their_rows_are(void **state)
 {
     static const char *const distributed[] = {
-        "connection",      "execution", "idempotency_key", "audit_event",  "flow",
-        "flow_doc",        "flow_step", "oauth_client",    "flow_item",    "oauth_begun",
-        "connect_session", "tally",     "rate_lease",      "account_user", "execution_input",
-        "delivery"};
-    static const char *const copied[] = {"migration", "account", "api_key", "session_end",
-                                         "flow_template", "webhook"};
+        "connection", "execution",    "idempotency_key", "audit_event",
+        "flow",       "flow_doc",     "flow_step",       "oauth_client",
+        "flow_item",  "oauth_begun",  "connect_session", "tally",
+        "rate_lease", "account_user", "execution_input", "delivery"};
+    static const char *const copied[] = {"migration",   "account",       "api_key",
+                                         "session_end", "flow_template", "webhook"};
     static const char *const verbs[] = {"into ", "update ", "delete from "};
     const slice of_commands =
         SLICE("flow_explain_account flow_explain_user connection_stale oauth_client_stale");
