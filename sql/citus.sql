@@ -53,6 +53,7 @@ select pg_temp.distributed('sluice.oauth_client');
 select pg_temp.distributed('sluice.oauth_begun');
 select pg_temp.distributed('sluice.connect_session');
 select pg_temp.distributed('sluice.tally');
+select pg_temp.distributed('sluice.usage');
 select pg_temp.distributed('sluice.rate_lease');
 select pg_temp.distributed('sluice.account_user');
 select pg_temp.copied('sluice.webhook');

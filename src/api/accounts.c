@@ -1,7 +1,7 @@
 /*
- * GET and POST /api/accounts, GET and PATCH /api/accounts/{id} (operator keys). An operator's
- * program creates accounts by ids of its own, names, disables and enables them, and makes their
- * first keys (keys.c); it reads nothing of theirs.
+ * GET and POST /api/accounts, GET, PATCH and DELETE /api/accounts/{id} (operator keys). An
+ * operator's program creates accounts by ids of its own, names, disables, enables and erases them,
+ * and makes their first keys (keys.c); it reads nothing of theirs.
  */
 #include "api/listing.h"
 #include "base/clock.h"
@@ -16,6 +16,7 @@ static void put_account_row(struct json_writer *w, const void *row)
     json_member_str(w, "name", account->name);
     json_member_str(w, "external_id", account->external_id);
     json_member_bool(w, "disabled", account->disabled_at != 0);
+    json_member_bool(w, "erasing", account->erase_at != 0);
     json_member_time(w, "created_at", account->created_at);
 }
 
@@ -228,6 +229,19 @@ const struct api_endpoint api_accounts_create = {
 
 /* ---- changes ---- */
 
+static enum op_result reply_account_failed(struct api_request *request)
+{
+    const struct one *one = request->state;
+    switch (one->command->status) {
+    case ERR_NOTFOUND:
+        return reply_no_account(request);
+    case ERR_REFUSED:
+        return api_reply_error(request, 409, "Refused: %s", one->command->err.text);
+    default:
+        return api_reply_database(request, one->command->status);
+    }
+}
+
 static api_step on_changed;
 
 static enum op_result rename_account(struct api_request *request)
@@ -241,10 +255,8 @@ static enum op_result rename_account(struct api_request *request)
 static enum op_result on_changed(struct api_request *request)
 {
     const struct one *one = request->state;
-    int status = one->command->status;
-    if (status != OK)
-        return status == ERR_NOTFOUND ? reply_no_account(request)
-                                      : api_reply_database(request, status);
+    if (one->command->status != OK)
+        return reply_account_failed(request);
     return one->is_name_given ? rename_account(request) : load_account(request);
 }
 
@@ -273,5 +285,30 @@ const struct api_endpoint api_accounts_change = {
     .body = API_BODY_REQUIRED,
     .members = &(const struct api_names){.own = {"name", "disabled"}},
     .begin = begin_account_change,
+    .is_of_account = true,
+};
+
+/* ---- erasure ---- */
+
+static enum op_result on_erasing(struct api_request *request)
+{
+    const struct one *one = request->state;
+    if (one->command->status != OK)
+        return reply_account_failed(request);
+    struct json_writer *w = api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX);
+    json_member_uuid(w, "id", one->in.account.account.account_id);
+    json_member_bool(w, "erasing", true);
+    return api_reply_close(request, 202);
+}
+
+static enum op_result begin_account_erase(struct api_request *request)
+{
+    return one_of_path(request) ? account_command(request, VAULT_ACCOUNT_ERASE, on_erasing)
+                                : OP_DONE;
+}
+
+const struct api_endpoint api_accounts_erase = {
+    .scope = SCOPE_OPERATOR,
+    .begin = begin_account_erase,
     .is_of_account = true,
 };

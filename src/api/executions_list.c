@@ -93,6 +93,10 @@ static void put_flow(struct json_writer *w, const struct execution *call)
     json_member_uuid(w, "id", call->flow_id);
     json_member_str(w, "title", call->flow_title);
     json_member_str(w, "stepKey", call->step_key);
+    if (call->is_fan_out) {
+        json_member_i64(w, "calls", call->calls);
+        json_member_i64(w, "failedCalls", call->failed_calls);
+    }
     json_close(w, '}');
 }
 

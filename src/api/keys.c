@@ -382,6 +382,8 @@ static enum op_result on_account_found(struct api_request *request)
 {
     struct account account;
     int status = store_account_get_result(&request->query, &account);
+    if (status == OK && account.erase_at)
+        return api_reply_error(request, 409, "No key was made: the account is being erased");
     if (status == OK)
         return find_key_user(request);
     return status == ERR_NOTFOUND ? reply_no_account(request) : api_reply_database(request, status);

@@ -35,6 +35,15 @@ bool api_names_has(const struct api_names *names, slice name)
     return false;
 }
 
+bool api_names_is_user(slice name)
+{
+    static const char *const names[] = {"user", "user_id", "external_user_id", "sluice_user"};
+    bool is_user = false;
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        is_user = is_user || is_near(name, names[i]);
+    return is_user;
+}
+
 const char *api_names_right(const struct api_names *names, slice name)
 {
     for (size_t i = 0; i < API_NAMES_MAX && names->own[i]; i++)

@@ -29,4 +29,7 @@ bool api_names_has(const struct api_names *names, slice name);
  * is known. */
 const char *api_names_right(const struct api_names *names, slice name);
 
+/* Whether the name would name an end user. A request names its user by the header Sluice-User. */
+bool api_names_is_user(slice name);
+
 #endif

@@ -7,6 +7,17 @@
 
 enum { ARGUMENT_BYTES_MAX = 64 * 1024 };
 
+/* Returns the right name for a misspelt one; NULL: none is known. A user in the wrong place is
+ * refused: without it the request would act for the account. */
+static const char *right_name(const struct api_request *request, const struct api_names *names,
+                              slice name)
+{
+    const char *right = api_names_right(names, name);
+    bool is_lost = !right && api_names_is_user(name) && !api_names_has(names, name) &&
+                   !request->endpoint->is_of_account;
+    return is_lost ? "the header Sluice-User" : right;
+}
+
 slice api_query_fault(struct api_request *request)
 {
     const struct api_names *names = request->endpoint->query;
@@ -16,7 +27,7 @@ slice api_query_fault(struct api_request *request)
     const struct http_header *params = http_query_all(request->serve.exchange, &count);
     for (size_t i = 0; i < count; i++) {
         slice name = params[i].name;
-        const char *right = api_names_right(names, name);
+        const char *right = right_name(request, names, name);
         if (right)
             return api_sentence(request, "%.*s is not a query parameter here: use %s",
                                 SLICE_ARG(json_excerpt(name, &request->serve.op.arena)), right);
@@ -33,7 +44,7 @@ slice api_members_fault(struct api_request *request, const struct api_names *nam
     bool is_free = names->wrapper && (!inner || inner->type == JSON_NULL);
     for (uint32_t i = 0; i < body->count && !is_free; i++) {
         slice name = json_str(&body->as.members[i].key);
-        const char *right = api_names_right(names, name);
+        const char *right = right_name(request, names, name);
         if (right)
             return api_sentence(request, "%.*s is not a member of this request: use %s",
                                 SLICE_ARG(json_excerpt(name, &request->serve.op.arena)), right);

@@ -55,6 +55,7 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_POST, "/api/accounts", &api_accounts_create},
     {HTTP_METHOD_GET, "/api/accounts/{id}", &api_accounts_get},
     {HTTP_METHOD_PATCH, "/api/accounts/{id}", &api_accounts_change},
+    {HTTP_METHOD_DELETE, "/api/accounts/{id}", &api_accounts_erase},
     {HTTP_METHOD_POST, "/api/accounts/{id}/keys", &api_accounts_key_create},
     {HTTP_METHOD_POST, "/api/tools/{tool_name}/execute", &api_tools_execute},
     {HTTP_METHOD_GET, "/api/integrations", &api_integrations_list},

@@ -1,6 +1,6 @@
 /*
  * GET /api/stats: calls over time, by app, action and error, of the last hour, day, week or 30 days
- * (store/tally.h).
+ * (store/tally.h), of all apps or of one.
  */
 #include "api/request.h"
 #include "base/clock.h"
@@ -89,6 +89,7 @@ static enum op_result begin_stats(struct api_request *request)
         return api_reply_error(request, 400, "hours must be 1, 24, 168 or 720");
     request->state = stats;
     stats->reading.account_id = request->serve.grant.account_id;
+    stats->reading.integration_id = api_query_text(request, "integration_id");
     tally_cache_read(exec_service_sums(request->api->config.exec), request->api->config.pool,
                      &stats->reading, &request->serve.op, now);
     return api_wait(request, reply_stats);
@@ -97,6 +98,6 @@ static enum op_result begin_stats(struct api_request *request)
 const struct api_endpoint api_stats_get = {
     .scope = SCOPE_READ,
     .is_of_account = true,
-    .query = &(const struct api_names){.own = {"hours"}},
+    .query = &(const struct api_names){.own = {"hours", "integration_id"}},
     .begin = begin_stats,
 };

@@ -48,7 +48,7 @@ static enum op_result reply_no_webhook(struct api_request *request)
 
 /* ---- reading ---- */
 
-static enum op_result finish_list(struct api_request *request)
+static enum op_result finish_webhook_list(struct api_request *request)
 {
     struct webhook *rows;
     size_t count;
@@ -60,16 +60,16 @@ static enum op_result finish_list(struct api_request *request)
     return api_reply_close(request, 200);
 }
 
-static enum op_result begin_list(struct api_request *request)
+static enum op_result begin_webhook_list(struct api_request *request)
 {
     store_webhook_list(request->api->config.pool, &request->query, &request->serve.op,
                        request->serve.grant.account_id);
-    return api_wait(request, finish_list);
+    return api_wait(request, finish_webhook_list);
 }
 
 const struct api_endpoint api_webhooks_list = {
     .scope = SCOPE_READ,
-    .begin = begin_list,
+    .begin = begin_webhook_list,
     .is_of_account = true,
 };
 
@@ -93,7 +93,7 @@ static enum op_result load_webhook(struct api_request *request, api_step *then)
     return api_wait(request, then);
 }
 
-static enum op_result finish_get(struct api_request *request)
+static enum op_result finish_webhook(struct api_request *request)
 {
     struct webhook webhook;
     int status = store_webhook_get_result(&request->query, &webhook);
@@ -104,14 +104,14 @@ static enum op_result finish_get(struct api_request *request)
     return api_reply_close(request, 200);
 }
 
-static enum op_result begin_get(struct api_request *request)
+static enum op_result begin_webhook_get(struct api_request *request)
 {
-    return load_webhook(request, finish_get);
+    return load_webhook(request, finish_webhook);
 }
 
 const struct api_endpoint api_webhooks_get = {
     .scope = SCOPE_READ,
-    .begin = begin_get,
+    .begin = begin_webhook_get,
     .is_of_account = true,
 };
 
@@ -167,7 +167,7 @@ static enum op_result reply_webhook_failed(struct api_request *request,
     }
 }
 
-static enum op_result finish_changed(struct api_request *request)
+static enum op_result finish_webhook_change(struct api_request *request)
 {
     struct webhook_changing *it = request->state;
     struct webhook_command *command = &it->command;
@@ -191,7 +191,7 @@ static enum op_result run_webhook_command(struct api_request *request)
 {
     struct webhook_changing *it = request->state;
     webhook_command_start(request->api->config.event, &it->command, &it->in, &request->serve.op);
-    return api_wait(request, finish_changed);
+    return api_wait(request, finish_webhook_change);
 }
 
 /* The readers of members answer with 400 and return false. */
@@ -263,7 +263,7 @@ static bool read_enabled(struct api_request *request, struct webhook_command_req
     return false;
 }
 
-static enum op_result begin_create(struct api_request *request)
+static enum op_result begin_webhook(struct api_request *request)
 {
     struct webhook_changing *it = webhook_change_new(request, WEBHOOK_CREATE);
     return it && read_webhook_url(request, &it->in) && read_description(request, &it->in) &&
@@ -276,11 +276,11 @@ const struct api_endpoint api_webhooks_create = {
     .scope = SCOPE_ADMIN,
     .body = API_BODY_REQUIRED,
     .members = &(const struct api_names){.own = {"url", "events", "description"}},
-    .begin = begin_create,
+    .begin = begin_webhook,
     .is_of_account = true,
 };
 
-static enum op_result begin_change(struct api_request *request)
+static enum op_result begin_webhook_change(struct api_request *request)
 {
     struct webhook_changing *it = webhook_change_new(request, WEBHOOK_CHANGE);
     if (!it || !read_webhook_id(request, &it->in.id) || !read_webhook_url(request, &it->in) ||
@@ -298,11 +298,11 @@ const struct api_endpoint api_webhooks_change = {
     .scope = SCOPE_ADMIN,
     .body = API_BODY_REQUIRED,
     .members = &(const struct api_names){.own = {"url", "events", "description", "enabled"}},
-    .begin = begin_change,
+    .begin = begin_webhook_change,
     .is_of_account = true,
 };
 
-static enum op_result begin_roll(struct api_request *request)
+static enum op_result begin_webhook_roll(struct api_request *request)
 {
     struct webhook_changing *it = webhook_change_new(request, WEBHOOK_ROLL);
     const struct json *overlap = json_given(request->body, SLICE("overlap_s"));
@@ -323,11 +323,11 @@ const struct api_endpoint api_webhooks_roll = {
     .scope = SCOPE_ADMIN,
     .body = API_BODY_OPTIONAL,
     .members = &(const struct api_names){.own = {"overlap_s"}, .other = {{"overlap", "overlap_s"}}},
-    .begin = begin_roll,
+    .begin = begin_webhook_roll,
     .is_of_account = true,
 };
 
-static enum op_result begin_delete(struct api_request *request)
+static enum op_result begin_webhook_delete(struct api_request *request)
 {
     struct webhook_changing *it = webhook_change_new(request, WEBHOOK_DELETE);
     return it && read_webhook_id(request, &it->in.id) ? run_webhook_command(request) : OP_DONE;
@@ -335,7 +335,7 @@ static enum op_result begin_delete(struct api_request *request)
 
 const struct api_endpoint api_webhooks_delete = {
     .scope = SCOPE_ADMIN,
-    .begin = begin_delete,
+    .begin = begin_webhook_delete,
     .is_of_account = true,
 };
 
@@ -346,7 +346,7 @@ struct testing {
     struct event_send send;
 };
 
-static enum op_result finish_test(struct api_request *request)
+static enum op_result finish_webhook_test(struct api_request *request)
 {
     const struct event_send *send = &((struct testing *)request->state)->send;
     struct json_writer *w = api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX);
@@ -383,10 +383,10 @@ static enum op_result on_tested_loaded(struct api_request *request)
         return api_reply_no_memory(request);
     event_send_start(request->api->config.event, &it->send, &it->webhook, &message,
                      &request->serve.op);
-    return api_wait(request, finish_test);
+    return api_wait(request, finish_webhook_test);
 }
 
-static enum op_result begin_test(struct api_request *request)
+static enum op_result begin_webhook_test(struct api_request *request)
 {
     request->state = ARENA_NEW(&request->serve.op.arena, struct testing);
     return request->state ? load_webhook(request, on_tested_loaded) : api_reply_no_memory(request);
@@ -394,6 +394,6 @@ static enum op_result begin_test(struct api_request *request)
 
 const struct api_endpoint api_webhooks_test = {
     .scope = SCOPE_ADMIN,
-    .begin = begin_test,
+    .begin = begin_webhook_test,
     .is_of_account = true,
 };

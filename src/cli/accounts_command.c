@@ -18,7 +18,15 @@ static void put_account(struct output_json *json, const void *row)
     output_json_str(json, "colour", account->colour);
     output_json_time(json, "created_at", account->created_at);
     output_json_time(json, "disabled_at", account->disabled_at);
+    json_member_bool(&json->w, "erasing", account->erase_at != 0);
     json_close(&json->w, '}');
+}
+
+static slice account_state(const struct account *account)
+{
+    if (account->erase_at)
+        return SLICE("erasing");
+    return account->disabled_at ? SLICE("disabled") : SLICE("live");
 }
 
 static int print_one(struct session *session, const struct command_call *call,
@@ -34,7 +42,7 @@ static int print_one(struct session *session, const struct command_call *call,
     uuid_format(account->account_id, id);
     (void)printf("account %s\nname    ", id);
     output_text(stdout, account->name);
-    (void)printf("\nstate   %s\n", account->disabled_at ? "disabled" : "live");
+    (void)printf("\nstate   %.*s\n", SLICE_ARG(account_state(account)));
     if (account->external_id.ptr)
         (void)printf("external_id %.*s\n", SLICE_ARG(account->external_id));
     if (account->mark.ptr)
@@ -92,7 +100,7 @@ static void put_account_cells(struct output_table *table, const void *row)
     const struct account *account = row;
     output_table_uuid(table, account->account_id);
     output_table_time(table, account->created_at);
-    output_table_cell(table, account->disabled_at ? SLICE("disabled") : SLICE("live"));
+    output_table_cell(table, account_state(account));
     output_table_cell(table, account->name);
 }
 

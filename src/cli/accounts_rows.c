@@ -2,9 +2,10 @@
  * Export and erasure of an account; see accounts_rows.h.
  *
  * Erasure works while servers run. The account is disabled first and servers are notified, so that
- * no new request is accepted; then it waits for writes under way, whose callers still expect a
- * result. Work that had started may write rows for as long as an execution may take, so rows that
- * appear before the end of `settle` are erased, too. The account's own row is deleted last.
+ * no new request is accepted, and marked as being erased, so that servers finish what this command
+ * does not. Then it waits for writes under way, whose callers still expect a result. Work that had
+ * started may write rows for as long as an execution may take, so rows that appear before the end
+ * of `settle` are erased, too. The account's own row is deleted last.
  */
 #include "cli/accounts_rows.h"
 
@@ -237,6 +238,10 @@ int accounts_erase(struct session *session, struct command_call *call)
     /* The account is disabled first: no new work begins after this, so the settling time can
      * start. */
     int result = change_vault(session, &disabling, NULL);
+    struct vault_command_request erasing = {.kind = VAULT_ACCOUNT_ERASE,
+                                            .account = disabling.account};
+    if (result == OK)
+        result = change_vault(session, &erasing, NULL);
     uint64_t until_ns = clock_mono_ns() + settle_ms * 1000000;
     if (result == OK && settle_ms > 0)
         (void)fprintf(stderr, "waiting %llu s for running work to finish\n",
@@ -248,6 +253,7 @@ int accounts_erase(struct session *session, struct command_call *call)
     if (result == OK)
         result = store_account_delete_sync(session->sync, account->account_id, &session->err);
     if (result == OK)
-        (void)printf("erased account %s and %llu rows\n", id, (unsigned long long)rows);
+        (void)printf("erased account %s; %llu rows were deleted here, any others by servers\n", id,
+                     (unsigned long long)rows);
     return result;
 }

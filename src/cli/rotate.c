@@ -49,9 +49,12 @@ static int reseal(struct rotation *rotation, const struct connection *row, struc
  * fails at its end. */
 static void print_failed(const struct connection *row, const struct err *err)
 {
-    char id[UUID_TEXT_LEN + 1];
-    uuid_format(row->account_id, id);
-    (void)fprintf(stderr, "connection %lld of account %s (%.*s): %s\n", (long long)row->id, id,
+    char account[UUID_TEXT_LEN + 1], user[UUID_TEXT_LEN + 1];
+    bool is_of_user = !uuid_is_nil(row->parent_id);
+    uuid_format(uuid_or(row->parent_id, row->account_id), account);
+    uuid_format(row->account_id, user);
+    (void)fprintf(stderr, "connection %lld of account %s%s%s (%.*s): %s\n", (long long)row->id,
+                  account, is_of_user ? ", user " : "", is_of_user ? user : "",
                   SLICE_ARG(row->integration_id), err->text);
 }
 

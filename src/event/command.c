@@ -16,6 +16,7 @@ OP_OF(command_of, webhook_command)
 
 /* ---- what the endpoint becomes ---- */
 
+/* Writes the chosen kinds in the order of the list, each once. */
 static int set_kinds(struct webhook_command *command)
 {
     struct buf words;
@@ -33,6 +34,7 @@ static int set_kinds(struct webhook_command *command)
     return command->webhook.events.ptr ? OK : ERR_NOMEM;
 }
 
+/* Checks what can be wrong in any face; the faces have only checked the types of their members. */
 static int check_texts(struct webhook_command *command)
 {
     const struct webhook_command_request *in = &command->in;
@@ -50,7 +52,7 @@ static int check_texts(struct webhook_command *command)
 }
 
 /* Sets the members that the request names. */
-static int merge(struct webhook_command *command)
+static int merge_change(struct webhook_command *command)
 {
     const struct webhook_command_request *in = &command->in;
     struct webhook *webhook = &command->webhook;
@@ -65,6 +67,8 @@ static int merge(struct webhook_command *command)
         return ERR_NOMEM;
     if (!in->has_switch)
         return OK;
+    /* One that is switched on again, or off again, stays as it is; the switch decides the kind of
+     * the event even if other members change, too. */
     if (in->is_on != (webhook->off_at == 0))
         command->change.kind = in->is_on ? AUDIT_WEBHOOK_ENABLED : AUDIT_WEBHOOK_DISABLED;
     command->change.is_forgiven |= in->is_on;
@@ -80,6 +84,8 @@ static int merge(struct webhook_command *command)
 
 /* ---- secrets ---- */
 
+/* Seals a secret for the row, whose key id becomes that of the present master key. *sealed is
+ * borrowed from out. */
 static int seal_into(struct webhook_command *command, slice secret, struct buf *out, slice *sealed)
 {
     const struct vault_ring *ring = command->service->config.ring;
@@ -144,6 +150,7 @@ static enum op_result stop_with(struct webhook_command *command, int status)
     return OP_DONE;
 }
 
+/* A new endpoint is made of the request alone, and a deletion needs no row. */
 static enum op_result step_begin(struct op *op)
 {
     struct webhook_command *command = command_of(op);
@@ -162,7 +169,7 @@ static enum op_result step_begin(struct op *op)
     webhook->api_key = in->api_key;
     webhook->created_at = clock_shared_us();
     webhook->rev = 1;
-    status = merge(command);
+    status = merge_change(command);
     command->change.kind = AUDIT_WEBHOOK_CREATED;
     if (status == OK)
         status = draw_secret(command);
@@ -177,6 +184,7 @@ static enum op_result step_load(struct op *op)
     return OP_WAIT;
 }
 
+/* This may run several times, so it sets all that it decides. */
 static enum op_result step_loaded(struct op *op)
 {
     struct webhook_command *command = command_of(op);
@@ -185,7 +193,7 @@ static enum op_result step_loaded(struct op *op)
     command->change.kind = is_roll ? AUDIT_WEBHOOK_ROLLED : AUDIT_WEBHOOK_CHANGED;
     command->change.is_forgiven = false;
     if (status == OK)
-        status = is_roll ? roll_secret(command) : merge(command);
+        status = is_roll ? roll_secret(command) : merge_change(command);
     return status == OK ? OP_NEXT : stop_with(command, status);
 }
 
@@ -203,6 +211,7 @@ static enum op_result step_change(struct op *op)
     return OP_WAIT;
 }
 
+/* Another change came between: the request is applied to the row as it is now. */
 static enum op_result step_changed(struct op *op)
 {
     struct webhook_command *command = command_of(op);
@@ -237,6 +246,7 @@ static void on_end(struct op *op, enum op_end end)
     (void)end;
     buf_deinit(&command->sealed);
     buf_deinit(&command->old_sealed);
+    /* callers read the row later, and these were in the buffers */
     command->webhook.sealed = command->webhook.old_sealed = SLICE_NONE;
 }
 

@@ -18,6 +18,7 @@ enum {
     REPLY_BYTES_MAX = 64 * 1024,
 };
 
+/* The client keeps few idle connections: most endpoints get a message now and then. */
 static int open_client(struct event_service *service, struct err *err)
 {
     const struct event_config *config = &service->config;

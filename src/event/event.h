@@ -11,8 +11,9 @@
 
 #include "due/due.h"
 #include "http/client.h"
-#include "pg/pg.h"
 #include "vault/seal.h"
+
+struct pg_pool;
 
 enum { EVENT_TIMEOUT_MS = 15000 };
 
@@ -36,7 +37,7 @@ struct event_service;
 /* Returns NULL with err set on failure. */
 struct event_service *event_service_new(const struct event_config *config,
                                         struct err *err) MUST_CHECK;
-/* For a reload, as http_client_tls_set. */
+/* Replaces the trust roots (http_client_tls_set). */
 void event_service_tls_set(struct event_service *service, struct tls_context *tls);
 /* Begins no more deliveries. Those under way go on; event_service_active is their number. */
 void event_service_drain(struct event_service *service);

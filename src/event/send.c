@@ -26,6 +26,7 @@ static void set_problem(struct event_send *send, const char *text)
 
 /* ---- the request ---- */
 
+/* The bytes depend on the message alone, so they are the same for each endpoint and attempt. */
 static void write_body(struct event_send *send)
 {
     const struct event_message *message = &send->message;
@@ -38,6 +39,8 @@ static void write_body(struct event_send *send)
     json_close(&w, '}');
 }
 
+/* Makes body and headers. The time is that of this attempt: libraries refuse a message that is more
+ * than five minutes old, and the last attempt is made after three days. */
 static int make_request(struct event_send *send, struct err *err)
 {
     int64_t now = clock_shared_us();
@@ -60,6 +63,7 @@ static int make_request(struct event_send *send, struct err *err)
     return OK;
 }
 
+/* A message that cannot be sent ends like one that got no reply: the caller repeats it. */
 static enum op_result step_send(struct op *op)
 {
     struct event_send *send = send_of(op);
@@ -94,6 +98,7 @@ static enum op_result step_send(struct op *op)
 
 /* ---- the reply ---- */
 
+/* Reads seconds or a date; a malformed value counts as absent. */
 static unsigned read_pause_s(const struct http_call *call)
 {
     slice text = http_call_header(call, SLICE("Retry-After"));

@@ -34,6 +34,8 @@ int event_sign_webhook(struct buf *out, const struct vault_ring *ring,
     struct vault_binding binding = event_secret_binding(webhook);
     const slice sealed[] = {webhook->sealed,
                             now < webhook->old_until ? webhook->old_sealed : SLICE_NONE};
+    /* The present secret comes first. A row without it cannot be signed, but one whose rolled
+     * secret does not open (its master key was removed) still can. */
     for (size_t i = 0; i < ARRAY_LEN(sealed); i++) {
         struct secret *secret;
         if (!sealed[i].ptr && i > 0)

@@ -226,7 +226,8 @@ static bool opens_payload(const struct state *s, size_t at)
     if (is_part_word(part, "that"))
         return says || !is_after_verb;
     if (part->classes & WORD_OPENS)
-        return says || !is_after_verb || !is_part_word(part, "whether");
+        return says || !is_part_word(part, "whether") ||
+               !(is_after_verb || s->verb_classes & WORD_READS); /* "check whether Tom is free" */
     if (part->classes & WORD_TELLER)
         return !is_after_verb && parts[at - 1].is_content;
     if (part->classes & WORD_RELATIVE)

@@ -188,6 +188,15 @@ void search_parts_cut(const struct search_index *index, slice text, struct searc
 /* Parses a query: splits it into parts, and assigns each part its role. */
 void search_query_read(const struct search_index *index, slice text, struct search_reading *out);
 
+/* Whether the part is one of these words, which are separated by blanks, and not quoted. */
+static inline bool search_part_is_any(const struct search_part *part, const char *words)
+{
+    return part->token.len > 0 && !part->is_quoted &&
+           slice_has_word(slice_cstr(words), slice_of(part->token.text, part->token.len));
+}
+
+/* Whether one of the parts is a plural, up to the first preposition (split.c). */
+bool search_has_plural(const struct search_reading *r, size_t first, size_t end);
 /* Splits one clause that needs two apps into what is done and what is read for it (transfer.c).
  * Returns OK or ERR_NOMEM. */
 int search_split_transfer(struct search_index *index, struct arena *arena,

@@ -8,8 +8,7 @@
 /* Whether the part is a word that joins two requests, before the verb of the second. */
 static bool is_joint(const struct search_part *part)
 {
-    static const char words[] = "and then also afterwards finally please";
-    return slice_has_word(slice_cstr(words), slice_of(part->token.text, part->token.len));
+    return search_part_is_any(part, "and then also afterwards finally please");
 }
 
 static bool means_verb(const struct search_index *index, const struct search_term *term)
@@ -40,6 +39,18 @@ static bool may_be_command(const struct search_index *index, const struct search
             part->term->implied != SEARCH_NO_TERM);
 }
 
+/* Whether the words before `at` say only with what the rest is done: "for each invoice | create a
+ * row", "from the list | make contacts". */
+static bool follows_origin(const struct search_index *index, const struct search_reading *r,
+                           size_t at)
+{
+    const struct search_part *part = &r->parts[at];
+    return search_part_is_any(r->parts, "for from") && at + 1 < r->count && part->term &&
+           !part->is_quoted && !(part->classes & (WORD_STOP | WORD_PREPOSITION)) &&
+           (part->term->is_verb || means_verb(index, part->term)) &&
+           r->parts[at + 1].classes & WORD_DETERMINER;
+}
+
 /* Returns the part at which a request begins after the joint at `at`; 0 if none begins there. */
 static size_t begins_at(const struct search_index *index, const struct search_reading *r, size_t at)
 {
@@ -49,7 +60,11 @@ static size_t begins_at(const struct search_index *index, const struct search_re
         return 0;
     while (at < r->count && is_joint(&r->parts[at]))
         at++;
-    return at + 1 < r->count && may_be_command(index, &r->parts[at], &r->parts[at + 1]) ? at : 0;
+    if (at + 1 >= r->count)
+        return 0;
+    /* "how much did they pay, and which deals do they have?" */
+    bool is_question = r->is_question && is_joined && r->parts[at].classes & WORD_QUESTION;
+    return is_question || may_be_command(index, &r->parts[at], &r->parts[at + 1]) ? at : 0;
 }
 
 static size_t content_between(const struct search_reading *r, size_t from, size_t to)
@@ -58,6 +73,60 @@ static size_t content_between(const struct search_reading *r, size_t from, size_
     for (size_t i = from; i < to; i++)
         count += r->parts[i].is_content || r->parts[i].means.len > 0;
     return count;
+}
+
+bool search_has_plural(const struct search_reading *r, size_t first, size_t end)
+{
+    for (size_t i = first; i < end && !(r->parts[i].classes & WORD_PREPOSITION); i++)
+        if (search_text_is_plural(slice_of(r->parts[i].token.text, r->parts[i].token.len)))
+            return true;
+    return false;
+}
+
+/* Returns the verb that replaces the first `*skipped` parts of a request, or NULL. What has to
+ * happen first is read ("when a mail arrives"), and so is what is taken for the next request ("take
+ * the names from the sheet"). What was read is written ("count them in a sheet"). */
+static const char *other_verb(const struct search_reading *r, size_t first, size_t end,
+                              size_t *skipped)
+{
+    const struct search_part *parts = &r->parts[first];
+    size_t count = end - first;
+    bool is_last = end == r->count, is_many = search_has_plural(r, first + 1, end);
+    *skipped = 1;
+    if (count < 2)
+        return NULL;
+    if (!is_last && search_part_is_any(parts, "if when whenever once after for from") &&
+        !(parts[1].classes & WORD_QUESTION))
+        return "list";
+    if (!is_last && search_part_is_any(parts, "take pull grab extract collect"))
+        return is_many ? "list" : "get";
+    if (!is_last && is_many && search_part_is_any(parts, "get read fetch"))
+        return "list";
+    *skipped = 3;
+    if (count < 5 ||
+        !(parts->classes & WORD_READS || search_part_is_any(parts, "summarize summarise sum")) ||
+        !search_part_is_any(&parts[1], "it them") || !search_part_is_any(&parts[2], "in into as"))
+        return NULL;
+    bool is_new = parts[3].classes & WORD_INDEFINITE && !(parts[4].classes & WORD_LOCATION);
+    return is_new ? "create" : "add to";
+}
+
+/* Adds the request of these parts, which begin at `start` in the text. Returns OK or ERR_NOMEM. */
+static int add_thing(struct arena *arena, const struct search_reading *r, size_t first, size_t end,
+                     slice *things, size_t *count)
+{
+    const char *start = first == 0 ? r->text : r->parts[first].token.source.ptr;
+    const char *stop = end < r->count ? r->parts[end].token.source.ptr
+                                      : r->text + strnlen(r->text, SEARCH_QUERY_BYTES_MAX);
+    size_t skipped;
+    const char *verb = other_verb(r, first, end, &skipped);
+    const char *rest = verb ? r->parts[first + skipped].token.source.ptr : NULL;
+    slice thing = slice_trim(slice_of(start, (size_t)(stop - start)));
+    if (rest)
+        thing = arena_printf(arena, "%s %.*s", verb,
+                             SLICE_ARG(slice_trim(slice_of(rest, (size_t)(stop - rest)))));
+    things[(*count)++] = thing;
+    return thing.ptr ? OK : ERR_NOMEM;
 }
 
 int search_split(struct search_index *index, struct arena *arena, slice query, slice *things,
@@ -69,14 +138,12 @@ int search_split(struct search_index *index, struct arena *arena, slice query, s
     if (!r || search_index_prepare(index) != OK)
         return ERR_NOMEM;
     search_query_read(index, query, r);
-    const char *start = r->text;
     for (size_t i = 1; i < r->count && *count + 1 < max; i++) {
-        size_t next = begins_at(index, r, i);
+        size_t next = first == 0 && follows_origin(index, r, i) ? i : begins_at(index, r, i);
         if (next == 0 || content_between(r, first, i) == 0)
             continue;
-        things[(*count)++] =
-            slice_trim(slice_of(start, (size_t)(r->parts[i].token.source.ptr - start)));
-        start = r->parts[next].token.source.ptr;
+        if (add_thing(arena, r, first, i, things, count) != OK)
+            return ERR_NOMEM;
         first = i = next;
     }
     if (*count == 0) {
@@ -88,7 +155,5 @@ int search_split(struct search_index *index, struct arena *arena, slice query, s
         *count = is_split ? 2 : 1;
         return OK;
     }
-    size_t used = (size_t)(start - r->text);
-    things[(*count)++] = slice_trim(slice_of(start, strnlen(start, SEARCH_QUERY_BYTES_MAX - used)));
-    return OK;
+    return add_thing(arena, r, first, r->count, things, count);
 }

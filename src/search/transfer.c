@@ -9,7 +9,7 @@
  */
 #include "search/reading.h"
 
-enum { READ_HITS_MAX = 10, CUTS_MAX = 4 };
+enum { HITS_MAX = 10, CUTS_MAX = 8, PASSES = 6 };
 
 /* An app counts as having what is read if one of its actions has at least this share of the best
  * score. */
@@ -19,22 +19,25 @@ struct sentence {
     struct search_index *index;
     struct arena *arena;
     const struct search_reading *r;
-    size_t verb; /* its command */
+    size_t verb;   /* its command */
+    size_t object; /* the part after the command, which may be a phrase: "write down" */
     size_t tries;
-    slice *things; /* two */
-    float score;   /* of the best action for each */
+    slice *things; /* the best two so far */
+    float score;   /* of the best action for each; 0: none were found */
 };
-
-static bool is_any_word(const struct search_part *part, const char *words)
-{
-    return part->token.len > 0 && !part->is_quoted &&
-           slice_has_word(slice_cstr(words), slice_of(part->token.text, part->token.len));
-}
 
 /* Whether the command says by which channel a message is sent: "text Ada". */
 static bool is_channel_verb(const struct sentence *s)
 {
-    return is_any_word(&s->r->parts[s->verb], "text call phone ring dial sms mail email");
+    return search_part_is_any(&s->r->parts[s->verb], "text call phone ring dial sms mail email");
+}
+
+static bool is_saying(const struct sentence *s)
+{
+    for (size_t i = s->verb; i < s->r->count && i < s->verb + 3; i++)
+        if (s->r->parts[i].classes & (WORD_SAYS | WORD_ASKS))
+            return true;
+    return false;
 }
 
 static bool names_app(const struct search_part *part)
@@ -88,26 +91,59 @@ static slice join_words(const struct sentence *s, slice left, slice right)
 static slice head_of(const struct sentence *s, size_t first, size_t end)
 {
     slice head = SLICE("");
-    for (size_t i = first; i < end && !(s->r->parts[i].classes & WORD_PREPOSITION && i > first);
-         i++)
+    for (size_t i = first; i < end; i++) {
+        bool is_described = s->r->parts[i].classes & WORD_PREPOSITION ||
+                            search_part_is_any(&s->r->parts[i], "that which who whose");
+        if (is_described && i > first)
+            break;
         if (!names_app(&s->r->parts[i]))
             head = join_words(s, head, words_of(s, i, i + 1));
+    }
     return head;
 }
 
-/* Returns the query for what is read; SLICE_NONE if none of its words is a thing. */
+/* Whether the word can be what is read: a word of the catalog, or any word if its location is
+ * known; not an app. */
+static bool is_thing(const struct search_part *part, bool is_located)
+{
+    if (part->is_quoted || part->token.len == 0)
+        return false;
+    if (part->classes & WORD_LOCATION)
+        return true;
+    return !names_app(part) && !(part->classes & WORD_STOP) &&
+           (is_located || (part->is_known && !(part->classes & WORD_TIME)));
+}
+
+/* Returns the query for what is read; SLICE_NONE if none of its words is a thing. Of a container,
+ * the contents are read. */
 static slice read_of(const struct sentence *s, size_t first, size_t end)
 {
-    bool is_many = false, has_thing = false;
-    for (size_t i = s->verb + 1; i < end; i++) {
+    static const struct {
+        const char *words, *contents;
+        bool is_head; /* only if it is the first word */
+    } rows[] = {
+        {"everyone everybody people", "list members users", true},
+        {"calendar calendars", "list events calendar", false},
+        {"sheet spreadsheet", "get values sheet", false},
+        {"inbox mailbox", "list messages inbox", false},
+    };
+    bool is_many = false, has_thing = false, is_located = has_location(s, first, end);
+    for (size_t i = s->object; i < end; i++) {
         const struct search_part *part = &s->r->parts[i];
         if (part->is_sender)
             return SLICE_NONE;
-        is_many = is_many || is_any_word(part, "all each every") ||
+        is_many = is_many || search_part_is_any(part, "all each every") ||
                   search_text_is_plural(slice_of(part->token.text, part->token.len));
-        has_thing = has_thing || (i >= first && part->is_known && !part->is_quoted &&
-                                  !names_app(part) && !(part->classes & (WORD_TIME | WORD_STOP)));
+        has_thing = has_thing || (i >= first && is_thing(part, is_located));
     }
+    while (first < end && s->r->parts[first].classes & WORD_DETERMINER)
+        first++;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        for (size_t k = first; k < end; k++)
+            if (search_part_is_any(&s->r->parts[k], rows[i].words) &&
+                (k == first || !rows[i].is_head))
+                return join_words(s, slice_cstr(rows[i].contents),
+                                  words_of(s, k == first ? first + 1 : first, end));
     return has_thing
                ? join_words(s, is_many ? SLICE("list") : SLICE("get"), words_of(s, first, end))
                : SLICE_NONE;
@@ -120,30 +156,55 @@ static int best_of(const struct sentence *s, slice query, size_t limit, struct s
     return search_run(s->index, s->arena, &request, hits, count);
 }
 
-/* Splits the sentence into both queries if they belong to two apps. Returns OK or ERR_NOMEM. */
-static int try_things(struct sentence *s, slice done, slice read, bool has_command, bool *is_split)
+/* Whether one of the hits, of nearly the best score, is of that app. */
+static bool has_app(const struct sentence *s, const struct search_found *hits, size_t count,
+                    uint32_t integration)
+{
+    for (size_t i = 0; i < count; i++)
+        if (s->index->docs[hits[i].doc].integration == integration &&
+            hits[i].score >= own_share * hits[0].score)
+            return true;
+    return false;
+}
+
+/* What is known of the two queries before they are tried. */
+enum {
+    BOTH_COMMANDED = 1, /* both have the sentence's command, and their own locations */
+    READ_LOCATED = 2,   /* what is read has a location */
+    DONE_LOCATED = 4,   /* what is done has one */
+};
+
+/* Keeps both queries if they belong to two apps and are better than those before. Returns OK or
+ * ERR_NOMEM. */
+static int try_things(struct sentence *s, slice done, slice read, unsigned known)
 {
     struct search_found *wrote, *hits;
     size_t wrote_count, count;
+    bool both = known & BOTH_COMMANDED;
     if (s->tries == CUTS_MAX)
         return OK;
     s->tries++;
-    if (!done.ptr || !read.ptr || best_of(s, done, 1, &wrote, &wrote_count) != OK ||
-        best_of(s, read, READ_HITS_MAX, &hits, &count) != OK)
+    if (!done.ptr || !read.ptr || best_of(s, done, HITS_MAX, &wrote, &wrote_count) != OK ||
+        best_of(s, read, HITS_MAX, &hits, &count) != OK)
         return ERR_NOMEM;
-    *is_split = wrote_count > 0 && count > 0 && (hits[0].is_high || has_command);
-    for (size_t i = 0; *is_split && i < (has_command ? 1 : count); i++)
-        if (s->index->docs[hits[i].doc].integration == s->index->docs[wrote[0].doc].integration &&
-            hits[i].score >= own_share * hits[0].score)
-            *is_split = false;
-    s->score = *is_split ? wrote[0].score + hits[0].score : 0;
+    if (wrote_count == 0 || count == 0 ||
+        !(hits[0].is_high || known & (BOTH_COMMANDED | READ_LOCATED)))
+        return OK;
+    if (has_app(s, hits, both ? 1 : count, s->index->docs[wrote[0].doc].integration) ||
+        (!both && !(known & DONE_LOCATED) &&
+         has_app(s, wrote, wrote_count, s->index->docs[hits[0].doc].integration)))
+        return OK;
+    float score = wrote[0].score + hits[0].score;
+    if (score <= s->score)
+        return OK;
+    s->score = score;
     s->things[0] = done;
     s->things[1] = read;
     return OK;
 }
 
 /* Splits "in HubSpot and in Salesforce" or "in Slack and Discord": the command applies to both. */
-static int try_both(struct sentence *s, size_t joint, bool *is_split)
+static int try_both(struct sentence *s, size_t joint)
 {
     const struct search_part *next = &s->r->parts[joint + 1];
     size_t location = joint - 1;
@@ -151,19 +212,27 @@ static int try_both(struct sentence *s, size_t joint, bool *is_split)
         location--;
     bool is_location = next->classes & WORD_PREPOSITION ||
                        (names_app(next) && has_location(s, location, joint));
+    if (next->classes & WORD_DETERMINER && has_location(s, s->object, joint) &&
+        has_location(s, joint + 1,
+                     s->r->count)) /* "delete the event in Outlook and the task in Asana" */
+        return try_things(
+            s, words_of(s, 0, joint),
+            join_words(s, words_of(s, 0, s->object), words_of(s, joint + 1, s->r->count)),
+            BOTH_COMMANDED);
     if (location == s->verb || !is_location)
         return OK;
     size_t end = next->classes & WORD_PREPOSITION ? location : location + 1;
     return try_things(s, words_of(s, 0, joint),
-                      join_words(s, words_of(s, 0, end), words_of(s, joint + 1, s->r->count)), true,
-                      is_split);
+                      join_words(s, words_of(s, 0, end), words_of(s, joint + 1, s->r->count)),
+                      BOTH_COMMANDED);
 }
 
 /* Whether the preposition at `at` introduces a channel: "by mail", "in an email". */
 static bool is_channel_at(const struct sentence *s, size_t at)
 {
     const struct search_part *part = &s->r->parts[at + 1]; /* a cut is before the last part */
-    if (part->classes & WORD_INDEFINITE && at + 2 < s->r->count)
+    bool is_address = search_part_is_any(&s->r->parts[at], "to") && part->classes & WORD_DETERMINER;
+    if ((part->classes & WORD_INDEFINITE || is_address) && at + 2 < s->r->count)
         part++;
     return (s->r->parts[at].classes | part->classes) & WORD_CHANNEL;
 }
@@ -173,70 +242,148 @@ static bool is_reading(const struct sentence *s)
 {
     const struct search_part *verb = &s->r->parts[s->verb];
     return verb->classes & WORD_READS ||
-           is_any_word(verb, "pull export download extract summarize");
+           search_part_is_any(verb, "pull export download extract summarize");
+}
+
+/* Whether the preposition introduces a thing that does not exist yet: "as an issue", "into a
+ * ticket"; not "into a sheet", to which something is added. */
+static bool is_new_at(const struct sentence *s, size_t at)
+{
+    const struct search_part *parts = s->r->parts;
+    size_t thing = at + 2;
+    if (!search_part_is_any(&parts[at], "as into") || thing >= s->r->count ||
+        !(parts[at + 1].classes & WORD_INDEFINITE))
+        return false;
+    while (thing + 1 < s->r->count && names_app(&parts[thing]))
+        thing++;
+    return !(parts[thing].classes & WORD_LOCATION);
+}
+
+/* Whether the thing that begins at `first` is something that is sent. */
+static bool has_letter(const struct sentence *s, size_t first)
+{
+    while (first + 1 < s->r->count &&
+           (s->r->parts[first].classes & WORD_DETERMINER || names_app(&s->r->parts[first])))
+        first++;
+    return s->r->parts[first].classes & WORD_LETTER;
+}
+
+/* Whether the command says that something is brought from one app to another, where it is added. */
+static bool is_carrying(const struct sentence *s)
+{
+    return search_part_is_any(&s->r->parts[s->verb],
+                              "copy transfer move import sync migrate carry bring");
 }
 
 /* Tries a cut before the target: "put the events of next week | into a Notion page". */
-static int try_target(struct sentence *s, size_t cut, bool *is_split)
+static int try_target(struct sentence *s, size_t cut)
 {
     const struct search_reading *r = s->r;
     const struct search_part *verb = &r->parts[s->verb];
-    size_t object = s->verb + 1;
-    size_t first = object;                          /* the first part of what is read */
+    size_t object = s->object;
+    size_t first = object; /* the first part of what is read */
+    if (object >= cut)
+        return OK;
     if (r->parts[object].classes & WORD_INDEFINITE) /* "add a comment with the mail to the card" */
         do
             first++;
         while (first < cut && !(r->parts[first - 1].classes & WORD_PREPOSITION));
     slice read = first < cut ? read_of(s, first, cut) : SLICE_NONE;
     slice target = words_of(s, cut, r->count), start;
-    if (!read.ptr || !has_location(s, cut, r->count))
+    unsigned known = (has_location(s, cut, r->count) ? DONE_LOCATED : 0) |
+                     (has_location(s, first, cut) ? READ_LOCATED : 0);
+    if (!read.ptr || known == 0 || (!(known & DONE_LOCATED) && !is_carrying(s)))
         return OK;
-    if (is_any_word(verb, "turn convert transform make") && cut + 1 < r->count) {
-        start = SLICE("create");
+    if (is_new_at(s, cut) || (search_part_is_any(verb, "turn convert transform make") &&
+                              search_part_is_any(&r->parts[cut], "to into"))) {
+        start = has_letter(s, cut + 1) ? SLICE("send") : SLICE("create");
         target = words_of(s, cut + 1, r->count);
     } else if (is_channel_at(s, cut)) {
         start = SLICE("send");
+    } else if (is_channel_verb(s)) {
+        start = join_words(s, words_of(s, s->verb, s->verb + 1), SLICE("them"));
+    } else if (search_part_is_any(verb, "post report announce share tell notify inform")) {
+        start = SLICE("post a message");
     } else {
-        start = is_reading(s) ? SLICE("put") : words_of(s, 0, object);
+        start = is_reading(s)    ? SLICE("put")
+                : is_carrying(s) ? SLICE("add")
+                                 : words_of(s, 0, object);
         start = join_words(s, start, head_of(s, object, cut));
     }
-    return try_things(s, join_words(s, start, target), read, false, is_split);
+    return try_things(s, join_words(s, start, target), read, known);
 }
 
 /* Tries a cut before the origin: "make a Trello card | of the message in Discord". Recipients in an
  * app are only read. */
-static int try_origin(struct sentence *s, size_t cut, size_t first, bool *is_split)
+static int try_origin(struct sentence *s, size_t cut, size_t first)
 {
     slice read = read_of(s, first, s->r->count);
-    if (!read.ptr || !has_location(s, 0, cut))
+    unsigned known = (has_location(s, 0, cut) ? DONE_LOCATED : 0) |
+                     (has_location(s, cut, s->r->count) ? READ_LOCATED : 0);
+    /* "the due date of the Notion task" is in Notion */
+    if (!read.ptr || known == 0 ||
+        (!(known & DONE_LOCATED) && search_part_is_any(&s->r->parts[cut], "of to")))
         return OK;
     slice done = is_channel_verb(s)
                      ? join_words(s, words_of(s, s->verb, s->verb + 1), SLICE("them"))
                      : words_of(s, 0, cut);
-    return try_things(s, done, read, false, is_split);
+    return try_things(s, done, read, known);
 }
 
-static int try_cut(struct sentence *s, unsigned pass, size_t at, bool *is_split)
+/* Whether the preposition belongs to the description of a thing: "the picture that came by mail",
+ * "the link to the page". */
+static bool is_described_at(const struct sentence *s, size_t at)
 {
-    const struct search_part *part = &s->r->parts[at];
+    const struct search_part *parts = s->r->parts;
+    if (search_part_is_any(&parts[at], "to"))
+        return search_part_is_any(&parts[at - 1], "link links url answer reply changes access") &&
+               !has_location(s, s->object, at);
+    for (size_t i = s->object + 1; is_channel_at(s, at) && i < at; i++)
+        if (search_part_is_any(&parts[i], "that which who") && !is_saying(s))
+            return true;
+    return false;
+}
+
+static int try_cut(struct sentence *s, unsigned pass, size_t at)
+{
+    const struct search_part *part = &s->r->parts[at], *verb = &s->r->parts[s->verb];
+    int status;
     if (part->token.len == 0 || part->is_quoted)
         return OK;
     switch (pass) {
     case 0:
-        return is_any_word(part, "and") ? try_both(s, at, is_split) : OK;
-    case 1:
-        return is_any_word(part, "to into onto as by via") ? try_target(s, at, is_split) : OK;
-    case 2:
-        if (is_channel_verb(s) && is_any_word(part, "in on of from who with"))
-            return try_origin(s, at, s->verb + 1, is_split);
-        /* "instead of"; "send an SMS to the contacts in HubSpot", not "to Ada" */
-        if (part->is_taken || (is_any_word(part, "to") && !names_app_in(s, at)))
-            return OK;
-        return is_any_word(part, "of from for with to if when whenever once whose which how what")
-                   ? try_origin(s, at, at + 1, is_split)
+        return search_part_is_any(part, "and") ? try_both(s, at) : OK;
+    case 1: /* what has to happen first, or what is said */
+        return search_part_is_any(part, "if when whenever once while after") ||
+                       (is_saying(s) &&
+                        search_part_is_any(part, "that about whether which who how what"))
+                   ? try_origin(s, at, at + 1)
                    : OK;
+    case 2:
+        if (!(search_part_is_any(part, "to into onto as by via") ||
+              (is_carrying(s) && search_part_is_any(part, "with"))) ||
+            is_described_at(s, at))
+            return OK;
+        status = try_target(s, at);
+        /* "send the offer to the customers in the sheet" */
+        return status == OK && search_part_is_any(verb, "send share invite") &&
+                       search_part_is_any(part, "to") && names_app_in(s, at) &&
+                       search_has_plural(s->r, at + 1, s->r->count)
+                   ? try_origin(s, at, at + 1)
+                   : status;
+    case 3:
+        if (is_channel_verb(s) && search_part_is_any(part, "in on of from who with"))
+            return try_origin(s, at, s->object);
+        /* "instead of"; "send an SMS to the contacts in HubSpot", not "to Ada" */
+        if (part->is_taken || (search_part_is_any(part, "to") && !names_app_in(s, at)))
+            return OK;
+        return search_part_is_any(part, "of from for with about to whose which how what")
+                   ? try_origin(s, at, at + 1)
+                   : OK;
+    case 4:
+        return search_part_is_any(part, "in on") ? try_target(s, at) : OK;
     default:
-        return is_any_word(part, "in on") ? try_target(s, at, is_split) : OK;
+        return search_part_is_any(part, "on") ? try_origin(s, at, at + 1) : OK;
     }
 }
 
@@ -262,9 +409,9 @@ static bool next_location(const struct sentence *s, size_t at, struct location *
     location->first = location->end = at;
     while (location->end < s->r->count && names_location(&parts[location->end]))
         location->end++;
-    while (location->first > s->verb + 1 && parts[location->first - 1].classes & WORD_DETERMINER)
+    while (location->first > s->object && parts[location->first - 1].classes & WORD_DETERMINER)
         location->first--;
-    if (location->first > s->verb + 1 && parts[location->first - 1].classes & WORD_PREPOSITION)
+    if (location->first > s->object && parts[location->first - 1].classes & WORD_PREPOSITION)
         location->first--;
     return true;
 }
@@ -272,35 +419,27 @@ static bool next_location(const struct sentence *s, size_t at, struct location *
 /* Tries to do something at one of two locations with what is read at the other, wherever they are
  * in the sentence: "log the time that the calendar says in Jira". The scores decide which of them
  * is read. */
-static int try_locations(struct sentence *s, bool *is_split)
+static int try_locations(struct sentence *s)
 {
     struct location locations[2];
     size_t end = s->r->count;
-    slice best[2] = {SLICE_NONE, SLICE_NONE};
-    float best_score = 0;
-    if (s->verb >= end || !next_location(s, s->verb + 1, &locations[0]) ||
+    if (s->object >= end || !next_location(s, s->object, &locations[0]) ||
         !next_location(s, locations[0].end, &locations[1]))
         return OK;
+    s->tries = 0;
     for (unsigned k = 0; k < 2; k++) {
         const struct location *target = &locations[k], *source = &locations[1 - k];
         slice done = join_words(s, words_of(s, 0, source->first), words_of(s, source->end, end));
         slice read =
-            join_words(s, words_of(s, s->verb + 1, target->first), words_of(s, target->end, end));
-        float score = 0;
-        s->tries = 0;
-        int status = try_things(s, done, join_words(s, SLICE("list"), read), true, is_split);
+            join_words(s, words_of(s, s->object, target->first), words_of(s, target->end, end));
+        int status = try_things(
+            s, done,
+            join_words(s, search_has_plural(s->r, s->object, end) ? SLICE("list") : SLICE("get"),
+                       read),
+            BOTH_COMMANDED);
         if (status != OK)
             return status;
-        score = *is_split ? s->score : 0;
-        if (score > best_score) {
-            best_score = score;
-            best[0] = s->things[0];
-            best[1] = s->things[1];
-        }
     }
-    *is_split = best_score > 0;
-    s->things[0] = best[0];
-    s->things[1] = best[1];
     return OK;
 }
 
@@ -308,19 +447,22 @@ int search_split_transfer(struct search_index *index, struct arena *arena,
                           const struct search_reading *r, slice things[2], bool *is_split)
 {
     struct sentence s = {.index = index, .arena = arena, .r = r, .things = things};
+    int status = OK;
     *is_split = false;
     while (s.verb < r->count && !r->parts[s.verb].is_command)
         s.verb++;
+    s.object = s.verb + 1;
+    while (s.object < r->count && r->parts[s.object].is_taken)
+        s.object++;
     /* a question, or "a new row in the sheet" */
     if (r->count == 0 || r->is_question || r->parts[0].classes & (WORD_INDEFINITE | WORD_QUESTION))
         return OK;
-    for (unsigned pass = 0; pass < 4; pass++)
-        for (size_t at = s.verb + 2; at + 1 < r->count; at++) {
-            if (is_reading(&s) && pass != 1 && !(pass == 3 && is_channel_at(&s, at)))
-                continue;
-            int status = try_cut(&s, pass, at, is_split);
-            if (status != OK || *is_split)
-                return status;
-        }
-    return try_locations(&s, is_split);
+    for (unsigned pass = 0; pass < PASSES && s.score <= 0; pass++)
+        for (size_t at = s.verb + 2; at + 1 < r->count && status == OK; at++)
+            if (!is_reading(&s) || pass == 2 || (pass == 4 && is_channel_at(&s, at)))
+                status = try_cut(&s, pass, at);
+    if (status == OK && s.score <= 0)
+        status = try_locations(&s);
+    *is_split = s.score > 0;
+    return status;
 }

@@ -79,8 +79,8 @@ slice serve_filter_refusal(const struct serve_filter *filter, slice value, struc
 slice serve_list_words(const struct serve_list *list, int at, const struct vault_ring *ring,
                        struct uuid account_id, struct arena *arena);
 
-/* Likewise the words themselves (vault_words_plain), for a list whose texts are in clear. If out of
- * memory, nothing is found. */
+/* Likewise the words themselves (vault_words_patterns), for a list whose texts are in clear. If out
+ * of memory, nothing is found. */
 slice serve_list_plain(const struct serve_list *list, int at, struct arena *arena);
 
 /* Limits the range of `page` to `until` and to the wanted row, for a list that is not read in

@@ -1,10 +1,12 @@
 /*
- * The erasure of users; see eraser.h.
+ * The erasure of users and accounts; see eraser.h.
  */
 #include "server/eraser.h"
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/mem.h"
+#include "store/account.h"
 #include "store/account_user.h"
 #include "store/later.h"
 
@@ -18,30 +20,52 @@ enum {
     IDS_BYTES_MAX = 8 * 1024,
 };
 
+/* The parts of a round, in this order. An account's users are marked in the first part, so the
+ * second one finds them; and they are deleted in the third, before the account. */
+static const struct part {
+    bool is_of_accounts;
+    bool is_ending; /* over those whose links and flows may not have ended */
+    size_t page;    /* users at a time; accounts go one by one */
+} parts[] = {{.is_of_accounts = true, .is_ending = true, .page = 1},
+             {.is_ending = true, .page = USERS_MAX},
+             {.page = USERS_MAX},
+             {.is_of_accounts = true, .page = 1}};
+
+struct position {
+    const struct part *part; /* NULL: none */
+    struct uuid after;       /* of the page before */
+};
+
 struct eraser {
     struct op op;
     struct pg_pool *pool;
     struct pg_query query;
     struct op_timer timer;
-    uint64_t wait_ms;             /* how long a call for such a user may be under way */
-    struct store_laters removals; /* changes of users whose rows are deleted */
-    struct account_user_erasing *users;
+    uint64_t wait_ms;                   /* how long a call for such a user may be under way */
+    struct store_laters removals;       /* changes of users whose rows are deleted */
+    struct account_user_erasing *users; /* or one account */
     size_t count;
-    size_t asked;      /* users a page */
-    struct uuid after; /* position of the round */
-    size_t rows_max;   /* rows a statement */
-    unsigned repeats;  /* of the statement */
-    slice ids;         /* of those users of the page that the pass is over */
-    bool is_ending;    /* the first part of the round, over users whose flows may not have ended */
+    size_t asked; /* users a page */
+    struct position at;
+    struct position back; /* where the round goes on after its first parts */
+    size_t rows_max;      /* rows a statement */
+    unsigned repeats;     /* of the statement */
+    slice ids;            /* of those users of the page that the pass is over */
     enum account_user_depth depth;
-    bool is_hurried; /* the next round begins soon */
-    bool is_resting; /* the next round may begin at once */
+    uint64_t ended_ns;                   /* when the first parts last ended */
+    bool is_hurried;                     /* the first parts, or the next round, begin soon */
+    bool is_resting;                     /* the next round may begin at once */
+    struct account_user_erasing account; /* whose users are marked */
+    char marked[ACCOUNT_USER_ID_MAX];    /* the last one */
+    size_t marked_len;
 };
 
 enum eraser_step {
     STEP_SLEEP,
     STEP_FIND,
     STEP_FOUND,
+    STEP_MARK,
+    STEP_MARKED,
     STEP_BEGIN,
     STEP_ERASE,
     STEP_ERASED,
@@ -50,14 +74,19 @@ enum eraser_step {
 
 OP_OF(eraser_of, eraser)
 
+static void move_to(struct eraser *eraser, const struct part *part, struct uuid after)
+{
+    eraser->at = (struct position){part, after};
+    eraser->asked = part->page;
+    eraser->rows_max = ACCOUNT_USER_ERASE_MAX;
+}
+
 static enum op_result step_sleep(struct op *op)
 {
     struct eraser *eraser = eraser_of(op);
     arena_reset(&op->arena);
-    eraser->after = (struct uuid){{0}};
-    eraser->asked = USERS_MAX;
-    eraser->rows_max = ACCOUNT_USER_ERASE_MAX;
-    eraser->is_ending = true;
+    move_to(eraser, parts, (struct uuid){{0}});
+    eraser->back.part = NULL;
     eraser->is_resting = !eraser->is_hurried;
     eraser->is_hurried = false;
     op_sleep(op, &eraser->timer, eraser->is_resting ? ROUND_MS : SOON_MS,
@@ -70,23 +99,58 @@ static enum op_result step_find(struct op *op)
     struct eraser *eraser = eraser_of(op);
     eraser->is_resting = false;
     arena_reset(&op->arena);
-    store_account_user_erasing(eraser->pool, &eraser->query, op, eraser->is_ending, eraser->after,
-                               eraser->asked);
+    if (eraser->at.part->is_of_accounts)
+        store_account_erasing(eraser->pool, &eraser->query, op, eraser->at.part->is_ending,
+                              eraser->at.after, eraser->asked);
+    else
+        store_account_user_erasing(eraser->pool, &eraser->query, op, eraser->at.part->is_ending,
+                                   eraser->at.after, eraser->asked);
     return OP_WAIT;
 }
 
-/* Goes on to the next page, or to the other part of the round. */
+/* A long pass is left for what was marked since the first parts ended: links and flows end now, not
+ * after the pass. It is left once a second at most, so it makes progress whatever is marked. */
+static enum op_result leave_pass(struct eraser *eraser, enum eraser_step next)
+{
+    static const struct uuid first = {{0}};
+    if (!eraser->is_hurried || eraser->at.part->is_ending ||
+        clock_mono_ns() - eraser->ended_ns < SOON_MS * 1000000ULL)
+        return op_jump(&eraser->op, next);
+    eraser->is_hurried = false;
+    eraser->back = eraser->at;
+    move_to(eraser, parts, first);
+    return op_jump(&eraser->op, STEP_FIND);
+}
+
+static enum op_result next_part(struct eraser *eraser)
+{
+    static const struct uuid first = {{0}};
+    const struct part *part = eraser->at.part + 1;
+    if (part == parts + ARRAY_LEN(parts))
+        return op_jump(&eraser->op, STEP_SLEEP);
+    move_to(eraser, part, first);
+    if (!part->is_ending && part[-1].is_ending) {
+        eraser->ended_ns = clock_mono_ns();
+        if (eraser->back.part)
+            move_to(eraser, eraser->back.part, eraser->back.after);
+        eraser->back.part = NULL;
+    }
+    return op_jump(&eraser->op, STEP_FIND);
+}
+
+/* Goes on to the next page, or to the next part of the round. */
 static enum op_result next_page(struct eraser *eraser)
 {
-    struct op *op = &eraser->op;
-    static const struct uuid first = {{0}};
-    bool is_end = eraser->count < eraser->asked;
-    eraser->after = is_end ? first : eraser->users[eraser->count - 1].user_id;
+    if (eraser->count < eraser->asked)
+        return next_part(eraser);
+    eraser->at.after = eraser->users[eraser->count - 1].user_id;
     eraser->rows_max = ACCOUNT_USER_ERASE_MAX;
-    if (is_end && !eraser->is_ending)
-        return op_jump(op, STEP_SLEEP);
-    eraser->is_ending = eraser->is_ending && !is_end;
-    return op_jump(op, STEP_FIND);
+    return leave_pass(eraser, STEP_FIND);
+}
+
+static const char *what_of(const struct eraser *eraser)
+{
+    return eraser->at.part->is_of_accounts ? "account" : "user";
 }
 
 static enum op_result step_found(struct op *op)
@@ -94,16 +158,51 @@ static enum op_result step_found(struct op *op)
     struct eraser *eraser = eraser_of(op);
     int status = store_account_user_erasing_result(&eraser->query, &eraser->users, &eraser->count);
     if (status != OK) {
-        (void)housekeeping_note(op, &eraser->query, status, "user", 0);
+        (void)housekeeping_note(op, &eraser->query, status, what_of(eraser), 0);
         return op_jump(op, STEP_SLEEP);
     }
-    eraser->depth = eraser->is_ending ? ACCOUNT_USER_RUNNING : ACCOUNT_USER_ROWS;
-    return eraser->count > 0 ? OP_NEXT : next_page(eraser);
+    eraser->depth = eraser->at.part->is_ending ? ACCOUNT_USER_RUNNING : ACCOUNT_USER_ROWS;
+    if (eraser->count == 0)
+        return next_page(eraser);
+    if (!eraser->at.part->is_of_accounts || !eraser->at.part->is_ending)
+        return op_jump(op, STEP_BEGIN);
+    eraser->account = eraser->users[0];
+    eraser->users = &eraser->account;
+    eraser->marked_len = 0;
+    return OP_NEXT;
+}
+
+/* Is repeated until all users of the account are marked. */
+static enum op_result step_mark(struct op *op)
+{
+    struct eraser *eraser = eraser_of(op);
+    arena_reset(&op->arena);
+    store_account_users_erase(eraser->pool, &eraser->query, op, eraser->account.account_id,
+                              slice_of(eraser->marked, eraser->marked_len));
+    return OP_WAIT;
+}
+
+static enum op_result step_marked(struct op *op)
+{
+    struct eraser *eraser = eraser_of(op);
+    slice last;
+    int status = store_account_users_erase_result(&eraser->query, &last);
+    if (status != OK) {
+        (void)housekeeping_note(op, &eraser->query, status, what_of(eraser), 0);
+        return next_page(eraser);
+    }
+    if (!last.ptr)
+        return OP_NEXT;
+    ASSERT(last.len <= sizeof(eraser->marked));
+    memcpy(eraser->marked, last.ptr, last.len);
+    eraser->marked_len = last.len;
+    return op_jump(op, STEP_MARK);
 }
 
 struct removal {
     struct store_later later;
     struct account_user_erasing user;
+    bool is_account;
     int64_t wait_ms; /* 0: the user is deleted */
 };
 
@@ -111,18 +210,25 @@ struct removal {
 static void send_user_removal(struct store_later *later)
 {
     const struct removal *removal = CONTAINER_OF(later, struct removal, later);
-    if (removal->wait_ms > 0)
-        store_account_user_ended(later->laters->pool, &later->query, &later->op, &removal->user,
-                                 removal->wait_ms);
+    struct pg_pool *pool = later->laters->pool;
+    struct uuid account_id = removal->user.account_id;
+    if (removal->is_account && removal->wait_ms > 0)
+        store_account_ended(pool, &later->query, &later->op, account_id, removal->wait_ms);
+    else if (removal->is_account)
+        store_account_remove(pool, &later->query, &later->op, account_id);
+    else if (removal->wait_ms > 0)
+        store_account_user_ended(pool, &later->query, &later->op, &removal->user, removal->wait_ms);
     else
-        store_account_user_remove(later->laters->pool, &later->query, &later->op, &removal->user);
+        store_account_user_remove(pool, &later->query, &later->op, &removal->user);
 }
 
 static bool note_user_removal(struct store_later *later)
 {
     const struct removal *removal = CONTAINER_OF(later, struct removal, later);
-    (void)housekeeping_note(&later->op, &later->query, store_done_result(&later->query), "user",
-                            removal->wait_ms > 0 ? 0 : 1);
+    bool is_removed = removal->wait_ms == 0 && (!removal->is_account || later->query.status != OK ||
+                                                pg_get_bool(&later->query.rows, 0, 0));
+    (void)housekeeping_note(&later->op, &later->query, store_done_result(&later->query),
+                            removal->is_account ? "account" : "user", is_removed ? 1 : 0);
     return false;
 }
 
@@ -137,15 +243,17 @@ static void change_users(struct eraser *eraser)
 {
     for (size_t i = 0; i < eraser->count; i++) {
         const struct account_user_erasing *user = &eraser->users[i];
-        if (!eraser->is_ending && !user->is_due)
+        if (!eraser->at.part->is_ending && !user->is_due)
             continue;
         struct removal *removal =
             store_later(&eraser->removals, &removal_class, &eraser->op, ACCOUNT_USER_ID_MAX);
         if (!removal)
             return;
         removal->user = *user;
-        removal->user.external_id = arena_dup(&removal->later.op.arena, user->external_id);
-        removal->wait_ms = eraser->is_ending ? (int64_t)eraser->wait_ms : 0;
+        removal->is_account = eraser->at.part->is_of_accounts;
+        if (user->external_id.ptr) /* an account is known by its own id */
+            removal->user.external_id = arena_dup(&removal->later.op.arena, user->external_id);
+        removal->wait_ms = eraser->at.part->is_ending ? (int64_t)eraser->wait_ms : 0;
     }
 }
 
@@ -170,7 +278,7 @@ static enum op_result step_begin(struct op *op)
     buf_init(&text, IDS_BYTES_MAX);
     for (size_t i = 0; i < eraser->count; i++) {
         bool is_all = eraser->depth == ACCOUNT_USER_ALL;
-        if (!eraser->is_ending && eraser->users[i].is_due != is_all)
+        if (!eraser->at.part->is_ending && eraser->users[i].is_due != is_all)
             continue;
         uuid_format(eraser->users[i].user_id, id);
         buf_printf(&text, "%c%s", text.len ? ',' : '{', id);
@@ -200,7 +308,7 @@ static enum op_result retry_alone(struct eraser *eraser, int status)
     } else if (eraser->rows_max > 1) {
         eraser->rows_max = eraser->rows_max > ROWS_FEW ? ROWS_FEW : 1;
     } else {
-        (void)housekeeping_note(&eraser->op, &eraser->query, status, "user", 0);
+        (void)housekeeping_note(&eraser->op, &eraser->query, status, what_of(eraser), 0);
         return next_page(eraser);
     }
     return op_jump(&eraser->op, STEP_FIND);
@@ -224,7 +332,7 @@ static enum op_result step_erased(struct op *op)
     else
         eraser->rows_max = ACCOUNT_USER_ERASE_MAX;
     /* the page is read again, which frees the memory of the results */
-    return op_jump(op, ++eraser->repeats % REPEATS_MAX == 0 ? STEP_FIND : STEP_ERASE);
+    return leave_pass(eraser, ++eraser->repeats % REPEATS_MAX == 0 ? STEP_FIND : STEP_ERASE);
 }
 
 static enum op_result step_removed(struct op *op)
@@ -237,7 +345,9 @@ static enum op_result step_removed(struct op *op)
 static const struct op_step steps[] = {
     [STEP_SLEEP] = {"sleep", step_sleep, 0},
     [STEP_FIND] = {"find", step_find, 0},
-    [STEP_FOUND] = {"found", step_found, TO_PAGE},
+    [STEP_FOUND] = {"found", step_found, TO_PAGE | OP_TO(STEP_BEGIN)},
+    [STEP_MARK] = {"mark", step_mark, 0},
+    [STEP_MARKED] = {"marked", step_marked, TO_PAGE | OP_TO(STEP_MARK)},
     [STEP_BEGIN] = {"begin", step_begin, OP_TO(STEP_SLEEP) | TO_PASS},
     [STEP_ERASE] = {"erase", step_erase, 0},
     [STEP_ERASED] = {"erased", step_erased, TO_PAGE | TO_PASS | OP_TO(STEP_ERASE)},

@@ -208,6 +208,7 @@ static void on_account_changed(void *owner, struct uuid account_id, slice integr
         changes_notify(server->changes, account_id, integration_id);
 }
 
+/* Also called for an account (vault/auth.h). */
 static void on_user_erasing(void *owner, const struct account_user *user)
 {
     const struct server *server = owner;
@@ -342,7 +343,12 @@ static int start_services(struct server *server, struct err *err)
     const struct config *config = server->config;
     unsigned ttl_ms = (unsigned)config->cache_time_ms;
     struct vault_auth_config auth = {
-        .pool = server->pool, .ttl_ms = ttl_ms, .on_changed = on_account_changed, .owner = server};
+        .pool = server->pool,
+        .ttl_ms = ttl_ms,
+        .on_changed = on_account_changed,
+        .on_erasing = on_user_erasing,
+        .owner = server,
+    };
     struct connect_config connect = {
         .pool = server->pool,
         .ring = server->ring,

@@ -1,11 +1,13 @@
 /*
  * Accounts, changed by operators only, with commands or keys: servers notice a change through the
  * account's API keys, and read an account for the frame of their pages. A change is a function of
- * the schema, which also makes the audit event (sql/0032_accounts.sql).
+ * the schema, which also makes the audit event (sql/0032_accounts.sql,
+ * sql/0035_account_erase_usage.sql).
  */
 #include "store/account.h"
 
 #include "base/clock.h"
+#include "store/account_user.h"
 #include "store/internal.h"
 
 /* The limits as constants that can be part of a statement's text. */
@@ -47,17 +49,76 @@ static const struct pg_stmt account_change = {
     PG_TAKES(OF_CHANGE(account_id, PG_UUID), PG_ARG("is_mark", PG_BOOL),
              PG_ARG("disabled_at", PG_TIME), OF_CHANGE(mark, PG_TEXT), OF_CHANGE(colour, PG_TEXT),
              PG_ARG("name", PG_TEXT), STORE_BY_PARAMS(account_change)),
-    PG_GIVES(PG_ARG("is_there", PG_BOOL)),
+    PG_GIVES(PG_ARG("is_done", PG_BOOL)),
     .key_count = 1,
     .access = PG_WRITE,
     .is_copied = true,
 };
 
-#define ACCOUNT_COLUMNS \
-    "t.account_id, t.name, t.external_id, t.mark, t.colour, t.created_at, t.disabled_at"
+static const struct pg_stmt account_erase = {
+    .name = "account_erase",
+    .sql = "select :ord, c.* from @input lateral sluice.account_erase(account_id => "
+           ":account_id, " STORE_BY_ARGS ") c",
+    PG_TAKES(OF_CHANGE(account_id, PG_UUID), STORE_BY_PARAMS(account_change)),
+    PG_GIVES(PG_ARG("is_done", PG_BOOL)),
+    .key_count = 1,
+    .access = PG_WRITE,
+    .is_copied = true,
+};
+
+#define OF_ERASING(name, type) PG_OF(#name, type, struct account_user_erasing, name)
+static const struct pg_stmt account_erasing = {
+    .name = "account_erasing",
+    .sql = "select :ord, c.* from @input lateral (select t.account_id, t.account_id, "
+           "t.erase_at <= now() from sluice.account t where t.erase_at is not null and "
+           "(t.erase_at > now() + interval '50 years') = :is_far and t.account_id > :after "
+           "order by t.account_id limit :count_max) c",
+    PG_TAKES(PG_ARG("after", PG_UUID), PG_ARG("count_max", PG_I64), PG_ARG("is_far", PG_BOOL)),
+    PG_GIVES(OF_ERASING(account_id, PG_UUID), OF_ERASING(user_id, PG_UUID),
+             OF_ERASING(is_due, PG_BOOL)),
+    .no_account = "what is to be erased, over all accounts",
+};
+
+static const struct pg_stmt account_users_erase = {
+    .name = "account_users_erase",
+    .sql = "select :ord, sluice.account_users_erase(account_id => :account_id, after => :after, "
+           "rows_max => :rows_max) @from",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("after", PG_TEXT), PG_ARG("rows_max", PG_I64)),
+    PG_GIVES(PG_ARG("last", PG_TEXT)),
+    .access = PG_WRITE,
+    .goes_alone = true,
+    .is_copied = true,
+};
+
+static const struct pg_stmt account_ended = {
+    .name = "account_ended",
+    .sql = "update sluice.account t set erase_at = now() + :wait_ms * interval '1 millisecond' "
+           "@update(sluice.account)",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("wait_ms", PG_I64)),
+    .key_count = 1,
+    .match = PG_MATCH_NONE,
+    .access = PG_WRITE,
+    .is_copied = true,
+};
+
+static const struct pg_stmt account_remove = {
+    .name = "account_remove",
+    .sql = "select :ord, sluice.account_remove(account_id => :account_id, with_users => false) "
+           "@from",
+    PG_TAKES(PG_ARG("account_id", PG_UUID)),
+    PG_GIVES(PG_ARG("is_done", PG_BOOL)),
+    .access = PG_WRITE,
+    .goes_alone = true,
+    .is_copied = true,
+};
+
+#define ACCOUNT_COLUMNS                                                                    \
+    "t.account_id, t.name, t.external_id, t.mark, t.colour, t.created_at, t.disabled_at, " \
+    "t.erase_at"
 static const struct pg_column account_columns[] = {
-    OF(account_id, PG_UUID), OF(name, PG_TEXT),       OF(external_id, PG_TEXT), OF(mark, PG_TEXT),
-    OF(colour, PG_TEXT),     OF(created_at, PG_TIME), OF(disabled_at, PG_TIME)};
+    OF(account_id, PG_UUID),  OF(name, PG_TEXT),    OF(external_id, PG_TEXT),
+    OF(mark, PG_TEXT),        OF(colour, PG_TEXT),  OF(created_at, PG_TIME),
+    OF(disabled_at, PG_TIME), OF(erase_at, PG_TIME)};
 #define LIST_MAX 10000
 _Static_assert(LIST_MAX == ACCOUNT_LIST_MAX, "as callers know it");
 static const struct pg_stmt account_list = {
@@ -126,11 +187,23 @@ static const struct pg_stmt account_brief = {
              OF_BRIEF(key_name, PG_TEXT), OF_BRIEF(approvals, PG_I64), OF_BRIEF(broken, PG_I64)),
 };
 
-const struct pg_stmt *const account_stmts[] = {
-    &account_create, &account_change, &account_list,  &account_named,
-    &account_page,   &account_get,    &account_brief, NULL};
+const struct pg_stmt *const account_stmts[] = {&account_create,
+                                               &account_change,
+                                               &account_erase,
+                                               &account_erasing,
+                                               &account_users_erase,
+                                               &account_ended,
+                                               &account_remove,
+                                               &account_list,
+                                               &account_named,
+                                               &account_page,
+                                               &account_get,
+                                               &account_brief,
+                                               NULL};
 
 STORE_CALL_ONE(store_account_get, account_get, struct uuid, pg_uuid)
+STORE_CALL_ONE(store_account_remove, account_remove, struct uuid, pg_uuid)
+STORE_CALL_ID(store_account_ended, account_ended, int64_t, pg_i64)
 STORE_CALL_ID(store_account_brief, account_brief, struct uuid, pg_uuid)
 
 void store_account_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
@@ -155,6 +228,42 @@ void store_account_change(struct pg_pool *pool, struct pg_query *query, struct o
                  PG_VALUES(pg_bool(kind == AUDIT_ACCOUNT_CHANGED), pg_time(disabled_at),
                            pg_text(change->is_renamed ? change->account.name : SLICE_NONE),
                            store_kind(kind)));
+}
+
+void store_account_erase(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                         const struct account_change *change)
+{
+    store_ask_of(pool, query, op, &account_erase, change,
+                 PG_VALUES(store_kind(AUDIT_ACCOUNT_ERASED)));
+}
+
+int store_account_change_result(const struct pg_query *query)
+{
+    int status = store_hit_result(query);
+    return status == OK && !pg_get_bool(&query->rows, 0, 0) ? ERR_REFUSED : status;
+}
+
+void store_account_erasing(struct pg_pool *pool, struct pg_query *query, struct op *op, bool is_far,
+                           struct uuid after, size_t count_max)
+{
+    store_ask(pool, query, op, &account_erasing,
+              PG_VALUES(pg_uuid(after), pg_i64((int64_t)count_max), pg_bool(is_far)));
+}
+
+void store_account_users_erase(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                               struct uuid account_id, slice after)
+{
+    store_ask(
+        pool, query, op, &account_users_erase,
+        PG_VALUES(pg_uuid(account_id), pg_text_or_empty(after), pg_i64(ACCOUNT_USER_ERASE_MAX)));
+}
+
+int store_account_users_erase_result(const struct pg_query *query, slice *last)
+{
+    *last = SLICE_NONE;
+    if (query->status == OK && query->rows.count > 0)
+        *last = pg_get_bytes(&query->rows, 0, 0);
+    return query->status;
 }
 
 void store_account_page(struct pg_pool *pool, struct pg_query *query, struct op *op,

@@ -17,6 +17,8 @@ struct account {
     slice colour;        /* "#0b6478", in lower case; SLICE_NONE: the pages choose a colour */
     int64_t created_at;  /* microseconds of the wall clock, like all times here */
     int64_t disabled_at; /* 0: live. A disabled account's keys are refused */
+    /* 0: the account is not being erased. Else the time after which no call for it is under way. */
+    int64_t erase_at;
 };
 
 /* A change of an account, with its audit event. */
@@ -35,10 +37,18 @@ int store_account_create_result(const struct pg_query *query, struct uuid *other
 /* Changes an account. kind: AUDIT_ACCOUNT_DISABLED refuses the account's keys from now on,
  * AUDIT_ACCOUNT_ENABLED accepts them again, AUDIT_ACCOUNT_CHANGED gives it another mark and colour
  * or, with is_renamed, its name.
- * An account that is disabled or enabled already gets no event. Replayable. Read the result with
- * store_hit_result. */
+ * An account that is disabled or enabled already gets no event. Replayable. The result is
+ * ERR_NOTFOUND if there is no such account, ERR_REFUSED if it is being erased and cannot be
+ * enabled. */
 void store_account_change(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct account_change *change, enum audit_kind kind);
+/* Marks a disabled account as being erased: its erase_at becomes a time many years ahead. Nothing
+ * changes if it has one. The event of the first change is the operator's, of the nil account, and
+ * has the account_id alone. Replayable. The result is ERR_NOTFOUND as above, ERR_REFUSED if the
+ * account is not disabled. */
+void store_account_erase(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                         const struct account_change *change);
+int store_account_change_result(const struct pg_query *query) MUST_CHECK;
 
 /* Reads one account. */
 void store_account_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
@@ -49,6 +59,29 @@ STORE_ROW_RESULT(store_account_get_result, account)
 void store_account_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         struct uuid before, size_t count_max);
 STORE_LIST_RESULT(store_account_page_result, account)
+
+/* The erasure of a marked account, whose rows are deleted as those of users are
+ * (store/account_user.h). Lists accounts that are being erased, as store_account_user_erasing lists
+ * users, with the same result, where user_id is the account's: those whose users may not be marked,
+ * or whose links and flows may not have ended (is_far), or the others. */
+void store_account_erasing(struct pg_pool *pool, struct pg_query *query, struct op *op, bool is_far,
+                           struct uuid after, size_t count_max);
+/* Marks users of the account as being erased, a number of them in the order of their ids, after the
+ * id `after`. The result is the last one's id; SLICE_NONE: there are no more. */
+void store_account_users_erase(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                               struct uuid account_id, slice after);
+int store_account_users_erase_result(const struct pg_query *query, slice *last) MUST_CHECK;
+/* As store_account_user_ended, for an account. */
+void store_account_ended(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                         struct uuid account_id, int64_t wait_ms);
+/* Deletes the account itself, unless it has users: they are erased first, and it is found again in
+ * the next round. A user is not a row of `account`, so connections, OAuth clients, keys and users
+ * do not refer to it. The statements that create one therefore check that the account exists, and
+ * lock its row until they are committed (STORE_ACCOUNT_EXISTS); those that were made since the last
+ * pass are deleted here. Other rows are written by calls under way, which end before erase_at, or
+ * expire by themselves. */
+void store_account_remove(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                          struct uuid account_id);
 
 /* Operator commands: */
 

@@ -1,8 +1,9 @@
 /*
  * Handles the rows of an account in all tables. The database makes the statements from its own
  * catalog and quotes the names; this file only inserts ids, in canonical form. Tables are listed at
- * each call, so a table that a later migration adds is covered. Erasure is a function of the schema
- * (sql/0033_user_erase.sql), which servers call for a user, too (store/account_user.h).
+ * each call, so a table that a later migration adds is covered. Erasure is two functions of the
+ * schema (sql/0035_account_erase_usage.sql), which servers call, too (store/account_user.h,
+ * store/account.h).
  */
 #include "store/account_rows.h"
 
@@ -299,28 +300,10 @@ int store_account_claims_sync(struct pg_sync *sync, struct uuid account_id, uint
     return result;
 }
 
-/* Locks the account's row first. That waits for the statements that insert a row only if the
- * account exists, and later ones find no account. So the rows that they have made since the last
- * pass are all found here. */
 int store_account_delete_sync(struct pg_sync *sync, struct uuid account_id, struct err *err)
 {
-    static const char *const rows[] = {
-        "connection t where t.parent_id",    "connection t where t.account_id",
-        "oauth_client t where t.account_id", "api_key t where t.account_id",
-        "webhook t where t.account_id",      "account_user t where t.account_id",
-        "account t where t.account_id"};
     char id[UUID_TEXT_LEN + 1], sql[128];
-    struct err ignored;
     uuid_format(account_id, id);
-    (void)snprintf(sql, sizeof(sql),
-                   "begin; select from sluice.account t where t.account_id = '%s' for update", id);
-    int result = pg_sync_run(sync, sql, err);
-    for (size_t i = 0; result == OK && i < ARRAY_LEN(rows); i++) {
-        (void)snprintf(sql, sizeof(sql), "delete from sluice.%s = '%s'", rows[i], id);
-        result = pg_sync_run(sync, sql, err);
-    }
-    if (result == OK)
-        return pg_sync_run(sync, "commit", err);
-    (void)!pg_sync_run(sync, "rollback", &ignored);
-    return result;
+    (void)snprintf(sql, sizeof(sql), "select sluice.account_remove('%s', true)", id);
+    return pg_sync_run(sync, sql, err);
 }

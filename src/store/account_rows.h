@@ -36,12 +36,9 @@ int store_account_erase_rows_sync(struct pg_sync *sync, struct uuid account_id, 
  * writes under way. */
 int store_account_claims_sync(struct pg_sync *sync, struct uuid account_id, uint64_t *count,
                               struct err *err) MUST_CHECK;
-/* Deletes the account itself and the list of its users, after all their rows, in one transaction. A
- * user is not a row of `account`, so connections, OAuth clients, keys and users do not refer to it.
- * The statements that create one therefore check that the account exists, and lock its row until
- * they are committed (STORE_ACCOUNT_EXISTS); those that were made since the last pass are deleted
- * here. Other rows are written by calls under way, which end before `settle` does, or expire by
- * themselves. ERR_INVALID while a row refers to the account. */
+/* Deletes the account itself and the list of its users, after all their rows, as
+ * store_account_remove does. Calls under way end before `settle` does. ERR_INVALID while a row
+ * refers to the account. */
 int store_account_delete_sync(struct pg_sync *sync, struct uuid account_id,
                               struct err *err) MUST_CHECK;
 

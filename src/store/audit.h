@@ -14,6 +14,7 @@
     X(ACCOUNT_CHANGED, "account.changed", "The account's name, mark or colour was changed")       \
     X(ACCOUNT_DISABLED, "account.disabled", "The account was disabled")                           \
     X(ACCOUNT_ENABLED, "account.enabled", "The account was enabled")                              \
+    X(ACCOUNT_ERASED, "account.erased", "An account was erased")                                  \
     X(CONNECTION_ADDED, "connection.added", "An app was connected")                               \
     X(CONNECTION_RECONNECTED, "connection.reconnected", "An app was reconnected")                 \
     X(CONNECTION_DEFAULT_SET, "connection.default_set", "A connection became the default")        \

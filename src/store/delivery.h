@@ -1,5 +1,5 @@
 /*
- * delivery: an event for one endpoint (sql/0035_webhooks.sql). Rows are inserted by the statements
+ * delivery: an event for one endpoint (sql/0036_webhooks.sql). Rows are inserted by the statements
  * of changes (STORE_OUTBOX in internal.h). A row that is due is claimed, sent, and ended or put
  * off, each by a statement that is fenced by the number of its attempts. A claim moves the due
  * time, so that the row is due again if its process ends: there are no owners.

@@ -249,34 +249,48 @@ static const struct pg_stmt execution_get_summary = {
                         "and x.id < :before and x.id >= :since order by x.id desc",   \
                         "id desc", RAN_LISTED, "e.is_blocked and " IS_WANTED("'blocked'") "true")
 
-/* The runs that have all words of one of the lists, with what is stored for them. The index finds
- * them in no order, over all days, and frequent words may have very many: if it has found 10,001,
- * the newest inputs of the range are read instead, and among them those that match. So a search for
- * rare words is complete, and one for frequent words begins with the newest runs. The words are
+/* The runs that have all words of one of the lists, with what is stored for them. First the newest
+ * 1000 inputs of the range are read. They are enough if the range has no others, or if a page of
+ * them has the words: so a search for frequent words ends there, however many other runs have them.
+ * With other filters, which many of them may not pass, more have to match. Otherwise the words are
+ * rarer, and their index finds all runs, in no order, over all days. If it has found 10,001, the
+ * newest inputs are the answer all the same, and the next page continues after them. So a search
+ * for rare words is complete, and one for frequent words begins with the newest runs. The words are
  * hashes under a key of the account: the index needs no account to find those of one account. A
- * condition on the id inside would offer the primary key to the planner, which would then read all
+ * condition on the id there would offer the primary key to the planner, which would then read all
  * of it; a limit there would make a sequential scan look as good as the index, hence the inner
- * list, which is read no further than needed. */
-#define HAS_WORDS(row)                                                                   \
-    "exists (select from unnest(string_to_array(:words, ';')) q where " row ".words @> " \
-    "q::bigint[])"
+ * list, which is read no further than needed. A case is evaluated in its order, and a list only
+ * when it is read. */
 #define IN_RANGE(row) \
     row ".account_id = :account_id and " row ".id < :before and " row ".id >= :since "
-#define HITS                                                                                      \
-    "(with hit as materialized (select s.* from unnest(string_to_array(:words, ';')) q, "         \
-    "lateral (with m as materialized (select x.account_id, x.id, x.is_blocked, x.expires_at "     \
-    "from sluice.execution_input x where x.words @> q::bigint[]) select m.* from m "              \
-    "limit 10001) s), "                                                                           \
-    "counted as materialized (select count(*) as hits from hit) "                                 \
-    "select a.id, a.is_blocked, a.is_found from (select h.id, h.is_blocked, true as is_found "    \
-    "from hit h where (select hits from counted) <= 10000 and " IN_RANGE(                         \
-        "h") "and h.expires_at > now() and (:with_blocked or not h.is_blocked) "                  \
-             "union all select w.id, w.is_blocked, " HAS_WORDS(                                   \
-                 "w") " from (select x.id, x.is_blocked, x.words from sluice.execution_input x "  \
-                      "where " IN_RANGE(                                                          \
-                          "x") "and x.expires_at > now() and (select hits from counted) > 10000 " \
-                               "order by x.id desc limit 1000) w) a order by a.id desc limit "    \
-                               "1000)"
+#define LISTS                                                  \
+    "lists as materialized (select q::bigint[] as words from " \
+    "unnest(string_to_array(:words, ';')) q), "
+#define NEWEST                                                                                   \
+    "newest as materialized (select w.id, w.is_blocked, exists (select from lists l where "      \
+    "w.words @> l.words) as is_found from (select x.id, x.is_blocked, x.words from "             \
+    "sluice.execution_input x where " IN_RANGE(                                                  \
+        "x") "and x.expires_at > now() "                                                         \
+             "order by x.id desc limit 1000) w), "                                               \
+             "enough as materialized (select count(*) < 1000 or count(*) filter (where "         \
+             "n.is_found and "                                                                   \
+             "(:with_blocked or not n.is_blocked)) >= case when :integration_id is null and "    \
+             ":action_id "                                                                       \
+             "is null and :status is null and :api_key_id is null and :error_code is null then " \
+             ":count_max else 250 end as is_enough from newest n), "
+#define HITS                                                                                       \
+    "(with " LISTS NEWEST                                                                          \
+    "hit as materialized (select s.* from lists l, lateral (with m as materialized (select "       \
+    "x.account_id, x.id, x.is_blocked, x.expires_at from sluice.execution_input x where "          \
+    "x.words @> l.words) select m.* from m limit 10001) s), "                                      \
+    "chosen as materialized (select case when (select e.is_enough from enough e) then false else " \
+    "(select count(*) from hit) <= 10000 end as is_hit) "                                          \
+    "select a.id, a.is_blocked, a.is_found from (select h.id, h.is_blocked, true as is_found "     \
+    "from hit h where (select c.is_hit from chosen c) and " IN_RANGE(                              \
+        "h") "and h.expires_at > now() and (:with_blocked or not h.is_blocked) "                   \
+             "union all select n.id, n.is_blocked, n.is_found from newest n where not (select "    \
+             "c.is_hit "                                                                           \
+             "from chosen c)) a order by a.id desc limit 1000)"
 #define FOUND                                                                                    \
     STORE_PAGE_ROWS_SQL(                                                                         \
         "select h.id, h.is_blocked, r.* from " HITS " h left join lateral (select " RAN_COLUMNS  \
@@ -324,6 +338,14 @@ static const struct pg_stmt execution_get_summary = {
                          "f where "                                                                \
                          "f.account_id = :account_id and f.id = e.flow_id offset 0)")
 
+/* Counts the items of a fan-out that this attempt of its step called, and the failed ones. For all
+ * other rows nothing is read. The tail ends with the attempt. */
+#define ITEMS                                                                               \
+    "select count(distinct n.item) as calls, count(*) filter (where n.fact = 'failed') as " \
+    "failed_calls from sluice.flow_item n where n.account_id = :account_id and "            \
+    "n.flow_id = t.flow_id and n.step_index = t.step_index and n.attempt = "                \
+    "get_byte(t.tail, 6) * 256 + get_byte(t.tail, 7) and v.step->'for_each' is not null"
+
 /* Merges lists in one order: each returns as many rows as are wanted, and the first scan that was
  * cut ends the page. The columns of flows and their templates are looked up by key. */
 #define LIST_SQL(lists)                                                                         \
@@ -333,7 +355,8 @@ static const struct pg_stmt execution_get_summary = {
     "coalesce(:parent_id, :account_id) and k.id = t.api_key_id) as api_key_name, t.attempts, "  \
     "t.flow_id, "                                                                               \
     "g.template_key, coalesce(g.title, v.body->>'name') as flow_title, v.step->>'key' as "      \
-    "step_key, v.step->'for_each' is not null as is_fan_out, t.is_blocked, t.is_match, "        \
+    "step_key, v.step->'for_each' is not null as is_fan_out, fan.calls, fan.failed_calls, "     \
+    "t.is_blocked, t.is_match, "                                                                \
     "t.is_cut from (select "                                                                    \
     "u.* from (select b.*, count(*) filter (where b.is_cut) over (order by b.id desc rows "     \
     "between unbounded preceding and 1 preceding) as cuts from (" lists ") b) u "               \
@@ -342,6 +365,7 @@ static const struct pg_stmt execution_get_summary = {
     "where f.account_id = :account_id and f.id = t.flow_id offset 0) g on true "                \
     "left join lateral (select m.body, m.body->'steps'->t.step_index::integer as step from "    \
     "sluice.flow_template m where m.version = g.template_version offset 0) v on true "          \
+    "left join lateral (" ITEMS " offset 0) fan on true "                                       \
     "order by t.id desc) c"
 static const struct pg_column list_params[] = {STORE_PAGE_PARAMS,
                                                PG_ARG("integration_id", PG_TEXT),
@@ -373,6 +397,8 @@ static const struct pg_column list_columns[] = {
     OF(flow_title, PG_TEXT),
     OF(step_key, PG_TEXT),
     OF(is_fan_out, PG_BOOL),
+    OF(calls, PG_I64),
+    OF(failed_calls, PG_I64),
     OF(is_blocked, PG_BOOL),
     STORE_PAGE_COLUMNS};
 #define LIST_STMT(stmt_name, lists, ...)                                   \

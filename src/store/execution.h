@@ -31,7 +31,10 @@ struct execution {
      * only its position in the list, and its summary is its error, as in a flow_step. */
     struct uuid flow_id;
     slice template_key, flow_title, step_key;
-    bool is_fan_out; /* this row represents several calls, one for each item */
+    /* A fan-out: this row represents several calls, one for each item that this attempt of the
+     * step has called. */
+    bool is_fan_out;
+    int64_t calls, failed_calls;
     /* For a list with blocked runs: this is the event of one. Its error_code is the reason. */
     bool is_blocked;
 };

@@ -35,9 +35,9 @@ struct flow_filter {
     bool is_for_approval; /* with FLOW_WAITING and with_asker: only flows that wait for a person */
     slice template_key;   /* SLICE_NONE: any */
     slice state;          /* of cancelled flows: only "rejected" or "cancelled"; SLICE_NONE: any */
-    slice words;        /* only flows whose titles have all of them (vault_words_plain); SLICE_NONE:
-                         * any */
-    struct uuid id;     /* only this one; nil: any. `before` is above it */
+    slice words;    /* only flows whose titles have all of them (vault_words_patterns); SLICE_NONE:
+                     * any */
+    struct uuid id; /* only this one; nil: any. `before` is above it */
     struct uuid before; /* the last flow of the previous page; nil: from the newest */
     int64_t limit;      /* 1 to 100 */
     bool is_rows_alone; /* reads rows without input and outputs */

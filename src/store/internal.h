@@ -87,7 +87,7 @@ static inline void store_ask(struct pg_pool *pool, struct pg_query *query, struc
         store_ask(pool, query, op, &stmt, PG_VALUES(pg_uuid(first), pg_type(second)));        \
     }
 
-/* A condition for an INSERT that must not follow the account's erasure (store/account_rows.h). The
+/* A condition for an INSERT that must not follow the account's erasure (store/account.h). The
  * row is locked as by a foreign key. */
 #define STORE_ACCOUNT_EXISTS(id) \
     "exists (select from sluice.account a where a.account_id = " id " for key share)"

@@ -46,16 +46,39 @@ static const struct pg_stmt tally_add = {
  * an aggregation, which takes PostgreSQL more than a millisecond. */
 #define ROWS_LIMIT 1001
 _Static_assert(ROWS_LIMIT == TALLY_ROWS_MAX + 1, "one more says that there are more");
+#define ROWS_SQL(source)                                                                   \
+    "select :ord, r.* from @input lateral (select t.slot, t.integration_id, t.action_id, " \
+    "t.outcome, t.error_code, t.calls, t.ms_sum, t.buckets::text, t.last from " source     \
+    "order by t.slot limit " STORE_TEXT_OF(ROWS_LIMIT) ") r"
+#define ROWS_COLUMNS                                                                        \
+    PG_GIVES(GROUP_OF(at, PG_TIME), GROUP_OF(integration_id, PG_TEXT),                      \
+             GROUP_OF(action_id, PG_TEXT), GROUP_WORD, GROUP_OF(error_code, PG_TEXT),       \
+             GROUP_OF(calls, PG_I64), GROUP_OF(ms_sum, PG_I64), GROUP_OF(buckets, PG_TEXT), \
+             GROUP_OF(last, PG_TEXT))
+#define ALL_APPS "sluice.tally t where t.account_id = :account_id and t.slot >= :from_at "
+/* One app's rows are looked up slot by slot: a month has some 120 slots, however many rows the
+ * other apps have in them. */
+#define NEXT_SLOT(after)                                                                    \
+    "(select x.slot from sluice.tally x where x.account_id = :account_id and x.slot " after \
+    " order by x.slot limit 1)"
+#define ONE_APP                                                                                    \
+    "(with recursive s (slot) as (" NEXT_SLOT(">= :from_at") " union all select " NEXT_SLOT(       \
+        "> s.slot") " from s where s.slot is not null) select y.* from s, lateral "                \
+                    "(select x.* from sluice.tally x where x.account_id = :account_id and x.slot " \
+                    "= s.slot "                                                                    \
+                    "and x.integration_id = :integration_id offset 0) y) t "
 static const struct pg_stmt tally_rows = {
     .name = "tally_rows",
-    .sql = "select :ord, r.* from @input lateral (select t.slot, t.integration_id, t.action_id, "
-           "t.outcome, t.error_code, t.calls, t.ms_sum, t.buckets::text, t.last from sluice.tally "
-           "t where t.account_id = :account_id and t.slot >= :from_at order by t.slot "
-           "limit " STORE_TEXT_OF(ROWS_LIMIT) ") r",
+    .sql = ROWS_SQL(ALL_APPS),
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("from_at", PG_TIME)),
-    PG_GIVES(GROUP_OF(at, PG_TIME), GROUP_OF(integration_id, PG_TEXT), GROUP_OF(action_id, PG_TEXT),
-             GROUP_WORD, GROUP_OF(error_code, PG_TEXT), GROUP_OF(calls, PG_I64),
-             GROUP_OF(ms_sum, PG_I64), GROUP_OF(buckets, PG_TEXT), GROUP_OF(last, PG_TEXT)),
+    ROWS_COLUMNS,
+};
+static const struct pg_stmt tally_app_rows = {
+    .name = "tally_app_rows",
+    .sql = ROWS_SQL(ONE_APP),
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("from_at", PG_TIME),
+             PG_ARG("integration_id", PG_TEXT)),
+    ROWS_COLUMNS,
 };
 
 #define PARTS_MAX 2000
@@ -66,33 +89,43 @@ _Static_assert(PARTS_MAX == 2 * TALLY_SUMS_MAX, "as the header says");
 #define BUCKET(n)     ", sum(t.buckets[" #n "]) as b" #n
 #define BUCKET_SUM(n) ", sum(a.b" #n ")"
 /* Rows are first summed by step, which leaves few for the sums by time and by action. */
-#define STEPS                                                                                    \
+#define STEPS(source)                                                                            \
     "(select date_bin(make_interval(secs => :step_s), t.slot, 'epoch') as at, t.slot >= "        \
     ":open_at as is_open, t.slot < :since as is_before, t.integration_id, t.action_id, "         \
     "t.outcome, t.error_code, sum(t.calls) as calls, sum(t.ms_sum) as ms_sum, count(*) as "      \
     "rows, max(t.last) as last" EACH_BUCKET(BUCKET)                                              \
-    " from sluice.tally t where t.account_id = :account_id and t.slot >= :from_at "              \
-    "group by 1, 2, 3, 4, 5, 6, 7) a "
+    " from " source "group by 1, 2, 3, 4, 5, 6, 7) a "
 #define STEP_CALLS \
     "(extract(epoch from a.at - :since)::bigint / :step_s)::text || ':' || a.calls::text"
-#define PARTS                                                                                    \
+#define PARTS(source)                                                                            \
+    "select :ord, r.* from @input lateral "                                                      \
     "(select a.at, a.is_open, a.integration_id, a.action_id, a.outcome, a.error_code, "          \
     "sum(a.calls)::bigint, sum(a.ms_sum)::bigint, sum(a.rows)::bigint, "                         \
     "array_remove(array[null" EACH_BUCKET(BUCKET_SUM) "], null)::text, max(a.last), "                       \
-    "case when grouping(a.at) = 1 then string_agg(" STEP_CALLS ", ' ') end from " STEPS          \
+    "case when grouping(a.at) = 1 then string_agg(" STEP_CALLS ", ' ') end from " STEPS(source)  \
     "group by a.is_open, a.is_before, a.outcome, grouping sets ((a.at), (a.integration_id, "     \
     "a.action_id, a.error_code)) having not a.is_before or grouping(a.at) = 0 "                  \
-    "order by grouping(a.at), sum(a.calls) desc limit " STORE_TEXT_OF(PARTS_MAX) ") "
+    "order by grouping(a.at), sum(a.calls) desc limit " STORE_TEXT_OF(PARTS_MAX) ") r"
 /* clang-format on */
+#define READ_PARAMS                                                                    \
+    PG_ARG("account_id", PG_UUID), PG_ARG("since", PG_TIME), PG_ARG("step_s", PG_I64), \
+        PG_ARG("from_at", PG_TIME), PG_ARG("open_at", PG_TIME)
+#define READ_COLUMNS                                                                               \
+    PG_GIVES(GROUP_OF(at, PG_TIME), GROUP_OF(is_open, PG_BOOL), GROUP_OF(integration_id, PG_TEXT), \
+             GROUP_OF(action_id, PG_TEXT), GROUP_WORD, GROUP_OF(error_code, PG_TEXT),              \
+             GROUP_OF(calls, PG_I64), GROUP_OF(ms_sum, PG_I64), GROUP_OF(rows, PG_I64),            \
+             GROUP_OF(buckets, PG_TEXT), GROUP_OF(last, PG_TEXT), GROUP_OF(steps, PG_TEXT))
 static const struct pg_stmt tally_read = {
     .name = "tally_read",
-    .sql = "select :ord, r.* from @input lateral " PARTS "r",
-    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("since", PG_TIME), PG_ARG("step_s", PG_I64),
-             PG_ARG("from_at", PG_TIME), PG_ARG("open_at", PG_TIME)),
-    PG_GIVES(GROUP_OF(at, PG_TIME), GROUP_OF(is_open, PG_BOOL), GROUP_OF(integration_id, PG_TEXT),
-             GROUP_OF(action_id, PG_TEXT), GROUP_WORD, GROUP_OF(error_code, PG_TEXT),
-             GROUP_OF(calls, PG_I64), GROUP_OF(ms_sum, PG_I64), GROUP_OF(rows, PG_I64),
-             GROUP_OF(buckets, PG_TEXT), GROUP_OF(last, PG_TEXT), GROUP_OF(steps, PG_TEXT)),
+    .sql = PARTS(ALL_APPS),
+    PG_TAKES(READ_PARAMS),
+    READ_COLUMNS,
+};
+static const struct pg_stmt tally_app_read = {
+    .name = "tally_app_read",
+    .sql = PARTS(ONE_APP),
+    PG_TAKES(READ_PARAMS, PG_ARG("integration_id", PG_TEXT)),
+    READ_COLUMNS,
 };
 
 #define OLD_OF(name, type) PG_OF(#name, type, struct tally_old, name)
@@ -157,8 +190,9 @@ static const struct pg_stmt tally_fold = {
     .access = PG_WRITE,
 };
 
-const struct pg_stmt *const tally_stmts[] = {&tally_add, &tally_rows, &tally_read,
-                                             &tally_due, &tally_fold, NULL};
+const struct pg_stmt *const tally_stmts[] = {
+    &tally_add,      &tally_rows, &tally_app_rows, &tally_read,
+    &tally_app_read, &tally_due,  &tally_fold,     NULL};
 
 size_t tally_bucket_of(int64_t ms)
 {
@@ -257,19 +291,27 @@ void store_tally_add(struct pg_pool *pool, struct pg_query *query, struct op *op
 }
 
 void store_tally_rows(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id, int64_t from_at)
+                      struct uuid account_id, slice integration_id, int64_t from_at)
 {
-    store_ask(pool, query, op, &tally_rows, PG_VALUES(pg_uuid(account_id), pg_time(from_at)));
+    if (integration_id.ptr)
+        store_ask(pool, query, op, &tally_app_rows,
+                  PG_VALUES(pg_uuid(account_id), pg_time(from_at), pg_text(integration_id)));
+    else
+        store_ask(pool, query, op, &tally_rows, PG_VALUES(pg_uuid(account_id), pg_time(from_at)));
 }
 
 void store_tally_read(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id, const struct tally_range *range, int64_t from_at,
-                      int64_t open_at)
+                      struct uuid account_id, slice integration_id, const struct tally_range *range,
+                      int64_t from_at, int64_t open_at)
 {
+    const struct pg_value values[] = {pg_uuid(account_id),   pg_time(range->since),
+                                      pg_i64(range->step_s), pg_time(from_at),
+                                      pg_time(open_at),      pg_text(integration_id)};
     ASSERT(range->step_s > 0 && range->step_s % TALLY_SLOT_S == 0);
-    store_ask(pool, query, op, &tally_read,
-              PG_VALUES(pg_uuid(account_id), pg_time(range->since), pg_i64(range->step_s),
-                        pg_time(from_at), pg_time(open_at)));
+    if (integration_id.ptr)
+        store_ask(pool, query, op, &tally_app_read, values, ARRAY_LEN(values));
+    else
+        store_ask(pool, query, op, &tally_read, values, ARRAY_LEN(values) - 1);
 }
 
 STORE_CALL(store_tally_due, tally_due)

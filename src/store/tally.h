@@ -74,17 +74,17 @@ struct tally_group {
     int64_t rows; /* number of rows */
     slice steps;  /* calls by the range's steps, "0:12 3:7"; a step may occur twice */
 };
-/* Reads an account's rows from from_at on, by time. If there are more than TALLY_ROWS_MAX, the list
- * is incomplete. */
+/* Reads an account's rows from from_at on, by time: of one app, or of all if integration_id is
+ * SLICE_NONE. If there are more than TALLY_ROWS_MAX, the list is incomplete. */
 void store_tally_rows(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id, int64_t from_at);
+                      struct uuid account_id, slice integration_id, int64_t from_at);
 STORE_LIST_RESULT(store_tally_rows_result, tally_group)
 /* Sums the same rows, separately for rows before open_at and from it on: first by step and outcome,
  * then (without those before the range) by action, outcome and error, most calls first; at most
  * twice TALLY_SUMS_MAX. */
 void store_tally_read(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id, const struct tally_range *range, int64_t from_at,
-                      int64_t open_at);
+                      struct uuid account_id, slice integration_id, const struct tally_range *range,
+                      int64_t from_at, int64_t open_at);
 STORE_LIST_RESULT(store_tally_read_result, tally_group)
 
 /* Finds rows whose slot is shorter than their age demands, and rows over thirty days old, over

@@ -108,7 +108,8 @@ static void copy_sums(struct tally_sum *to, const struct tally_sum *list, size_t
  * runs out, everything is read. */
 static void take_cached(struct tally_reading *reading, struct op *op)
 {
-    const struct cached_sums *item = find_sums(reading->cache, reading);
+    const struct cached_sums *item =
+        reading->integration_id.ptr ? NULL : find_sums(reading->cache, reading);
     reading->from_at = reading->range.before_at > 0 ? reading->range.before_at
                                                     : reading->range.since;
     reading->read_ns = clock_mono_ns();
@@ -136,7 +137,8 @@ void tally_cache_read(struct tally_cache *cache, struct pg_pool *pool,
     reading->is_added_up = false;
     reading->open_at = open_at > reading->range.since ? open_at : reading->range.since;
     take_cached(reading, op);
-    store_tally_rows(pool, &reading->query, op, reading->account_id, reading->from_at);
+    store_tally_rows(pool, &reading->query, op, reading->account_id, reading->integration_id,
+                     reading->from_at);
 }
 
 bool tally_cache_continue(struct tally_reading *reading)
@@ -146,7 +148,7 @@ bool tally_cache_continue(struct tally_reading *reading)
         return false;
     reading->is_added_up = true;
     store_tally_read(reading->pool, &reading->query, query->wait.op, reading->account_id,
-                     &reading->range, reading->from_at, reading->open_at);
+                     reading->integration_id, &reading->range, reading->from_at, reading->open_at);
     return true;
 }
 
@@ -162,7 +164,8 @@ static void keep(const struct tally_reading *reading, const struct tally_sum *li
                     (item->range.since > reading->range.since ||
                      (item->range.since == reading->range.since &&
                       item->open_at >= reading->open_at && item->read_ns >= reading->read_ns));
-    if (rows < TALLY_CACHE_ROWS_MIN || count > 2 * TALLY_SUMS_MAX || is_later)
+    if (reading->integration_id.ptr || rows < TALLY_CACHE_ROWS_MIN || count > 2 * TALLY_SUMS_MAX ||
+        is_later)
         return;
     if (!item)
         item = oldest_sums(reading->cache);

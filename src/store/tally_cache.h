@@ -1,6 +1,7 @@
 /*
  * Caches sums of tallies for charts, which request them again and again: the sums of past slots are
- * cached, so that the next reading only reads the rows of the last minutes.
+ * cached, so that the next reading only reads the rows of the last minutes. Sums of one app are not
+ * cached, since they have few rows.
  *
  * At most TALLY_CACHE_MAX ranges of accounts are cached. Each is read completely again after
  * TALLY_CACHE_S, which finds rows that were written late, for example by a process that could not
@@ -24,9 +25,11 @@ struct tally_cache *tally_cache_new(void) MUST_CHECK;
 /* No reading may be under way. Accepts NULL. */
 void tally_cache_free(struct tally_cache *cache);
 
-/* One reading. `range` and `account_id` belong to the caller, all else is private. */
+/* One reading. `range`, `account_id` and `integration_id` belong to the caller, all else is
+ * private. */
 struct tally_reading {
     struct uuid account_id;
+    slice integration_id; /* only this app; SLICE_NONE: all */
     struct tally_range range;
     struct tally_cache *cache;
     struct pg_pool *pool;

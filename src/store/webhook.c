@@ -141,7 +141,7 @@ static const struct pg_stmt webhook_stale = {
     .no_account = "key rotation walks over all accounts",
 };
 
-/* A rotation is no change of the endpoint, so rev stays; but a change at the same moment has
+/* The secrets stay the same, so rev does, too; but a change at the same moment has
  * another rev, and its secrets are sealed by the current key already. */
 static const struct pg_stmt webhook_reseal = {
     .name = "webhook_reseal",

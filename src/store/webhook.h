@@ -48,7 +48,7 @@ struct webhook {
     int64_t old_until;   /* 0: no rolled secret */
     struct uuid api_key; /* the key that made it; nil: a command or a person did */
     int64_t off_at;      /* 0: it is on */
-    slice off_reason;    /* "by_key", "answered_410", "failing" ...; SLICE_NONE while it is on */
+    slice off_reason;    /* "requested", "answered_410" or "failing"; SLICE_NONE while it is on */
     int64_t failing_since, failures; /* since the last success; 0: it does not fail */
     int64_t rev;                     /* starts at 1, plus 1 with each change by store_webhook_* */
     int64_t created_at;

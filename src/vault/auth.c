@@ -388,6 +388,17 @@ void vault_auth_changed(struct vault_auth *auth, struct uuid account_id)
         auth->config.on_changed(auth->config.owner, account_id, SLICE_NONE);
 }
 
+/* Processes drop what they have cached of the account as if it were a user of its own. At most one
+ * user is dropped from their caches by the name. */
+void vault_auth_erasing(struct vault_auth *auth, struct uuid account_id)
+{
+    const struct account_user account = {
+        .account_id = account_id, .user_id = account_id, .external_id = SLICE("*")};
+    vault_auth_changed(auth, account_id);
+    if (auth->config.on_erasing)
+        auth->config.on_erasing(auth->config.owner, &account);
+}
+
 void vault_auth_flush(struct vault_auth *auth)
 {
     cache_forget_if(&auth->keys, NULL, NULL);

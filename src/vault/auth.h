@@ -9,6 +9,7 @@
 #define VAULT_AUTH_H
 
 #include "loop/cache.h"
+#include "store/account_user.h"
 #include "store/api_key.h"
 
 struct vault_auth;
@@ -21,6 +22,9 @@ struct vault_auth_config {
     unsigned negative_ttl_ms; /* 0: 500 */
     /* Notifies the other processes; may be NULL. */
     void (*on_changed)(void *owner, struct uuid account_id, slice integration_id);
+    /* Called when an account begins to be erased, as vault_users_config.on_erasing; may be NULL:
+     * servers find it within a minute. */
+    void (*on_erasing)(void *owner, const struct account_user *account);
     void *owner;
 };
 
@@ -103,6 +107,8 @@ void vault_auth_forget(struct vault_auth *auth, struct uuid account_id);
 /* To be called after this process has changed a key or an account (the commit is durable): drops
  * the account's cached keys, and notifies the other processes. */
 void vault_auth_changed(struct vault_auth *auth, struct uuid account_id);
+/* The same for an account that is being erased: all processes then erase it. */
+void vault_auth_erasing(struct vault_auth *auth, struct uuid account_id);
 /* Drops all cached keys, so that the next check queries the database. */
 void vault_auth_flush(struct vault_auth *auth);
 

@@ -28,6 +28,11 @@ static bool makes_key(const struct vault_command *command)
     return command->in.kind == VAULT_KEY_CREATE || command->in.kind == VAULT_KEY_ROLL;
 }
 
+static bool is_of_account(const struct vault_command *command)
+{
+    return command->in.kind <= VAULT_ACCOUNT_RENAME;
+}
+
 static void load_key_row(struct vault_command *command, struct uuid account_id, struct uuid id)
 {
     store_api_key_get(vault_auth_pool(command->auth), &command->query, &command->op, account_id,
@@ -166,6 +171,9 @@ static enum op_result step_change(struct op *op)
     case VAULT_ACCOUNT_MARK:
         store_account_change(pool, query, op, &in->account, AUDIT_ACCOUNT_CHANGED);
         break;
+    case VAULT_ACCOUNT_ERASE:
+        store_account_erase(pool, query, op, &in->account);
+        break;
     case VAULT_KEY_CREATE:
     case VAULT_KEY_ROLL:
         store_api_key_create(pool, query, op, &in->key);
@@ -207,6 +215,21 @@ static int made_result(struct vault_command *command)
     }
 }
 
+static int account_result(struct vault_command *command)
+{
+    if (command->in.kind == VAULT_ACCOUNT_CREATE) {
+        int status = store_account_create_result(&command->query, &command->other);
+        return status == OK && !uuid_is_nil(command->other) ? ERR_INVALID : status;
+    }
+    int status = store_account_change_result(&command->query);
+    if (status != ERR_REFUSED)
+        return status;
+    return err_set(&command->err, status,
+                   command->in.kind == VAULT_ACCOUNT_ERASE
+                       ? "the account is not disabled; disable it first"
+                       : "the account is being erased and stays disabled");
+}
+
 static int result_of(struct vault_command *command)
 {
     enum vault_command_kind kind = command->in.kind;
@@ -214,23 +237,24 @@ static int result_of(struct vault_command *command)
         return made_result(command);
     if (kind == VAULT_SESSION_END || kind == VAULT_SESSIONS_END)
         return store_done_result(&command->query);
-    if (kind != VAULT_ACCOUNT_CREATE)
-        return store_hit_result(&command->query);
-    int status = store_account_create_result(&command->query, &command->other);
-    return status == OK && !uuid_is_nil(command->other) ? ERR_INVALID : status;
+    return is_of_account(command) ? account_result(command) : store_hit_result(&command->query);
 }
 
 static enum op_result step_changed(struct op *op)
 {
     struct vault_command *command = command_of(op);
-    bool is_account = command->in.kind <= VAULT_ACCOUNT_RENAME;
+    struct uuid account_id = is_of_account(command) ? command->in.account.account.account_id
+                                                    : command->in.key.key.account_id;
     command->status = result_of(command);
     command->key = command->in.key.key;
     /* The change is durable, or may be, so the old cached entries must not admit another request.
      */
-    if (command->status == OK || command->status == ERR_CLOSED)
-        vault_auth_changed(command->auth, is_account ? command->in.account.account.account_id
-                                                     : command->in.key.key.account_id);
+    if (command->status != OK && command->status != ERR_CLOSED)
+        return OP_DONE;
+    if (command->in.kind == VAULT_ACCOUNT_ERASE)
+        vault_auth_erasing(command->auth, account_id);
+    else
+        vault_auth_changed(command->auth, account_id);
     return OP_DONE;
 }
 

@@ -15,7 +15,10 @@ enum vault_command_kind {
     VAULT_ACCOUNT_CREATE,
     VAULT_ACCOUNT_DISABLE,
     VAULT_ACCOUNT_ENABLE,
-    VAULT_ACCOUNT_MARK,   /* sets the account's mark and colour */
+    VAULT_ACCOUNT_MARK, /* sets the account's mark and colour */
+    /* marks a disabled account as being erased; then servers delete its rows and those of its users
+     * (server/eraser.h), and at last the account */
+    VAULT_ACCOUNT_ERASE,
     VAULT_ACCOUNT_RENAME, /* sets its name */
     VAULT_KEY_CREATE,
     /* creates a key with the name and the rights of the key that key.replaces names, which ends at
@@ -26,7 +29,7 @@ enum vault_command_kind {
     VAULT_SESSIONS_END, /* ends all sessions of a key that have begun until now */
 };
 
-/* account is used by the first five kinds, key by the others. */
+/* account is used by the kinds of accounts, which come first, key by the others. */
 struct vault_command_request {
     enum vault_command_kind kind;
     struct audit_by by;
@@ -47,7 +50,8 @@ struct vault_command {
     /* out: OK; ERR_NOTFOUND if there is no such account or key, or the key to replace has just
      * ended; ERR_INVALID if another account has the name or external id, a key has the id, or the
      * key's account does not exist; ERR_REFUSED if the maker may not make this key, or has ended
-     * (is_maker_over), ERR_LIMIT if there are too many keys, or the key cannot be rolled (err says
+     * (is_maker_over), if the account is to be enabled and is being erased, or is to be erased and
+     * is not disabled, ERR_LIMIT if there are too many keys, or the key cannot be rolled (err says
      * why); ERR_CLOSED if the change may have been made; otherwise the query's status */
     int status;
     bool is_maker_over;

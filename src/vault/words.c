@@ -112,16 +112,45 @@ size_t vault_words_count(slice text, size_t count_max)
     return count;
 }
 
-slice vault_words_plain(slice text, struct arena *arena)
+/* Appends a letter, or a set of it and its upper cases. */
+static void append_cases(struct buf *out, uint32_t c)
+{
+    const uint32_t uppers[] = {c - 0x20, c - 0x50, c - 1, 0x178};
+    char text[4];
+    bool is_set = false;
+    for (size_t i = 0; i < ARRAY_LEN(uppers); i++) {
+        if (uppers[i] < 0xc0 || uppers[i] == c || lower_of(uppers[i]) != c)
+            continue;
+        buf_append(out, is_set ? SLICE("") : SLICE("["));
+        buf_append(out, slice_of(text, put_utf8(uppers[i], text)));
+        is_set = true;
+    }
+    buf_append(out, slice_of(text, put_utf8(c, text)));
+    buf_append(out, is_set ? SLICE("]") : SLICE(""));
+}
+
+slice vault_words_patterns(slice text, struct arena *arena)
 {
     char word[VAULT_WORD_BYTES_MAX];
     struct buf words;
     size_t len;
-    buf_init(&words, text.len * 2 + 1); /* a letter in lower case may be longer */
+    buf_init(&words, 16 * text.len + 16); /* a set has at most four letters and two brackets */
     while ((len = take_word(&text, word)) > 0) {
+        slice rest = slice_of(word, len);
         if (words.len > 0)
             buf_append_char(&words, ' ');
-        buf_append(&words, slice_of(word, len));
+        while (rest.len > 0) {
+            uint32_t c = (unsigned char)rest.ptr[0];
+            size_t size = c < 0x80 ? 1 : slice_code_point(rest, &c);
+            if (c < 0x80)
+                buf_append_char(&words, (char)c);
+            else
+                append_cases(&words, c);
+            rest = slice_from(rest, size);
+        }
+        /* The word may have been cut, so its end is open. */
+        if (len + 4 > VAULT_WORD_BYTES_MAX)
+            buf_append(&words, SLICE(".*"));
     }
     return arena_take(arena, &words);
 }

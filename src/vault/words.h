@@ -41,9 +41,11 @@ slice vault_words_list(struct vault_words *words, struct arena *arena);
 
 /* Returns the number of words of a text, counting equal ones, but at most count_max. */
 size_t vault_words_count(slice text, size_t count_max);
-/* Returns the words of a text in lower case, with a space between them; in the arena, SLICE_NONE if
- * out of memory. Apart from the dashes of a UUID they have letters and digits alone. */
-slice vault_words_plain(slice text, struct arena *arena);
+/* Returns the words of a text as regular expressions of PostgreSQL, with a space between them, for
+ * texts in which ASCII is in lower case: other letters match in both cases, whatever the locale,
+ * and the end of a word that may have been cut is open. In the arena; SLICE_NONE if out of memory.
+ */
+slice vault_words_patterns(slice text, struct arena *arena);
 /* Returns what a search asks the store for: the lists of its words under each key of the ring, with
  * ";" between them. The text has 1 to VAULT_SEARCH_WORDS_MAX words. If out of memory, it returns a
  * list that no run has. */

@@ -5,6 +5,7 @@
 #include "web/app.h"
 
 #include "http/url.h"
+#include "web/call_stats.h"
 #include "web/once.h"
 
 enum { CONNECTIONS_MAX = 50 };
@@ -16,6 +17,7 @@ struct app {
     struct pg_query choice;      /* the default one first */
     struct oauth_client own_client;
     bool has_own, has_shared;
+    struct call_stats stats;
 };
 
 /* Also true for an app that needs no OAuth client. */
@@ -368,15 +370,20 @@ static enum op_result finish_app(struct web_request *request)
     struct app *app = request->state;
     struct connection *rows, *choice;
     size_t count, choice_count;
+    if (call_stats_continues(&app->stats))
+        return web_wait(request, finish_app);
     int status = store_connection_list_result(&request->query, &rows, &count);
     if (status == OK)
         status = store_connection_list_result(&app->choice, &choice, &choice_count);
     if (status == OK)
         status = read_clients(app);
+    if (status == OK)
+        status = call_stats_result(&app->stats);
     if (status != OK)
         return web_reply_database(request, status);
     struct json_writer *w = view_begin(request);
     write_app_facts(request, w, app);
+    call_stats_write(request, w, &app->stats, app_path(request, app->integration->integration_id));
     write_connections(request, w, app, rows, count, choice_count > 0 ? &choice[0] : NULL);
     for (size_t i = 0; i < count; i++)
         if (rows[i].status == CONNECTION_LIVE)
@@ -408,5 +415,6 @@ enum op_result web_app(struct web_request *request)
         store_oauth_client_get(pool, &app->own, &request->serve.op, account_id, id);
         store_oauth_client_get(pool, &app->shared, &request->serve.op, (struct uuid){{0}}, id);
     }
+    call_stats_begin(request, &app->stats, id);
     return web_wait(request, finish_app);
 }

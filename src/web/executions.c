@@ -172,6 +172,8 @@ static void write_row(struct web_request *request, struct json_writer *w, const 
     json_member_str(w, "step", one->step_key);
     json_member_str(w, "step_title", row->step_title);
     json_member_bool(w, "is_fan_out", one->is_fan_out);
+    json_member_i64(w, "calls", one->calls);
+    json_member_i64(w, "failed_calls", one->failed_calls);
     view_names(request, w, one->integration_id, one->action_id);
     json_member_str(w, "status", row->status);
     json_member_str(w, "code", row->code);

@@ -21,7 +21,7 @@ struct overview {
     struct flow_counts counts;
     struct connection *connections;
     size_t inbox_count, connection_count;
-    struct overview_stats stats;
+    struct call_stats stats;
     struct pg_query inbox_query, counts_query, connections_query;
 };
 
@@ -130,7 +130,7 @@ static void write_begun(struct web_request *request, struct json_writer *w,
 
 /* Writes an ended connection, as todo_connection.html declares it. */
 static void write_one_ended(struct web_request *request, struct json_writer *w,
-                            const struct connection *row, const struct overview_stats *stats)
+                            const struct connection *row, const struct call_stats *stats)
 {
     const struct catalog_integration *app =
         catalog_find_integration(*request->web->config.catalog, row->integration_id, NULL);
@@ -145,7 +145,7 @@ static void write_one_ended(struct web_request *request, struct json_writer *w,
         chart_member_number(w, "blocked", blocked);
     else
         json_member_str(w, "blocked", SLICE_NONE);
-    json_member_str(w, "period", overview_period(stats));
+    json_member_str(w, "period", call_stats_period(stats));
     json_close(w, '}');
 }
 
@@ -176,7 +176,8 @@ static void write_overview(struct web_request *request, const struct overview *o
     write_flows(w, overview->latest);
     write_counts(w, &overview->counts);
     write_begun(request, w, overview);
-    overview_stats_write(request, w, &overview->stats);
+    call_stats_write(request, w, &overview->stats, SLICE("/"));
+    overview_errors_write(request, w, &overview->stats);
     overview_apps_write(request, w, &overview->stats, overview->connections,
                         overview->connection_count);
     write_ended(request, w, overview);
@@ -192,7 +193,7 @@ static void start_latest(struct web_request *request, struct overview *overview)
 static enum op_result finish_overview(struct web_request *request)
 {
     struct overview *it = request->state;
-    if (overview_stats_continues(&it->stats)) {
+    if (call_stats_continues(&it->stats)) {
         start_latest(request, it); /* the memory of the previous stats is freed with this turn */
         return web_wait(request, finish_overview);
     }
@@ -202,7 +203,7 @@ static enum op_result finish_overview(struct web_request *request)
     if (status == OK)
         status = store_flow_counts_result(&it->counts_query, &it->counts);
     if (status == OK)
-        status = overview_stats_result(&it->stats);
+        status = call_stats_result(&it->stats);
     if (status == OK)
         status = store_connection_list_result(&it->connections_query, &it->connections,
                                               &it->connection_count);
@@ -229,7 +230,7 @@ enum op_result web_overview(struct web_request *request)
                      &(const struct flow_inbox_filter){.count_max = ROWS_MAX});
     store_flow_counts(pool, &overview->counts_query, &request->serve.op, account_id,
                       uuid_v7_floor(now_ms - DAY_MS));
-    overview_stats_begin(request, &overview->stats);
+    call_stats_begin(request, &overview->stats, SLICE_NONE);
     store_connection_ended(pool, &overview->connections_query, &request->serve.op, account_id,
                            CONNECTIONS_MAX + 1);
     return web_wait(request, finish_overview);

@@ -68,8 +68,7 @@ static slice spark_path(struct arena *arena, const struct tally_sum *sum, size_t
 /* ---- writing ---- */
 
 static void write_app(struct web_request *request, struct json_writer *w,
-                      const struct overview_stats *stats, const struct tally_sum *sum,
-                      bool is_ended)
+                      const struct call_stats *stats, const struct tally_sum *sum, bool is_ended)
 {
     const struct catalog_integration *app =
         catalog_find_integration(*request->web->config.catalog, sum->integration_id, NULL);
@@ -83,14 +82,14 @@ static void write_app(struct web_request *request, struct json_writer *w,
     chart_member_number(w, "calls", sum->succeeded + sum->failed + sum->blocked);
     json_member_i64(w, "width", (int64_t)steps * SPARK_STEP);
     json_member_str(w, "path", spark_path(&request->serve.op.arena, sum, steps));
-    json_member_str(w, "failed", overview_failed_share(request, sum));
-    overview_write_ms(request, w, "p95", sum, 95);
+    json_member_str(w, "failed", call_stats_failed_share(request, sum));
+    call_stats_write_ms(request, w, "p95", sum, 95);
     json_member_str(w, "dot", slice_cstr(state.dot));
     json_member_str(w, "state", slice_cstr(state.text));
     json_close(w, '}');
 }
 
-static bool has_calls(const struct overview_stats *stats, slice app_id)
+static bool has_calls(const struct call_stats *stats, slice app_id)
 {
     for (size_t i = 0; i < stats->count; i++)
         if (stats->list[i].kind == TALLY_BY_APP && slice_eq(stats->list[i].integration_id, app_id))
@@ -99,7 +98,7 @@ static bool has_calls(const struct overview_stats *stats, slice app_id)
 }
 
 void overview_apps_write(struct web_request *request, struct json_writer *w,
-                         const struct overview_stats *stats, const struct connection *connections,
+                         const struct call_stats *stats, const struct connection *connections,
                          size_t count)
 {
     const struct tally_sum *sum;

@@ -1,56 +1,12 @@
 /*
- * The overview's numbers: calls over a period as a chart, compared with the previous period, and
- * failures by action and code, all from one statement over tallies.
+ * What the overview shows of the period besides its charts: failures by action and code.
  */
 #include "web/overview_stats.h"
 
-#include "base/clock.h"
 #include "web/chart.h"
 #include "web/flow_decision.h"
 
-enum { PERIOD_DEFAULT = 1, TIMES_MAX = 10 };
-
-static const struct {
-    uint64_t hours;
-    const char *text, *name, *period; /* period: the name on the page of executions */
-    const char *before;               /* NULL: not stored */
-} periods[] = {{1, "1", "1 h", "1h", "the hour before"},
-               {24, "24", "24 h", "24h", "the day before"},
-               {168, "168", "7 days", "7d", "the week before"},
-               {720, "720", "30 days", "30d", NULL}};
-
-void overview_stats_begin(struct web_request *request, struct overview_stats *stats)
-{
-    slice hours = web_query(request, "hours");
-    stats->period = PERIOD_DEFAULT; /* also for an unknown value */
-    for (size_t i = 0; i < ARRAY_LEN(periods); i++)
-        if (slice_eq_cstr(hours, periods[i].text))
-            stats->period = i;
-    struct tally_reading *reading = &stats->reading;
-    int64_t now = clock_shared_us();
-    bool is_range = tally_range_of(periods[stats->period].hours, now, &reading->range);
-    ASSERT(is_range);
-    reading->account_id = request->session.account_id;
-    tally_cache_read(exec_service_sums(request->web->config.exec), request->web->config.pool,
-                     reading, &request->serve.op, now);
-}
-
-bool overview_stats_continues(struct overview_stats *stats)
-{
-    return tally_cache_continue(&stats->reading);
-}
-
-int overview_stats_result(struct overview_stats *stats)
-{
-    return tally_cache_result(&stats->reading, &stats->list, &stats->count, &stats->before);
-}
-
-slice overview_period(const struct overview_stats *stats)
-{
-    return slice_cstr(periods[stats->period].name);
-}
-
-int64_t overview_refused(const struct overview_stats *stats, slice integration_id)
+int64_t overview_refused(const struct call_stats *stats, slice integration_id)
 {
     int64_t blocked = 0;
     for (size_t i = 0; i < stats->count; i++) {
@@ -62,32 +18,7 @@ int64_t overview_refused(const struct overview_stats *stats, slice integration_i
     return blocked;
 }
 
-/* ---- writing ---- */
-
-static int64_t tried(const struct tally_sum *sum)
-{
-    return sum->succeeded + sum->failed;
-}
-
-slice overview_failed_share(struct web_request *request, const struct tally_sum *sum)
-{
-    if (tried(sum) == 0)
-        return SLICE("-");
-    return arena_printf(&request->serve.op.arena, "%.1f %%",
-                        (double)sum->failed * 100 / (double)tried(sum));
-}
-
-void overview_write_ms(struct web_request *request, struct json_writer *w, const char *key,
-                       const struct tally_sum *sum, unsigned percent)
-{
-    int64_t ms = tally_percentile(sum->buckets, percent);
-    if (ms < 0)
-        json_member_str(w, key, SLICE("-"));
-    else
-        view_took(request, w, key, ms * 1000);
-}
-
-const struct tally_sum *overview_next_sum(const struct overview_stats *stats, enum tally_kind kind,
+const struct tally_sum *overview_next_sum(const struct call_stats *stats, enum tally_kind kind,
                                           size_t *at, size_t *lines)
 {
     while (*at < stats->count && stats->list[*at].kind != kind)
@@ -95,95 +26,8 @@ const struct tally_sum *overview_next_sum(const struct overview_stats *stats, en
     return *at < stats->count && (*lines)++ < OVERVIEW_LINES_MAX ? &stats->list[(*at)++] : NULL;
 }
 
-/* Returns, for example, "4 % more than the day before". */
-static slice change_text(struct arena *arena, double calls, double before, const char *when)
-{
-    double percent = before > 0 ? (calls - before) * 100 / before : 0;
-    if (before <= 0)
-        return arena_printf(arena, "none %s", when);
-    if (calls >= TIMES_MAX * before)
-        return arena_printf(arena, "%.0f times as many as %s", calls / before, when);
-    if (percent > -0.5 && percent < 0.5)
-        return arena_printf(arena, "as many as %s", when);
-    return arena_printf(arena, "%.0f %% %s than %s", percent > 0 ? percent : -percent,
-                        percent > 0 ? "more" : "fewer", when);
-}
-
-/* Compares with the previous period, if its number is known. */
-static void write_change(struct web_request *request, struct json_writer *w,
-                         const struct overview_stats *stats, const struct tally_sum *all)
-{
-    struct arena *arena = &request->serve.op.arena;
-    const struct tally_sum *before = &stats->before;
-    const char *when = periods[stats->period].before;
-    slice change = SLICE_NONE, failed = SLICE_NONE;
-    if (when)
-        change = change_text(arena, (double)(tried(all) + all->blocked),
-                             (double)(tried(before) + before->blocked), when);
-    if (when && tried(before) > 0)
-        failed =
-            arena_printf(arena, "%.*s %s", SLICE_ARG(overview_failed_share(request, before)), when);
-    json_member_str(w, "change", change);
-    json_member_str(w, "failed_before", failed);
-}
-
-static void add_up(struct tally_sum *to, const struct tally_sum *sum)
-{
-    to->succeeded += sum->succeeded;
-    to->failed += sum->failed;
-    to->blocked += sum->blocked;
-    for (size_t i = 0; i < TALLY_BUCKETS; i++)
-        to->buckets[i] += sum->buckets[i];
-}
-
-/* Writes the share of failed calls, in tenths of a percent, and the durations. */
-static void write_lines(struct json_writer *w, const struct tally_sum *steps, size_t count)
-{
-    struct chart_line share = {.kind = "bad"}, times[] = {{.kind = "ok"}, {.kind = ""}};
-    for (size_t i = 0; i < count; i++) {
-        int64_t calls = tried(&steps[i]);
-        share.values[i] = calls > 0 ? (int64_t)((double)steps[i].failed * 1000 / (double)calls)
-                                    : CHART_GAP;
-        times[0].values[i] = tally_percentile(steps[i].buckets, 50);
-        times[1].values[i] = tally_percentile(steps[i].buckets, 95);
-    }
-    chart_write_lines(w, "shares", &(const struct chart_scale){"%", 10}, &share, 1, count);
-    chart_write_lines(w, "times", &(const struct chart_scale){"ms", 1}, times, ARRAY_LEN(times),
-                      count);
-}
-
-/* Writes the charts, and the numbers for the whole period. */
-static void write_calls(struct web_request *request, struct json_writer *w,
-                        const struct overview_stats *stats)
-{
-    struct chart_column columns[CHART_COLUMNS_MAX] = {0};
-    struct tally_sum all = {0}, steps[CHART_COLUMNS_MAX] = {0};
-    int64_t step_us = stats->reading.range.step_s * 1000000;
-    size_t count = stats->reading.range.steps;
-    ASSERT(count <= CHART_COLUMNS_MAX);
-    for (size_t i = 0; i < count; i++)
-        columns[i].at = stats->reading.range.since + (int64_t)i * step_us;
-    for (size_t i = 0; i < stats->count && stats->list[i].kind == TALLY_BY_TIME; i++) {
-        const struct tally_sum *sum = &stats->list[i];
-        int64_t at = (sum->at - stats->reading.range.since) / step_us;
-        /* Rows of a node with a fast clock belong to the last column. */
-        size_t column = at < 0 ? 0 : at < (int64_t)count ? (size_t)at : count - 1;
-        add_up(&steps[column], sum);
-        add_up(&all, sum);
-    }
-    for (size_t i = 0; i < count; i++)
-        columns[i] = (struct chart_column){columns[i].at, steps[i].succeeded, steps[i].failed,
-                                           steps[i].blocked};
-    chart_write(w, "chart", columns, count, stats->reading.range.step_s);
-    write_lines(w, steps, count);
-    json_member_str(w, "failed", overview_failed_share(request, &all));
-    overview_write_ms(request, w, "p50", &all, 50);
-    overview_write_ms(request, w, "p95", &all, 95);
-    write_change(request, w, stats, &all);
-}
-
-static void write_errors(struct web_request *request, struct json_writer *w,
-                         const struct overview_stats *stats)
+void overview_errors_write(struct web_request *request, struct json_writer *w,
+                           const struct call_stats *stats)
 {
     const struct tally_sum *sum;
     size_t at = 0, lines = 0;
@@ -198,31 +42,11 @@ static void write_errors(struct web_request *request, struct json_writer *w,
         view_app_mark_of(request, w, sum->integration_id);
         json_member_str(w, "code", sum->error_code);
         json_member_str(w, "state", sum->failed > 0 ? SLICE("failed") : SLICE("blocked"));
-        json_member_str(w, "period", slice_cstr(periods[stats->period].period));
+        json_member_str(w, "period", call_stats_period_key(stats));
         chart_member_number(w, "calls", sum->failed + sum->blocked);
         json_member_str(w, "message", message);
         view_time(w, "last_at", last_at);
         json_close(w, '}');
     }
     json_close(w, ']');
-}
-
-void overview_stats_write(struct web_request *request, struct json_writer *w,
-                          const struct overview_stats *stats)
-{
-    json_member_open(w, "stats", '{');
-    json_member_str(w, "hours", slice_cstr(periods[stats->period].text));
-    json_member_str(w, "period", slice_cstr(periods[stats->period].period));
-    json_member_open(w, "periods", '[');
-    for (size_t i = 0; i < ARRAY_LEN(periods); i++) {
-        json_open(w, '{');
-        json_member_str(w, "hours", slice_cstr(periods[i].text));
-        json_member_str(w, "name", slice_cstr(periods[i].name));
-        json_member_bool(w, "is_current", i == stats->period);
-        json_close(w, '}');
-    }
-    json_close(w, ']');
-    write_calls(request, w, stats);
-    json_close(w, '}');
-    write_errors(request, w, stats);
 }

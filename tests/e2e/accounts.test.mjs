@@ -93,6 +93,44 @@ test('export: every row of the account, no credentials', async () => {
   assert.equal((await stack.sluice(['accounts', 'export', 'nobody'])).code, 1);
 });
 
+test('export: every row of its users, with their inputs and without credentials', async () => {
+  const crowd = await stack.account('crowd', { apps: [] });
+  const as = (user, method, path, body) => server.call(crowd.key, method, path, body, { 'sluice-user': user });
+  for (const user of ['ada', 'b/%']) {
+    const made = await as(user, 'POST', '/api/connections', { integration_id: 'gmail', credential: { access_token: TOKEN } });
+    assert.equal(made.status, 201, made.text);
+    const input = { to: 'x@example.com', subject: `of ${user}`, text: 't' };
+    assert.equal((await as(user, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'send_message', input, confirm: true, idempotency_key: 'k' })).status, 200);
+    assert.equal((await as(user, 'POST', '/api/flows/start', { flowTemplate: 'mail_with_reminder', input })).status, 200);
+    assert.equal((await as(user, 'POST', '/api/connect/sessions', { integration_id: 'notion' })).status, 201);
+  }
+  assert.equal((await server.call(staying.key, 'POST', '/api/connect/sessions', { integration_id: 'notion' }, { 'sluice-user': 'ada' })).status, 201);
+  // more users than one statement reads
+  await stack.cluster.sql(`insert into sluice.account_user (account_id, external_id, user_id, created_at) select '${crowd.id}', 'many-' || n, gen_random_uuid(), now() from generate_series(1, 250) n`);
+  const midnight = Math.floor(Date.now() / 86_400_000) * 86_400_000;
+  await stack.cluster.sql(`insert into sluice.execution select user_id, (lpad(to_hex(${midnight}), 12, '0') || '70008000000000000000')::uuid, 'x', 'x', null, 'succeeded', null, now(), now(), gen_random_uuid(), '{}' from sluice.account_user where account_id = '${crowd.id}' and external_id like 'many-%'`);
+  const idOf = (user) => stack.cluster.sql(`select user_id from sluice.account_user where account_id = '${crowd.id}' and external_id = '${user}'`);
+  const [ada, odd] = [await idOf('ada'), await idOf('b/%')];
+  await until('its flows wait', async () => (await stack.cluster.sql(`select count(*) from sluice.flow where parent_id = '${crowd.id}' and status = 'waiting'`)) === '2');
+
+  const { stdout: text, stderr } = await stack.sluice(['accounts', 'export', crowd.id]);
+  const rows = lines(text);
+  assert.match(stderr, new RegExp(`^${rows.length} rows$`, 'm'));
+  const owners = (await stack.cluster.sql(`select user_id from sluice.account_user where account_id = '${crowd.id}'`)).split('\n');
+  assert.equal(owners.length, 252);
+  assert.deepEqual(new Set(rows.map(({ row }) => row.account_id)), new Set([crowd.id, ...owners]));
+  const of = (owner) => rows.filter(({ row }) => row.account_id === owner);
+  for (const owner of [crowd.id, ada, odd]) assert.deepEqual(countBy(of(owner)), await rowsOf(owner), owner);
+  assert.deepEqual([rows[0].table, rows[0].row.account_id], ['account', crowd.id]);
+  assert.equal(of(crowd.id).filter(({ table }) => table === 'account_user').length, 252);
+  for (const [owner, user] of [[ada, 'ada'], [odd, 'b/%']]) {
+    const { row } = of(owner).find(({ table }) => table === 'execution_input');
+    assert.equal(row.input.subject, `of ${user}`);
+    assert.equal(of(owner).find(({ table }) => table === 'connection').row.parent_id, crowd.id);
+  }
+  for (const form of [TOKEN, Buffer.from(TOKEN).toString('hex'), Buffer.from(TOKEN).toString('base64').replace(/=*$/, ''), crowd.key, staying.id]) assert.ok(!text.includes(form));
+});
+
 test('erase: only with --yes', async () => {
   const before = await rowsOf(leaving.id);
   const refused = await stack.sluice(['accounts', 'erase', leaving.id]);
@@ -119,11 +157,13 @@ test('erase while the server runs: nothing is left, and others are not touched',
   assert.deepEqual([(await read).status, (await write).status], [200, 200]);
   erasing.kill('SIGCONT');
   assert.deepEqual(await erasing.gone, { code: 0, signal: null }, erasing.log);
-  assert.match(erasing.log, new RegExp(`^erased account ${leaving.id} and \\d+ rows$`, 'm'));
+  assert.match(erasing.log, new RegExp(`^erased account ${leaving.id}; \\d+ rows were deleted here, any others by servers$`, 'm'));
   assert.equal((await server.execute(leaving.key, 'gmail', 'list_labels', {})).status, 401);
   assert.deepEqual(await rowsOf(leaving.id), {});
   const dump = await stack.cluster.dump();
-  assert.ok(dump.includes(staying.id) && !dump.includes(leaving.id));
+  assert.ok(dump.includes(staying.id));
+  const named = dump.split('\n').filter((line) => line.includes(leaving.id)); // the event of the operator
+  assert.ok(named.length === 1 && named[0].startsWith('00000000-0000-0000-0000-000000000000\t') && named[0].includes('account.erased'), named.join('\n'));
   assert.deepEqual(await rowsOf(staying.id), before);
   assert.equal((await server.execute(staying.key, 'gmail', 'list_labels', {})).status, 200);
   assert.equal((await stack.sluice(['accounts', 'show', leaving.id])).code, 1);
@@ -138,6 +178,6 @@ test('an account with many rows is erased in batches', async () => {
      'x', 'x', null, 'succeeded', null, now(), now(), gen_random_uuid(), '{}' from generate_series(1, 5500) n`,
   );
   const erased = await stack.must(['accounts', 'erase', 'large', '--yes', '--settle', '0s']);
-  assert.match(erased, /and 55\d\d rows/);
+  assert.match(erased, /; \d+ rows were deleted here/);
   assert.deepEqual(await rowsOf(c.id), {});
 });

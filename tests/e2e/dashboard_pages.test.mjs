@@ -682,6 +682,38 @@ test('the overview: the last failure’s message comes from the call itself', as
   await visit.end();
 });
 
+test('an app’s page: its calls over time, the share that failed and p95, with a table', async () => {
+  const own = await dashboard.account('One app', { apps: ['gmail', 'notion'] });
+  const visit = await dashboard.signIn(own, { viewport: { width: 1280, height: 900 } });
+  await visit.goto('/integrations/gmail');
+  await visit.sees('Nothing has run in this period');
+  await dashboard.counted(own, [
+    ['gmail', 'list_threads', 'succeeded', '', 18], ['gmail', 'send_message', 'failed', 'timeout', 2, null, 11], ['gmail', 'send_message', 'blocked', 'policy_blocked', 1],
+    ['notion', 'create_page', 'succeeded', '', 500],
+  ], 2);
+  await visit.goto('/integrations/gmail');
+  const kpis = async () => visit.page.locator('.kpi strong').allInnerTexts();
+  assert.deepEqual((await kpis()).slice(0, 2), ['42', '10.0 %']);
+  assert.match((await kpis())[2], /^\d/);
+  const rows = visit.page.locator('#executions tbody tr');
+  assert.equal(await rows.count(), 2);
+  await visit.page.getByText('The numbers as a table').click();
+  const cells = await rows.first().locator('td').allInnerTexts();
+  assert.deepEqual(cells.slice(1, 5), ['18', '2', '1', '10.0 %']);
+  assert.equal(cells[5], (await kpis())[2]);
+  await visit.press('7 days');
+  assert.equal(`${new URL(visit.page.url()).pathname}${new URL(visit.page.url()).search}`, '/integrations/gmail?hours=168');
+  assert.equal((await kpis())[0], '42');
+  assert.equal(await visit.page.getByRole('link', { name: 'See which' }).getAttribute('href'), '/executions?status=failed&period=7d&app=gmail');
+  // more rows than are read individually
+  await dashboard.counted(own, Array.from({ length: 200 }, (_, i) => ['gmail', `action_${i}`, 'succeeded', '', 1]), 20);
+  await visit.goto('/integrations/gmail?hours=24');
+  assert.equal((await kpis())[0], '4,042');
+  await visit.goto('/integrations/slack'); // neither calls nor a connection
+  assert.equal(await visit.page.locator('#executions').count(), 0);
+  await visit.end();
+});
+
 test('the overview of an account with many numbers: ended calls are added up once, new ones appear at once, and only its own count', async () => {
   const [busy, quiet] = [await dashboard.account('Busy', { apps: [] }), await dashboard.account('Quiet', { apps: [] })];
   const apps = Array.from({ length: 60 }, (_, i) => [`app_${i}`, 'list', 'succeeded', '', 2]);
@@ -927,7 +959,7 @@ test('executions: calls of flows are listed with them by time, each once, and li
   assert.deepEqual(await walkOlder(visit, '/executions'), rows);
   const [, what, text] = rows.find(([href]) => href.endsWith('#step-create_tasks'));
   assert.match(what, /^(Notion|Gmail): /);
-  assert.match(text, /^succeeded.*Task pages in Notion for unread mails, step Create the task pages, one call per item.* m?s/);
+  assert.match(text, /^succeeded.*Task pages in Notion for unread mails, step Create the task pages, \d+ calls?[^,]* m?s/);
   await visit.press('Newer');
   await visit.page.locator('a[href*="#step-"]').first().click();
   await visit.page.waitForURL(/#step-/);

@@ -80,7 +80,11 @@ test('master keys: none, one that others may read, one that opens nothing', asyn
   await failsWith('master-key', 'fail', /others may read/, /Correct its file/, ['--offline', '--master-key-file', file]);
   await failsWith('key file', 'fail', /nowhere\.key: No such file/, /^Put the file there/, ['--offline', '--master-key-file', join(stack.dir, 'nowhere.key')]);
   await chmod(file, 0o600);
-  await failsWith('master-key', 'fail', /^\d connections are sealed with key \w+, which is missing$/, /Add that key/, ['--offline', '--master-key-file', file]);
+  // the account's two, and one of an end user
+  await stack.cluster.sql(`insert into sluice.connection (account_id, id, integration_id, label, is_default, auth_kind, sealed, key_id, params, status, rev, op_token, created_at, updated_at, parent_id)
+    select gen_random_uuid(), id, 'gmail', label, is_default, auth_kind, sealed, key_id, params, status, rev, op_token, created_at, updated_at, account_id from sluice.connection where integration_id = 'gmail'`);
+  await failsWith('master-key', 'fail', /^3 connections are sealed with key \w+, which is missing$/, /Add that key/, ['--offline', '--master-key-file', file]);
+  await stack.cluster.sql('delete from sluice.connection where parent_id is not null');
   await failsWith('master-key', 'fail', /SLUICE_MASTER_KEY/, /nothing is stored yet/, ['--offline', '--master-key-file', '']);
 });
 

@@ -24,7 +24,7 @@ before(async () => {
   revoked = await stack.account('Revoked', { apps: [] });
   await stack.connect(revoked.id, 'gmail', { access_token: 'revoked' });
   reader = await stack.key(account.id, ['--scopes', 'read']);
-  server = await stack.serve();
+  server = await stack.serve({ args: ['--webhook-host', '127.0.0.1'] });
   contract = await Contract.start(server.base, stack.dir);
   const call = contract.call.bind(contract);
   contract.call = (key, method, path, ...more) => {
@@ -235,7 +235,7 @@ test('lists', async () => {
   await judge(404, await ask({ method: 'prompts/list', params: { _meta: modern } }, headers), ['/error']);
   const accepted = await post('/mcp', { jsonrpc: '2.0', method: 'notifications/initialized' });
   assert.deepEqual([accepted.status, accepted.violations], [202, []]);
-  await judge(200, await get('/api/stats?hours=24'));
+  await judge(200, await get('/api/stats?hours=24&integration_id=gmail'));
   await judge(400, await get('/api/stats?hours=2'));
   await judge(200, await get('/api/audit'), ['/events/0']);
   const events = await judge(200, await get('/api/audit?kind=execution&limit=1'), ['/events/0']);
@@ -486,6 +486,32 @@ test('keys', async () => {
   await judge(404, await contract.call(account.key, 'DELETE', `/api/keys/${account.id}`));
 });
 
+test('webhooks', async () => {
+  const wanted = { url: 'https://127.0.0.1:1/hook', events: ['flow.failed'], description: 'made here' };
+  await judge(400, await post('/api/webhooks', { ...wanted, events: ['none'] }));
+  await judge(403, await post('/api/webhooks', wanted, {}, reader));
+  const { id } = (await judge(201, await post('/api/webhooks', wanted))).json;
+  await judge(409, await post('/api/webhooks', wanted));
+  await judge(200, await get('/api/webhooks'), ['/items/0']);
+  const path = `/api/webhooks/${id}`;
+  await judge(200, await get(path));
+  await judge(404, await get(`/api/webhooks/${account.id}`));
+  const change = (body, at = path) => contract.call(account.key, 'PATCH', at, body);
+  await judge(200, await change({ enabled: false, events: null, description: null }));
+  await judge(400, await change({ enabled: 1 }));
+  await judge(404, await change({ enabled: true }, `/api/webhooks/${account.id}`));
+  await judge(201, await post('/api/webhooks', { url: 'https://127.0.0.1:1/another' }));
+  await judge(409, await change({ url: 'https://127.0.0.1:1/another' }));
+  await judge(200, await post(`${path}/roll`, { overlap_s: 0 }));
+  await judge(200, await post(`${path}/roll`));
+  await judge(400, await post(`${path}/roll`, { overlap_s: -1 }));
+  await judge(404, await post(`/api/webhooks/${account.id}/roll`));
+  assert.equal((await judge(200, await post(`${path}/test`))).json.status, null);
+  await judge(404, await post(`/api/webhooks/${account.id}/test`));
+  await judge(200, await contract.call(account.key, 'DELETE', path));
+  await judge(404, await contract.call(account.key, 'DELETE', path));
+});
+
 test('accounts, for the operator', async () => {
   const operator = (await stack.must(['keys', 'create', '--operator', '--addresses', '127.0.0.0/8'])).trim();
   const wanted = { name: 'by an operator', external_id: 'of/theirs' };
@@ -499,6 +525,11 @@ test('accounts, for the operator', async () => {
   await judge(200, await get(`/api/accounts/${id}`, {}, operator));
   await judge(200, await contract.call(operator, 'PATCH', `/api/accounts/${id}`, { name: 'renamed', disabled: true }));
   await judge(201, await post(`/api/accounts/${id}/keys`, { name: 'first', scopes: ['read'] }, {}, operator));
+  await judge(409, await contract.call(operator, 'DELETE', `/api/accounts/${account.id}`));
+  await judge(202, await contract.call(operator, 'DELETE', `/api/accounts/${id}`));
+  await judge(409, await contract.call(operator, 'PATCH', `/api/accounts/${id}`, { disabled: false }));
+  await judge(409, await post(`/api/accounts/${id}/keys`, { name: 'late', scopes: ['read'] }, {}, operator));
+  await judge(404, await contract.call(operator, 'DELETE', `/api/accounts/019a1b2c-3d4e-7f50-8a61-72839405a6b7`));
   await judge(404, await get(`/api/accounts/019a1b2c-3d4e-7f50-8a61-72839405a6b7`, {}, operator));
   await judge(403, await get('/api/keys/self', {}, operator));
   await judge(403, await get('/api/connections', {}, operator));

@@ -7,7 +7,8 @@ import { until } from './support/client.mjs';
 import { requestsWith } from './support/matrix.mjs';
 import { Mcp } from './support/mcp.mjs';
 import { Pages } from './support/pages.mjs';
-import { Stack } from './support/stack.mjs';
+import { isRunning, rowsOf } from './support/rows.mjs';
+import { credentials, Stack } from './support/stack.mjs';
 
 let stack, server, operator, account;
 const operatorKey = async (...more) => (await stack.must(['keys', 'create', '--operator', '--addresses', '127.0.0.0/8,::1', ...more])).trim();
@@ -27,7 +28,7 @@ test('an account is created once by its external id', async () => {
   const made = await create({ name: 'Acme', external_id: 'customer-42' });
   assert.equal(made.status, 201, made.text);
   const { json } = made;
-  assert.deepEqual(json, { id: json.id, name: 'Acme', external_id: 'customer-42', disabled: false, created_at: json.created_at });
+  assert.deepEqual(json, { id: json.id, name: 'Acme', external_id: 'customer-42', disabled: false, erasing: false, created_at: json.created_at });
   const again = await create({ name: 'Another name', external_id: 'customer-42' });
   assert.deepEqual([again.status, again.json], [200, json]);
   const same = await create({ name: 'Acme', external_id: 'customer-43' });
@@ -140,4 +141,81 @@ test('it works only from its addresses, until it expires or is revoked', async (
   await until('it has expired', async () => !(await works(brief)));
   // the program before would take it for a key of the nil account
   assert.equal(await stack.cluster.sql(`select count(*) from sluice.api_key where account_id = '00000000-0000-0000-0000-000000000000' and expires_at > '1971-01-01'`), '0');
+});
+
+// ---- erasing an account ----
+
+// A connection, a run, a flow that waits and an open link, of the account or of a user.
+async function live(key, user) {
+  const headers = user === undefined ? {} : { 'sluice-user': user };
+  const send = async (path, body, status) => {
+    const reply = await call('POST', path, body, { key, headers });
+    assert.equal(reply.status, status, reply.text);
+  };
+  await send('/api/connections', { integration_id: 'probe', credential: credentials.probe }, 201);
+  await send('/api/executions', { integration_id: 'probe', action_id: 'send', input: { subject: 'x' }, confirm: true, idempotency_key: 'k' }, 200);
+  await send('/api/flows/start', { flowTemplate: 'probe_approve', input: { subject: 'x' } }, 200);
+  await send('/api/connect/sessions', { integration_id: 'probe' }, 201);
+}
+
+test('an account is erased with its users, whichever process dies', async () => {
+  await server.stop(); // it would erase them, too
+  const died = async () => {
+    assert.equal((await server.process.gone).signal, 'SIGKILL', server.log);
+    stack.forget(server);
+  };
+  for (const step of ['marked', 'erased', 'removed']) {
+    const crash = { env: { SLUICE_CRASH_AT: `eraser/${step}` } };
+    server = await stack.serve(crash);
+    const body = { name: `dies at ${step}`, external_id: step };
+    const { id } = (await create(body)).json;
+    const path = `/api/accounts/${id}`;
+    const { key } = (await call('POST', `${path}/keys`, { name: 'first', scopes: ['read', 'execute', 'approve', 'admin'] })).json;
+    for (const user of [undefined, 'ada', 'bo']) await live(key, user);
+    const users = (await stack.cluster.sql(`select user_id from sluice.account_user where account_id = '${id}'`)).split('\n');
+    const others = await rowsOf(stack, account.id);
+    const early = await call('DELETE', path);
+    assert.deepEqual([early.status, early.json], [409, { error: 'Refused: the account is not disabled; disable it first' }]);
+    assert.equal((await call('PATCH', path, { disabled: true })).json.erasing, false);
+    const erased = await call('DELETE', path);
+    assert.deepEqual([erased.status, erased.json], [202, { id, erasing: true }]);
+    await died();
+
+    const time = (what) => stack.cluster.sql(`select ${what} from sluice.account where account_id = '${id}'`);
+    const written = await time('erase_at');
+    assert.equal(await time(`erase_at between now() + interval '1 minute' and now() + interval '1 hour'`), step === 'removed' ? 't' : 'f', written);
+    server = await stack.serve();
+    const one = (await call('GET', path)).json;
+    assert.deepEqual([one.disabled, one.erasing], [true, true]);
+    assert.deepEqual((await call('GET', '/api/accounts')).json.items.find((item) => item.id === id), one);
+    assert.deepEqual((await create(body)).json, one);
+    assert.equal((await call('DELETE', path)).status, 202);
+    const enabled = await call('PATCH', path, { disabled: false });
+    assert.deepEqual([enabled.status, enabled.json], [409, { error: 'Refused: the account is being erased and stays disabled' }]);
+    assert.match((await stack.sluice(['accounts', 'enable', id])).stderr, /is being erased/);
+    assert.match(await stack.must(['accounts', 'show', id]), /^state {3}erasing$/m);
+    const made = await call('POST', `${path}/keys`, { name: 'late', scopes: ['read'] });
+    assert.deepEqual([made.status, made.json], [409, { error: 'No key was made: the account is being erased' }]);
+    await until('links and flows have ended', async () => !isRunning(await rowsOf(stack, id, ...users)));
+    const far = `erase_at > now() + interval '1 year'`;
+    await until('each has a time', async () => (await stack.cluster.sql(`select (select count(*) from sluice.account_user where ${far}) + (select count(*) from sluice.account where ${far})`)) === '0');
+    if (step === 'removed') assert.equal(await time('erase_at'), written);
+    assert.equal((await call('GET', path)).status, 200);
+
+    await server.stop();
+    for (const table of ['account', 'account_user']) await stack.cluster.sql(`update sluice.${table} set erase_at = now() where account_id = '${id}'`);
+    server = await stack.serve(crash).catch(() => null); // and once more in the last pass
+    if (server && step !== 'marked') await died();
+    if (!server || step !== 'marked') server = await stack.serve();
+    await until('it is erased', async () => (await call('GET', path)).status === 404);
+    assert.deepEqual(await rowsOf(stack, id, ...users), []);
+    assert.equal((await stack.cluster.sql(`select count(*) from sluice.connection where parent_id = '${id}'`)), '0');
+    assert.deepEqual(await rowsOf(stack, account.id), others);
+    assert.equal(await stack.cluster.sql(`select details from sluice.audit_event where account_id = '00000000-0000-0000-0000-000000000000' and kind = 'account.erased' and details::text like '%${id}%'`), `{"account_id":"${id}"}`);
+    assert.equal((await call('DELETE', path)).status, 404);
+    const again = await create(body);
+    assert.ok(again.status === 201 && again.json.id !== id, again.text);
+    await server.stop();
+  }
+  server = await stack.serve();
 });

@@ -62,6 +62,14 @@ test('executions, calls of flows and blocked runs are counted, also across a res
     ]);
   }
   assert.equal((await stats(second, account.key)).hours, 24);
+  const whole = await stats(second, account.key);
+  const ofGmail = await stats(second, account.key, '?integration_id=gmail');
+  for (const name of ['by_app', 'by_error', 'by_action'])
+    assert.deepEqual(ofGmail[name], whole[name].filter((sum) => sum.integration_id === 'gmail'), name);
+  for (const name of ['succeeded', 'failed', 'blocked']) assert.equal(add(ofGmail.by_time, name), ofGmail.by_app[0][name]);
+  assert.equal(add(ofGmail.by_time, 'blocked'), 1);
+  assert.deepEqual((await stats(second, account.key, '?integration_id=nosuchapp')).by_time, []);
+  assert.deepEqual((await stats(second, other.key, '?integration_id=gmail')).by_time, []);
   assert.deepEqual((await stats(second, other.key)).by_app, []);
   for (const hours of ['2', '0', 'x']) {
     const reply = await second.call(account.key, 'GET', `/api/stats?hours=${hours}`);

@@ -371,19 +371,24 @@ test('a sealed credential opens only in its own row', async () => {
   const c = await stack.account('tenant of the thief', { apps: [] });
   secrets.set('key of e', c.key);
   const stolen = await stack.connect(c.id, 'gmail', { access_token: 'ya29.worthless' });
+  // a user's row is another row, too
+  assert.equal((await call(c.key, 'POST', '/api/connections', { integration_id: 'probe', credential: { token: TOKEN_A } }, { 'sluice-user': 'mole' })).status, 201);
   const row = await stack.cluster.sql(`select sealed, key_id from sluice.connection where id = ${a.gmail}`);
   const [sealed, key] = row.split('|');
   await stack.cluster.sql(
     `update sluice.connection set sealed = '${sealed}', key_id = '${key}', rev = rev + 1
-     where account_id = '${c.id}' and id = ${stolen}`,
+     where (account_id = '${c.id}' and id = ${stolen}) or parent_id = '${c.id}'`,
   );
-  const reply = await until('the server has read the row', async () => {
-    const one = await execute(c.key, 'list_labels', {});
-    return one.json.error_code === 'reauth_required' && one;
-  });
-  assert.equal(reply.status, 409);
-  assert.equal(reply.json.execution_id, null);
-  assert.equal(reply.json.recommended_next_action.input.force_reconnect, true);
+  const calls = [() => execute(c.key, 'list_labels', {}), () => call(c.key, 'POST', '/api/executions', { integration_id: 'probe', action_id: 'echo', input: { value: 1 } }, { 'sluice-user': 'mole' })];
+  for (const ask of calls) {
+    const reply = await until('the server has read the row', async () => {
+      const one = await ask();
+      return one.json.error_code === 'reauth_required' && one;
+    });
+    assert.equal(reply.status, 409);
+    assert.equal(reply.json.execution_id, null);
+    assert.equal(reply.json.recommended_next_action.input.force_reconnect, true);
+  }
 });
 
 test('the master key is changed without losing a credential', async () => {
@@ -398,14 +403,20 @@ test('the master key is changed without losing a credential', async () => {
   const stuck = await stack.sluice(['keys', 'rotate']);
   assert.equal(stuck.code, 1);
   assert.match(stuck.stderr, /keep the old master keys/);
-  await stack.cluster.sql(
-    `delete from sluice.connection where account_id in
-     (select account_id from sluice.account where name = 'tenant of the thief')`,
-  );
+  const thief = await stack.cluster.sql(`select account_id from sluice.account where name = 'tenant of the thief'`);
+  const [mole, ofMole] = (await stack.cluster.sql(`select account_id, id from sluice.connection where parent_id = '${thief}'`)).split('|');
+  assert.match(stuck.stderr, new RegExp(`^connection \\d+ of account ${thief} \\(gmail\\): `, 'm'));
+  assert.match(stuck.stderr, new RegExp(`^connection ${ofMole} of account ${thief}, user ${mole} \\(probe\\): `, 'm'));
+  await stack.cluster.sql(`delete from sluice.connection where '${thief}' in (account_id, parent_id)`);
   await stack.must(['keys', 'rotate']);
   await writeFile(stack.masterKeyFile, `${fresh}\n`);
   const alone = await stack.serve();
   for (const { key } of [a, b]) assert.equal((await alone.execute(key, 'gmail', 'list_labels', {})).status, 200);
+  // and a user's, which is sealed for the user
+  assert.equal(await stack.cluster.sql('select count(distinct key_id) from sluice.connection'), '1');
+  assert.ok(Number(await stack.cluster.sql('select count(*) from sluice.connection where parent_id is not null')) >= 3);
+  const ofAda = await alone.call(a.key, 'POST', '/api/executions', { integration_id: 'probe', action_id: 'echo', input: { value: 1 } }, { 'sluice-user': 'ada' });
+  assert.equal(ofAda.status, 200, ofAda.text);
   // The first server still has only the old key. It finds the new key in the row and says so.
   await writeFile(stack.masterKeyFile, `${old}\n`);
   const late = await stack.serve();

@@ -10,13 +10,17 @@ set -eu
 
 check_row()
 {
-    local patch=$1 files=$2 tests=$3 name
+    local patch=$1 files=$2 tests=$3 name migrations=(sql/[0-9]*.sql)
     if [ -z "$patch" ] || [ ! -f "$patch" ]; then
         echo "$page: a row links to no patch of tests/docs: ${patch:-$files}"
         return
     fi
     git apply --check "$patch" 2>&1 | sed "s|^|$patch: |" || true
     differences "$patch" "$files"
+    # A migration's number has no gap, so that the patch of one moves on with each that is added.
+    name=$(sed -n 's|^+++ b/sql/\([0-9]\{4\}\)_.*|\1|p' "$patch")
+    [ -z "$name" ] || [ "$name" = "$(printf '%04d' $((${#migrations[@]} + 1)))" ] ||
+        echo "$patch: migration $name is not the next one"
     [ -n "$tests" ] || echo "$page: the row of $patch names no test"
     for name in $tests; do
         [ -f "$name" ] || echo "$page: the row of $patch names $name, which does not exist"

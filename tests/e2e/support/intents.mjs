@@ -93,7 +93,7 @@ export const template = (name, { app, action, way }) => ({
 // ---- what may happen ----
 
 // Pseudorandom numbers that depend only on the seed and the number.
-function dice(seed, number) {
+export function dice(seed, number) {
   let state = (Math.imul(seed ^ 0x9e3779b9, 0x85ebca6b) + Math.imul(number + 1, 0xc2b2ae35)) >>> 0;
   const next = () => {
     state = (state + 0x6d2b79f5) >>> 0;

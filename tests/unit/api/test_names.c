@@ -44,11 +44,24 @@ static void ours_and_all_others_have_none(void **state)
     assert_false(api_names_has(NULL, SLICE("q")));
 }
 
+static void names_of_end_users(void **state)
+{
+    static const char *const users[] = {
+        "user", "User", "user_id", "userId", "external_user_id", "Sluice-User"};
+    static const char *const others[] = {"users", "use", "id", "external_id", "username", ""};
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(users); i++)
+        assert_true(api_names_is_user(slice_cstr(users[i])));
+    for (size_t i = 0; i < ARRAY_LEN(others); i++)
+        assert_false(api_names_is_user(slice_cstr(others[i])));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_nearly_ours_has_its_name),
         cmocka_unit_test(ours_and_all_others_have_none),
+        cmocka_unit_test(names_of_end_users),
     };
     return cmocka_run_group_tests_name("api/names", tests, NULL, NULL);
 }

@@ -67,7 +67,7 @@ struct bench {
     struct seam_run run;
 };
 
-static int set_up_as(void **state, struct seam_tuning tuning)
+static inline int set_up_as(void **state, struct seam_tuning tuning)
 {
     struct bench *b = mem_zalloc(sizeof(*b));
     const char *const manifests[] = {plain, machine, NULL};
@@ -88,30 +88,30 @@ static int set_up_as(void **state, struct seam_tuning tuning)
     return 0;
 }
 
-static int set_up(void **state)
+static inline int set_up(void **state)
 {
     return set_up_as(state, (struct seam_tuning){0});
 }
 
 /* On this server, a circuit opens after a few failures. */
-static int set_up_circuits(void **state)
+static inline int set_up_circuits(void **state)
 {
     return set_up_as(state, (struct seam_tuning){.circuit_volume = 4});
 }
 
 /* This server has no memory for a large reply. */
-static int set_up_narrow(void **state)
+static inline int set_up_narrow(void **state)
 {
     return set_up_as(state, (struct seam_tuning){.work_bytes = LARGE / 2});
 }
 
 /* This server has memory for little more than one reply. */
-static int set_up_bounded(void **state)
+static inline int set_up_bounded(void **state)
 {
     return set_up_as(state, (struct seam_tuning){.work_bytes = 2 * LARGE});
 }
 
-static int tear_down(void **state)
+static inline int tear_down(void **state)
 {
     struct bench *b = *state;
     seam_node_close(&b->node);
@@ -125,21 +125,21 @@ static int tear_down(void **state)
 
 /* ---- actions of a test ---- */
 
-static void want(struct bench *b, struct seam_run *run, const char *app, const char *action,
-                 const char *input)
+static inline void want(struct bench *b, struct seam_run *run, const char *app, const char *action,
+                        const char *input)
 {
     seam_run_exec(run, &b->node, action, input);
     run->exec.integration_id = slice_cstr(app);
     run->exec.is_confirmed = true;
 }
 
-static void want_plain(struct bench *b, const char *action, const char *key)
+static inline void want_plain(struct bench *b, const char *action, const char *key)
 {
     want(b, &b->run, "plain", action, "{}");
     b->run.exec.idempotency_key = key ? slice_cstr(key) : SLICE_NONE;
 }
 
-static struct pg_query *query(struct bench *b, const char *name)
+static inline struct pg_query *query(struct bench *b, const char *name)
 {
     seam_settle(b->node.loop);
     struct pg_query *query = seam_query_named(b->node.pool, name);
@@ -148,13 +148,13 @@ static struct pg_query *query(struct bench *b, const char *name)
     return query;
 }
 
-static void answer(struct bench *b, const char *name)
+static inline void answer(struct bench *b, const char *name)
 {
     seam_rows_answer(&b->store, query(b, name));
     seam_settle(b->node.loop);
 }
 
-static struct http_call *call(struct bench *b)
+static inline struct http_call *call(struct bench *b)
 {
     seam_settle(b->node.loop);
     struct http_call *call = seam_call(b->node.http, 0);
@@ -162,14 +162,14 @@ static struct http_call *call(struct bench *b)
     return call;
 }
 
-static void reply(struct bench *b, unsigned status, const char *body)
+static inline void reply(struct bench *b, unsigned status, const char *body)
 {
     seam_call_reply(call(b), status, body);
     seam_settle(b->node.loop);
 }
 
 /* Answers everything until the run has ended. */
-static enum exec_reason end_of(struct bench *b, struct seam_run *run)
+static inline enum exec_reason end_of(struct bench *b, struct seam_run *run)
 {
     for (unsigned i = 0; i < 400 && !seam_run_has_ended(run); i++) {
         seam_node_answer(&b->node, &b->store);
@@ -184,13 +184,13 @@ static enum exec_reason end_of(struct bench *b, struct seam_run *run)
     return reason;
 }
 
-static enum exec_reason end(struct bench *b)
+static inline enum exec_reason end(struct bench *b)
 {
     return end_of(b, &b->run);
 }
 
 /* A summary that is stored separately from its row. */
-static const char *large_body(void)
+static inline const char *large_body(void)
 {
     static char body[LARGE + 32];
     memset(body, 'x', sizeof(body));
@@ -200,7 +200,7 @@ static const char *large_body(void)
 }
 
 /* Runs a read with a key, which binds the key. */
-static void run_bound(struct bench *b, const char *key, const char *body)
+static inline void run_bound(struct bench *b, const char *key, const char *body)
 {
     want_plain(b, "get", key);
     seam_run_start(&b->run);
@@ -209,5 +209,43 @@ static void run_bound(struct bench *b, const char *key, const char *body)
     reply(b, 200, body);
     assert_int_equal(end(b), EXEC_SUCCEEDED);
 }
+
+/* ---- a connection ---- */
+
+#define OLD "{\"client_id\":\"c\",\"client_secret\":\"s\",\"access_token\":\"old\"}"
+#define NEW "{\"client_id\":\"c\",\"client_secret\":\"s\",\"access_token\":\"new\"}"
+
+/* Replaces the connection of the app "machine", as another process would. */
+static inline void connect_as(struct bench *b, const char *credential, int64_t expires_in_s,
+                              bool is_live)
+{
+    struct vault_binding place = {seam_account, CONNECTION};
+    struct buf sealed;
+    int64_t now = seam_store_now();
+    buf_init(&sealed, 4096);
+    assert_int_equal(vault_seal(b->ring, &place, slice_cstr(credential), &sealed), OK);
+    struct connection row = {
+        .account_id = seam_account,
+        .id = CONNECTION,
+        .integration_id = SLICE("machine"),
+        .label = SLICE("m"),
+        .is_default = true,
+        .auth_kind = SLICE("oauth2_client_credentials"),
+        .sealed = seam_keep(&b->store, buf_slice(&sealed)),
+        .key_id = seam_keep(&b->store, vault_ring_key_id(b->ring)),
+        .params = SLICE("{}"),
+        .error = is_live ? SLICE_NONE : SLICE("revoked"),
+        .expires_at = now + expires_in_s * SECOND_US,
+        .created_at = now,
+        .updated_at = now - 3600 * (int64_t)SECOND_US,
+    };
+    buf_deinit(&sealed);
+    if (b->store.connections.count == 0)
+        *ROW_ADD(&b->store, connections) = (struct connection){.rev = 0};
+    row.rev = b->store.connections.items[0].rev + 1;
+    b->store.connections.items[0] = row;
+}
+
+#define STEPS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 #endif

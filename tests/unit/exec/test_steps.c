@@ -405,20 +405,6 @@ static void requests_and_pages_follow_one_another(void **state)
     assert_true(slice_find(stored->summary, SLICE("{\"items\":[1,2]}")) > 0);
 }
 
-/* Otherwise the same page would be read until max_pages. */
-static void a_page_that_names_itself_is_the_last(void **state)
-{
-    struct bench *b = *state;
-    want(b, &b->run, "plain", "get", "{\"q\":\"b\"}");
-    b->run.exec.pages_max = 5;
-    seam_run_start(&b->run);
-    reply(b, 200, "{\"items\":[1],\"next\":\"b\"}");
-    assert_null(seam_call(b->node.http, 0));
-    assert_int_equal(end(b), EXEC_SUCCEEDED);
-    assert_int_equal(b->run.out.pages_read, 1);
-    assert_true(b->run.out.pages_stopped.len > 0);
-}
-
 /* A thread combines their parts. */
 static void large_pages_follow_one_another(void **state)
 {
@@ -435,33 +421,6 @@ static void large_pages_follow_one_another(void **state)
     assert_int_equal(b->run.out.pages_read, 2);
     const struct execution *stored = &b->store.executions.items[b->store.executions.count - 1];
     assert_true(slice_find(stored->summary, SLICE("x\",2]")) > 0);
-}
-
-/* Each allocation in turn fails while the pages are joined. What is returned as all pages has the
- * items of all. */
-static void pages_without_memory(void **state)
-{
-    struct bench *b = *state;
-    const struct execution *stored;
-    for (uint64_t n = 1, hits = 1; hits > 0; n++) {
-        want_plain(b, "get", NULL);
-        b->run.exec.pages_max = 2;
-        seam_run_start(&b->run);
-        reply(b, 200, "{\"items\":[1],\"next\":\"b\"}");
-        assert_non_null(call(b));
-        mem_fail_at(n, 1);
-        reply(b, 200, "{\"items\":[2]}");
-        hits = mem_fail_hits();
-        mem_fail_at(0, 0);
-        if (end(b) != EXEC_SUCCEEDED)
-            continue;
-        /* empty: there was no memory to write it */
-        stored = &b->store.executions.items[b->store.executions.count - 1];
-        bool is_whole = slice_find(stored->summary, SLICE("[1,2]")) > 0;
-        bool is_stopped = slice_find(stored->summary, SLICE("\"stopped\"")) > 0;
-        assert_true(stored->summary.len == 0 || is_whole ||
-                    (is_stopped && slice_find(stored->summary, SLICE("[1]")) > 0));
-    }
 }
 
 static void a_large_reply_waits_for_memory(void **state)
@@ -623,38 +582,6 @@ static void a_record_that_fails(void **state)
 }
 
 /* ---- the connection ---- */
-
-static void connect_as(struct bench *b, const char *credential, int64_t expires_in_s, bool is_live)
-{
-    struct vault_binding place = {seam_account, CONNECTION};
-    struct buf sealed;
-    int64_t now = seam_store_now();
-    buf_init(&sealed, 4096);
-    assert_int_equal(vault_seal(b->ring, &place, slice_cstr(credential), &sealed), OK);
-    struct connection row = {
-        .account_id = seam_account,
-        .id = CONNECTION,
-        .integration_id = SLICE("machine"),
-        .label = SLICE("m"),
-        .is_default = true,
-        .auth_kind = SLICE("oauth2_client_credentials"),
-        .sealed = seam_keep(&b->store, buf_slice(&sealed)),
-        .key_id = seam_keep(&b->store, vault_ring_key_id(b->ring)),
-        .params = SLICE("{}"),
-        .error = is_live ? SLICE_NONE : SLICE("revoked"),
-        .expires_at = now + expires_in_s * SECOND_US,
-        .created_at = now,
-        .updated_at = now - 3600 * (int64_t)SECOND_US,
-    };
-    buf_deinit(&sealed);
-    if (b->store.connections.count == 0)
-        *ROW_ADD(&b->store, connections) = (struct connection){.rev = 0};
-    row.rev = b->store.connections.items[0].rev + 1;
-    b->store.connections.items[0] = row;
-}
-
-#define OLD "{\"client_id\":\"c\",\"client_secret\":\"s\",\"access_token\":\"old\"}"
-#define NEW "{\"client_id\":\"c\",\"client_secret\":\"s\",\"access_token\":\"new\"}"
 
 static void begin_machine(struct bench *b)
 {
@@ -970,8 +897,6 @@ static void a_read_of_a_flow_takes_14_steps(void **state)
     assert_int_equal(seam_table_steps("exec") - before, 14);
 }
 
-#define STEPS_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 /* ---- coverage of the table ---- */
 
 static void every_step_and_jump_was_taken(void **state)
@@ -998,9 +923,7 @@ int main(void)
         STEPS_TEST(the_lease_is_lost_before_and_after_the_claim),
         STEPS_TEST(a_claim_that_cannot_be_released_at_once),
         STEPS_TEST(requests_and_pages_follow_one_another),
-        STEPS_TEST(a_page_that_names_itself_is_the_last),
         STEPS_TEST(large_pages_follow_one_another),
-        STEPS_TEST(pages_without_memory),
         STEPS_TEST(a_proof_is_renewed_before_the_first_byte),
         STEPS_TEST(a_proof_that_cannot_be_renewed),
         STEPS_TEST(a_record_that_fails),

@@ -151,6 +151,33 @@ static void filters_hold_too(void **state)
     pg_call_end(&call);
 }
 
+/* Page by page every run with the words is listed once, whether the newest inputs or the index has
+ * them. Words that are frequent enough for a page of the newest may be too rare for one with other
+ * filters. */
+static void pages_lead_to_all(void **state)
+{
+    static const struct {
+        const char *words;
+        int64_t every;
+        size_t count_max;
+    } cases[] = {{"{7}", 40, 20}, {"{7}", 40, 30}, {"{3}", 2, 100}, {"{2}", EVERY, 5}};
+    struct execution *list;
+    (void)state;
+    for (size_t i = 0; i < 2 * ARRAY_LEN(cases); i++) {
+        int64_t every = cases[i / 2].every, expected = RUNS;
+        filter.integration_id = i % 2 ? SLICE("gmail") : SLICE_NONE;
+        page.before = uuid_v7_floor(begin_ms + RUNS + 100);
+        do {
+            size_t count = find(cases[i / 2].words, cases[i / 2].count_max, &list);
+            for (size_t k = 0; k < count; k++, expected -= every)
+                assert_int_equal(number_of(&list[k]), expected);
+            page.before = next;
+            pg_call_end(&call);
+        } while (!uuid_is_nil(next));
+        assert_int_equal(expected, 0);
+    }
+}
+
 static void blocked_runs_on_request(void **state)
 {
     struct execution *list;
@@ -241,7 +268,8 @@ static int set_up(void **state)
          text_of(account), 1, RUNS);
     tell(INPUT "false, '', 'k', now() + case n when 9 then interval '-1 s' else '1 h' end, "
                "array[1] || case when n % 1500 = 0 then array[2] end || case n % 2 when 0 then "
-               "array[3] end || case n when 7 then array[4] when 9 then array[6] end from k",
+               "array[3] end || case n when 7 then array[4] when 9 then array[6] end || "
+               "case n % 40 when 0 then array[7] end from k",
          text_of(account), 1, RUNS);
     tell(RUN "'succeeded', null, now(), now(), account, '{}' from k", text_of(account), -1500, -1);
     tell(INPUT "false, '', 'k', now() + interval '1 h', array[8] from k", text_of(account), -1500,
@@ -300,6 +328,7 @@ int main(void)
         IN_BOTH(frequent_words_begin_with_the_newest),
         IN_BOTH(a_range_holds_however_many_match),
         IN_BOTH(filters_hold_too),
+        IN_BOTH(pages_lead_to_all),
         IN_BOTH(blocked_runs_on_request),
         IN_BOTH(another_account_has_its_own),
         IN_BOTH(not_what_has_expired),

@@ -57,14 +57,16 @@ static int64_t ask(const char *sql)
 
 static struct tally_range read_range;
 static int64_t read_open_at;
+static slice read_app;   /* SLICE_NONE: all apps */
 static bool is_added_up; /* the database computes the sums */
 static void start_read(struct pg_call *call)
 {
     if (is_added_up)
-        store_tally_read(call->bench->pool, &call->query, &call->op, account, &read_range,
+        store_tally_read(call->bench->pool, &call->query, &call->op, account, read_app, &read_range,
                          read_range.before_at, read_open_at);
     else
-        store_tally_rows(call->bench->pool, &call->query, &call->op, account, read_range.before_at);
+        store_tally_rows(call->bench->pool, &call->query, &call->op, account, read_app,
+                         read_range.before_at);
 }
 
 /* Reads all sums, of closed and of open periods. */
@@ -172,12 +174,9 @@ static void check_sums(void)
     pg_call_end(calls);
 }
 
-/* The sums are equal whether the database computes them or reads the rows one by one. */
-static void test_sums(void **state)
+static void check_all_sums(void)
 {
     struct tally_sum *s;
-    (void)state;
-    add_for_sums();
     read_range = (struct tally_range){hour, 3600, 2, hour - 60 * MINUTE_US, 3600};
     for (int i = 0; i < 3; i++) {
         is_added_up = i > 0;
@@ -190,6 +189,38 @@ static void test_sums(void **state)
         account = own;
     }
     is_added_up = false;
+}
+
+/* The sums are equal whether the database computes them or reads the rows one by one. */
+static void test_sums(void **state)
+{
+    (void)state;
+    add_for_sums();
+    check_all_sums();
+}
+
+/* The sums of one app are those of an account that uses no other. */
+static void test_sums_of_one_app(void **state)
+{
+    struct tally_sum *s;
+    (void)state;
+    add_for_sums();
+    for (int64_t slot = hour - 60 * MINUTE_US; slot < hour + 90 * MINUTE_US;
+         slot += 5 * MINUTE_US) {
+        struct tally_row other = row_of(slot, SLICE("read"), TALLY_SUCCEEDED);
+        other.integration_id = slot % (10 * MINUTE_US) ? SLICE("a") : SLICE("z");
+        add(other);
+    }
+    read_app = SLICE("gmail");
+    check_all_sums();
+    read_app = SLICE("b");
+    for (int i = 0; i < 2; i++) {
+        is_added_up = i > 0;
+        assert_int_equal(read_sums(&s), 0);
+        pg_call_end(calls);
+    }
+    is_added_up = false;
+    read_app = SLICE_NONE;
 }
 
 /* Half of the row that begins before the range, and half of the step that includes now. */
@@ -563,6 +594,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_rows_add_up, empty),
         cmocka_unit_test_setup(test_sums, empty),
+        cmocka_unit_test_setup(test_sums_of_one_app, empty),
         cmocka_unit_test_setup(test_old_rows_become_hours, empty),
         cmocka_unit_test_setup(test_rows_become_longer_as_they_grow_old, empty),
         cmocka_unit_test_setup(test_rows_are_kept_for_thirty_days, empty),

@@ -158,6 +158,36 @@ static void an_account_is_made_and_changed(void **state)
     assert_int_equal(count("account", "disabled_at is not null"), 0);
 }
 
+/* Only a disabled account is erased, and it stays disabled. The event is the operator's. */
+static void an_account_is_erased(void **state)
+{
+    struct vault_command_request erase = of_account(VAULT_ACCOUNT_ERASE),
+                                 on = of_account(VAULT_ACCOUNT_ENABLE),
+                                 off = of_account(VAULT_ACCOUNT_DISABLE);
+    (void)state;
+    notified = 0;
+    assert_int_equal(change(&erase, NULL), ERR_REFUSED);
+    assert_non_null(strstr(refusal, "disable it first"));
+    assert_int_equal(count("account", "erase_at is not null"), 0);
+    assert_int_equal(change(&off, NULL), OK);
+    for (int again = 0; again < 2; again++)
+        assert_int_equal(change(&erase, NULL), OK);
+    assert_int_equal(notified, 3);
+    assert_int_equal(count("account", "erase_at > now() + interval '50 years'"), 1);
+    assert_int_equal(events("account.erased"), 1);
+    assert_int_equal(count("audit_event", "kind = 'account.erased' and details->>'account_id' is "
+                                          "not null and account_id::text like '00000000-0000-%'"),
+                     1);
+    assert_int_equal(change(&on, NULL), ERR_REFUSED);
+    assert_non_null(strstr(refusal, "being erased"));
+    assert_int_equal(change(&off, NULL), OK);
+    assert_int_equal(count("account", "disabled_at is not null"), 1);
+    items_tell(conninfo, "update sluice.account set erase_at = null");
+    assert_int_equal(change(&on, NULL), OK);
+    erase.account.account.account_id = uuid_v7();
+    assert_int_equal(change(&erase, NULL), ERR_NOTFOUND);
+}
+
 static void a_key_is_made_replaced_and_revoked(void **state)
 {
     struct vault_command_request make = new_key();
@@ -339,6 +369,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_account_is_made_and_changed),
+        cmocka_unit_test(an_account_is_erased),
         cmocka_unit_test(a_key_is_made_replaced_and_revoked),
         cmocka_unit_test(a_key_makes_and_rolls_keys),
         cmocka_unit_test(objects_of_other_accounts_are_left_alone),

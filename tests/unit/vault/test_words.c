@@ -139,10 +139,39 @@ static void a_search_has_the_words_under_each_key(void **state)
     vault_ring_free(ring);
 }
 
+/* Words as regular expressions for texts in any case. */
+static void patterns_of_words(void **state)
+{
+    static const struct {
+        const char *text, *patterns;
+    } cases[] = {
+        {"To Ada@x.com", "to ada x com"},
+        {"\xc3\x89t\xc3\xa9", "[\xc3\x89\xc3\xa9]t[\xc3\x89\xc3\xa9]"},
+        {"\xd1\x91", "[\xd0\x81\xd1\x91]"},
+        {"\xc5\xba", "[\xc5\xb9\xc5\xba]"},
+        {"\xcf\x83", "[\xce\xa3\xcf\x82\xcf\x83]"},
+        {"\xc3\xbf \xe4\xbc\x9a", "[\xc5\xb8\xc3\xbf] \xe4\xbc\x9a"},
+        {" .* ", ""},
+    };
+    struct arena arena;
+    char longer[80];
+    (void)state;
+    arena_init(&arena, 4096);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++)
+        assert_true(slice_eq_cstr(vault_words_patterns(slice_cstr(cases[i].text), &arena),
+                                  cases[i].patterns));
+    memset(longer, 'a', sizeof(longer));
+    slice cut = vault_words_patterns(slice_of(longer, sizeof(longer)), &arena);
+    assert_int_equal(cut.len, VAULT_WORD_BYTES_MAX + 2);
+    assert_true(slice_eq_cstr(slice_from(cut, VAULT_WORD_BYTES_MAX), ".*"));
+    arena_deinit(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_with_the_same_words),
+        cmocka_unit_test(patterns_of_words),
         cmocka_unit_test(of_a_long_word_its_beginning_counts),
         cmocka_unit_test(a_list_is_limited),
         cmocka_unit_test(a_hash_depends_on_account_and_key),

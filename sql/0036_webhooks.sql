@@ -202,3 +202,26 @@ begin
     end if;
 end
 $$;
+
+-- As in 0035_account_erase_usage.sql, with the endpoints: the account's row is locked, so none is created
+-- after the last pass over all tables.
+create or replace function sluice.account_remove(account_id uuid, with_users boolean) returns boolean
+language plpgsql as $$
+begin
+    perform from sluice.account a where a.account_id = account_remove.account_id for update;
+    if not with_users and exists (select from sluice.account_user t
+            where t.account_id = account_remove.account_id) then
+        update sluice.account_user t set erase_at = now() + interval '100 years'
+        where t.account_id = account_remove.account_id and t.erase_at is null;
+        return false;
+    end if;
+    delete from sluice.connection t where t.parent_id = account_remove.account_id;
+    delete from sluice.connection t where t.account_id = account_remove.account_id;
+    delete from sluice.oauth_client t where t.account_id = account_remove.account_id;
+    delete from sluice.webhook t where t.account_id = account_remove.account_id;
+    delete from sluice.api_key t where t.account_id = account_remove.account_id;
+    delete from sluice.account_user t where t.account_id = account_remove.account_id;
+    delete from sluice.account t where t.account_id = account_remove.account_id;
+    return true;
+end
+$$;
