@@ -151,21 +151,36 @@ static const struct pg_stmt webhook_healed = {
 
 /* ---- retention ---- */
 
-static const struct pg_stmt delivery_sweep = {
-    .name = "delivery_sweep",
-    .sql = "delete from sluice.delivery t where (t.account_id, t.event_id, t.webhook_id) in "
-           "(select b.account_id, b.event_id, b.webhook_id from @input sluice.delivery b "
-           "where b.ended_at < :before order by b.ended_at limit 1000)",
+#define OF_ENDED(name, type) PG_OF(#name, type, struct delivery_ended, name)
+static const struct pg_column ended_columns[] = {
+    OF_ENDED(account_id, PG_UUID), OF_ENDED(event_id, PG_UUID), OF_ENDED(webhook_id, PG_UUID),
+    OF_ENDED(ended_at, PG_TIME)};
+static const struct pg_stmt deliveries_ended = {
+    .name = "deliveries_ended",
+    .sql = "select :ord, d.* from @input lateral (select b.account_id, b.event_id, b.webhook_id, "
+           "b.ended_at from sluice.delivery b where b.ended_at < :before order by b.ended_at "
+           "limit 1000) d",
     PG_TAKES(PG_ARG("before", PG_TIME)),
+    PG_COLUMNS(ended_columns),
+    .no_account = "a read-only scan for what is due, over all accounts",
+    .is_spread = true,
+    .spread_max = DELIVERY_ENDED_MAX,
+    .spread_order = "ended_at",
+};
+
+/* The time is the fence: a row that is sent again on request has none, or a later one. */
+static const struct pg_stmt delivery_remove = {
+    .name = "delivery_remove",
+    .sql = "delete from sluice.delivery t @delete(sluice.delivery) and t.ended_at = :ended_at",
+    PG_PARAMS(ended_columns),
+    .key_count = 3,
     .match = PG_MATCH_NONE,
     .access = PG_WRITE,
-    .no_account = "what is due, over all accounts",
-    .is_spread = true,
 };
 
 const struct pg_stmt *const delivery_stmts[] = {
-    &delivery_of_event, &delivery_claim, &delivery_end, &webhook_failed,
-    &webhook_healed,    &delivery_sweep, NULL};
+    &delivery_of_event, &delivery_claim,   &delivery_end,    &webhook_failed,
+    &webhook_healed,    &deliveries_ended, &delivery_remove, NULL};
 
 /* ---- calls ---- */
 
@@ -173,7 +188,8 @@ STORE_CALL_ID(store_delivery_of_event, delivery_of_event, struct uuid, pg_uuid)
 STORE_CALL_OF(store_delivery_claim, delivery_claim, delivery_claim)
 STORE_CALL_OF(store_delivery_end, delivery_end, delivery_end)
 STORE_CALL_ID(store_webhook_healed, webhook_healed, struct uuid, pg_uuid)
-STORE_CALL_ONE(store_deliveries_remove, delivery_sweep, int64_t, pg_time)
+STORE_CALL_ONE(store_deliveries_ended, deliveries_ended, int64_t, pg_time)
+STORE_CALL_OF(store_delivery_remove, delivery_remove, delivery_ended)
 
 int store_delivery_claim_result(const struct pg_query *query, struct delivery *delivery,
                                 struct webhook *webhook, bool *is_claimed)

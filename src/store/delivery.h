@@ -78,9 +78,17 @@ int store_webhook_failed_result(const struct pg_query *query, bool *is_off) MUST
 void store_webhook_healed(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           struct uuid account_id, struct uuid id);
 
-/* Removes up to 1,000 rows that ended before `before`. Read the result with store_done_result; the
- * number of rows is not known. */
-void store_deliveries_remove(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                             int64_t before);
+/* Lists up to DELIVERY_ENDED_MAX rows that ended before `before`, and removes one. */
+enum { DELIVERY_ENDED_MAX = 1000 };
+struct delivery_ended {
+    struct uuid account_id, event_id, webhook_id;
+    int64_t ended_at;
+};
+void store_deliveries_ended(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                            int64_t before);
+STORE_LIST_RESULT(store_deliveries_ended_result, delivery_ended)
+/* Read the result with store_done_result. */
+void store_delivery_remove(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                           const struct delivery_ended *delivery);
 
 #endif

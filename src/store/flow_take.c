@@ -164,11 +164,14 @@ static const struct pg_stmt flow_cancel = {
                             "'flow.cancelled'", "c.event_id" NO_TEXTS,
                             "moved c where c.event_id is not null",
                             " on conflict do nothing") "select t.ord, " STORE_FLOW_ROW
-                                ", t.was_owned_by, " STORE_HAS_EVENT(
-                                    "t.event_id") " from moved t union all select "
-                                                  ":ord, " STORE_FLOW_ROW
-                                                  ", null::uuid, false @read(sluice.flow) and "
-                                                  "coalesce(t.status, '') = 'cancelled'",
+                                                       ", t.was_owned_by, " STORE_HAS_EVENT(
+                                                           "t.event_id") " from moved t union all "
+                                                                         "select "
+                                                                         ":ord, " STORE_FLOW_ROW
+                                                                         ", null::uuid, false "
+                                                                         "@read(sluice.flow) and "
+                                                                         "coalesce(t.status, '') = "
+                                                                         "'cancelled'",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_UUID), PG_ARG("op_token", PG_UUID),
              PG_ARG("now", PG_TIME), PG_ARG("event_id", PG_UUID)),
     PG_GIVES(STORE_FLOW_ROW_COLUMNS, PG_ARG("was_owned_by", PG_UUID), STORE_HAS_EVENT_COLUMN),

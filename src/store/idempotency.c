@@ -38,7 +38,8 @@ static const struct pg_stmt claim_find = {
 #define CLAIM_MEMBERS                                                         \
     OF(execution_id, PG_UUID), OF(fingerprint, PG_BYTES), OF(owner, PG_UUID), \
         OF(integration_id, PG_TEXT), OF(action_id, PG_TEXT),                  \
-        OF(connection_id, PG_I64, .has_null = true), OF(is_write, PG_BOOL)
+        OF(connection_id, PG_I64, .has_null = true), OF(is_write, PG_BOOL),   \
+        OF(parent_id, PG_UUID, .has_null = true)
 static const struct pg_column insert_params[] = {OF(account_id, PG_UUID), PG_ARG("key", PG_TEXT),
                                                  CLAIM_MEMBERS, STORE_CLAIM_LIFE_PARAMS};
 static const struct pg_column row_columns[] = {OF(account_id, PG_UUID), OF(key, PG_TEXT),
@@ -49,10 +50,10 @@ static const struct pg_column row_columns[] = {OF(account_id, PG_UUID), OF(key, 
         .name = stmt_name,                                                                       \
         .sql = "insert into sluice.idempotency_key as t (account_id, key, execution_id, "        \
                "fingerprint, state, owner, integration_id, action_id, connection_id, is_write, " \
-               "started_at, expires_at) "                                                        \
+               "parent_id, started_at, expires_at) "                                             \
                "@row :account_id, :key, :execution_id, :fingerprint, " state_and_owner ", "      \
-               ":integration_id, :action_id, :connection_id, :is_write, " STORE_CLAIM_LIFE       \
-               " @end" rest,                                                                     \
+               ":integration_id, :action_id, :connection_id, :is_write, "                        \
+               ":parent_id, " STORE_CLAIM_LIFE " @end" rest,                                     \
         PG_PARAMS(insert_params), .key_count = 2, .access = PG_WRITE, __VA_ARGS__                \
     }
 static const struct pg_stmt claim_insert =
@@ -95,9 +96,9 @@ static const struct pg_stmt claim_forget = {
     .access = PG_WRITE,
 };
 
-#define CLAIM                                                                   \
-    "select k.account_id, k.key, k.execution_id, k.fingerprint, k.owner, "      \
-    "k.integration_id, k.action_id, k.connection_id, k.is_write, k.started_at " \
+#define CLAIM                                                                                \
+    "select k.account_id, k.key, k.execution_id, k.fingerprint, k.owner, "                   \
+    "k.integration_id, k.action_id, k.connection_id, k.is_write, k.parent_id, k.started_at " \
     "from sluice.idempotency_key k "
 /* Uses the index idempotency_key_owner, which has only claims in flight. This is a scan: a
  * statement fenced by the dead owner then ends each claim. */

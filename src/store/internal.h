@@ -324,6 +324,7 @@ extern const struct pg_column store_flow_ref_columns[STORE_FLOW_REF_COLUMNS];
     STORE_CLAIM_TAKE("action_id") ", "                                                             \
     STORE_CLAIM_TAKE("connection_id") ", "                                                         \
     STORE_CLAIM_TAKE("is_write") ", "                                                              \
+    STORE_CLAIM_TAKE("parent_id") ", "                                                             \
     STORE_CLAIM_TAKE("started_at") ", "                                                            \
     STORE_CLAIM_TAKE("expires_at") " returning " STORE_CLAIM_ROW STORE_CLAIM_NOT_READ
 /* clang-format on */

@@ -114,3 +114,115 @@ test('a user\'s events go to the account, with the user\'s id; another account h
   assert.equal(at(elsewhere.path).length, 0);
   await unlisten(hook);
 });
+
+// ---- what crashes lose ----
+
+// The flow may have been made when its client hears nothing.
+const idOf = (subject) => sql(`select flow_id from sluice.flow_doc where input::text like '%"${subject}"%'`);
+async function dies(server) {
+  assert.equal((await server.process.gone).signal, 'SIGKILL', server.log.slice(-3000));
+  stack.forget(server);
+}
+
+const STEPS = ['delivery/claim', 'delivery/claimed', 'delivery/sent', 'delivery/end', 'delivery/ended', 'event_news/send', 'flow/record', 'flow/recorded'];
+test('servers that die around each statement: what has happened is delivered', async () => {
+  for (const step of STEPS) {
+    const hook = await listen();
+    const subject = `dies at ${step}`;
+    const dying = await stack.serve({ args, env: { SLUICE_CRASH_AT: step } });
+    await call('POST', '/api/flows/start', { flowTemplate: 'probe_chain', input: { subject, confirm: true } }, { server: dying }).catch(() => null);
+    await dies(dying);
+    const id = await idOf(subject);
+    await until('another server ends the flow', async () => ['completed', 'failed'].includes((await call('GET', `/api/flows/${id}`)).json.flow.status));
+    await hasten(hook);
+    const rows = () => sql(`select string_agg(kind || ' ' || status, ',' order by rev) from sluice.delivery where object = '${id}' and webhook_id = '${hook.id}'`);
+    await until(`it is delivered after ${step}`, async () => /^flow\.(completed|failed) delivered$/.test(await rows()));
+    const ids = at(hook.path).map(({ headers }) => headers['webhook-id']);
+    assert.equal(new Set(ids).size, 1, step);
+    await unlisten(hook);
+  }
+});
+
+test('a write whose server dies: its outcome is unknown, also a user\'s', async () => {
+  const hook = await listen();
+  await sql(`update sluice.connection set is_shared = true where account_id = '${account.id}'`);
+  for (const user of [undefined, 'ben']) {
+    const headers = user && { 'sluice-user': user };
+    const dying = await stack.serve({ args: [...args, '--cache-time', '0s'], env: { SLUICE_CRASH_AT: 'exec/check_reply' } });
+    const body = { integration_id: 'gmail', action_id: 'send_message', input: { to: 'ben@example.org', subject: `unknown ${user}`, text: 'x' }, confirm: true };
+    const reply = await call('POST', '/api/executions', body, { server: dying, headers }).catch(() => null);
+    assert.equal(reply, null, reply?.text);
+    await dies(dying);
+    const message = await until('it is reported', () => at(hook.path).find(({ json }) => json.type === 'execution.outcome_unknown' && json.data.user === user));
+    assert.deepEqual(Object.keys(message.json.data).sort(), ['account_id', 'action_id', 'execution_id', 'integration_id', 'rev', 'status', ...(user ? ['user'] : [])]);
+    assert.equal((await call('GET', `/api/executions/${message.json.data.execution_id}`, undefined, { headers })).json.status, 'failed');
+  }
+  await unlisten(hook);
+});
+
+// ---- endpoints that fail ----
+
+const row = async ({ id }) => JSON.parse(await sql(`select row_to_json(d) from (select *, extract(epoch from due_at - now()) as due_s from sluice.delivery where webhook_id = '${id}' order by rev desc limit 1) d`) || 'null');
+
+test('a receiver that fails, and then answers', async () => {
+  const hook = await listen({ events: ['flow.waiting'], path: '/fails' });
+  answers['/fails'] = (request, reply, count) =>
+    count === 1 ? reply.writeHead(503).end() : count === 2 ? reply.socket.resetAndDestroy() : count === 3 ? undefined /* it hangs */ : count === 4 ? reply.writeHead(429, { 'retry-after': '4000' }).end() : reply.writeHead(200).end('ok');
+  const id = await start('probe_approve', { subject: 'fails' });
+  const range = [[4, 6], [50, 66], [290, 330], [3990, 4200]];
+  for (let attempt = 1; attempt <= 4; attempt++) {
+    const seen = await until(`attempt ${attempt} has ended`, async () => {
+      const one = await row(hook);
+      return one?.problem && one.attempt === attempt && one;
+    });
+    assert.equal(seen.status, 'pending');
+    assert.ok(seen.due_s > range[attempt - 1][0] - 3 && seen.due_s < range[attempt - 1][1], `${attempt}: ${seen.due_s}`);
+    await sql(`update sluice.delivery set due_at = now(), problem = null where webhook_id = '${hook.id}'`);
+    await sql(`update sluice.webhook set paused_until = null where id = '${hook.id}'`);
+  }
+  await hears(hook, id, 'flow.waiting');
+  await until('it is delivered', async () => (await row(hook)).status === 'delivered');
+  assert.equal(new Set(at(hook.path).map(({ headers }) => headers['webhook-id'])).size, 1);
+  assert.equal(new Set(at(hook.path).map(({ body }) => body)).size, 1);
+  await until('its failures are forgotten', async () => (await call('GET', `/api/webhooks/${hook.id}`)).json.failures === 0);
+  await post(id, 'cancel');
+  await unlisten(hook);
+});
+
+test('order: a later event waits until the one before is delivered', async () => {
+  const hook = await listen({ path: '/order' });
+  let isUp = false;
+  answers['/order'] = (request, reply) => reply.writeHead(isUp ? 204 : 500).end();
+  const id = await start('probe_approve', { subject: 'order' });
+  await until('the first has failed', async () => (await row(hook))?.problem);
+  assert.equal((await post(id, 'approve')).status, 200);
+  await until('it ends', async () => (await call('GET', `/api/flows/${id}`)).json.flow.status === 'completed');
+  assert.deepEqual(distinct(hook.path, id).map(({ json }) => json.type), ['flow.waiting']);
+  isUp = true;
+  await sql(`update sluice.delivery set due_at = now() where webhook_id = '${hook.id}' and kind = 'flow.waiting'`);
+  const messages = await hears(hook, id, 'flow.waiting', 'flow.approved', 'flow.completed');
+  const revs = messages.map(({ json }) => json.data.rev);
+  assert.deepEqual(revs, [...revs].sort((a, b) => a - b));
+  await unlisten(hook);
+});
+
+test('410, and five days of failures: the endpoint goes off, and the others hear of it', async () => {
+  const other = await listen({ events: ['webhook.disabled'] });
+  for (const [path, reason] of [['/gone', 'answered_410'], ['/failing', 'failing']]) {
+    const hook = await listen({ path });
+    answers[path] = (request, reply) => reply.writeHead(path === '/gone' ? 410 : 500).end();
+    if (reason === 'failing') await sql(`update sluice.webhook set failing_since = now() - interval '5 days 1 second', failures = 9 where id = '${hook.id}'`);
+    const id = await start('probe_approve', { subject: path });
+    await until('it is off', async () => (await call('GET', `/api/webhooks/${hook.id}`)).json.off_reason === reason);
+    const message = await until('the other hears of it', () => at(other.path).find(({ json }) => json.data.webhook_id === hook.id));
+    assert.deepEqual([message.json.type, message.json.data.reason], ['webhook.disabled', reason]);
+    assert.equal((await post(id, 'cancel')).status, 200);
+    await hasten(hook);
+    await until('nothing is pending', async () => (await sql(`select count(*) from sluice.delivery where webhook_id = '${hook.id}' and status = 'pending'`)) === '0');
+    assert.equal(await sql(`select count(*) from sluice.delivery where webhook_id = '${hook.id}' and kind = 'flow.cancelled'`), '0');
+    const { events } = (await call('GET', '/api/audit?kind=webhook.disabled')).json;
+    assert.deepEqual([events[0].actor, events[0].details.webhook_id], ['system', hook.id]);
+    await unlisten(hook);
+  }
+  await unlisten(other);
+});

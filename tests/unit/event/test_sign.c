@@ -1,6 +1,6 @@
 /*
- * Signatures of messages: RFC 4231's vectors for the HMAC, and those published for Standard Webhooks
- * and its libraries.
+ * Signatures of messages: RFC 4231's vectors for the HMAC, and those published for Standard
+ * Webhooks and its libraries.
  */
 #include "base/encode.h"
 #include "event/sign.h"
@@ -60,8 +60,8 @@ static void test_published_signature(void **state)
     buf_init(&secret, 100);
     buf_init(&out, 200);
     assert_int_equal(decode_base64(&secret, SLICE("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")), OK);
-    event_sign(&out, buf_slice(&secret), SLICE("msg_p5jXN8AQM9LWM0D4loKWxJek"),
-               SLICE("1614265330"), SLICE("{\"test\": 2432232314}"));
+    event_sign(&out, buf_slice(&secret), SLICE("msg_p5jXN8AQM9LWM0D4loKWxJek"), SLICE("1614265330"),
+               SLICE("{\"test\": 2432232314}"));
     assert_text(buf_slice(&out), "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
     event_sign(&out, SLICE("another"), SLICE("i"), SLICE("1"), SLICE("{}"));
     assert_text(slice_first(buf_slice(&out), 51),
