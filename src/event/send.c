@@ -162,7 +162,7 @@ void event_send_start(struct event_service *service, struct event_send *send,
                       const struct webhook *webhook, const struct event_message *message,
                       struct op *parent)
 {
-    ASSERT(parent && webhook->url.ptr && message->data.len <= EVENT_DATA_MAX);
+    ASSERT(parent && webhook->url.ptr && message->data.len <= 2 * EVENT_DATA_MAX);
     *send = (struct event_send){.service = service, .webhook = webhook, .message = *message};
     set_problem(send, "no reply was received");
     buf_init(&send->body, BODY_BYTES_MAX);

@@ -27,7 +27,7 @@ struct event_message {
     struct uuid id;
     slice kind;
     int64_t at; /* when it happened */
-    slice data; /* a JSON object of at most EVENT_DATA_MAX bytes, sent as it is */
+    slice data; /* a JSON object of at most 2 * EVENT_DATA_MAX bytes, sent as it is */
 };
 
 /* An op, embedded in a caller's op. */
