@@ -185,7 +185,7 @@ static enum op_result step_end(struct op *op)
     return OP_WAIT;
 }
 
-static void count_end(const struct event_delivery *d)
+static void count_delivery(const struct event_delivery *d)
 {
     static const slice labels[] = {[DELIVERY_PENDING] = SLICE_INIT("as=\"retried\""),
                                    [DELIVERY_DELIVERED] = SLICE_INIT("as=\"delivered\""),
@@ -216,7 +216,7 @@ static enum op_result step_ended(struct op *op)
     }
     if (status != OK)
         return OP_DONE; /* another process has it since, or it is due again */
-    count_end(d);
+    count_delivery(d);
     follow(d, &next);
     return d->send.service ? OP_NEXT : OP_DONE; /* nothing was sent */
 }

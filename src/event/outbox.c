@@ -19,7 +19,7 @@ enum {
     NEWS_MAX = 256,
 };
 
-static void make_key(const struct due_ref *ref, uint8_t key[2 * sizeof(struct uuid)])
+static void fill_row_key(const struct due_ref *ref, uint8_t key[2 * sizeof(struct uuid)])
 {
     memcpy(key, &ref->id, sizeof(ref->id));
     memcpy(key + sizeof(ref->id), &ref->webhook_id, sizeof(ref->webhook_id));
@@ -67,7 +67,7 @@ static void leave_sending(struct event_outbox *outbox, struct event_row *row)
 
 /* A row that is put off counts in its lane, so that the lane stays, but not against the limits of
  * the account and the process. */
-static void begin(struct event_service *service, struct event_row *row)
+static void begin_row(struct event_service *service, struct event_row *row)
 {
     struct event_outbox *outbox = &service->outbox;
     row->lane->sending_count++;
@@ -96,7 +96,7 @@ static void serve(struct event_service *service)
             keyed_leave(&lane->keyed, &row->link);
             lane->waiting_count--;
             outbox->waiting_count--;
-            begin(service, row);
+            begin_row(service, row);
             has_begun = true;
         }
     }
@@ -106,7 +106,7 @@ void event_outbox_take(struct event_service *service, const struct due_ref *ref,
 {
     struct event_outbox *outbox = &service->outbox;
     uint8_t key[2 * sizeof(struct uuid)];
-    make_key(ref, key);
+    fill_row_key(ref, key);
     if (outbox->is_stopped || map_get(&outbox->known, key_of(key)))
         return;
     struct event_lane *lane = keyed_get(&outbox->lanes, uuid_slice(&ref->webhook_id));
@@ -123,14 +123,14 @@ void event_outbox_take(struct event_service *service, const struct due_ref *ref,
     if (map_put(&outbox->known, key_of(row->key), row, NULL) != OK) {
         drop_row(service, row);
     } else if (lane->waiting_count == 0 && can_send(outbox, lane)) {
-        begin(service, row);
+        begin_row(service, row);
     } else if (lane->waiting_count < LANE_WAITING_MAX && outbox->waiting_count < WAITING_MAX) {
         keyed_join(&lane->keyed, &outbox->ring, &row->link);
         lane->waiting_count++;
         outbox->waiting_count++;
     } else if (outbox->putting_off_count < PUTTING_OFF_MAX) {
         row->is_full = true;
-        begin(service, row);
+        begin_row(service, row);
     } else {
         drop_row(service, row); /* the next scan finds it */
     }
@@ -149,7 +149,7 @@ void event_outbox_ended(struct event_service *service, struct event_row *row)
 
 /* With rows to put off there is room: that takes the rows of one endpoint out of the way of the
  * others'. */
-static bool has_room(void *owner)
+static bool can_take_row(void *owner)
 {
     const struct event_outbox *outbox = &((const struct event_service *)owner)->outbox;
     return !outbox->is_stopped && outbox->waiting_count < WAITING_MAX &&
@@ -160,7 +160,7 @@ static bool is_moving(void *owner, const struct due_ref *ref)
 {
     const struct event_outbox *outbox = &((const struct event_service *)owner)->outbox;
     uint8_t key[2 * sizeof(struct uuid)];
-    make_key(ref, key);
+    fill_row_key(ref, key);
     return map_get(&outbox->known, key_of(key)) != NULL;
 }
 
@@ -169,7 +169,7 @@ static void fire(void *owner, const struct due_ref *ref)
     event_outbox_take(owner, ref, false);
 }
 
-static const struct due_class due_class = {has_room, is_moving, fire};
+static const struct due_class due_class = {can_take_row, is_moving, fire};
 
 /* ---- news ---- */
 

@@ -12,22 +12,22 @@
 static struct metric running =
     METRIC_INIT("sluice_flows_running", "Flows that this process runs now.", METRIC_GAUGE);
 
-static bool has_room(void *owner)
+static bool can_wake_due(void *owner)
 {
     return flow_service_has_room(owner);
 }
 
-static bool is_moving(void *owner, const struct due_ref *ref)
+static bool is_moving_here(void *owner, const struct due_ref *ref)
 {
     return flow_run_is_moving(owner, ref->id);
 }
 
-static void wake(void *owner, const struct due_ref *ref)
+static void wake_due(void *owner, const struct due_ref *ref)
 {
     flow_run_wake(owner, ref);
 }
 
-static const struct due_class due_class = {has_room, is_moving, wake};
+static const struct due_class due_class = {can_wake_due, is_moving_here, wake_due};
 
 struct flow_service *flow_service_new(const struct flow_config *config)
 {

@@ -13,6 +13,7 @@
 #include "base/embed.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "due/due.h"
 #include "event/event.h"
 #include "limit/lease.h"
 #include "node/node.h"

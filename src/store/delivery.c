@@ -39,7 +39,7 @@ static const struct pg_stmt delivery_of_event = {
     "exists (select from sluice.delivery e where e.account_id = t.account_id and "          \
     "e.webhook_id = t.webhook_id and e.object = t.object and e.rev < t.rev and e.status = " \
     "'pending')"
-/* Each time a row is put off, it is for about half of its age, so its turns come often enough to
+/* A row is put off by about half of its age each time, so its turns come often enough to
  * use all that the endpoint can take, and rarely enough to cost little. */
 #define PUT_OFF                                                                           \
     "greatest(p.until, now() + least(interval '1 hour', interval '5 seconds' + (now() - " \
@@ -168,10 +168,13 @@ static const struct pg_stmt deliveries_ended = {
     .spread_order = "ended_at",
 };
 
-/* The time is the fence: a row that is sent again on request has none, or a later one. */
+/* The time is the fence: a row that is sent again on request has none, or a later one. coalesce
+ * keeps the planner from a walk over the index of these times. */
 static const struct pg_stmt delivery_remove = {
     .name = "delivery_remove",
-    .sql = "delete from sluice.delivery t @delete(sluice.delivery) and t.ended_at = :ended_at",
+    .sql = "delete from sluice.delivery t @delete(sluice.delivery) and coalesce(t.ended_at, "
+           "'infinity') "
+           "<= :ended_at",
     PG_PARAMS(ended_columns),
     .key_count = 3,
     .match = PG_MATCH_NONE,

@@ -148,7 +148,7 @@ test('a write whose server dies: its outcome is unknown, also a user\'s', async 
   await sql(`update sluice.connection set is_shared = true where account_id = '${account.id}'`);
   for (const user of [undefined, 'ben']) {
     const headers = user && { 'sluice-user': user };
-    const dying = await stack.serve({ args: [...args, '--cache-time', '0s'], env: { SLUICE_CRASH_AT: 'exec/check_reply' } });
+    const dying = await stack.serve({ args: args, env: { SLUICE_CRASH_AT: 'exec/check_reply' } });
     const body = { integration_id: 'gmail', action_id: 'send_message', input: { to: 'ben@example.org', subject: `unknown ${user}`, text: 'x' }, confirm: true };
     const reply = await call('POST', '/api/executions', body, { server: dying, headers }).catch(() => null);
     assert.equal(reply, null, reply?.text);
