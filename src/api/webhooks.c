@@ -145,6 +145,7 @@ static int read_deliveries(struct api_request *request, void **items, size_t *co
     return status;
 }
 
+/* The data is that of the row; `rev` and `user` are added when it is sent. */
 static void put_delivery(struct json_writer *w, const void *row, struct arena *arena)
 {
     const struct delivery_item *item = row;
@@ -269,6 +270,7 @@ static enum op_result finish_webhook_change(struct api_request *request)
     return api_reply_close(request, kind == WEBHOOK_CREATE ? 201 : 200);
 }
 
+/* The change goes on without its client: it is made as a whole, with its event. */
 static enum op_result run_webhook_command(struct api_request *request)
 {
     struct webhook_changing *it = request->state;
