@@ -1,14 +1,15 @@
 /*
- * GET and POST /api/webhooks, GET, PATCH and DELETE /api/webhooks/{id}, POST
- * /api/webhooks/{id}/roll and /test: endpoints to which the account's events are sent, the oldest
- * first. Reading needs the scope read, all else admin. The text of a secret is only in the reply
- * that makes it.
+ * GET and POST /api/webhooks, GET, PATCH and DELETE /api/webhooks/{id}, GET
+ * /api/webhooks/{id}/deliveries, POST /api/webhooks/{id}/roll and /test: endpoints to which the
+ * account's events are sent, the oldest first. Reading needs the scope read, all else admin. The
+ * text of a secret is only in the reply that makes it.
  */
 #include "api/listing.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "event/command.h"
 #include "event/send.h"
+#include "store/delivery_list.h"
 
 enum { OVERLAP_S = 24 * 60 * 60 };
 
@@ -112,6 +113,87 @@ static enum op_result begin_webhook_get(struct api_request *request)
 const struct api_endpoint api_webhooks_get = {
     .scope = SCOPE_READ,
     .begin = begin_webhook_get,
+    .is_of_account = true,
+};
+
+/* ---- what an endpoint is sent ---- */
+
+enum { STATUS, CURSOR };
+
+static const struct serve_filter delivery_filters[SERVE_FILTERS_MAX] = {
+    [STATUS] = {.name = "status",
+                .words = "pending delivered failed",
+                .wanted = "pending, delivered or failed",
+                .is_quoted = true},
+    [CURSOR] = LISTING_CURSOR};
+
+static void load_deliveries(struct api_request *request, struct serve_list *list)
+{
+    struct uuid id;
+    bool is_id = uuid_parse(request->serve.match.params[0], &id);
+    ASSERT(is_id);
+    store_delivery_list(request->api->config.pool, &request->query, &request->serve.op, id,
+                        serve_list_scan(list), list->values[STATUS]);
+}
+
+static int read_deliveries(struct api_request *request, void **items, size_t *count,
+                           struct uuid *next)
+{
+    struct delivery_item *list;
+    int status = store_delivery_list_result(&request->query, &list, count, next);
+    *items = list;
+    return status;
+}
+
+static void put_delivery(struct json_writer *w, const void *row, struct arena *arena)
+{
+    const struct delivery_item *item = row;
+    (void)arena;
+    json_member_uuid(w, "event_id", item->id);
+    json_member_str(w, "type", item->kind);
+    json_member_uuid(w, "object", item->object);
+    json_member_i64(w, "rev", item->rev);
+    json_member_time(w, "created_at", item->at);
+    json_member_str(w, "status", item->status);
+    json_member_i64(w, "attempts", item->attempts);
+    json_member_time(w, "next_at", item->due_at);
+    if (item->code)
+        json_member_i64(w, "code", item->code);
+    else
+        json_member_str(w, "code", SLICE_NONE);
+    json_member_str(w, "problem", item->problem);
+    json_member_raw(w, "data", item->data);
+}
+
+static const struct listing_kind delivery_kind = {
+    .filters = delivery_filters,
+    .key = "items",
+    .ask = load_deliveries,
+    .read = read_deliveries,
+    .put = put_delivery,
+    .item = {.size = sizeof(struct delivery_item), .id_at = offsetof(struct delivery_item, id)},
+};
+
+/* The list is by the endpoint's id alone, so the account must have the endpoint. */
+static enum op_result on_listed_found(struct api_request *request)
+{
+    struct webhook webhook;
+    int status = store_webhook_get_result(&request->query, &webhook);
+    if (status != OK)
+        return status == ERR_NOTFOUND ? reply_no_webhook(request)
+                                      : api_reply_database(request, status);
+    return listing_begin(request, &delivery_kind);
+}
+
+static enum op_result begin_deliveries(struct api_request *request)
+{
+    return load_webhook(request, on_listed_found);
+}
+
+const struct api_endpoint api_webhooks_deliveries = {
+    .scope = SCOPE_READ,
+    .query = &(const struct api_names){.own = {"limit", "cursor", "status"}},
+    .begin = begin_deliveries,
     .is_of_account = true,
 };
 

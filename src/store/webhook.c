@@ -141,12 +141,13 @@ static const struct pg_stmt webhook_stale = {
     .no_account = "key rotation walks over all accounts",
 };
 
-/* The secrets stay the same, so rev does, too; but a change at the same moment has
- * another rev, and its secrets are sealed by the current key already. */
+/* Fenced by rev, which rises: a change that has read the row must not write the secrets that are
+ * sealed by the former key back. */
 static const struct pg_stmt webhook_reseal = {
     .name = "webhook_reseal",
     .sql = "update sluice.webhook t set sealed = :sealed, old_sealed = :old_sealed, "
-           "key_id = :key_id @update(sluice.webhook) and t.rev = :rev returning :ord",
+           "key_id = :key_id, rev = t.rev + 1 @update(sluice.webhook) and t.rev = :rev "
+           "returning :ord",
     PG_TAKES(OF(account_id, PG_UUID), OF(id, PG_UUID), OF(rev, PG_I64), PG_ARG("sealed", PG_BYTES),
              PG_ARG("old_sealed", PG_BYTES), PG_ARG("key_id", PG_TEXT)),
     .key_count = 2,

@@ -99,7 +99,7 @@ int store_webhook_stale_sync(struct pg_sync *sync, struct arena *arena, slice ke
                              struct uuid after_account, struct uuid after_id, struct webhook **list,
                              size_t *count, struct err *err) MUST_CHECK;
 /* Replaces both sealed secrets if the row still has webhook->rev. Otherwise returns ERR_NOTFOUND.
- * rev stays: the secrets are the same. */
+ */
 int store_webhook_reseal_sync(struct pg_sync *sync, const struct webhook *webhook, slice sealed,
                               slice old_sealed, slice key_id, struct err *err) MUST_CHECK;
 

@@ -502,6 +502,11 @@ test('webhooks', async () => {
   await judge(404, await change({ enabled: true }, `/api/webhooks/${account.id}`));
   await judge(201, await post('/api/webhooks', { url: 'https://127.0.0.1:1/another' }));
   await judge(409, await change({ url: 'https://127.0.0.1:1/another' }));
+  await stack.cluster.sql(`insert into sluice.delivery (account_id, event_id, webhook_id, kind, object, rev, at, data, status, attempt, due_at, code, problem)
+    values ('${account.id}', gen_random_uuid(), '${id}', 'flow.failed', gen_random_uuid(), 1, now(), '{"flow_id": "x"}', 'pending', 1, now() + interval '1 hour', 503, 'busy')`);
+  await judge(200, await get(`${path}/deliveries?limit=1&status=pending`), ['/items/0']);
+  await judge(400, await get(`${path}/deliveries?status=none`));
+  await judge(404, await get(`/api/webhooks/${account.id}/deliveries`));
   await judge(200, await post(`${path}/roll`, { overlap_s: 0 }));
   await judge(200, await post(`${path}/roll`));
   await judge(400, await post(`${path}/roll`, { overlap_s: -1 }));

@@ -263,6 +263,50 @@ test('no message is sent to an address inside, unless webhook-host names it', as
   assert.equal(got.length, before);
 });
 
+test('deliveries are listed with their state, in pages, for the endpoint of the account alone', async () => {
+  const one = await made();
+  const another = await made();
+  const user = '0198f000-0000-7000-8000-00000000aaaa';
+  const row = (webhook, at, { of = account.id, status = 'delivered', code = 204, problem = null } = {}) => {
+    const id = `${(Date.now() - at * 1000).toString(16).padStart(12, '0').replace(/^(.{8})/, '$1-')}-7000-8000-${String(at).padStart(12, '0')}`;
+    return stack.cluster.sql(`insert into sluice.delivery (account_id, event_id, webhook_id, parent_id, kind, object, rev, at, data, status, attempt, due_at, code, problem, ended_at)
+      values ('${of}', '${id}', '${webhook.id}', ${of === account.id ? 'null' : `'${account.id}'`}, 'flow.failed', '${user}', 3, now(), '{"flow_id": "${at}"}', '${status}', 2,
+        ${status === 'pending' ? "now() + interval '1 hour'" : 'null'}, ${code}, ${problem ? `'${problem}'` : 'null'}, ${status === 'pending' ? 'null' : 'now()'})`);
+  };
+  for (const at of [1, 2, 3]) await row(one, at);
+  await row(one, 4, { of: user, status: 'failed', code: 503, problem: 'busy' });
+  await row(one, 5, { status: 'pending', code: 'null', problem: 'no reply' });
+  await row(another, 6);
+  const list = async (query = '') => (await call('GET', `/api/webhooks/${one.id}/deliveries${query}`)).json;
+  const all = await list();
+  assert.deepEqual(all.items.map(({ data }) => data.flow_id), ['1', '2', '3', '4', '5']);
+  assert.equal(all.next_cursor, null);
+  const failed = await list('?status=failed');
+  assert.deepEqual(failed.items, [{ ...all.items[3], type: 'flow.failed', object: user, rev: 3, status: 'failed', attempts: 2, next_at: null, code: 503, problem: 'busy' }]);
+  const [pending] = (await list('?status=pending')).items;
+  assert.deepEqual([pending.code, pending.problem, typeof pending.next_at], [null, 'no reply', 'string']);
+  const pages = [];
+  for (let cursor = ''; cursor !== null; ) {
+    const page = await list(`?limit=2${cursor && `&cursor=${cursor}`}`);
+    pages.push(...page.items);
+    cursor = page.next_cursor;
+  }
+  assert.deepEqual(pages, all.items);
+  const stranger = await stack.account('stranger', { apps: [] });
+  assert.equal((await call('GET', `/api/webhooks/${one.id}/deliveries`, undefined, stranger.key)).status, 404);
+  assert.equal((await call('GET', `/api/webhooks/${one.id}/deliveries?status=none`)).status, 400);
+  for (const item of [one, another]) await remove(item);
+});
+
+test('changes at the same moment all count', async () => {
+  const one = await made();
+  const replies = await Promise.all([{ description: 'x' }, { events: ['flow.failed'] }, { enabled: false }, { url: `${receiver.url}/ok?moved` }].map((body) => call('PATCH', `/api/webhooks/${one.id}`, body)));
+  assert.deepEqual(replies.map(({ status }) => status), [200, 200, 200, 200]);
+  const { description, events, enabled, url } = (await call('GET', `/api/webhooks/${one.id}`)).json;
+  assert.deepEqual({ description, events, enabled, url }, { description: 'x', events: ['flow.failed'], enabled: false, url: `${receiver.url}/ok?moved` });
+  await remove(one);
+});
+
 test('the command makes the same changes', async () => {
   const run = (...args) => stack.must(['webhooks', ...args]);
   const env = { SLUICE_WEBHOOK_HOST: '127.0.0.1' };
