@@ -145,7 +145,8 @@ static int read_deliveries(struct api_request *request, void **items, size_t *co
     return status;
 }
 
-/* The data is that of the row; `rev` and `user` are added when it is sent. */
+/* `data` is as it is sent, but for the members that are added to it then (event/deliver.c). A
+ * delivery that has ended has no next_at; one that was never answered has no code. */
 static void put_delivery(struct json_writer *w, const void *row, struct arena *arena)
 {
     const struct delivery_item *item = row;
@@ -224,6 +225,8 @@ static struct webhook_changing *webhook_change_new(struct api_request *request,
     return it;
 }
 
+/* The statuses of a command that did not do what was asked. A lost answer is a 500: the client can
+ * find out, and a 503 would mean that nothing was done. */
 static enum op_result reply_webhook_failed(struct api_request *request,
                                            const struct webhook_command *command)
 {
@@ -250,6 +253,8 @@ static enum op_result reply_webhook_failed(struct api_request *request,
     }
 }
 
+/* The secret is in the reply of a creation and of a roll, and nowhere afterwards: its copy in
+ * memory is wiped in each case. */
 static enum op_result finish_webhook_change(struct api_request *request)
 {
     struct webhook_changing *it = request->state;
@@ -308,6 +313,8 @@ static bool read_description(struct api_request *request, struct webhook_command
     return false;
 }
 
+/* null means all kinds, also those of later versions. A name twice counts once. An unknown name is
+ * refused, since an endpoint that waits for it would never hear anything. */
 static bool read_events(struct api_request *request, struct webhook_command_request *in)
 {
     const struct json *list = JSON_GET(request->body, "events");

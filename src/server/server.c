@@ -342,10 +342,9 @@ static int start_events(struct server *server, struct err *err)
 static int start_services(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
-    unsigned ttl_ms = (unsigned)config->cache_time_ms;
     struct vault_auth_config auth = {
         .pool = server->pool,
-        .ttl_ms = ttl_ms,
+        .ttl_ms = (unsigned)config->cache_time_ms,
         .on_changed = on_account_changed,
         .on_erasing = on_user_erasing,
         .owner = server,
@@ -355,7 +354,7 @@ static int start_services(struct server *server, struct err *err)
         .ring = server->ring,
         .http = server->out.client,
         .catalog = &server->catalog,
-        .ttl_ms = ttl_ms,
+        .ttl_ms = (unsigned)config->cache_time_ms,
         .token_timeout_ms = (unsigned)config->token_timeout_ms,
         .connections_max = config->account_kept_connections,
         .on_changed = on_account_changed,

@@ -256,13 +256,11 @@ void seam_row(struct pg_query *query, const struct pg_value *cells)
 
 void seam_rows(struct pg_query *query, size_t count)
 {
-    struct pg_value nulls[PG_COLUMNS_MAX];
+    const struct pg_value cells[] = {pg_bool(false)}; /* has_event: no endpoint hears of it */
     size_t columns = query->stmt->column_count;
-    ASSERT(query->state == QUERY_SENT);
-    for (size_t i = 0; i < columns; i++)
-        nulls[i] = pg_null(query->stmt->columns[i].type);
+    ASSERT(query->state == QUERY_SENT && columns <= ARRAY_LEN(cells));
     for (size_t i = 0; columns > 0 && i < count; i++)
-        seam_row(query, nulls);
+        seam_row(query, cells);
     if (columns == 0)
         query->rows.count = count;
 }
