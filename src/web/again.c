@@ -7,6 +7,7 @@
  * Secrets (keys, tokens, passwords) are never kept; they have to be typed again.
  */
 #include "base/mem.h"
+#include "schema/schema.h"
 #include "web/view.h"
 
 static const char kept_prefix[] = "kept."; /* prefix of the fields that the sign-in form keeps */
@@ -144,4 +145,53 @@ enum op_result web_again_show(struct web_request *request)
         request, page_of_form(request), 403,
         SLICE("This form belongs to an earlier session. Nothing was done. What you typed is still "
               "here, except for secrets. Check it and send it again."));
+}
+
+/* ---- faults ---- */
+
+void web_fault_add(struct web_request *request, slice field, slice text)
+{
+    if (request->fault_count < WEB_FAULTS_MAX)
+        request->faults[request->fault_count++] = (struct web_fault){field, text};
+}
+
+slice web_fault_of(const struct web_request *request, slice field)
+{
+    for (size_t i = 0; i < request->fault_count; i++)
+        if (slice_eq(request->faults[i].field, field))
+            return request->faults[i].text;
+    return SLICE_NONE;
+}
+
+slice web_fault_reported(struct web_request *request, const struct schema_report *report,
+                         slice property)
+{
+    enum { FAULT_BYTES_MAX = 4096 };
+    struct buf text;
+    bool has_fault = false;
+    buf_init(&text, FAULT_BYTES_MAX);
+    for (size_t i = 0; i < report->count; i++) {
+        const struct schema_violation *one = &report->violations[i];
+        slice rest = one->pointer;
+        (void)slice_split(&rest, '/');
+        if (!slice_eq(slice_split(&rest, '/'), property))
+            continue;
+        has_fault = true;
+        buf_append(&text, text.len > 0 ? SLICE("; ") : SLICE(""));
+        buf_append(&text, rest);
+        buf_append(&text, rest.len > 0 ? SLICE(" ") : SLICE(""));
+        buf_append(&text, one->message);
+    }
+    if (!has_fault)
+        return SLICE_NONE;
+    slice words = arena_take(&request->serve.op.arena, &text);
+    return words.ptr ? words : SLICE("the value is not valid"); /* too long to show */
+}
+
+enum op_result web_again_faulty(struct web_request *request)
+{
+    ASSERT(request->fault_count > 0);
+    wipe_secrets(request);
+    return show_again(request, page_of_form(request), 400,
+                      SLICE("")); /* the frame says that there are faults */
 }

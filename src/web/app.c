@@ -70,6 +70,7 @@ struct form {
     struct web_request *request;
     struct json_writer *w;
     slice suffix; /* makes the ids of several forms of a page distinct */
+    bool is_sent; /* the form with the faults, if there are any */
 };
 
 /* Writes an object as connect_field.html declares it. If hint is SLICE_NONE, the object has no
@@ -100,6 +101,8 @@ static void write_field(const struct form *form, const struct catalog_field *fie
     json_member_bool(w, "required", !field->may_be_empty);
     json_member_str(w, "hint", hint);
     json_member_str(w, "docs_url", field->docs_url);
+    json_member_str(w, "fault",
+                    form->is_sent ? web_fault_of(form->request, field->name) : SLICE_NONE);
     json_close(w, '}');
 }
 
@@ -180,12 +183,14 @@ static void write_connect_form(struct web_request *request, struct json_writer *
     bool is_link = request->session.link_token.ptr != NULL;
     slice kind = slice_cstr(catalog_auth_name(auth->kind));
     slice id = again ? arena_printf(arena, "%lld", (long long)again->id) : SLICE("new");
+    slice sent = web_field(request, "auth");
     /* The first way to connect keeps the plain suffix; each further way gets its kind, so that
      * ids are unique. */
     const struct form form = {
         request, w,
         auth == &app->auths[0] ? id
-                               : arena_printf(arena, "%.*s-%.*s", SLICE_ARG(id), SLICE_ARG(kind))};
+                               : arena_printf(arena, "%.*s-%.*s", SLICE_ARG(id), SLICE_ARG(kind)),
+        .is_sent = sent.len == 0 || slice_eq(sent, kind)};
     ASSERT(auth >= app->auths && auth < app->auths + app->auth_count);
     json_open(w, '{');
     json_member_str(w, "action",

@@ -73,16 +73,19 @@ static enum op_result finish_client(struct web_request *request)
 
 enum op_result web_app_client(struct web_request *request)
 {
-    struct client *it = client_new(request);
+    static const slice rule = SLICE_INIT("Only printable ASCII without spaces is possible here.");
     slice client_id = web_field(request, "client_id"), secret = web_field(request, "client_secret");
+    if (!oauth_client_is_id(client_id))
+        web_fault_add(request, SLICE("client_id"), rule);
+    if (!oauth_client_is_secret(secret))
+        web_fault_add(request, SLICE("client_secret"), rule);
+    if (request->fault_count > 0)
+        return web_again_faulty(request);
+    struct client *it = client_new(request);
     if (!it)
         return OP_DONE;
     if (!slice_to_i64(web_field(request, "connection"), &it->again) || it->again < 0)
         it->again = 0;
-    if (!oauth_client_is_id(client_id) || !oauth_client_is_secret(secret))
-        return web_reply_problem(
-            request, 400, "Not saved",
-            "A client id and a client secret must be printable ASCII without spaces.");
     it->in.client.client.client_id = client_id;
     it->in.client_secret = secret;
     return change_client(request, CONNECT_CLIENT_SET, finish_client);

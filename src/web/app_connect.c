@@ -63,7 +63,8 @@ static bool is_header_text(slice text)
     return slice_is_utf8(text, NULL);
 }
 
-/* Returns false if a value is missing or cannot be sent in a header. */
+/* Returns false if a value is missing or cannot be sent in a header; each such field gets its
+ * fault. */
 static bool read_credential(struct web_request *request, struct connecting *it)
 {
     struct json_writer w;
@@ -73,10 +74,15 @@ static bool read_credential(struct web_request *request, struct connecting *it)
     buf_init(&text, CREDENTIAL_BYTES_MAX);
     json_begin(&w, &text);
     json_open(&w, '{');
-    for (size_t i = 0; i < it->auth->field_count && is_whole; i++) {
+    for (size_t i = 0; i < it->auth->field_count; i++) {
         const struct catalog_field *field = &it->auth->fields[i];
         slice value = web_field(request, field->name.ptr);
-        is_whole = (value.len > 0 || field->may_be_empty) && is_header_text(value);
+        const char *fault = value.len == 0 && !field->may_be_empty ? "Fill in this field."
+                            : !is_header_text(value) ? "The value must be on one line."
+                                                     : NULL;
+        if (fault)
+            web_fault_add(request, field->name, slice_cstr(fault));
+        is_whole &= !fault;
         json_key_slice(&w, field->name);
         json_put_str(&w, value.ptr ? value : SLICE(""));
     }
@@ -99,16 +105,44 @@ static struct json typed_param(struct arena *arena, const struct json *property,
     return parsed ? *parsed : json_string(text);
 }
 
-/* Fills params and their text. Returns SLICE_NONE if they are valid, else a message for the
- * person. */
-static slice read_params(struct web_request *request, struct connecting *it)
+/* Adds the faults of parameters to their fields. Returns what the report says if it is about none
+ * of them, else SLICE_NONE. */
+static slice refuse_params(struct web_request *request, const struct connecting *it,
+                           const struct schema_report *report)
+{
+    struct arena *arena = &request->serve.op.arena;
+    const struct json *schema = it->app->connection_params;
+    const struct json *properties = JSON_GET(schema, "properties");
+    struct buf words;
+    for (size_t i = 0; json_is(properties, JSON_OBJECT) && i < properties->count; i++) {
+        slice name = json_str(&properties->as.members[i].key);
+        bool is_missing = json_has_text(JSON_GET(schema, "required"), name) &&
+                          !json_get(it->params, name);
+        slice text = is_missing ? SLICE("Fill in this field.")
+                                : web_fault_reported(request, report, name);
+        if (text.ptr)
+            web_fault_add(request, arena_printf(arena, "param.%.*s", SLICE_ARG(name)), text);
+    }
+    if (request->fault_count > 0)
+        return SLICE_NONE;
+    buf_init(&words, REPORT_BYTES_MAX + 64 * 1024);
+    schema_report_write(report, &words);
+    slice problem = arena_dup(arena, slice_first_utf8(buf_slice(&words), REPORT_BYTES_MAX));
+    buf_deinit(&words);
+    return problem.ptr ? problem : SLICE("A field is not in the format that the app requires.");
+}
+
+/* Fills params and their text. Returns false if they are not valid: *problem is a message for the
+ * person, or SLICE_NONE if the faults are those of fields. */
+static bool read_params(struct web_request *request, struct connecting *it, slice *problem)
 {
     struct arena *arena = &request->serve.op.arena;
     const struct json *properties = JSON_GET(it->app->connection_params, "properties");
     struct json *params = ARENA_NEW(arena, struct json);
     ASSERT(it->again == 0); /* an existing connection keeps its params */
+    *problem = SLICE("Out of memory.");
     if (!params)
-        return SLICE("Out of memory.");
+        return false;
     *params = json_object();
     for (size_t i = 0; json_is(properties, JSON_OBJECT) && i < properties->count; i++) {
         const struct json_member *member = &properties->as.members[i];
@@ -124,14 +158,10 @@ static slice read_params(struct web_request *request, struct connecting *it)
     it->params = params;
     /* Params are stored, and passed on to OAuth, exactly as they are validated here. */
     it->params_text = json_text_of(params, arena, CREDENTIAL_BYTES_MAX);
-    if (!it->app->connection_schema || schema_validate(it->app->connection_schema, params, &report))
-        return it->params_text.ptr ? SLICE_NONE : SLICE("The fields are too long.");
-    struct buf words;
-    buf_init(&words, REPORT_BYTES_MAX + 64 * 1024);
-    schema_report_write(&report, &words);
-    slice problem = arena_dup(arena, slice_first_utf8(buf_slice(&words), REPORT_BYTES_MAX));
-    buf_deinit(&words);
-    return problem.ptr ? problem : SLICE("A field is not in the format that the app requires.");
+    bool is_valid = !it->app->connection_schema ||
+                    schema_validate(it->app->connection_schema, params, &report);
+    *problem = is_valid ? SLICE("The fields are too long.") : refuse_params(request, it, &report);
+    return is_valid && it->params_text.ptr;
 }
 
 /* Returns whether the connection to reconnect, if any, is loaded. */
@@ -236,14 +266,16 @@ static enum op_result connect_typed(struct web_request *request)
         return begin_oauth(request);
     if (!read_credential(request, it))
         return refuse_form(request, 400,
-                           SLICE("Fill in every field. Each value must be on one line."));
+                           request->fault_count > 0 ? SLICE_NONE
+                                                    : SLICE("The fields are too long."));
     return enrol_credential(request);
 }
 
 static enum op_result connect_new_one(struct web_request *request)
 {
-    slice problem = read_params(request, request->state);
-    return problem.ptr ? refuse_form(request, 400, problem) : connect_typed(request);
+    slice problem;
+    return read_params(request, request->state, &problem) ? connect_typed(request)
+                                                          : refuse_form(request, 400, problem);
 }
 
 /* A row with the form's new_id means that the form was sent twice: its connection exists already.
@@ -364,10 +396,14 @@ static enum op_result on_enrolled(struct web_request *request)
             it->is_link ? "" : notice);
     if (done->result == CALL_ENROL_LINK_USED)
         return web_reply_redirect(request, app_link_path(request), "");
-    return refuse_form(request, app_enrol_status(done->result),
-                       arena_printf(&request->serve.op.arena, "%s%.*s",
-                                    is_app ? "Nothing was stored. " : "",
-                                    SLICE_ARG(done->message)));
+    slice problem = arena_printf(&request->serve.op.arena, "%s%.*s",
+                                 is_app ? "Nothing was stored. " : "", SLICE_ARG(done->message));
+    /* Of several values the app does not say which is wrong. */
+    if (done->result == CALL_ENROL_REFUSED && it->auth->field_count == 1) {
+        web_fault_add(request, it->auth->fields[0].name, problem);
+        problem = SLICE_NONE;
+    }
+    return refuse_form(request, app_enrol_status(done->result), problem);
 }
 
 /* The client was removed after the form was rendered, or its secret cannot be decrypted. A new
@@ -428,8 +464,9 @@ enum op_result web_app_connect(struct web_request *request)
     if (it->label.ptr && !slice_is_name(it->label, CONNECTION_LABEL_MAX)) {
         /* refuse_form() would read `row` for a reconnect, but `row` is not loaded yet. */
         it->again = 0;
-        return refuse_form(request, 400,
-                           SLICE("A label must have at most 200 characters, on one line."));
+        web_fault_add(request, SLICE("label"),
+                      SLICE("A label must have at most 200 characters, on one line."));
+        return refuse_form(request, 400, SLICE_NONE);
     }
     return start_connecting(request);
 }

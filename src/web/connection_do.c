@@ -59,9 +59,11 @@ static enum op_result change_connection(struct web_request *request, enum connec
     };
     if (!read_id(request, &it->in.connection.id))
         return app_no_connection(request);
-    if (kind == CONNECT_RENAME && !slice_is_name(it->in.label, CONNECTION_LABEL_MAX))
-        return web_reply_problem(request, 400, "Not changed",
-                                 "A label must have 1 to 200 characters, on one line.");
+    if (kind == CONNECT_RENAME && !slice_is_name(it->in.label, CONNECTION_LABEL_MAX)) {
+        web_fault_add(request, SLICE("label"),
+                      SLICE("A label must have 1 to 200 characters, on one line."));
+        return web_again_faulty(request);
+    }
     request->state = it;
     connect_command_start(request->web->config.connect, &it->command, &it->in, &request->serve.op);
     return web_wait(request, on_changed);

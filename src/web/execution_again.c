@@ -91,6 +91,12 @@ static enum op_result reply_form(struct web_request *request, unsigned status, s
     return web_reply_view(request, status, "execution_again");
 }
 
+static enum op_result refuse_input(struct web_request *request, slice text)
+{
+    web_fault_add(request, SLICE("input"), text);
+    return reply_form(request, 400, SLICE_NONE);
+}
+
 /* ---- the run ---- */
 
 static void on_gone(struct web_request *request)
@@ -153,12 +159,11 @@ static enum op_result run_it(struct web_request *request)
                           SLICE("This form is too old, or from another session. Nothing was run. "
                                 "Check it and send it again."));
     if (!json_is(input, JSON_OBJECT))
-        return reply_form(request, 400, SLICE("The input must be a JSON object."));
+        return refuse_input(request, SLICE("The input must be a JSON object. Nothing was run."));
     if (is_lacking(request) && kept_input_lacks(input))
-        return reply_form(
-            request, 400,
-            SLICE("Secrets of the earlier run are not kept. Replace " KEPT_INPUT_HIDDEN
-                  " in the input. Nothing was run."));
+        return refuse_input(
+            request, SLICE("Secrets of the earlier run are not kept. Replace " KEPT_INPUT_HIDDEN
+                           " in the input. Nothing was run."));
     bool is_confirmed = slice_eq_cstr(web_field(request, "confirm"), "yes");
     if (action->requires_confirmation && !is_confirmed)
         return reply_form(request, 400, SLICE("The action was not confirmed. Nothing was run."));

@@ -13,9 +13,8 @@
 enum {
     LONG_TEXT_CHARS = 4000,
     ONCE_FLOW = 'f',
-    CHOICES_MAX = 4, /* inputs of a template that choose a connection; further ones are text
-                      * fields */
-    FAULT_BYTES_MAX = 4096,
+    CHOICES_MAX = 4,      /* inputs of a template that choose a connection; further ones are text
+                           * fields */
     CONNECTIONS_MAX = 50, /* connections offered by a field; if the app has more, the id is typed */
 };
 
@@ -169,28 +168,14 @@ static void write_limit(struct json_writer *w, const char *key, const struct jso
         json_member_str(w, key, SLICE_NONE);
 }
 
-/* Returns the fault of an input, in words, or "" if there is none. A fault inside the input is
- * named by the rest of its path. */
+/* Returns the fault of an input, in words, or "" if there is none. */
 static slice fault_of(struct web_request *request, const struct start *start, slice name,
                       bool is_missing)
 {
-    struct buf text;
     if (is_missing && start->report.count > 0)
         return SLICE("this field is required");
-    buf_init(&text, FAULT_BYTES_MAX);
-    for (size_t i = 0; i < start->report.count; i++) {
-        const struct schema_violation *one = &start->report.violations[i];
-        slice rest = one->pointer;
-        (void)slice_split(&rest, '/');
-        if (!slice_eq(slice_split(&rest, '/'), name))
-            continue;
-        buf_append(&text, text.len > 0 ? SLICE("; ") : SLICE(""));
-        buf_append(&text, rest);
-        buf_append(&text, rest.len > 0 ? SLICE(" ") : SLICE(""));
-        buf_append(&text, one->message);
-    }
-    slice words = text.len > 0 ? arena_take(&request->serve.op.arena, &text) : SLICE("");
-    return words.ptr ? words : SLICE("the value is not valid"); /* too long to show */
+    slice words = web_fault_reported(request, &start->report, name);
+    return words.ptr ? words : SLICE("");
 }
 
 static void write_input(struct web_request *request, const struct start *start,

@@ -136,7 +136,13 @@ static enum op_result reply_key_form(struct web_request *request, slice problem)
     struct json_writer *w = view_begin(request);
     json_member_str(w, "problem", problem);
     write_key_form(request, w);
-    return web_reply_view(request, problem.ptr ? 400 : 200, "key_form");
+    return web_reply_view(request, problem.ptr || request->fault_count > 0 ? 400 : 200, "key_form");
+}
+
+static enum op_result refuse_field(struct web_request *request, const char *field, slice text)
+{
+    web_fault_add(request, slice_cstr(field), text);
+    return reply_key_form(request, SLICE_NONE);
 }
 
 enum op_result web_key_form(struct web_request *request)
@@ -290,19 +296,19 @@ enum op_result web_key_create(struct web_request *request)
             key->scopes |= (uint32_t)choices[i].scope;
     key->name = web_field(request, "name");
     if (!slice_is_name(key->name, NAME_CHARACTERS_MAX))
-        return reply_key_form(request,
-                              SLICE("A key needs a name of at most 200 characters, on one line."));
+        return refuse_field(request, "name",
+                            SLICE("A key needs a name of at most 200 characters, on one line."));
     if (key->scopes == 0)
-        return reply_key_form(request,
-                              SLICE("Choose at least one of the scopes that your own key has."));
+        return refuse_field(request, "scopes",
+                            SLICE("Choose at least one of the scopes that your own key has."));
     if (!read_expiry(request, &key->expires_at))
-        return reply_key_form(request, SLICE("Choose when the key expires."));
+        return refuse_field(request, "expires", SLICE("Choose when the key expires."));
     slice addresses = web_field(request, "addresses");
     struct err err;
     if (addresses.len > 0 &&
         vault_key_addresses(addresses, &request->serve.op.arena, &key->addresses, &err) != OK)
-        return reply_key_form(request,
-                              arena_printf(&request->serve.op.arena, "Addresses: %s.", err.text));
+        return refuse_field(request, "addresses",
+                            arena_printf(&request->serve.op.arena, "Refused: %s.", err.text));
     read_mcp_limits(request, key);
     slice once = once_read_field(request, ONCE_KEY);
     if (once.len != ONCE_KEY_LEN)

@@ -198,6 +198,22 @@ static void write_brief(struct web_request *request, struct json_writer *w)
     json_member_i64(w, "broken", brief.broken);
 }
 
+/* Writes the faults of the fields with fixed names; null if the page has none. Fields that a
+ * manifest or a template defines have theirs in the page's own data. */
+static void write_faults(const struct web_request *request, struct json_writer *w)
+{
+    static const char *const fields[] = {"client_id", "client_secret", "label",     "name",
+                                         "scopes",    "expires",       "addresses", "input"};
+    if (request->fault_count == 0) {
+        json_member_str(w, "faults", SLICE_NONE);
+        return;
+    }
+    json_member_open(w, "faults", '{');
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++)
+        json_member_str(w, fields[i], web_fault_of(request, slice_cstr(fields[i])));
+    json_close(w, '}');
+}
+
 /* Writes the data declared in src/web/pages/frame.html. */
 static void write_frame(struct web_request *request, struct json_writer *w)
 {
@@ -210,8 +226,12 @@ static void write_frame(struct web_request *request, struct json_writer *w)
     json_member_str(w, "shortcuts", slice_cstr(web_asset_path("shortcuts.mjs")));
     json_member_str(w, "section", exchange->segment_count > 0 ? exchange->segments[0] : SLICE(""));
     json_member_str(w, "path", request->again_path);
-    json_member_str(w, "problem", request->again_notice);
+    json_member_str(w, "problem",
+                    request->fault_count > 0
+                        ? SLICE("Nothing was changed. The marked fields say what is wrong.")
+                        : request->again_notice);
     json_member_str(w, "notice", notice_of(request));
+    write_faults(request, w);
     /* Without a session a forged form has nothing to use. */
     json_member_str(w, "csrf",
                     session->is_open ? slice_of(session->csrf, SESSION_CSRF_LEN) : SLICE_NONE);

@@ -68,6 +68,12 @@ struct web_field {
     slice name, value;
 };
 
+/* What is wrong with a field of a form, as a sentence. */
+struct web_fault {
+    slice field, text;
+};
+enum { WEB_FAULTS_MAX = 16 };
+
 struct web_request {
     union { /* the first member */
         struct serve_request serve;
@@ -81,6 +87,10 @@ struct web_request {
                                  * serve.grant */
     struct web_field *fields;   /* the fields of the form that was sent */
     size_t field_count;
+    /* a form is rendered again with these faults at its fields; they are valid as long as the
+     * request */
+    struct web_fault faults[WEB_FAULTS_MAX];
+    size_t fault_count;
     struct pg_query query;
     /* loads the account's data for the frame; has no stmt if it was not sent */
     struct pg_query brief;
@@ -122,6 +132,15 @@ struct web {
 /* Returns a field of the form that was sent or is rendered again, trimmed, or SLICE_NONE if it is
  * absent. */
 slice web_field(const struct web_request *request, const char *name);
+/* Adds a fault, beyond WEB_FAULTS_MAX none. web_fault_of returns the fault of a field, or
+ * SLICE_NONE. */
+void web_fault_add(struct web_request *request, slice field, slice text);
+slice web_fault_of(const struct web_request *request, slice field);
+/* Returns what a report says of a property, in the op's arena; SLICE_NONE if nothing. A fault
+ * inside the property is named by the rest of its path. */
+struct schema_report;
+slice web_fault_reported(struct web_request *request, const struct schema_report *report,
+                         slice property);
 /* Returns a parameter of the query string, or SLICE_NONE if it is absent or empty. */
 slice web_query(struct web_request *request, const char *name);
 /* Reads the id in the path's i-th parameter. Returns false if a 404 was sent. */
@@ -168,6 +187,9 @@ enum op_result web_again_restore(struct web_request *request, slice next);
 /* For a form of an earlier session that came from this site: renders its page again, with the
  * typed values. */
 enum op_result web_again_show(struct web_request *request);
+/* For a form whose fields have faults: renders its page again, with the typed values but without
+ * secrets. The page must not hold resources yet. */
+enum op_result web_again_faulty(struct web_request *request);
 /* Renders the page of another address, as by GET, instead of the requested one. */
 enum op_result web_go_to(struct web_request *request, slice path);
 

@@ -503,3 +503,79 @@ test('a form of an earlier session is restored, too, and does nothing', async ()
   assert.equal(flow.steps.find((step) => step.stepType === 'approval').output.note, 'typed before');
   await visit.end();
 });
+
+/* ---- faults ---- */
+
+// Each form with a wrong value: what is wrong is said once, at the field, and what was typed is
+// still there, except secrets.
+test('a wrong value is reported once, at its field, in every form', async () => {
+  const own = await dashboard.account('Faults');
+  const { json: ran } = await dashboard.call(own, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_labels', input: {} });
+  const { connections } = (await dashboard.call(own, 'GET', '/api/connections?integration_id=gmail')).json;
+  const link = await dashboard.call(own, 'POST', '/api/connect/sessions', { integration_id: 'twilio' });
+  assert.equal(link.status, 201, link.text);
+  const sid = `AC${'0'.repeat(32)}`, named = /A key needs a name/, once = /^Fill in this field\.$/, line = /^The value must be on one line\.$/;
+  const connect = 'form[action$="/connect"]', client = 'form[action$="/client"]';
+  // page, form, what is typed, the field, what is said there
+  const cases = [
+    ['/keys/new', 'form.card', { name: '' }, 'name', named],
+    ['/keys/new', 'form.card', { name: 'a' }, 'scopes', /Choose at least one of the scopes/],
+    ['/keys/new', 'form.card', { name: 'a', 'scope.read': true, addresses: 'next door' }, 'addresses', /^Refused: "next" is not/],
+    ['/keys/new', 'form.card', { name: 'a', 'scope.read': true, expires: 'soon' }, 'expires', /Choose when the key expires/],
+    [`/connections/${connections[0].id}`, 'form[action$="/label"]', { label: '' }, 'label', /A label must have 1 to 200 characters/],
+    ['/integrations/gmail', client, { client_id: 'a b', client_secret: 'c' }, 'client_id', /Only printable ASCII/],
+    ['/integrations/gmail', client, { client_id: 'a', client_secret: 'b c' }, 'client_secret', /Only printable ASCII/],
+    ['/integrations/sendgrid', connect, { token: '' }, 'token', once],
+    ['/integrations/sendgrid', connect, { token: 'a\tb' }, 'token', line],
+    ['/integrations/sendgrid', connect, { token: 'a', label: 'b'.repeat(201) }, 'label', /A label must have at most 200 characters/],
+    ['/integrations/twilio', connect, { username: sid, password: 'a', 'param.account_sid': 'b' }, 'param.account_sid', /must match/],
+    ['/integrations/twilio', connect, { username: sid, password: 'a', 'param.account_sid': '' }, 'param.account_sid', once],
+    ['/integrations/twilio', connect, { username: '', password: 'a', 'param.account_sid': sid }, 'username', once],
+    ['/integrations/zendesk', `${connect}:has([name=username])`, { username: 'a', password: 'b', 'param.subdomain': 'C!' }, 'param.subdomain', /must match/],
+    ['/integrations/probe', connect, { token: 'sentinel-wrong-token-57' }, 'token', /^Nothing was stored\. /],
+    [`/executions/${ran.execution_id}/again`, 'form.card', { input: '[1]' }, 'input', /The input must be a JSON object/],
+    ['/flows/new?template=unread_mail_to_slack', 'form.card', { 'input.maxResults': '0', 'input.channel': 'C1', 'input.confirm': true }, 'input.maxResults', /must be/],
+    [new URL(link.json.url).pathname, 'form[action$="/go"]', { username: sid, password: 'a', 'param.account_sid': 'b' }, 'param.account_sid', /must match/],
+    ['/sign-in', 'form.card', { key: 'sk_no' }, 'key', /unknown, expired or revoked/],
+  ];
+  const signedIn = await dashboard.signIn(own, { javaScriptEnabled: false });
+  const stranger = await dashboard.browser.visit(dashboard.base, { javaScriptEnabled: false });
+  for (const [path, selector, typed, field, said] of cases) {
+    const what = `${path} ${field}`, visit = /^\/(sign-in|connect\/)/.test(path) ? stranger : signedIn, { page } = visit;
+    await visit.goto(path);
+    if (path.startsWith('/connect/')) await visit.press('Continue');
+    // a browser would refuse some of the values itself
+    const fill = ([at, values]) => {
+      const form = document.querySelector(at);
+      form.noValidate = true;
+      for (const fold of document.querySelectorAll('details')) fold.open = true;
+      for (const [name, value] of Object.entries(values)) {
+        const one = form.querySelector(`[name="${name}"]`);
+        if (one.tagName === 'SELECT') one.add(new Option(value, value));
+        if (value === true) one.checked = true;
+        else one.value = value;
+      }
+    };
+    assert.equal(await page.locator(selector).count(), 1, `${what}: ${await visit.text()}`);
+    await page.evaluate(fill, [selector, typed]);
+    await Promise.all([page.waitForNavigation(), page.evaluate((at) => document.querySelector(at).querySelector('button').click(), selector)]);
+    const seen = await page.evaluate(() => ({
+      faults: [...document.querySelectorAll('main .problem:not([role=alert])')].map(({ id, innerText }) => [id, innerText.trim()]),
+      text: document.querySelector('main').innerText,
+      fields: [...document.querySelectorAll('[aria-describedby^="fault-"]')].map((one) => [one.name || 'scopes', one.getAttribute('aria-describedby').split(' ')[0]]),
+      values: Object.fromEntries([...document.querySelectorAll('main form [name]')].filter(({ type }) => !['hidden', 'checkbox'].includes(type)).map(({ name, value }) => [name, value])),
+      alerts: document.querySelectorAll('[role=alert]').length,
+    }));
+    assert.equal(seen.faults.length, 1, `${what}: ${JSON.stringify(seen)}`);
+    const [[id, text]] = seen.faults;
+    assert.match(text.replace(/^Max results: /, ''), said, what);
+    assert.equal(seen.text.split(text).length, 2, `${what} is said once`);
+    assert.deepEqual(seen.fields, [[field, id]], what);
+    assert.ok(seen.alerts <= 1, what);
+    for (const [name, value] of Object.entries(typed))
+      if (value !== true && value !== 'soon') assert.equal(seen.values[name], /token|password|client_secret|^key$/.test(name) ? '' : value, `${what}: ${name}`);
+  }
+  assert.equal(await dashboard.stack.cluster.sql(`select count(*) from sluice.connection where account_id = '${own.id}' and integration_id in ('sendgrid', 'twilio', 'zendesk')`), '0');
+  await signedIn.end();
+  await stranger.end();
+});
