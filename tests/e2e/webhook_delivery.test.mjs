@@ -10,7 +10,7 @@ import { Stack } from './support/stack.mjs';
 
 let stack, account, one, two, receiver;
 const got = []; // {path, headers, body, at}: messages at the receiver
-const answers = {}; // path -> (request, reply, count of messages at that path)
+const answers = {}; // path -> (request, reply)
 const args = ['--webhook-host', '127.0.0.1', '--webhook-timeout', '2s', '--public-url', 'https://sluice.example.com'];
 
 before(async () => {
@@ -21,7 +21,7 @@ before(async () => {
     for await (const part of request) parts.push(part);
     const path = request.url;
     got.push({ path, headers: request.headers, body: Buffer.concat(parts).toString(), json: JSON.parse(Buffer.concat(parts)) });
-    (answers[path] ?? (() => reply.writeHead(204).end()))(request, reply, at(path).length);
+    (answers[path] ?? (() => reply.writeHead(204).end()))(request, reply);
   });
   [one, two] = await Promise.all([stack.serve({ args }), stack.serve({ args })]);
 });
@@ -166,8 +166,9 @@ const row = async ({ id }) => JSON.parse(await sql(`select row_to_json(d) from (
 
 test('a receiver that fails, and then answers', async () => {
   const hook = await listen({ events: ['flow.waiting'], path: '/fails' });
-  answers['/fails'] = (request, reply, count) =>
-    count === 1 ? reply.writeHead(503).end() : count === 2 ? reply.socket.resetAndDestroy() : count === 3 ? undefined /* it hangs */ : count === 4 ? reply.writeHead(429, { 'retry-after': '4000' }).end() : reply.writeHead(200).end('ok');
+  const does = [(reply) => reply.writeHead(503).end(), (reply) => reply.socket.resetAndDestroy(), () => {} /* it hangs */, (reply) => reply.writeHead(429, { 'retry-after': '4000' }).end(), (reply) => reply.writeHead(200).end('ok')];
+  let now = 0;
+  answers['/fails'] = (request, reply) => does[now](reply);
   const id = await start('probe_approve', { subject: 'fails' });
   const range = [[4, 6], [50, 66], [290, 330], [3990, 4200]];
   for (let attempt = 1; attempt <= 4; attempt++) {
@@ -177,6 +178,7 @@ test('a receiver that fails, and then answers', async () => {
     });
     assert.equal(seen.status, 'pending');
     assert.ok(seen.due_s > range[attempt - 1][0] - 3 && seen.due_s < range[attempt - 1][1], `${attempt}: ${seen.due_s}`);
+    now = attempt;
     await sql(`update sluice.delivery set due_at = now(), problem = null where webhook_id = '${hook.id}'`);
     await sql(`update sluice.webhook set paused_until = null where id = '${hook.id}'`);
   }
