@@ -197,6 +197,9 @@ static inline bool search_part_is_any(const struct search_part *part, const char
 
 /* Whether one of the parts is a plural, up to the first preposition (split.c). */
 bool search_has_plural(const struct search_reading *r, size_t first, size_t end);
+/* Returns how the container that these words begin with gets new contents: "create event" for "my
+ * calendar"; NULL if it is none (split.c). */
+const char *search_adding_verb(const struct search_reading *r, size_t first, size_t end);
 /* Splits one clause that needs two apps into what is done and what is read for it (transfer.c).
  * Returns OK or ERR_NOMEM. */
 int search_split_transfer(struct search_index *index, struct arena *arena,

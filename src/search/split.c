@@ -34,6 +34,8 @@ static bool may_be_command(const struct search_index *index, const struct search
                     slice_eq(slice_of(next->token.text, next->token.len), SLICE("that"));
     if (part->is_known && !(part->classes & WORD_STOP) && is_thing)
         return true; /* as in "and refund the payment": a noun does not precede a determiner */
+    if (!(part->classes & WORD_STOP) && search_part_is_any(next, "it them"))
+        return true; /* "and chart them" */
     return part->term && !(part->classes & WORD_STOP) && !search_text_is_plural(word) &&
            (part->term->is_verb || means_verb(index, part->term) ||
             part->term->implied != SEARCH_NO_TERM);
@@ -51,12 +53,30 @@ static bool follows_origin(const struct search_index *index, const struct search
            r->parts[at + 1].classes & WORD_DETERMINER;
 }
 
-/* Returns the part at which a request begins after the joint at `at`; 0 if none begins there. */
-static size_t begins_at(const struct search_index *index, const struct search_reading *r, size_t at)
+static bool has_app_name(const struct search_reading *r, size_t first, size_t end)
+{
+    for (size_t i = first; i < end; i++)
+        if (r->parts[i].is_known && r->parts[i].term->is_app_name)
+            return true;
+    return false;
+}
+
+/* Whether the colon before `at` separates two requests: "the sheet has the prices: change them in
+ * Stripe"; not "gmail: send a mail", nor a text after the colon. */
+static bool is_colon_joint(const struct search_reading *r, size_t first, size_t at)
+{
+    return at > first + 2 && has_app_name(r, first, at) && has_app_name(r, at, r->count);
+}
+
+/* Returns the part at which a request begins after the joint at `at`; 0 if none begins there.
+ * `first` is where the request before it begins. */
+static size_t begins_at(const struct search_index *index, const struct search_reading *r,
+                        size_t first, size_t at)
 {
     bool is_joined = is_joint(&r->parts[at]);
-    if (!r->parts[at].token.source.ptr || r->parts[at].is_quoted || r->parts[at].follows_colon ||
-        (!is_joined && !r->parts[at].begins_clause))
+    if (!r->parts[at].token.source.ptr || r->parts[at].is_quoted ||
+        (!is_joined && !r->parts[at].begins_clause) ||
+        (r->parts[at].follows_colon && !is_colon_joint(r, first, at)))
         return 0;
     while (at < r->count && is_joint(&r->parts[at]))
         at++;
@@ -83,31 +103,66 @@ bool search_has_plural(const struct search_reading *r, size_t first, size_t end)
     return false;
 }
 
-/* Returns the verb that replaces the first `*skipped` parts of a request, or NULL. What has to
- * happen first is read ("when a mail arrives"), and so is what is taken for the next request ("take
- * the names from the sheet"). What was read is written ("count them in a sheet"). */
-static const char *other_verb(const struct search_reading *r, size_t first, size_t end,
-                              size_t *skipped)
+const char *search_adding_verb(const struct search_reading *r, size_t first, size_t end)
+{
+    static const struct {
+        const char *containers, *verb;
+    } rows[] = {
+        {"sheet spreadsheet excel", "append values"},
+        {"calendar", "create event"},
+        {"dropbox drive folder", "upload file"},
+    };
+    /* "the accounting folder": up to three words, without a preposition */
+    for (size_t i = first; i < end && i < first + 4; i++) {
+        for (size_t k = 0; k < ARRAY_LEN(rows); k++)
+            if (search_part_is_any(&r->parts[i], rows[k].containers))
+                return rows[k].verb;
+        if (r->parts[i].classes & WORD_PREPOSITION)
+            return NULL;
+    }
+    return NULL;
+}
+
+/* Returns the verb that replaces the first word of a request before another: what has to happen
+ * first is read ("when a mail arrives"), and so is what is taken ("take the names from the sheet").
+ * Returns NULL if the word remains. */
+static const char *reading_verb(const struct search_reading *r, size_t first, size_t end)
 {
     const struct search_part *parts = &r->parts[first];
-    size_t count = end - first;
-    bool is_last = end == r->count, is_many = search_has_plural(r, first + 1, end);
-    *skipped = 1;
-    if (count < 2)
+    bool is_many = search_has_plural(r, first + 1, end);
+    if (end - first < 2)
         return NULL;
-    if (!is_last && search_part_is_any(parts, "if when whenever once after for from") &&
+    if (search_part_is_any(parts, "if when whenever once after for from") &&
         !(parts[1].classes & WORD_QUESTION))
         return "list";
-    if (!is_last && search_part_is_any(parts, "take pull grab extract collect"))
+    if (search_part_is_any(parts, "take pull grab extract collect"))
         return is_many ? "list" : "get";
-    if (!is_last && is_many && search_part_is_any(parts, "get read fetch"))
-        return "list";
-    *skipped = 3;
-    if (count < 5 ||
-        !(parts->classes & WORD_READS || search_part_is_any(parts, "summarize summarise sum")) ||
-        !search_part_is_any(&parts[1], "it them") || !search_part_is_any(&parts[2], "in into as"))
+    return is_many && search_part_is_any(parts, "get read fetch") ? "list" : NULL;
+}
+
+/* Returns the verb that replaces the first `*skipped` words of a request that writes what was read
+ * before: "count them in a sheet" adds, "read them out in a call" creates. Returns NULL if it does
+ * not. */
+static const char *writing_verb(const struct search_reading *r, size_t first, size_t end,
+                                size_t *skipped)
+{
+    const struct search_part *parts = &r->parts[first];
+    size_t at = first + 2; /* the preposition */
+    if (at < end && search_part_is_any(&r->parts[at], "out up down over together"))
+        at++;
+    *skipped = at + 1 - first;
+    if (at + 1 >= end || !search_part_is_any(&parts[1], "it them") ||
+        !search_part_is_any(&r->parts[at], "in into to as"))
         return NULL;
-    bool is_new = parts[3].classes & WORD_INDEFINITE && !(parts[4].classes & WORD_LOCATION);
+    const char *adding = search_adding_verb(r, at + 1, end);
+    if (adding &&
+        (!parts->is_known || search_part_is_any(parts, "put add save store copy move upload")))
+        return adding;
+    if (!(parts->classes & WORD_READS || search_part_is_any(parts, "summarize summarise sum")) ||
+        search_part_is_any(&r->parts[at], "to"))
+        return NULL;
+    bool is_new = at + 2 < end && r->parts[at + 1].classes & WORD_INDEFINITE &&
+                  !(r->parts[at + 2].classes & WORD_LOCATION);
     return is_new ? "create" : "add to";
 }
 
@@ -118,8 +173,10 @@ static int add_thing(struct arena *arena, const struct search_reading *r, size_t
     const char *start = first == 0 ? r->text : r->parts[first].token.source.ptr;
     const char *stop = end < r->count ? r->parts[end].token.source.ptr
                                       : r->text + strnlen(r->text, SEARCH_QUERY_BYTES_MAX);
-    size_t skipped;
-    const char *verb = other_verb(r, first, end, &skipped);
+    size_t skipped = 1;
+    const char *verb = end < r->count ? reading_verb(r, first, end) : NULL;
+    if (!verb)
+        verb = writing_verb(r, first, end, &skipped);
     const char *rest = verb ? r->parts[first + skipped].token.source.ptr : NULL;
     slice thing = slice_trim(slice_of(start, (size_t)(stop - start)));
     if (rest)
@@ -139,7 +196,7 @@ int search_split(struct search_index *index, struct arena *arena, slice query, s
         return ERR_NOMEM;
     search_query_read(index, query, r);
     for (size_t i = 1; i < r->count && *count + 1 < max; i++) {
-        size_t next = first == 0 && follows_origin(index, r, i) ? i : begins_at(index, r, i);
+        size_t next = first == 0 && follows_origin(index, r, i) ? i : begins_at(index, r, first, i);
         if (next == 0 || content_between(r, first, i) == 0)
             continue;
         if (add_thing(arena, r, first, i, things, count) != OK)

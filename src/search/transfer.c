@@ -108,25 +108,44 @@ static bool is_thing(const struct search_part *part, bool is_located)
 {
     if (part->is_quoted || part->token.len == 0)
         return false;
-    if (part->classes & WORD_LOCATION)
+    if (part->classes & (WORD_LOCATION | WORD_LETTER))
         return true;
     return !names_app(part) && !(part->classes & WORD_STOP) &&
            (is_located || (part->is_known && !(part->classes & WORD_TIME)));
 }
 
-/* Returns the query for what is read; SLICE_NONE if none of its words is a thing. Of a container,
- * the contents are read. */
-static slice read_of(const struct sentence *s, size_t first, size_t end)
+/* If the words name a container, returns the words for reading its contents: "list events" for "the
+ * dates in my calendar". Otherwise returns NULL. Sets *rest to where the other words begin. */
+static const char *contents_of(const struct sentence *s, size_t first, size_t end, size_t *rest)
 {
     static const struct {
         const char *words, *contents;
-        bool is_head; /* only if it is the first word */
+        bool is_head; /* only if it is the first word, or follows the app's name */
     } rows[] = {
-        {"everyone everybody people", "list members users", true},
         {"calendar calendars", "list events calendar", false},
         {"sheet spreadsheet", "get values sheet", false},
         {"inbox mailbox", "list messages inbox", false},
+        {"database databases", "query list rows database", true},
+        {"guests attendees participants", "get event attendees", true},
+        {"everyone everybody people", "list members users", true},
     };
+    const struct search_part *parts = s->r->parts;
+    size_t head = first;
+    while (head + 1 < end && names_app(&parts[head]) && parts[head + 1].is_content)
+        head++;
+    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+        for (size_t k = first; k < end; k++)
+            if (search_part_is_any(&parts[k], rows[i].words) &&
+                (k == first || k == head || !rows[i].is_head)) {
+                *rest = k == first ? first + 1 : first;
+                return rows[i].contents;
+            }
+    return NULL;
+}
+
+/* Returns the query for what is read; SLICE_NONE if none of its words is a thing. */
+static slice read_of(const struct sentence *s, size_t first, size_t end)
+{
     bool is_many = false, has_thing = false, is_located = has_location(s, first, end);
     for (size_t i = s->object; i < end; i++) {
         const struct search_part *part = &s->r->parts[i];
@@ -138,15 +157,11 @@ static slice read_of(const struct sentence *s, size_t first, size_t end)
     }
     while (first < end && s->r->parts[first].classes & WORD_DETERMINER)
         first++;
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-        for (size_t k = first; k < end; k++)
-            if (search_part_is_any(&s->r->parts[k], rows[i].words) &&
-                (k == first || !rows[i].is_head))
-                return join_words(s, slice_cstr(rows[i].contents),
-                                  words_of(s, k == first ? first + 1 : first, end));
-    return has_thing
-               ? join_words(s, is_many ? SLICE("list") : SLICE("get"), words_of(s, first, end))
-               : SLICE_NONE;
+    const char *contents = contents_of(s, first, end, &first);
+    if (!contents && !has_thing)
+        return SLICE_NONE;
+    slice verb = is_many ? SLICE("list") : SLICE("get");
+    return join_words(s, contents ? slice_cstr(contents) : verb, words_of(s, first, end));
 }
 
 static int best_of(const struct sentence *s, slice query, size_t limit, struct search_found **hits,
@@ -251,8 +266,8 @@ static bool is_new_at(const struct sentence *s, size_t at)
 {
     const struct search_part *parts = s->r->parts;
     size_t thing = at + 2;
-    if (!search_part_is_any(&parts[at], "as into") || thing >= s->r->count ||
-        !(parts[at + 1].classes & WORD_INDEFINITE))
+    if (!search_part_is_any(&parts[at], is_reading(s) ? "as into in" : "as into") ||
+        thing >= s->r->count || !(parts[at + 1].classes & WORD_INDEFINITE))
         return false;
     while (thing + 1 < s->r->count && names_app(&parts[thing]))
         thing++;
@@ -275,42 +290,65 @@ static bool is_carrying(const struct sentence *s)
                               "copy transfer move import sync migrate carry bring");
 }
 
+static bool is_sending(const struct sentence *s)
+{
+    return search_part_is_any(&s->r->parts[s->verb], "send forward pass");
+}
+
+/* A preposition of a phrase that has a meaning ("put * to") has lost its class. */
+static bool is_preposition(const struct search_part *part)
+{
+    return part->classes & WORD_PREPOSITION ||
+           (part->is_taken && search_part_is_any(part, "to in into on of with for from"));
+}
+
+/* Returns the command at the target, with its object: "put the events". */
+static slice command_at(const struct sentence *s, size_t cut, bool is_located)
+{
+    const struct search_part *verb = &s->r->parts[s->verb];
+    const char *adding = search_adding_verb(s->r, cut + 1, s->r->count);
+    bool is_moved = is_reading(s) || is_carrying(s);
+    if (is_channel_at(s, cut))
+        return SLICE("send");
+    if (is_channel_verb(s))
+        return join_words(s, words_of(s, s->verb, s->verb + 1), SLICE("them"));
+    if (search_part_is_any(verb, "post report announce share tell notify inform"))
+        return SLICE("post a message");
+    if (!is_located && is_sending(s)) /* "send the list in the sheet to the customer" */
+        return SLICE("send a mail");
+    if (adding && (is_moved || search_part_is_any(verb, "put add save store write log")))
+        return slice_cstr(adding);
+    slice command = is_reading(s)    ? SLICE("put")
+                    : is_carrying(s) ? SLICE("add")
+                                     : words_of(s, 0, s->object);
+    return join_words(s, command, head_of(s, s->object, cut));
+}
+
 /* Tries a cut before the target: "put the events of next week | into a Notion page". */
 static int try_target(struct sentence *s, size_t cut)
 {
-    const struct search_reading *r = s->r;
-    const struct search_part *verb = &r->parts[s->verb];
-    size_t object = s->object;
-    size_t first = object; /* the first part of what is read */
-    if (object >= cut)
+    const struct search_part *parts = s->r->parts;
+    size_t first = s->object, end = s->r->count; /* first: the first part of what is read */
+    bool is_made = is_new_at(s, cut) ||
+                   (search_part_is_any(&parts[s->verb], "turn convert transform make") &&
+                    search_part_is_any(&parts[cut], "to into"));
+    if (first >= cut)
         return OK;
-    if (r->parts[object].classes & WORD_INDEFINITE) /* "add a comment with the mail to the card" */
+    if (parts[first].classes & WORD_INDEFINITE) /* "add a comment with the mail to the card" */
         do
             first++;
-        while (first < cut && !(r->parts[first - 1].classes & WORD_PREPOSITION));
-    slice read = first < cut ? read_of(s, first, cut) : SLICE_NONE;
-    slice target = words_of(s, cut, r->count), start;
-    unsigned known = (has_location(s, cut, r->count) ? DONE_LOCATED : 0) |
-                     (has_location(s, first, cut) ? READ_LOCATED : 0);
-    if (!read.ptr || known == 0 || (!(known & DONE_LOCATED) && !is_carrying(s)))
+        while (first < cut && !is_preposition(&parts[first - 1]));
+    slice read = first < cut ? read_of(s, first, cut) : SLICE_NONE, done;
+    bool is_located = has_location(s, cut, end), is_read_located = has_location(s, first, cut);
+    if (!read.ptr || !(is_located || (is_read_located && (is_carrying(s) || is_sending(s)))))
         return OK;
-    if (is_new_at(s, cut) || (search_part_is_any(verb, "turn convert transform make") &&
-                              search_part_is_any(&r->parts[cut], "to into"))) {
-        start = has_letter(s, cut + 1) ? SLICE("send") : SLICE("create");
-        target = words_of(s, cut + 1, r->count);
-    } else if (is_channel_at(s, cut)) {
-        start = SLICE("send");
-    } else if (is_channel_verb(s)) {
-        start = join_words(s, words_of(s, s->verb, s->verb + 1), SLICE("them"));
-    } else if (search_part_is_any(verb, "post report announce share tell notify inform")) {
-        start = SLICE("post a message");
-    } else {
-        start = is_reading(s)    ? SLICE("put")
-                : is_carrying(s) ? SLICE("add")
-                                 : words_of(s, 0, object);
-        start = join_words(s, start, head_of(s, object, cut));
-    }
-    return try_things(s, join_words(s, start, target), read, known);
+    if (is_made)
+        done = join_words(s, has_letter(s, cut + 1) ? SLICE("send") : SLICE("create"),
+                          words_of(s, cut + 1, end));
+    else
+        done = join_words(s, command_at(s, cut, is_located), words_of(s, cut, end));
+    return try_things(s, done, read,
+                      (is_located ? DONE_LOCATED : 0) | (is_read_located ? READ_LOCATED : 0));
 }
 
 /* Tries a cut before the origin: "make a Trello card | of the message in Discord". Recipients in an
@@ -322,12 +360,23 @@ static int try_origin(struct sentence *s, size_t cut, size_t first)
                      (has_location(s, cut, s->r->count) ? READ_LOCATED : 0);
     /* "the due date of the Notion task" is in Notion */
     if (!read.ptr || known == 0 ||
-        (!(known & DONE_LOCATED) && search_part_is_any(&s->r->parts[cut], "of to")))
+        (!(known & DONE_LOCATED) && search_part_is_any(&s->r->parts[cut], "of to") &&
+         !search_part_is_any(&s->r->parts[first], "all each every everyone everybody those")))
         return OK;
     slice done = is_channel_verb(s)
                      ? join_words(s, words_of(s, s->verb, s->verb + 1), SLICE("them"))
                      : words_of(s, 0, cut);
     return try_things(s, done, read, known);
+}
+
+/* Tries a cut before what is sent to recipients: "send everyone in the sheet | a message". */
+static int try_given(struct sentence *s, size_t cut)
+{
+    slice read = read_of(s, s->object, cut);
+    if (!read.ptr || !has_location(s, s->object, cut))
+        return OK;
+    return try_things(s, join_words(s, SLICE("send"), words_of(s, cut, s->r->count)), read,
+                      READ_LOCATED);
 }
 
 /* Whether the preposition belongs to the description of a thing: "the picture that came by mail",
@@ -354,9 +403,12 @@ static int try_cut(struct sentence *s, unsigned pass, size_t at)
     case 0:
         return search_part_is_any(part, "and") ? try_both(s, at) : OK;
     case 1: /* what has to happen first, or what is said */
+        if (search_part_is_any(part, "soon") && at + 2 < s->r->count) /* "as soon as" */
+            return try_origin(s, at - 1, at + 2);
         return search_part_is_any(part, "if when whenever once while after") ||
                        (is_saying(s) &&
-                        search_part_is_any(part, "that about whether which who how what"))
+                        search_part_is_any(part, "that about whether which who how what")) ||
+                       (verb->classes & WORD_ASKS && search_part_is_any(part, "to"))
                    ? try_origin(s, at, at + 1)
                    : OK;
     case 2:
@@ -377,6 +429,8 @@ static int try_cut(struct sentence *s, unsigned pass, size_t at)
         /* "instead of"; "send an SMS to the contacts in HubSpot", not "to Ada" */
         if (part->is_taken || (search_part_is_any(part, "to") && !names_app_in(s, at)))
             return OK;
+        if (is_sending(s) && part->classes & WORD_INDEFINITE && at > s->object + 1)
+            return try_given(s, at);
         return search_part_is_any(part, "of from for with about to whose which how what")
                    ? try_origin(s, at, at + 1)
                    : OK;
@@ -427,16 +481,14 @@ static int try_locations(struct sentence *s)
         !next_location(s, locations[0].end, &locations[1]))
         return OK;
     s->tries = 0;
+    bool is_many = s->r->is_question || search_has_plural(s->r, s->object, end);
+    slice verb = is_many ? SLICE("list") : SLICE("get");
     for (unsigned k = 0; k < 2; k++) {
         const struct location *target = &locations[k], *source = &locations[1 - k];
         slice done = join_words(s, words_of(s, 0, source->first), words_of(s, source->end, end));
         slice read =
             join_words(s, words_of(s, s->object, target->first), words_of(s, target->end, end));
-        int status = try_things(
-            s, done,
-            join_words(s, search_has_plural(s->r, s->object, end) ? SLICE("list") : SLICE("get"),
-                       read),
-            BOTH_COMMANDED);
+        int status = try_things(s, done, join_words(s, verb, read), BOTH_COMMANDED);
         if (status != OK)
             return status;
     }
@@ -454,12 +506,13 @@ int search_split_transfer(struct search_index *index, struct arena *arena,
     s.object = s.verb + 1;
     while (s.object < r->count && r->parts[s.object].is_taken)
         s.object++;
-    /* a question, or "a new row in the sheet" */
-    if (r->count == 0 || r->is_question || r->parts[0].classes & (WORD_INDEFINITE | WORD_QUESTION))
+    if (r->count == 0 || r->parts[0].classes & WORD_INDEFINITE) /* "a new row in the sheet" */
         return OK;
-    for (unsigned pass = 0; pass < PASSES && s.score <= 0; pass++)
+    bool is_question = r->is_question || r->parts[0].classes & WORD_QUESTION;
+    for (unsigned pass = 0; pass < PASSES && s.score <= 0 && !is_question; pass++)
         for (size_t at = s.verb + 2; at + 1 < r->count && status == OK; at++)
-            if (!is_reading(&s) || pass == 2 || (pass == 4 && is_channel_at(&s, at)))
+            if (!is_reading(&s) || pass == 2 ||
+                (pass == 4 && (is_channel_at(&s, at) || is_new_at(&s, at))))
                 status = try_cut(&s, pass, at);
     if (status == OK && s.score <= 0)
         status = try_locations(&s);
