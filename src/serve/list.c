@@ -130,7 +130,7 @@ slice serve_list_plain(const struct serve_list *list, int at, struct arena *aren
     if (!list->values[at].ptr || !uuid_is_nil(list->id))
         return SLICE_NONE;
     slice words = vault_words_patterns(list->values[at], arena);
-    return words.ptr ? words : SLICE(" "); /* no words, which no text has */
+    return words.ptr ? words : SLICE("$."); /* no text matches it */
 }
 
 /* ---- pages ---- */

@@ -209,8 +209,8 @@ static const struct pg_stmt execution_get_summary = {
 /* The runs that have all words of one of the lists, with what is stored for them. First the newest
  * 1000 inputs of the range are read. They are enough if the range has no others, or if a page of
  * them has the words: so a search for frequent words ends there, however many other runs have them.
- * With other filters, which many of them may not pass, more have to match. Otherwise the words are
- * rarer, and their index finds all runs, in no order, over all days. If it has found 10,001, the
+ * With other filters, which many of them may not pass, more have to match. Otherwise the
+ * index of words finds all runs, in no order, over all days. If it has found 10,001, the
  * newest inputs are the answer all the same, and the next page continues after them. So a search
  * for rare words is complete, and one for frequent words begins with the newest runs. The words are
  * hashes under a key of the account: the index needs no account to find those of one account. A
@@ -223,18 +223,17 @@ static const struct pg_stmt execution_get_summary = {
 #define LISTS                                                  \
     "lists as materialized (select q::bigint[] as words from " \
     "unnest(string_to_array(:words, ';')) q), "
-#define NEWEST                                                                                   \
-    "newest as materialized (select w.id, w.is_blocked, exists (select from lists l where "      \
-    "w.words @> l.words) as is_found from (select x.id, x.is_blocked, x.words from "             \
-    "sluice.execution_input x where " IN_RANGE(                                                  \
-        "x") "and x.expires_at > now() "                                                         \
-             "order by x.id desc limit 1000) w), "                                               \
-             "enough as materialized (select count(*) < 1000 or count(*) filter (where "         \
-             "n.is_found and "                                                                   \
-             "(:with_blocked or not n.is_blocked)) >= case when :integration_id is null and "    \
-             ":action_id "                                                                       \
-             "is null and :status is null and :api_key_id is null and :error_code is null then " \
-             ":count_max else 250 end as is_enough from newest n), "
+#define NEWEST                                                                                    \
+    "newest as materialized (select w.id, w.is_blocked, w.expires_at > now() and exists (select " \
+    "from lists l where w.words @> l.words) as is_found from (select x.id, x.is_blocked, "        \
+    "x.expires_at, x.words from sluice.execution_input x where " IN_RANGE(                        \
+        "x") "and (:with_blocked or not x.is_blocked) order by x.id desc limit 1000) w), "        \
+             "enough as materialized (select count(*) < 1000 or count(*) filter (where "          \
+             "n.is_found) >= "                                                                    \
+             "case when :integration_id is null and :action_id is null and :status is null and "  \
+             ":api_key_id is null and :error_code is null then :count_max else 250 end as "       \
+             "is_enough "                                                                         \
+             "from newest n), "
 #define HITS                                                                                       \
     "(with " LISTS NEWEST                                                                          \
     "hit as materialized (select s.* from lists l, lateral (with m as materialized (select "       \
