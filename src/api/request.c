@@ -333,9 +333,7 @@ static enum op_result check_body(struct serve_request *serve)
     if (request->body->type != JSON_OBJECT)
         return api_reply_error(request, 400, "The body must be a JSON object, got %s",
                                json_type_name(request->body));
-    slice fault = request->endpoint->members
-                      ? api_members_fault(request, request->endpoint->members, request->body)
-                      : SLICE_NONE;
+    slice fault = api_members_fault(request, request->endpoint->members, request->body);
     return fault.ptr ? api_reply_error(request, 400, "%.*s", SLICE_ARG(fault)) : OP_NEXT;
 }
 

@@ -27,6 +27,7 @@ struct usage_page {
 
 /* ---- the reply ---- */
 
+/* A member with the date of a day; the time is midnight UTC. */
 static void put_date(struct json_writer *w, const char *name, int64_t day)
 {
     char text[TIME_TEXT_LEN + 1];
@@ -34,7 +35,8 @@ static void put_date(struct json_writer *w, const char *name, int64_t day)
     json_member_str(w, name, slice_of(text, DATE_LEN));
 }
 
-/* An item has the members of its kind alone, so that a client can tell the lists apart. */
+/* One item of the list: what is summed over (the account's own runs have the user null), and the
+ * counts. */
 static void put_usage_sum(struct json_writer *w, int by, const struct usage_sum *sum)
 {
     json_open(w, '{');
@@ -69,6 +71,8 @@ static void put_cursor(struct json_writer *w, int by, const struct usage_sum *ne
         json_member_uuid(w, name, next->key_id);
 }
 
+/* A sum without runs is left out of the items, so a page may have fewer than `limit` and still a
+ * next one. Of days and keys, the first one after the page is the cursor. */
 static enum op_result finish_usage(struct api_request *request)
 {
     const struct usage_page *page = request->state;
@@ -101,7 +105,6 @@ static enum op_result finish_usage(struct api_request *request)
 
 /* ---- the request ---- */
 
-/* Reads a date as its midnight in UTC, by which rows are kept. */
 static bool read_date(slice text, int64_t *day)
 {
     char time[DATE_LEN + sizeof("T00:00:00Z")];
@@ -122,9 +125,8 @@ static bool read_usage_date(struct api_request *request, const struct usage_page
     return false;
 }
 
-/* Both dates belong to the range, which the store reads up to the midnight after the last one. A
- * `from` that was left out follows from `to`, so that a range in the past can be named by its end.
- */
+/* Reads from and to, both included, into a range of whole days whose end is excluded. Answers with
+ * 400 and returns false if they are wrong. */
 static bool read_usage_range(struct api_request *request, struct usage_page *page)
 {
     struct usage_range *range = &page->range;
@@ -144,8 +146,6 @@ static bool read_usage_range(struct api_request *request, struct usage_page *pag
     return false;
 }
 
-/* A cursor is text of the client: it need not be of the same list. It selects only where the page
- * begins, so one of another account's list shows nothing of that account. */
 static enum op_result ask_usage(struct api_request *request, struct usage_page *page)
 {
     struct pg_pool *pool = request->api->config.pool;

@@ -486,12 +486,6 @@ test('keys', async () => {
   await judge(404, await contract.call(account.key, 'DELETE', `/api/keys/${account.id}`));
 });
 
-test('usage', async () => {
-  await stack.cluster.sql(`insert into sluice.usage select '${account.id}', date_trunc('day', now() at time zone 'UTC') at time zone 'UTC', id, '00000000-0000-0000-0000-000000000000', 1, 2, 3, 4, 5 from sluice.api_key where account_id = '${account.id}' limit 1 on conflict do nothing`);
-  for (const by of ['day', 'key', 'user']) await judge(200, await get(`/api/usage?by=${by}&limit=1`));
-  for (const query of ['by=app', 'from=2026-02-30', 'to=x', 'from=2026-01-01&to=2026-06-01', 'cursor=x', 'limit=0']) await judge(400, await get(`/api/usage?${query}`));
-});
-
 test('webhooks', async () => {
   const wanted = { url: 'https://127.0.0.1:1/hook', events: ['flow.failed'], description: 'made here' };
   await judge(400, await post('/api/webhooks', { ...wanted, events: ['none'] }));
@@ -522,6 +516,12 @@ test('webhooks', async () => {
   await judge(404, await post(`/api/webhooks/${account.id}/test`));
   await judge(200, await contract.call(account.key, 'DELETE', path));
   await judge(404, await contract.call(account.key, 'DELETE', path));
+});
+
+test('usage', async () => {
+  await stack.cluster.sql(`insert into sluice.usage select '${account.id}', date_trunc('day', now() at time zone 'UTC') at time zone 'UTC', id, '00000000-0000-0000-0000-000000000000', 1, 2, 3, 4, 5 from sluice.api_key where account_id = '${account.id}' limit 1 on conflict do nothing`);
+  for (const by of ['day', 'key', 'user']) await judge(200, await get(`/api/usage?by=${by}&limit=1`));
+  for (const query of ['by=app', 'from=2026-02-30', 'to=x', 'from=2026-01-01&to=2026-06-01', 'cursor=x', 'limit=0']) await judge(400, await get(`/api/usage?${query}`));
 });
 
 test('accounts, for the operator', async () => {

@@ -241,7 +241,10 @@ test('paths and bodies that name no user, or something unknown', async () => {
     [400, 'POST', '/api/connections', { integration_id: 'probe', credential: { token: GOOD }, user: 'ada' }], [400, 'POST', '/api/connect/sessions', { integration_id: 'probe', user_id: 'ada' }],
     [400, 'POST', '/api/executions', { integration_id: 'probe', action_id: 'echo', input: { value: 1 }, userId: 'ada' }], [400, 'POST', '/api/flows/start', { flowTemplate: 'probe_approve', input: { subject: 'x' }, user: 'ada' }],
     [400, 'GET', '/api/connections?user=ada'], [400, 'GET', '/api/audit?external_user_id=ada'], [400, 'GET', '/api/flows?user=ada'],
-    [200, 'GET', '/api/users?user=ada'],
+    [400, 'POST', '/api/connect/sessions?user=ada', { integration_id: 'probe' }], [400, 'DELETE', '/api/connections/1?user=ada'], [400, 'PATCH', '/api/connections/1?user_id=ada', { label: 'x' }], [400, 'GET', '/api/flows/templates?user=ada'],
+    ...['approve', 'reject', 'resume', 'cancel'].flatMap((verb) => [[400, 'POST', `/api/flows/01900000-0000-7000-8000-000000000000/${verb}?user=ada`, {}], [400, 'POST', `/api/flows/01900000-0000-7000-8000-000000000000/${verb}`, { user: 'ada' }]]),
+    // where the header is refused, too
+    [400, 'GET', '/api/users?user=ada'], [400, 'GET', '/api/stats?user=ada'], [400, 'PATCH', '/api/users/a%2Fb', { label: 'x', user: 'ada' }], [404, 'GET', '/api/nowhere?user=ada'],
   ];
   const wrong = [];
   for (const [status, method, path, body] of cases) {
@@ -251,6 +254,14 @@ test('paths and bodies that name no user, or something unknown', async () => {
   assert.deepEqual(wrong, []);
   assert.deepEqual((await call(undefined, 'GET', '/api/executions?user=ada')).json, { error: 'user is not a query parameter here: use the header Sluice-User' });
   assert.equal((await call(undefined, 'GET', '/api/users/a%2Fb')).json.label, 'x');
+  for (const name of ['user_id', 'externalUserId', 'sluice-user']) assert.deepEqual((await call(undefined, 'POST', '/api/keys', { name: 'x', scopes: ['read'], [name]: 'ada' })).json, { error: `${name} is not a member of this request: use user` });
+  assert.deepEqual((await call(undefined, 'GET', '/api/stats?user=ada')).json, { error: 'user is not a query parameter here: use no user, as this path is for the account alone' });
+  // an argument of that name beside the input
+  const beside = await call(undefined, 'POST', '/api/executions', { integration_id: 'slack', action_id: 'get_user', input: {}, user: 'U123' });
+  assert.deepEqual([beside.status, beside.json], [400, { error: 'user is not a member of this request: use the header Sluice-User, or put it inside input if it is an argument' }]);
+  const { result } = await new Mcp(server.base, account.key).ask('tools/call', { name: 'run_action', arguments: { integration_id: 'slack', action_id: 'get_user', input: {}, user: 'U123' } });
+  assert.match(JSON.stringify(result), /has no argument user/); // a model knows no header
+  assert.equal((await new Mcp(server.base, account.key, '/mcp?user=ada').post({ jsonrpc: '2.0', id: 1, method: 'ping' })).status, 400);
 });
 
 test('users are the account’s to see, with the scope admin', async () => {
