@@ -96,6 +96,9 @@ static void serve(struct event_service *service)
             keyed_leave(&lane->keyed, &row->link);
             lane->waiting_count--;
             outbox->waiting_count--;
+            /* in turn: else the first lanes would get each place that becomes free */
+            if (lane->waiting_count > 0)
+                list_move_back(&outbox->ring, &lane->keyed.ring);
             begin_row(service, row);
             has_begun = true;
         }
