@@ -477,8 +477,11 @@ static enum op_result on_tested_loaded(struct api_request *request)
     return api_wait(request, finish_webhook_test);
 }
 
+/* The message is sent to its end even if the client is gone: the op that sends it has texts of the
+ * request. */
 static enum op_result begin_webhook_test(struct api_request *request)
 {
+    request->on_gone = api_continue;
     request->state = ARENA_NEW(&request->serve.op.arena, struct testing);
     return request->state ? load_webhook(request, on_tested_loaded) : api_reply_no_memory(request);
 }
