@@ -30,8 +30,7 @@ create table sluice.webhook (
 -- of the changed row; parent_id: of a user's row, the account, which has the endpoint. event_id (a
 -- UUIDv7) is the same for all endpoints. object: the id of the changed row, rev: its revision after the
 -- change. due_at: when it is to be sent, or, while it is being sent, when it is to be sent again if the
--- process ends. replayed_after: how many attempts it had when it was last sent again on request, outside of
--- the order of its object; NULL: it was not.
+-- process ends.
 create table sluice.delivery (
     account_id uuid not null,
     event_id uuid not null,
@@ -44,7 +43,6 @@ create table sluice.delivery (
     data json not null,
     status text collate "C" not null check (status in ('pending', 'delivered', 'failed')),
     attempt bigint not null,
-    replayed_after bigint,
     due_at timestamptz,
     code bigint,
     problem text,

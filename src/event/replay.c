@@ -18,12 +18,14 @@ struct replaying {
     struct due_ref ref;
 };
 
+/* The row may have been changed since it was found: the number of its attempts is the fence. */
 static void send_replaying(struct store_later *later)
 {
     const struct replaying *it = CONTAINER_OF(later, struct replaying, later);
     store_delivery_replay(later->laters->pool, &later->query, &later->op, &it->ref);
 }
 
+/* The row is sent at once by this process, or by any that finds it due. */
 static bool on_replaying(struct store_later *later)
 {
     const struct replaying *it = CONTAINER_OF(later, struct replaying, later);
@@ -75,6 +77,7 @@ static enum op_result step_found(struct op *op)
     return op->holds > 0 ? OP_WAIT : OP_NEXT;
 }
 
+/* The next page begins after the last row for which there was room. */
 static enum op_result step_next(struct op *op)
 {
     struct event_replay *replay = replay_of(op);

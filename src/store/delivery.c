@@ -129,10 +129,10 @@ static const struct pg_stmt delivery_end = {
 static const struct pg_stmt delivery_replays = {
     .name = "delivery_replays",
     .sql = "select :ord, 'delivery', d.account_id, d.event_id, d.webhook_id, d.attempt, d.at, "
-           "d.parent_id from @input lateral (select * from sluice.delivery x where "
-           "x.webhook_id = :webhook_id and x.event_id >= :since and x.event_id <= :until and "
-           "x.event_id > :after and x.kind <> '' and (x.status = 'failed' or :since = :until) "
-           "order by x.event_id limit 500) d",
+           "d.parent_id from @input lateral (select * from sluice.delivery k where "
+           "k.webhook_id = :webhook_id and k.event_id >= :since and k.event_id <= :until and "
+           "k.event_id > :after and k.kind <> '' and (k.status = 'failed' or :since = :until) "
+           "order by k.event_id limit 500) d",
     PG_TAKES(OF_REPLAYS(webhook_id), OF_REPLAYS(since), OF_REPLAYS(until), OF_REPLAYS(after)),
     PG_GIVES(PG_WORD("kind", struct due_ref, kind, &store_due_kinds), REF_COLUMNS),
     .no_account = "an endpoint hears an account and all its users, which other nodes may have",
