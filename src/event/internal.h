@@ -17,8 +17,9 @@ struct event_outbox {
     struct list sending;      /* struct event_row.link */
     struct list putting_off;  /* the same, of rows that are only put off */
     size_t sending_count, putting_off_count, waiting_count;
-    struct store_laters news; /* reads of rows that were just written */
-    bool is_stopped;          /* nothing new begins */
+    struct store_laters news;    /* reads of rows that were just written */
+    struct store_laters replays; /* rows that are sent again on request */
+    bool is_stopped;             /* nothing new begins */
 };
 
 struct event_service {

@@ -229,6 +229,8 @@ void event_outbox_init(struct event_service *service)
     list_init(&outbox->sending);
     list_init(&outbox->putting_off);
     store_laters_init(&outbox->news, service->config.loop, service->config.pool, NEWS_MAX);
+    store_laters_init(&outbox->replays, service->config.loop, service->config.pool,
+                      DELIVERY_REPLAYS_MAX);
     if (service->config.due)
         due_own(service->config.due, DUE_DELIVERY, &due_class, service);
 }
@@ -269,6 +271,7 @@ void event_service_cancel_all(struct event_service *service)
 {
     event_service_drain(service);
     store_laters_cancel(&service->outbox.news);
+    store_laters_cancel(&service->outbox.replays);
     cancel_all(&service->outbox.sending);
     cancel_all(&service->outbox.putting_off);
 }
@@ -276,7 +279,8 @@ void event_service_cancel_all(struct event_service *service)
 void event_outbox_deinit(struct event_service *service)
 {
     struct event_outbox *outbox = &service->outbox;
-    ASSERT(outbox->sending_count == 0 && outbox->putting_off_count == 0 && outbox->news.count == 0);
+    ASSERT(outbox->sending_count == 0 && outbox->putting_off_count == 0 &&
+           outbox->news.count == 0 && outbox->replays.count == 0);
     keyed_deinit(&outbox->lanes);
     map_deinit(&outbox->known);
 }

@@ -179,10 +179,10 @@ static const struct pg_stmt account_brief = {
     .name = "account_brief",
     .sql = "select :ord, c.* from @input lateral (select a.name, a.mark, a.colour, "
            "(select " STORE_KEY_LABEL " "
-           "from sluice.api_key k where k.account_id = :account_id and k.id = :key_id) as "
+           "from sluice.api_key k where k.account_id = :payer_id and k.id = :key_id) as "
            "key_name, " BRIEF_APPROVALS BRIEF_BROKEN
-           "from sluice.account a where a.account_id = :account_id limit 1) c",
-    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("key_id", PG_UUID)),
+           "from sluice.account a where a.account_id = :payer_id limit 1) c",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("payer_id", PG_UUID), PG_ARG("key_id", PG_UUID)),
     PG_GIVES(OF_BRIEF(name, PG_TEXT), OF_BRIEF(mark, PG_TEXT), OF_BRIEF(colour, PG_TEXT),
              OF_BRIEF(key_name, PG_TEXT), OF_BRIEF(approvals, PG_I64), OF_BRIEF(broken, PG_I64)),
 };
@@ -204,7 +204,13 @@ const struct pg_stmt *const account_stmts[] = {&account_create,
 STORE_CALL_ONE(store_account_get, account_get, struct uuid, pg_uuid)
 STORE_CALL_ONE(store_account_remove, account_remove, struct uuid, pg_uuid)
 STORE_CALL_ID(store_account_ended, account_ended, int64_t, pg_i64)
-STORE_CALL_ID(store_account_brief, account_brief, struct uuid, pg_uuid)
+
+void store_account_brief(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                         struct uuid account_id, struct uuid payer_id, struct uuid key_id)
+{
+    store_ask(pool, query, op, &account_brief,
+              PG_VALUES(pg_uuid(account_id), pg_uuid(payer_id), pg_uuid(key_id)));
+}
 
 void store_account_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct account_change *change)

@@ -96,8 +96,9 @@ int store_account_named_sync(struct pg_sync *sync, struct arena *arena, slice na
 int store_account_get_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                            struct account *account, struct err *err) MUST_CHECK;
 
-/* Reads the account's data for the frame of every dashboard page. Counts end at ACCOUNT_BRIEF_MAX;
- * at most ACCOUNT_BRIEF_CONNECTIONS of the account's connections are read. The result is
+/* Reads the data for the frame of every dashboard page: name and key of the account payer_id, and
+ * what waits in the rows of account_id, which is the account itself or one of its users. Counts end
+ * at ACCOUNT_BRIEF_MAX; at most ACCOUNT_BRIEF_CONNECTIONS connections are read. The result is
  * ERR_NOTFOUND if the account no longer exists. */
 enum { ACCOUNT_BRIEF_MAX = 100, ACCOUNT_BRIEF_CONNECTIONS = 1000 };
 struct account_brief {
@@ -107,7 +108,7 @@ struct account_brief {
     int64_t broken;    /* connections that have to be reconnected */
 };
 void store_account_brief(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         struct uuid account_id, struct uuid key_id);
+                         struct uuid account_id, struct uuid payer_id, struct uuid key_id);
 STORE_ROW_RESULT(store_account_brief_result, account_brief)
 
 #endif

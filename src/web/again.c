@@ -90,10 +90,11 @@ static void wipe_secrets(struct web_request *request)
 enum op_result web_again_sign_in(struct web_request *request)
 {
     ASSERT(request->is_signed_out && !request->session.is_open);
+    slice next = web_user_path(request, page_of_form(request));
     /* The reply has been written when this returns; the secrets in the body are no longer
      * needed. */
     enum op_result result = web_sign_in_reply(
-        request, 401, page_of_form(request),
+        request, 401, next.ptr ? next : SLICE("/"),
         "Your session has ended. Nothing was done. Sign in to continue. What you typed is kept, so "
         "that you can send it again. If a link brought you here, ask for a new one.");
     wipe_secrets(request);
@@ -105,7 +106,8 @@ static enum op_result show_again(struct web_request *request, slice path, unsign
                                  slice notice)
 {
     ASSERT(!request->again_notice.ptr); /* used once: the page that is rendered takes no form */
-    request->again_path = path;
+    slice rest = path;
+    request->again_path = slice_split(&rest, '?'); /* its user is added as to every link */
     request->again_status = status;
     request->again_notice = notice;
     return web_go_to(request, path);

@@ -417,7 +417,8 @@ enum op_result web_app(struct web_request *request)
     store_connection_page(pool, &request->query, &request->serve.op, account_id, &page);
     store_connection_choice(pool, &app->choice, &request->serve.op, account_id, id);
     if (catalog_auth_by(app->integration, AUTH_OAUTH2)) {
-        store_oauth_client_get(pool, &app->own, &request->serve.op, account_id, id);
+        store_oauth_client_get(pool, &app->own, &request->serve.op, serve_payer(&request->serve),
+                               id);
         store_oauth_client_get(pool, &app->shared, &request->serve.op, (struct uuid){{0}}, id);
     }
     call_stats_begin(request, &app->stats, id);

@@ -198,11 +198,12 @@ static enum op_result begin_oauth(struct web_request *request)
         .connection_id = it->again,
         .state_prefix = it->is_link
                             ? arena_printf(&request->serve.op.arena, "%s.", request->link.mark)
-                            : SLICE_NONE,
+                            : web_user_state(request),
         .may_change_identity = it->may_change_identity,
         .hint = {.email = it->link.email, .subject = it->link.subject},
     };
-    if (!in.redirect_uri.ptr || (it->is_link && !in.state_prefix.ptr))
+    bool needs_prefix = it->is_link || request->user.ptr;
+    if (!in.redirect_uri.ptr || (needs_prefix && !in.state_prefix.ptr))
         return web_reply_database(request, ERR_NOMEM);
     /* The callback finds the session by its CSRF token, and a link's cookie by the state's prefix.
      */

@@ -10,6 +10,7 @@ enum { CATEGORIES_MAX = 64, HITS_MAX = 200, TITLES_MAX = 3 };
 
 struct apps {
     struct catalog *catalog;
+    struct connect_apps connected;
     const struct catalog_integration **list; /* apps on the page, of any category */
     size_t count;
     struct catalog_hit *hits; /* the hits of a search */
@@ -160,7 +161,7 @@ static enum op_result finish_apps(struct web_request *request)
     slice query = web_query(request, "q");
     struct connection_app *own;
     size_t count;
-    int status = store_connection_apps_result(&request->query, &own, &count);
+    int status = connect_apps_result(&apps->connected, &request->serve.op.arena, &own, &count);
     if (status != OK)
         return web_reply_database(request, status);
     /* The list has one entry more than there are apps: with an empty catalog its size would be zero
@@ -188,7 +189,7 @@ enum op_result web_apps(struct web_request *request)
     apps->catalog = catalog_ref(*request->web->config.catalog);
     request->state = apps;
     request->on_end = on_end;
-    store_connection_apps(request->web->config.pool, &request->query, &request->serve.op,
-                          request->session.account_id);
+    connect_apps_load(request->web->config.pool, &apps->connected, &request->serve.op,
+                      request->session.account_id, request->session.parent_id);
     return web_wait(request, finish_apps);
 }

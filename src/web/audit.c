@@ -380,7 +380,7 @@ static enum op_result begin_trail(struct web_request *request, bool is_csv)
     else
         json_member_open(view_begin(request), "rows", '[');
     store_api_key_list(request->web->config.pool, &trail->keys_query, &request->serve.op,
-                       request->session.account_id);
+                       serve_payer(&request->serve));
     if (!is_csv)
         store_connection_page(request->web->config.pool, &trail->connections_query,
                               &request->serve.op, request->session.account_id,

@@ -71,6 +71,6 @@ enum op_result web_blocked(struct web_request *request)
     request->on_cancel = NULL;
     store_audit_get(pool, &request->query, op, account_id, blocked->id);
     store_execution_input_get(pool, &blocked->input_query, op, account_id, blocked->id);
-    store_api_key_list(pool, &blocked->keys_query, op, account_id);
+    store_api_key_list(pool, &blocked->keys_query, op, serve_payer(&request->serve));
     return web_wait(request, on_event);
 }

@@ -182,7 +182,7 @@ static enum op_result on_tested(struct web_request *request)
 static enum op_result test(struct web_request *request, const struct connect_item *item)
 {
     struct testing *it = request->state;
-    const struct call_probe_request in = {.tenant = request->session.account_id,
+    const struct call_probe_request in = {.tenant = serve_payer(&request->serve),
                                           .integration_id = it->integration_id,
                                           .credential = secret_reveal(item->credential),
                                           .params = item->params};

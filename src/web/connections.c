@@ -15,12 +15,16 @@ void view_connection_members(struct web_request *request, struct json_writer *w,
                              const struct connection *row)
 {
     connect_write(w, row);
+    if (!row->is_shared)
+        json_member_bool(w, "shared", false);
     put_app_name(request, w, row->integration_id);
 }
 
 static void name_app_of_row(struct web_request *request, struct json_writer *w,
                             const struct json *row)
 {
+    if (!JSON_GET(row, "shared"))
+        json_member_bool(w, "shared", false);
     put_app_name(request, w, json_get_str(row, SLICE("integration_id")));
 }
 

@@ -166,7 +166,7 @@ static enum op_result finish_one(struct web_request *request)
     struct call_fit wanted = {.execution_id = one->execution.id, .bytes_max = VALUE_TEXT_BYTES_MAX};
     exec_summary_read_begin(exec_service_summaries(request->web->config.exec), &one->summary_read,
                             &request->serve.op, request->session.account_id,
-                            request->session.account_id, &wanted, one->execution.summary_bytes);
+                            serve_payer(&request->serve), &wanted, one->execution.summary_bytes);
     return web_wait(request, on_summary);
 }
 

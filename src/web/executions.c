@@ -249,7 +249,8 @@ static enum op_result load_rows(struct web_request *request)
     runs->filter.words = serve_list_words(&runs->list, Q, request->web->config.ring, account_id,
                                           &request->serve.op.arena);
     if (!runs->keys_query.stmt)
-        store_api_key_list(pool, &runs->keys_query, &request->serve.op, account_id);
+        store_api_key_list(pool, &runs->keys_query, &request->serve.op,
+                           serve_payer(&request->serve));
     store_execution_list(pool, &request->query, &request->serve.op, account_id,
                          serve_list_scan(&runs->list), &runs->filter);
     return web_wait(request, on_rows);

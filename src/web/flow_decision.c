@@ -88,7 +88,7 @@ static void ask_key(struct web_request *request, struct flow_names *names, slice
     struct flow_key *key = &names->keys[names->key_count++];
     key->actor = actor;
     store_api_key_name(request->web->config.pool, &key->query, &request->serve.op,
-                       request->session.account_id, id);
+                       serve_payer(&request->serve), id);
 }
 
 enum op_result flow_names_begin(struct web_request *request, const slice *actors, size_t count,

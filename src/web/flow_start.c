@@ -29,7 +29,7 @@ struct start {
     slice problem;
     unsigned status;
     struct schema_report report;
-    struct pg_query apps;
+    struct connect_apps apps;
     struct choice choices[CHOICES_MAX];
     size_t choice_count;
 };
@@ -308,7 +308,7 @@ static enum op_result finish_page(struct web_request *request)
     const struct flow_template *tmpl = start->tmpl;
     struct connection_app *own;
     size_t count;
-    int status = store_connection_apps_result(&start->apps, &own, &count);
+    int status = connect_apps_result(&start->apps, &request->serve.op.arena, &own, &count);
     if (status != OK)
         return web_reply_database(request, status);
     struct json_writer *w = view_begin(request);
@@ -377,8 +377,8 @@ static enum op_result begin_page(struct web_request *request, unsigned status,
         start->report = *report;
     request->state = start;
     request->on_end = on_start_end;
-    store_connection_apps(request->web->config.pool, &start->apps, &request->serve.op,
-                          request->session.account_id);
+    connect_apps_load(request->web->config.pool, &start->apps, &request->serve.op,
+                      request->session.account_id, request->session.parent_id);
     if (tmpl)
         ask_choices(request, start);
     return web_wait(request, finish_page);

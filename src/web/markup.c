@@ -11,6 +11,7 @@ enum { VISITS_MAX = 50 * 1000 * 1000, BYTES_MAX = 64 * 1024 * 1024, VERSION_LEN 
 
 struct render {
     const struct markup *page;
+    slice user; /* SLICE_NONE: the page is the account's */
     const struct json *root;
     struct arena *arena;
     struct buf *out;
@@ -66,6 +67,33 @@ static bool is_safe_url(slice url)
     return slice_starts_with(url, SLICE("https://")) || slice_starts_with(url, SLICE("http://"));
 }
 
+static void append_user(struct buf *out, slice joint, slice user)
+{
+    buf_append(out, joint);
+    buf_append(out, SLICE("user="));
+    encode_percent(out, user);
+}
+
+void markup_append_url(struct buf *out, slice url, slice user)
+{
+    ptrdiff_t hash = slice_find_char(url, '#');
+    slice page = slice_first(url, hash < 0 ? url.len : (size_t)hash);
+    buf_append(out, page);
+    if (user.len > 0 && markup_keeps_user(page))
+        append_user(out, slice_find_char(page, '?') < 0 ? SLICE("?") : SLICE("&"), user);
+    buf_append(out, slice_from(url, page.len));
+}
+
+static void write_url(struct render *r, slice url)
+{
+    struct buf text;
+    buf_init(&text, BYTES_MAX);
+    markup_append_url(&text, url, r->user);
+    html_text(r->out, buf_slice(&text));
+    r->out->is_failed = r->out->is_failed || !buf_is_ok(&text);
+    buf_deinit(&text);
+}
+
 static void write_attribute(struct render *r, const struct markup_op *op, const struct json *value)
 {
     bool is_true = value->type == JSON_BOOL && value->as.boolean;
@@ -78,7 +106,10 @@ static void write_attribute(struct render *r, const struct markup_op *op, const 
     if (is_true)
         return;
     buf_append(r->out, SLICE("=\""));
-    write_value(r, value, markup_is_read(op->text) ? html_visible : html_text);
+    if (op->kind == MARKUP_URL && r->user.len > 0)
+        write_url(r, json_str(value));
+    else
+        write_value(r, value, markup_is_read(op->text) ? html_visible : html_text);
     buf_append_char(r->out, '"');
 }
 
@@ -125,6 +156,19 @@ static int run_slot(struct render *r, const struct markup_op *op)
     const struct markup *page = r->page;
     return op->text.len > 0 ? run(r, page, 0, page->title_to, r->root)
                             : run(r, page, page->title_to, page->count, r->root);
+}
+
+static void run_keep(struct render *r, const struct markup_op *op)
+{
+    if (r->user.len == 0)
+        return;
+    if (op->kind == MARKUP_KEEP) {
+        append_user(r->out, op->text, r->user);
+        return;
+    }
+    buf_append(r->out, SLICE("<input type=\"hidden\" name=\"user\" value=\""));
+    html_text(r->out, r->user);
+    buf_append(r->out, SLICE("\">"));
 }
 
 /* Runs one op that has a value. */
@@ -189,6 +233,10 @@ static int run(struct render *r, const struct markup *file, uint32_t from, uint3
         case MARKUP_SLOT:
             status = run_slot(r, op);
             break;
+        case MARKUP_KEEP:
+        case MARKUP_KEEP_FIELD:
+            run_keep(r, op);
+            break;
         default:
             status = run_value(r, file, &i, current);
             break;
@@ -210,9 +258,10 @@ int markup_render(const struct markup_set *set, const struct markup *page, const
     expr_budget_init(&r.budget);
     r.budget.visits_max = VISITS_MAX;
     r.budget.bytes_max = BYTES_MAX;
+    const struct json *own = JSON_GET(data, "frame");
+    r.user = json_get_str(own, SLICE("user"));
     if (!frame)
         return run(&r, page, 0, page->count, data);
-    const struct json *own = JSON_GET(data, "frame");
     return run(&r, frame, 0, frame->count, own ? own : &json_null);
 }
 

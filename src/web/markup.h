@@ -6,6 +6,9 @@
  * A set is immutable and shared by all requests. Rendering is bounded: loops run over existing
  * data, uses nest MARKUP_DEPTH_MAX deep, expressions share one budget, and the output buffer has
  * its maximum.
+ *
+ * A page that shows the rows of one end user (the frame's member "user") keeps to that user: its
+ * links, forms and streams name it, by this file alone.
  */
 #ifndef WEB_MARKUP_H
 #define WEB_MARKUP_H
@@ -33,6 +36,8 @@ enum markup_kind {
     MARKUP_EACH,      /* the content up to `to`, once for each item of expr */
     MARKUP_USE,       /* renders the file named text with expr as its data */
     MARKUP_SLOT,      /* in the frame: the page or, with a text, its title */
+    MARKUP_KEEP,      /* within a URL: text ("?" or "&amp;") and the end user of the page, if any */
+    MARKUP_KEEP_FIELD, /* the same, as a field of a form whose query the browser replaces */
     MARKUP_KINDS,
 };
 
@@ -58,6 +63,12 @@ struct markup_set {
     size_t count;
 };
 
+/* Returns whether a path leads to a page that takes the end user whose rows it shows (`?user=ID`),
+ * by its first segment. */
+bool markup_keeps_user(slice path);
+/* Appends a URL. If it leads to such a page, the user is added to its query; SLICE_NONE: no user.
+ */
+void markup_append_url(struct buf *out, slice url, slice user);
 /* Returns whether the attribute's value is text that people read. */
 bool markup_is_read(slice attribute);
 /* Appends the packed form of a compiled file; data: its sample as JSON text. */
@@ -70,8 +81,9 @@ const struct markup *markup_find(const struct markup_set *set, slice name);
  * sample does not have, or has one of another type. A null is accepted everywhere. */
 int markup_check(const struct json *sample, const struct json *data, struct err *err) MUST_CHECK;
 /* Writes the page in the file "frame", or alone if the set does not have that file. data: an object
- * whose member "frame" is for the frame. Values are allocated in the arena. Returns ERR_* if an
- * expression failed or a limit was reached; the output is then unusable. */
+ * whose member "frame" is for the frame; its "user" is the end user, if any. Values are allocated
+ * in the arena. Returns ERR_* if an expression failed or a limit was reached; the output is then
+ * unusable. */
 int markup_render(const struct markup_set *set, const struct markup *page, const struct json *data,
                   struct arena *arena, struct buf *out, struct err *err) MUST_CHECK;
 

@@ -202,17 +202,49 @@ static int check_attr(struct compiler *c, slice element, const struct attr *attr
     return OK;
 }
 
+/* Whether the attribute is a URL that keeps to the end user of the page. */
+static bool is_kept_url(const struct attr *attr)
+{
+    static const char *const names[] = {"href", "action", "formaction", "data-live", "data-page"};
+    return is_one_of(attr->name, names, ARRAY_LEN(names)) && markup_keeps_user(attr->value);
+}
+
+/* Where a URL is: before and within its query, its user is still to be named. */
+enum url_part { URL_PATH, URL_QUERY, URL_DONE };
+
+static void keep_user(struct compiler *c, enum url_part *part)
+{
+    if (*part != URL_DONE)
+        (void)emit(c, MARKUP_KEEP, *part == URL_PATH ? SLICE("?") : SLICE("&amp;"), SLICE_NONE);
+    *part = URL_DONE;
+}
+
+/* Appends literal text of a value; the user comes before a fragment. */
+static void append_literal(struct compiler *c, slice literal, enum url_part *part)
+{
+    ptrdiff_t hash = slice_find_char(literal, '#');
+    slice before = slice_first(literal, hash < 0 ? literal.len : (size_t)hash);
+    if (*part == URL_PATH && slice_find_char(before, '?') >= 0)
+        *part = URL_QUERY;
+    buf_append(&c->text, before);
+    if (hash >= 0)
+        keep_user(c, part);
+    buf_append(&c->text, slice_from(literal, before.len));
+}
+
 /* Compiles a value of literal text and placeholders, within quotes. */
 static int compile_mixed(struct compiler *c, const struct attr *attr)
 {
     bool is_url = is_url_attr(attr->name);
+    enum url_part part = is_kept_url(attr) ? URL_PATH : URL_DONE;
     slice rest = attr->value, source;
     for (;;) {
         ptrdiff_t at = slice_find(rest, SLICE("${"));
-        slice literal = slice_first(rest, at < 0 ? rest.len : (size_t)at);
-        buf_append(&c->text, literal);
-        if (at < 0)
+        append_literal(c, slice_first(rest, at < 0 ? rest.len : (size_t)at), &part);
+        if (at < 0) {
+            keep_user(c, &part);
             return OK;
+        }
         size_t done = attr->value.len - rest.len + (size_t)at;
         if (is_url && !is_url_start(slice_first(attr->value, done)))
             return fail(c, attr->at + done,
@@ -539,6 +571,16 @@ static int copy_raw(struct compiler *c, size_t from, slice name)
     return OK;
 }
 
+/* The browser replaces the query of a form's address by the fields of the form. */
+static bool loses_query(slice element, const struct attr *attrs, size_t count)
+{
+    size_t at;
+    if (!slice_eq_cstr(element, "form") ||
+        !slice_eq_cstr(attr_of(attrs, count, "method", &at), "get"))
+        return false;
+    return markup_keeps_user(attr_of(attrs, count, "action", &at));
+}
+
 static int compile_open(struct compiler *c, size_t from)
 {
     struct attr attrs[ATTRS_MAX];
@@ -562,6 +604,8 @@ static int compile_open(struct compiler *c, size_t from)
     for (size_t i = 0; i < count && status == OK; i++)
         status = compile_attr(c, open.name, &attrs[i], &open);
     buf_append_cstr(&c->text, is_closed ? "/>" : ">");
+    if (loses_query(open.name, attrs, count))
+        (void)emit(c, MARKUP_KEEP_FIELD, SLICE_NONE, SLICE_NONE);
     bool is_empty = is_closed || is_void(open.name);
     if (status == OK && is_empty && open.op != NONE)
         return fail(c, from,

@@ -15,6 +15,20 @@ bool markup_is_read(slice attribute)
     return false;
 }
 
+bool markup_keeps_user(slice path)
+{
+    slice rest = path;
+    size_t len = 0;
+    if (slice_split(&rest, '/').len > 0 || !rest.ptr)
+        return false;
+    while (len < rest.len && slice_find_char(SLICE("/?#"), rest.ptr[len]) < 0)
+        len++;
+    return len > 0 &&
+           slice_has_word(SLICE("approvals audit audit.csv connections events executions "
+                                "flows integrations"),
+                          slice_first(rest, len));
+}
+
 struct reader {
     slice rest;
     bool is_broken;

@@ -81,7 +81,7 @@ bool web_set_cookie(struct web_request *request)
 
 void web_clear_cookie(struct web_request *request)
 {
-    ASSERT(request->page->access == WEB_SESSION); /* a link's cookie ends with its link */
+    ASSERT(request->page->access == WEB_ACCOUNT); /* a link's cookie ends with its link */
     set_cookie(request, SLICE(""), 0);
 }
 
@@ -192,7 +192,8 @@ static void write_brief(struct web_request *request, struct json_writer *w)
     bool is_known = request->brief.stmt &&
                     store_account_brief_result(&request->brief, &brief) == OK;
     json_member_str(w, "account", is_known ? brief.name : SLICE_NONE);
-    view_account_mark(w, request->session.account_id, brief.name, brief.mark, brief.colour);
+    view_account_mark(w, uuid_or(request->session.parent_id, request->session.account_id),
+                      brief.name, brief.mark, brief.colour);
     json_member_str(w, "key_name", brief.key_name);
     json_member_i64(w, "approvals", brief.approvals);
     json_member_i64(w, "broken", brief.broken);
@@ -240,6 +241,8 @@ static void write_frame(struct web_request *request, struct json_writer *w)
     json_member_str(w, "link", session->link_token);
     json_member_str(w, "stamp",
                     arena_printf(&request->serve.op.arena, "%lld", (long long)request->stamp));
+    json_member_str(w, "user", request->user);
+    json_member_str(w, "user_curl", view_user_curl(request));
     write_brief(request, w);
     json_member_bool(w, "may_read", serve_may(&request->serve, SCOPE_READ));
     json_member_bool(w, "may_execute", serve_may(&request->serve, SCOPE_EXECUTE));
@@ -364,8 +367,9 @@ enum op_result web_reply_redirect(struct web_request *request, slice path, const
     const char *joint = slice_find_char(path, '?') < 0 ? "?" : "&";
     ASSERT(path.len == 0 || path.ptr[0] == '/'); /* empty: it could not be allocated */
     ASSERT(!*notice || find_notice(slice_cstr(notice)) < ARRAY_LEN(notices));
-    return redirect(request, arena_printf(&request->serve.op.arena, "%.*s%s%s%s", SLICE_ARG(path),
-                                          *notice ? joint : "", *notice ? "notice=" : "", notice));
+    slice url = arena_printf(&request->serve.op.arena, "%.*s%s%s%s", SLICE_ARG(path),
+                             *notice ? joint : "", *notice ? "notice=" : "", notice);
+    return redirect(request, url.ptr ? web_user_path(request, url) : url);
 }
 
 enum op_result web_reply_external(struct web_request *request, slice url)

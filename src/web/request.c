@@ -20,24 +20,35 @@
 #include "web/page.h"
 #include "web/pages.h"
 
+enum {
+    SIGN_INS_AT_ONCE = 10, /* sign-ins from one address at once; after that one per second */
+    /* the page's own fields and those of a kept form */
+    SIGN_IN_FORM_BYTES_MAX = WEB_RUN_FORM_BYTES_MAX + WEB_FORM_BYTES_MAX,
+    MARKUP_BYTES_MAX = 16 * 1024 * 1024,
+};
+
 /* The access to a page, and the scope that the session's key needs; 0: any. */
-#define PAGE(access, scope, begin) (&(const struct web_page){access, scope, begin, NULL})
-#define VIEW(view)                 (&(const struct web_page){WEB_SESSION, 0, NULL, view})
+#define PAGE(access, scope, begin) (&(const struct web_page){access, scope, begin, NULL, 0, false})
+#define VIEW(access, view)         (&(const struct web_page){access, 0, NULL, view, 0, false})
+#define FORM(access, scope, begin, bytes_max) \
+    (&(const struct web_page){access, scope, begin, NULL, bytes_max, false})
+#define FRAMELESS(access, scope, begin) \
+    (&(const struct web_page){access, scope, begin, NULL, 0, true})
 
 static const struct http_route routes[] = {
-    {HTTP_METHOD_GET, "/", PAGE(WEB_SESSION, SCOPE_READ, web_overview)},
+    {HTTP_METHOD_GET, "/", PAGE(WEB_ACCOUNT, SCOPE_READ, web_overview)},
     {HTTP_METHOD_GET, "/sign-in", PAGE(WEB_OPEN, 0, web_sign_in)},
-    {HTTP_METHOD_POST, "/sign-in", PAGE(WEB_OPEN, 0, web_sign_in_post)},
-    {HTTP_METHOD_GET, "/sign-out", PAGE(WEB_SESSION, 0, web_sign_out_ask)},
-    {HTTP_METHOD_POST, "/sign-out", PAGE(WEB_SESSION, 0, web_sign_out)},
-    {HTTP_METHOD_POST, "/sign-out/everywhere", PAGE(WEB_SESSION, 0, web_sign_out_everywhere)},
+    {HTTP_METHOD_POST, "/sign-in", FORM(WEB_OPEN, 0, web_sign_in_post, SIGN_IN_FORM_BYTES_MAX)},
+    {HTTP_METHOD_GET, "/sign-out", PAGE(WEB_ACCOUNT, 0, web_sign_out_ask)},
+    {HTTP_METHOD_POST, "/sign-out", PAGE(WEB_ACCOUNT, 0, web_sign_out)},
+    {HTTP_METHOD_POST, "/sign-out/everywhere", PAGE(WEB_ACCOUNT, 0, web_sign_out_everywhere)},
     {HTTP_METHOD_GET, "/approvals", PAGE(WEB_SESSION, SCOPE_READ, web_approvals)},
     {HTTP_METHOD_GET, "/flows", PAGE(WEB_SESSION, SCOPE_READ, web_flows)},
     {HTTP_METHOD_GET, "/flows/new", PAGE(WEB_SESSION, SCOPE_EXECUTE, web_flow_new)},
     {HTTP_METHOD_POST, "/flows/new", PAGE(WEB_SESSION, SCOPE_EXECUTE, web_flow_start)},
     {HTTP_METHOD_GET, "/flows/{id}", PAGE(WEB_SESSION, SCOPE_READ, web_flow)},
-    {HTTP_METHOD_GET, "/flows/{id}/events", PAGE(WEB_SESSION, SCOPE_READ, web_flow_events)},
-    {HTTP_METHOD_GET, "/events", PAGE(WEB_SESSION, SCOPE_READ, web_account_events)},
+    {HTTP_METHOD_GET, "/flows/{id}/events", FRAMELESS(WEB_SESSION, SCOPE_READ, web_flow_events)},
+    {HTTP_METHOD_GET, "/events", FRAMELESS(WEB_SESSION, SCOPE_READ, web_account_events)},
     {HTTP_METHOD_POST, "/flows/{id}/approve", PAGE(WEB_SESSION, SCOPE_APPROVE, web_flow_approve)},
     {HTTP_METHOD_POST, "/flows/{id}/reject", PAGE(WEB_SESSION, SCOPE_APPROVE, web_flow_reject)},
     {HTTP_METHOD_POST, "/flows/{id}/resume",
@@ -53,7 +64,7 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/executions/{id}/again",
      PAGE(WEB_SESSION, SCOPE_EXECUTE, web_execution_again_ask)},
     {HTTP_METHOD_POST, "/executions/{id}/again",
-     PAGE(WEB_SESSION, SCOPE_EXECUTE, web_execution_again)},
+     FORM(WEB_SESSION, SCOPE_EXECUTE, web_execution_again, WEB_RUN_FORM_BYTES_MAX)},
     {HTTP_METHOD_GET, "/docs", PAGE(WEB_OPEN, 0, web_docs)},
     {HTTP_METHOD_GET, "/docs/{operation}", PAGE(WEB_OPEN, 0, web_docs_operation)},
     {HTTP_METHOD_GET, "/integrations", PAGE(WEB_SESSION, SCOPE_READ, web_apps)},
@@ -62,12 +73,12 @@ static const struct http_route routes[] = {
      PAGE(WEB_SESSION, SCOPE_READ, web_action)},
     {HTTP_METHOD_POST, "/integrations/{id}/connect",
      PAGE(WEB_SESSION, SCOPE_EXECUTE_WRITE, web_app_connect)},
-    {HTTP_METHOD_POST, "/integrations/{id}/client", PAGE(WEB_SESSION, SCOPE_ADMIN, web_app_client)},
+    {HTTP_METHOD_POST, "/integrations/{id}/client", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_app_client)},
     {HTTP_METHOD_GET, "/integrations/{id}/client/delete",
-     PAGE(WEB_SESSION, SCOPE_ADMIN, web_app_client_delete_ask)},
+     PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_app_client_delete_ask)},
     {HTTP_METHOD_POST, "/integrations/{id}/client/delete",
-     PAGE(WEB_SESSION, SCOPE_ADMIN, web_app_client_delete)},
-    {HTTP_METHOD_GET, "/connections", VIEW(&web_connections)},
+     PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_app_client_delete)},
+    {HTTP_METHOD_GET, "/connections", VIEW(WEB_SESSION, &web_connections)},
     {HTTP_METHOD_GET, "/connections/{id}", PAGE(WEB_SESSION, SCOPE_READ, web_connection)},
     {HTTP_METHOD_POST, "/connections/{id}/default",
      PAGE(WEB_SESSION, SCOPE_ADMIN, web_connection_default)},
@@ -85,25 +96,20 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_POST, "/connect/{token}", PAGE(WEB_LINK, 0, web_connect_link_take)},
     {HTTP_METHOD_POST, "/connect/{token}/go",
      PAGE(WEB_LINK, SCOPE_EXECUTE_WRITE, web_connect_link_go)},
-    {HTTP_METHOD_GET, "/keys", PAGE(WEB_SESSION, SCOPE_ADMIN, web_keys)},
-    {HTTP_METHOD_GET, "/keys/new", PAGE(WEB_SESSION, SCOPE_ADMIN, web_key_form)},
-    {HTTP_METHOD_POST, "/keys/new", PAGE(WEB_SESSION, SCOPE_ADMIN, web_key_create)},
-    {HTTP_METHOD_GET, "/keys/{id}", PAGE(WEB_SESSION, SCOPE_ADMIN, web_key)},
-    {HTTP_METHOD_GET, "/keys/{id}/events", PAGE(WEB_SESSION, SCOPE_ADMIN, web_key_events)},
-    {HTTP_METHOD_GET, "/keys/{id}/revoke", PAGE(WEB_SESSION, SCOPE_ADMIN, web_key_revoke_ask)},
-    {HTTP_METHOD_POST, "/keys/{id}/revoke", PAGE(WEB_SESSION, SCOPE_ADMIN, web_key_revoke)},
-    {HTTP_METHOD_GET, "/users", VIEW(&web_users)},
-    {HTTP_METHOD_GET, "/users/{id}", PAGE(WEB_SESSION, SCOPE_ADMIN, web_user)},
-    {HTTP_METHOD_GET, "/users/{id}/erase", PAGE(WEB_SESSION, SCOPE_ADMIN, web_user_erase_ask)},
-    {HTTP_METHOD_POST, "/users/{id}/erase", PAGE(WEB_SESSION, SCOPE_ADMIN, web_user_erase)},
+    {HTTP_METHOD_GET, "/keys", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_keys)},
+    {HTTP_METHOD_GET, "/keys/new", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_key_form)},
+    {HTTP_METHOD_POST, "/keys/new", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_key_create)},
+    {HTTP_METHOD_GET, "/keys/{id}", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_key)},
+    {HTTP_METHOD_GET, "/keys/{id}/events", FRAMELESS(WEB_ACCOUNT, SCOPE_ADMIN, web_key_events)},
+    {HTTP_METHOD_GET, "/keys/{id}/revoke", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_key_revoke_ask)},
+    {HTTP_METHOD_POST, "/keys/{id}/revoke", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_key_revoke)},
+    {HTTP_METHOD_GET, "/users", VIEW(WEB_ACCOUNT, &web_users)},
+    {HTTP_METHOD_GET, "/users/{id}", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_user)},
+    {HTTP_METHOD_GET, "/users/{id}/erase", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_user_erase_ask)},
+    {HTTP_METHOD_POST, "/users/{id}/erase", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_user_erase)},
     {HTTP_METHOD_GET, "/audit", PAGE(WEB_SESSION, SCOPE_ADMIN, web_audit_trail)},
     {HTTP_METHOD_GET, "/audit.csv", PAGE(WEB_SESSION, SCOPE_ADMIN, web_audit_csv)},
-    {HTTP_METHOD_GET, "/assets/{name}", PAGE(WEB_OPEN, 0, web_asset)},
-};
-
-enum {
-    SIGN_INS_AT_ONCE = 10, /* sign-ins from one address at once; after that one per second */
-    MARKUP_BYTES_MAX = 16 * 1024 * 1024,
+    {HTTP_METHOD_GET, "/assets/{name}", FRAMELESS(WEB_OPEN, 0, web_asset)},
 };
 
 static struct web_request *request_of(struct serve_request *serve)
@@ -290,14 +296,10 @@ static enum op_result take_page(struct serve_request *serve)
 {
     struct web_request *request = request_of(serve);
     enum op_result result = check_access(request);
+    size_t bytes_max = request->page->form_bytes_max;
     /* A request whose body has arrived with its head was read under the default limit. */
     if (result == OP_NEXT && !serve->is_body_here)
-        serve->exchange->body_bytes_max = request->page->begin == web_execution_again
-                                              ? WEB_RUN_FORM_BYTES_MAX
-                                          : request->page->begin == web_sign_in_post
-                                              /* the page's own fields and those of a kept form */
-                                              ? WEB_RUN_FORM_BYTES_MAX + WEB_FORM_BYTES_MAX
-                                              : WEB_FORM_BYTES_MAX;
+        serve->exchange->body_bytes_max = bytes_max > 0 ? bytes_max : WEB_FORM_BYTES_MAX;
     return result;
 }
 
@@ -433,6 +435,8 @@ enum op_result web_go_to(struct web_request *request, slice path)
     ASSERT(request->session.is_open);
     ASSERT(!request->state && !request->on_end); /* the page that is replaced must not hold
                                                   * resources */
+    slice query = path;
+    path = slice_split(&query, '?');
     /* A path has at most as many segments as characters. */
     slice rest = slice_from(path, 1), *segments = ARENA_ARRAY(arena, slice, path.len + 1);
     size_t count = 0;
@@ -445,6 +449,8 @@ enum op_result web_go_to(struct web_request *request, slice path)
         return web_reply_redirect(request, SLICE("/"), "");
     request->page = request->serve.match.route->data;
     enum op_result result = check_access(request);
+    if (result == OP_NEXT && query.ptr)
+        return web_user_follow(request, query);
     /* The op starts again, for the page that is now set. */
     return result == OP_NEXT ? op_jump(&request->serve.op, SERVE_BEGIN) : result;
 }
@@ -454,13 +460,11 @@ enum op_result web_go_to(struct web_request *request, slice path)
 static void read_frame(struct web_request *request)
 {
     const struct web_session *session = &request->session;
-    web_step *begin = request->page->begin;
-    bool is_page = begin != web_flow_events && begin != web_account_events &&
-                   begin != web_key_events && begin != web_asset;
-    bool has_frame = is_page && session->is_open && !session->link_token.ptr;
+    bool has_frame = !request->page->is_frameless && session->is_open && !session->link_token.ptr;
     if (has_frame && !request->brief.stmt)
         store_account_brief(request->web->config.pool, &request->brief, &request->serve.op,
-                            session->account_id, request->serve.grant.key_id);
+                            session->account_id, serve_payer(&request->serve),
+                            request->serve.grant.key_id);
 }
 
 static enum op_result begin_page(struct serve_request *serve)
@@ -530,6 +534,8 @@ static const struct serve_face face = {
     .open = open_request,
     .find_caller = find_session,
     .take_caller = take_session,
+    .find_user = web_user_find,
+    .take_user = web_user_take,
     .admit = check_our_name,
     .check_access = take_page,
     .read_body = read_form,
@@ -583,6 +589,11 @@ struct web *web_new(const struct api_config *config, struct api *api, struct err
         .face = &face, .work = config->work, .trusted_proxies = config->trusted_proxies};
     arena_init(&web->arena, MARKUP_BYTES_MAX);
     web->serve.router = http_router_new(routes, ARRAY_LEN(routes), err);
+    for (size_t i = 0; i < ARRAY_LEN(routes); i++) {
+        const struct web_page *page = routes[i].data;
+        /* a page that takes an end user is one whose links name it */
+        ASSERT(page->access != WEB_SESSION || markup_keeps_user(slice_cstr(routes[i].pattern)));
+    }
     web->sign_ins = account_rate_new(1, SIGN_INS_AT_ONCE, NULL);
     web->markup =
         markup_load(&web->arena, slice_of(embed_markup[0].data, embed_markup[0].len), err);

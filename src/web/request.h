@@ -29,8 +29,11 @@ struct web_request;
 
 /* The access to a page. */
 enum web_access {
-    WEB_OPEN,    /* everyone: sign-in, assets */
-    WEB_SESSION, /* a session; without one the reader is sent to the sign-in */
+    WEB_OPEN, /* everyone: sign-in, assets */
+    /* a session; without one the reader is sent to the sign-in. The address may name an end user,
+     * whose rows the page then shows (page_user.c) */
+    WEB_SESSION,
+    WEB_ACCOUNT, /* the same, but the page is of the account alone */
     /* pages of a connect link, for everyone; only the session that this link opened is valid
      * there */
     WEB_LINK,
@@ -59,6 +62,8 @@ struct web_page {
     uint32_t scope;              /* SCOPE_* that the session's key needs; 0: none */
     web_step *begin;             /* the page's function; NULL: the page is a view */
     const struct web_view *view; /* the view, which needs the endpoint's scope; NULL: none */
+    size_t form_bytes_max;       /* of the page's form; 0: WEB_FORM_BYTES_MAX */
+    bool is_frameless;           /* a stream or an asset, without the frame of a page */
 };
 
 /* What a notice is about: something past, or a state in which the page has to find its object. */
@@ -85,7 +90,11 @@ struct web_request {
     struct web_link link;       /* from the address of a WEB_LINK page; token SLICE_NONE: none */
     struct web_session session; /* is_open: whether the request has a session; its key is
                                  * serve.grant */
-    struct web_field *fields;   /* the fields of the form that was sent */
+    slice user; /* the end user whose rows the page shows; SLICE_NONE: the account's. For a user,
+                 * session and grant have the user's id and, as parent, the account's */
+    slice asked_user; /* the user that the address names, until it is found */
+    struct vault_user_check user_check;
+    struct web_field *fields; /* the fields of the form that was sent */
     size_t field_count;
     /* a form is rendered again with these faults at its fields; they are valid as long as the
      * request */
@@ -150,6 +159,18 @@ bool web_path_uuid(struct web_request *request, size_t i, struct uuid *id) MUST_
  * OP_WAIT. */
 enum op_result web_wait(struct web_request *request, web_step *then);
 
+/* ---- the end user in the address (page_user.c) ---- */
+
+serve_hook web_user_find, web_user_take;
+/* Returns the path with the user that the request's address names, if any. SLICE_NONE if out of
+ * memory. */
+slice web_user_path(struct web_request *request, slice path);
+/* Returns the prefix of the OAuth state of an authorization that a user's page begins. SLICE_NONE:
+ * the page is the account's, or out of memory. */
+slice web_user_state(struct web_request *request);
+/* Shows the page that is set for the user that the query of its address names (web_user_path). */
+enum op_result web_user_follow(struct web_request *request, slice query);
+
 /* ---- replies; each returns OP_DONE; pages: web_reply_view (view.h) ---- */
 
 /* Sends a page with the problem and what to do. */
@@ -160,8 +181,8 @@ enum op_result web_reply_missing(struct web_request *request, const char *text);
 /* Answers after a failed load or store, by its cause: 503 without memory or a database, else
  * 500. */
 enum op_result web_reply_database(struct web_request *request, int status);
-/* Redirects (303) to a path of this site; notice (a word of the table in page.c) is displayed
- * there once, "" for none. */
+/* Redirects (303) to a path of this site, for the same end user; notice (a word of the table in
+ * page.c) is displayed there once, "" for none. */
 enum op_result web_reply_redirect(struct web_request *request, slice path, const char *notice);
 /* Redirects (303) to another site: an authorization server, or a checked return URL. */
 enum op_result web_reply_external(struct web_request *request, slice url);

@@ -151,6 +151,18 @@ static void append_quoted(struct buf *out, slice text)
     buf_append_char(out, '\'');
 }
 
+slice view_user_curl(struct web_request *request)
+{
+    struct buf out;
+    if (!request->user.ptr)
+        return SLICE_NONE;
+    buf_init(&out, 2048);
+    buf_append(&out, SLICE(" -H "));
+    append_quoted(&out, arena_printf(&request->serve.op.arena, "Sluice-User: %.*s",
+                                     SLICE_ARG(request->user)));
+    return arena_take(&request->serve.op.arena, &out);
+}
+
 void view_curl(struct web_request *request, struct json_writer *w, const char *key,
                const struct json *body)
 {
@@ -161,8 +173,9 @@ void view_curl(struct web_request *request, struct json_writer *w, const char *k
         json_write_pretty(&text, body);
     buf_append(&out, SLICE("curl "));
     buf_append_cstr(&out, request->web->public_url);
-    buf_append(&out, SLICE("/api/executions \\\n  -H \"Authorization: Bearer $SLUICE_KEY\" \\\n"
-                           "  -H 'Content-Type: application/json' \\\n  -d "));
+    buf_append(&out, SLICE("/api/executions \\\n  -H \"Authorization: Bearer $SLUICE_KEY\""));
+    buf_append(&out, view_user_curl(request));
+    buf_append(&out, SLICE(" \\\n  -H 'Content-Type: application/json' \\\n  -d "));
     append_quoted(&out, buf_slice(&text));
     json_member_str(w, key, body && buf_is_ok(&text) ? buf_slice(&out) : SLICE_NONE);
     buf_deinit(&out);

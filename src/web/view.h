@@ -42,6 +42,9 @@ void view_account_mark(struct json_writer *w, struct uuid id, slice name, slice 
  * least 4.5 to 1. */
 slice view_ink_on(slice colour);
 
+/* Returns the argument with which curl names the page's end user, in the op's arena: " -H
+ * 'Sluice-User: ada'". SLICE_NONE: the page is the account's, or out of memory. */
+slice view_user_curl(struct web_request *request);
 /* Writes a call of POST /api/executions with curl, as a member; the key is in the shell's
  * $SLUICE_KEY. If body is NULL (out of memory), the member is null. */
 void view_curl(struct web_request *request, struct json_writer *w, const char *key,

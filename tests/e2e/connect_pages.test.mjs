@@ -215,6 +215,32 @@ test('OAuth: consent connects; a state is valid once and for its session; a deni
   assert.match(denied.text, /access_denied/);
 });
 
+test('OAuth for an end user: the callback connects the app for the user of the page', async () => {
+  const as = (method, path, body) => server.call(one.key, method, path, body, { 'sluice-user': 'ada/&' });
+  assert.equal((await as('POST', '/api/connect/sessions', { integration_id: 'strict' })).status, 201); // makes the user
+  const [pages, before] = [await signedIn(one), await count(one)];
+  const page = await pages.go('/integrations/strict?user=ada%2F%26');
+  const sent = await pages.press(page, 'Connect App strict', { label: 'of ada' }, { follow: false });
+  const back = await oidc.consent(sent.location, { login: 'kim' });
+  const search = new URL(back.url).search;
+  // neither another account's session, nor the state without its user, or with another one
+  assert.equal((await (await signedIn(two)).go(`/connect/callback${search}`)).status, 400);
+  const state = new URLSearchParams(search).get('state');
+  for (const wrong of [state.slice(37), `${one.id}.${state.slice(37)}`]) assert.equal((await pages.go(`/connect/callback${search.replace(encodeURIComponent(state), wrong)}`)).status, 400, wrong);
+  const done = await pages.go(`/connect/callback${search}`);
+  assert.equal(done.path, '/integrations/strict?notice=connected&user=ada%2F%26', done.text);
+  const { connections } = (await as('GET', '/api/connections')).json;
+  assert.deepEqual(connections.map(({ label, status }) => [label, status]), [['of ada', 'live']]);
+  assert.equal(await count(one), before);
+  assert.equal((await as('POST', '/api/executions', { integration_id: 'strict', action_id: 'read_me', input: {} })).status, 200);
+  const own = await pages.go(`/connections/${connections[0].id}?user=ada%2F%26`);
+  const again = await pages.press(own, 'Reconnect of ada', {}, { follow: false });
+  const second = await oidc.consent(again.location, { login: 'kim' });
+  const reconnected = await pages.go(`/connect/callback${new URL(second.url).search}`);
+  assert.equal(reconnected.path, `/connections/${connections[0].id}?notice=reconnected&user=ada%2F%26`);
+  assert.equal(await count(one), before);
+});
+
 test('an account brings an OAuth client of its own; its secret is in no page', async () => {
   const pages = await signedIn(two);
   let page = await pages.go('/integrations/bare');

@@ -171,7 +171,7 @@ async function walk() {
   for (const path of [
     '/', '/?notice=client_saved', '/audit', '/audit?kind=flow&period=1h', '/approvals', '/flows', '/flows/new', '/flows/new?template=unread_mail_to_tasks', '/flows/new?template=reschedule_tasks', '/flows/new?template=unread_mail_to_slack', ...flows,
     '/executions', '/executions?status=failed', '/executions?app=gmail&status=blocked', ...executions, '/integrations', '/integrations?q=nothinglikeit', ...apps,
-    '/connections', '/users', '/users?q=none', '/users/ada', '/users/ada/erase', '/docs', '/docs/createExecution', '/sign-out', '/keys', '/keys/new', `/keys/${keys[0].id}/revoke`, `/flows/${waiting}/cancel`, `/flows/${completed}/cancel`, `/flows/${completed}/again`, `/connections/${connection}/delete`,
+    '/connections', '/users', '/users?q=none', '/users/ada', '/users/ada/erase', ...['approvals', 'flows', 'flows/new', 'executions', 'integrations', 'connections', 'audit'].map((page) => `/${page}?user=ada`), '/flows?user=none', '/keys?user=ada', '/docs', '/docs/createExecution', '/sign-out', '/keys', '/keys/new', `/keys/${keys[0].id}/revoke`, `/flows/${waiting}/cancel`, `/flows/${completed}/cancel`, `/flows/${completed}/again`, `/connections/${connection}/delete`,
     ...connections.map(({ id }) => `/connections/${id}`), '/connections/1', '/connect/none', '/nowhere/at/all', '/executions/00000000-0000-4000-8000-000000000000', '/connect/callback?state=none&code=none',
   ]) {
     // an address without a route also has a page, and the same checks apply to that page

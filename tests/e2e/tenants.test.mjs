@@ -2,11 +2,12 @@
 // log, a dump, a metric or a reply, and a sealed credential opens only in its row.
 import assert from 'node:assert/strict';
 import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
 import { requestsWith } from './support/matrix.mjs';
 import { Mcp, contentOf } from './support/mcp.mjs';
-import { Pages } from './support/pages.mjs';
+import { Pages, formsOf } from './support/pages.mjs';
 import { Stack } from './support/stack.mjs';
 
 // Unique strings, so that finding one means that it leaked.
@@ -265,6 +266,32 @@ async function showNothingToAgents(asker, names, markers) {
   return count;
 }
 
+// Every page of the dashboard, with the name wherever an address takes one, as the reader signed in
+// would ask for it; then every form, with the token of the reader's session.
+async function showNothingOnPages(reader, user, names, markers) {
+  const source = await readFile(join(import.meta.dirname, '../../src/web/request.c'), 'utf8');
+  const routes = [...source.matchAll(/HTTP_METHOD_(GET|POST), "(\/[^"]*)"/g)].map(([, method, path]) => ({ method, path }));
+  assert.ok(routes.length > 50, String(routes.length));
+  const token = formsOf((await reader.ask('/connections')).text).find(({ fields }) => fields.csrf).fields.csrf;
+  const as = (path) => (user === undefined ? path : `${path}${path.includes('?') ? '&' : '?'}user=${encodeURIComponent(user)}`);
+  let count = 0;
+  for (const isRead of [true, false])
+    for (const { method, path } of routes.filter((one) => (one.method === 'GET') === isRead)) {
+      if (/^\/(sign-|assets|connect\/|keys|users)|\/events$/.test(path)) continue; // of no user, or streams
+      for (const name of path.includes('{') || !isRead ? names : ['', ...names]) {
+        const at = path.replace('/integrations/{id}', '/integrations/probe').replace('{action}', 'echo').replace(/\{\w+\}/, encodeURIComponent(name));
+        const query = path.includes('{') || name === '' ? '' : `?q=${encodeURIComponent(name)}&before=${encodeURIComponent(name)}&by=${encodeURIComponent(name)}`;
+        const reply = await reader.ask(as(at + query), isRead ? {} : { method, fields: { csrf: token, connection: name, id: name }, headers: { origin: reader.base } });
+        count++;
+        assert.ok(reply.status < 500 || (reply.status === 503 && !isRead), `${method} ${at}: ${reply.status}`);
+        replies.push(reply.text);
+        const text = (reply.text + (reply.location ?? '')).replaceAll(encodeURIComponent(name), '').replaceAll(name, '');
+        for (const marker of markers) assert.ok(!text.includes(marker), `${method} ${as(at + query)} shows ${marker}: ${text.slice(Math.max(0, text.indexOf(marker) - 200)).slice(0, 400)}`);
+      }
+    }
+  return count;
+}
+
 test('no route shows or changes another user’s objects', async () => {
   const as = (user, key = a.key) => ({ key, headers: user === undefined ? {} : { 'sluice-user': user } });
   const by = (caller, method, path, body) => call(caller.key, method, path, body, caller.headers);
@@ -323,6 +350,16 @@ test('no route shows or changes another user’s objects', async () => {
     return { key: made.json.key };
   };
   const keyed = [await keyOf(a.key, 'carl'), await keyOf(c.key, 'ada')];
+  // the dashboard: as another user, an unknown one, the account itself; and another account, for its own ada
+  const readers = new Map();
+  for (const { key } of [a, b]) {
+    readers.set(key, new Pages(server.base));
+    await readers.get(key).signIn(key);
+  }
+  for (const [{ key }, user] of [[a, 'bob'], [a, 'never-seen'], [a, undefined], [b, 'ada'], [b, undefined]]) {
+    const markers = [...all.filter((id) => id !== a.id), 'that-only-ada-has'];
+    assert.ok((await showNothingOnPages(readers.get(key), user, [own.read, own.write, own.flow, String(own.connection), own.link], markers)) > 80);
+  }
   for (const asker of [bob, as('never-seen'), as(undefined), twin, as(undefined, b.key), ...keyed]) {
     // what the asker's account may know: its own id and key
     const markers = [...all.filter((id) => id !== a.id), 'that-only-ada-has'];
@@ -331,6 +368,16 @@ test('no route shows or changes another user’s objects', async () => {
     assert.ok((await showNothingToAgents(asker, [own.read, own.flow, String(own.connection), own.link], markers)) > 60);
   }
   assert.deepEqual(await ofAda(), before);
+  // her own pages do, and their links stay with her
+  const page = (path) => readers.get(a.key).ask(path);
+  for (const [path, shown] of [['/flows', own.flow], ['/executions', own.write], ['/connections', own.connection], ['/approvals', own.flow], ['/audit', 'An app was connected'], [`/flows/${own.flow}`, 'flow-that-only-ada-has'],
+    [`/executions/${own.read}`, 'read-that-only-ada-has'], [`/connections/${own.connection}`, 'Probe'], ['/integrations/probe', `/connections/${own.connection}?user=ada`]]) {
+    const { status, text } = await page(`${path}?user=ada`);
+    assert.equal(status, 200, path);
+    assert.ok(text.includes(String(shown)), `${path}: ${text.slice(text.indexOf("<h1>"))}`);
+    for (const [, target] of text.matchAll(/ (?:href|action|data-page|data-live)="(\/(?:approvals|audit|connections|events|executions|flows|integrations)[^"]*)"/g)) assert.match(target, /[?;]user=ada(#|$|&)/, `${path}: ${target}`);
+    for (const [, target] of text.matchAll(/ (?:href|action)="(\/(?:docs|keys|users|sign-out)?(?:[?/][^"]*)?)"/g)) assert.ok(!target.includes('user='), `${path}: ${target}`);
+  }
   // the user itself still reaches all of it
   assert.equal((await by(ada, 'GET', `/api/executions/${own.write}`)).status, 200);
   assert.equal((await by(ada, 'GET', `/api/connections/${own.connection}`)).status, 200);

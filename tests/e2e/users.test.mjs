@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
 import { Mcp, contentOf } from './support/mcp.mjs';
-import { Pages } from './support/pages.mjs';
+import { Pages, formsOf } from './support/pages.mjs';
 import { Raw } from './support/raw.mjs';
 import { isRunning, rowsOf as rowsOfOwners, tablesOfAccounts } from './support/rows.mjs';
 import { Stack } from './support/stack.mjs';
@@ -24,7 +24,7 @@ after(() => stack?.stopWell(assert));
 const as = (user) => (user === undefined ? {} : { 'sluice-user': user });
 const call = (user, method, path, body, { at = server, key = account.key } = {}) => at.call(key, method, path, body, as(user));
 const echo = (user, options) => call(user, 'POST', '/api/executions', { integration_id: 'probe', action_id: 'echo', input: { value: user ?? 'none' } }, options);
-const userId = (user, of = account) => stack.cluster.sql(`select user_id from sluice.account_user where account_id = '${of.id}' and external_id = '${user}'`);
+const userId = (user, of = account) => stack.cluster.sql(`select user_id from sluice.account_user where account_id = '${of.id}' and external_id = '${user.replaceAll("'", "''")}'`);
 const users = async (of = account) => Number(await stack.cluster.sql(`select count(*) from sluice.account_user where account_id = '${of.id}'`));
 
 // Connects the app as a person does: over the link that a request for the user has made.
@@ -524,4 +524,112 @@ test('the dashboard lists users, shows one with its connections, and erases it',
   const reader = new Pages(server.base);
   await reader.signIn(await stack.key(own.id, ['--scopes', 'read']));
   for (const each of ['/users', '/users/odette', '/users/odette/erase']) assert.equal((await reader.ask(each)).status, 403, each);
+});
+
+test('other pages show one user’s rows, and what is done there is done for that user', async () => {
+  const odd = "o'hara/&?#%", user = `user=${encodeURIComponent(odd).replaceAll("'", '%27')}`;
+  const own = await stack.account('with more pages', { apps: ['probe'] });
+  const options = { key: own.key };
+  await echo(odd, options);
+  await echo('other', options);
+  const reader = new Pages(server.base);
+  await reader.signIn(own.key);
+
+  // the user in the address
+  for (const path of ['/flows', '/executions', '/connections', '/approvals', '/audit', '/audit.csv', '/integrations', '/integrations/probe', '/flows/new', '/events', '/flows/01900000-0000-7000-8000-000000000000/approve']) {
+    const method = path.endsWith('approve') ? 'POST' : 'GET';
+    const unknown = await reader.ask(`${path}?user=nobody`, { method });
+    assert.equal(unknown.status, 404, path);
+    assert.match(unknown.text, /The account has no end user with the id nobody\./, path);
+    assert.ok(!unknown.text.includes('with more pages'), path);
+    for (const bad of ['user=', 'user=a%20b', `user=${'a'.repeat(256)}`, `${user}&${user}`, 'user=other&user=nobody', 'user=%7F'])
+      assert.equal((await reader.ask(`${path}?${bad}`, { method })).status, 400, `${path} ${bad}`);
+  }
+  for (const path of ['/', '/keys', '/keys/new', '/users', '/users/other', '/sign-out', '/integrations/probe/client/delete']) {
+    const refused = await reader.ask(`${path}?user=other`);
+    assert.equal(refused.status, 400, path);
+    assert.match(refused.text, /of the account alone/);
+  }
+  for (const path of ['/docs', '/sign-in']) assert.ok((await reader.ask(`${path}?user=nobody`)).status < 400, path);
+  assert.equal(await users(own), 2);
+
+  // an app is connected for the user, runs through it, and the account's own rows stay as they were
+  const page = await reader.ask(`/integrations/probe?${user}`);
+  assert.match(page.text, /End user <strong>o&#39;hara/);
+  const connected = await reader.press(page, 'Connect Probe', { token: GOOD });
+  assert.ok(connected.path.includes(user), connected.path);
+  const id = (await call(odd, 'GET', '/api/connections', undefined, options)).json.connections[0].id;
+  const rows = await stack.cluster.sql(`select account_id || ' ' || parent_id from sluice.connection where id = ${id}`);
+  assert.equal(rows, `${await userId(odd, own)} ${own.id}`);
+  assert.ok((await reader.ask(`/connections?${user}`)).text.includes(`href="/connections/${id}?${user}"`));
+  assert.equal((await reader.ask(`/connections/${id}`)).status, 404);
+  assert.equal((await reader.ask(`/connections/${id}?user=other`)).status, 404);
+  const tested = await reader.press(await reader.ask(`/connections/${id}?${user}`), 'Test it');
+  assert.match(tested.text, /the connection works/);
+  const ran = (await echo(odd, options)).json.execution_id;
+  const [form] = formsOf((await reader.ask(`/executions/${ran}/again?${user}`)).text).filter(({ buttons }) => buttons.includes('Run it'));
+  const again = await reader.ask(form.action, { method: 'POST', fields: { ...form.fields, input: '{"value":2}' } });
+  assert.deepEqual([again.status, again.location?.endsWith(user)], [303, true], again.text);
+  assert.equal((await call(odd, 'GET', '/api/executions', undefined, options)).json.executions.length, 2);
+  assert.equal((await call(undefined, 'GET', '/api/executions', undefined, options)).json.executions.length, 0);
+
+  // a decision is the same op and the same event as over the API with the header
+  const flows = [];
+  for (let at = 0; at < 2; at++) flows.push((await call(odd, 'POST', '/api/flows/start', { flowTemplate: 'probe_approve', input: { subject: `x${at}` } }, options)).json.flowId);
+  for (const flow of flows) await until('it waits', async () => (await call(odd, 'GET', `/api/flows/${flow}`, undefined, options)).json.flow.status === 'waiting');
+  assert.equal((await reader.ask(`/flows/${flows[0]}`)).status, 404);
+  const inbox = await reader.ask(`/approvals?${user}`);
+  for (const flow of flows) assert.ok(inbox.text.includes(`/flows/${flow}?${user}`));
+  assert.ok(!(await reader.ask('/approvals')).text.includes(flows[0]));
+  const decided = await reader.press(await reader.ask(`/flows/${flows[0]}?${user}`), 'Approve 1 write');
+  assert.ok(decided.path.includes(user), decided.path);
+  const { currentStep: stepKey } = (await call(odd, 'GET', `/api/flows/${flows[1]}`, undefined, options)).json.flow;
+  assert.equal((await call(odd, 'POST', `/api/flows/${flows[1]}/approve`, { stepKey }, options)).status, 200);
+  const events = (await call(odd, 'GET', '/api/audit?kind=flow.approved', undefined, options)).json.events;
+  assert.deepEqual(events.map(({ details }) => details.flow_id).sort(), [...flows].sort());
+  const [one, two] = events.map(({ id: _, at, address, request_id, details, ...rest }) => ({ ...rest, details: Object.keys(details).filter((name) => name !== 'by').sort() })); // a page says that it was one
+  assert.deepEqual(one, two);
+  assert.deepEqual((await call(undefined, 'GET', '/api/audit?kind=flow', undefined, options)).json.events, []);
+  assert.equal(await stack.cluster.sql(`select count(*) from sluice.audit_event where account_id = '${await userId(odd, own)}' and parent_id is distinct from '${own.id}'`), '0');
+
+  // lists keep to the user from page to page and in their forms; a file of events has that user's alone
+  const list = await reader.ask(`/executions?${user}`);
+  assert.ok(list.text.includes(`<input type="hidden" name="user" value="o&#39;hara/&amp;?#%">`), 'a form sent by GET');
+  const csv = await reader.ask(`/audit.csv?${user}`);
+  assert.ok(csv.text.includes('flow.approved') && !csv.text.includes('key.created'));
+
+  // the key's rights decide, as over the API
+  const weak = new Pages(server.base);
+  await weak.signIn(await stack.key(own.id, ['--scopes', 'read']));
+  assert.equal((await weak.ask(`/flows?${user}`)).status, 200);
+  for (const path of ['/audit', '/flows/new']) assert.equal((await weak.ask(`${path}?${user}`)).status, 403, path);
+  assert.equal((await weak.ask(`/connections/${id}/delete?${user}`)).status, 403);
+
+  // a form whose session has ended comes back for the same user
+  const typed = await reader.ask(`/flows/new?template=probe_approve&${user}`);
+  reader.cookies.clear();
+  const signIn = await reader.press(typed, 'Start', { 'input.subject': 'typed' }, { follow: false });
+  assert.equal(signIn.status, 401);
+  const back = await reader.press(signIn, 'Sign in', { key: own.key }, { follow: false });
+  assert.match(back.text, /value="typed"/);
+  const started = await reader.press(back, 'Start');
+  assert.ok(started.path.endsWith(`?${user}`) || started.path.includes(`&${user}`), started.path);
+  assert.deepEqual((await call(undefined, 'GET', '/api/flows', undefined, options)).json.flows, []);
+
+  // shared connections are listed without a page of their own; an erased user has no pages
+  const shared = await stack.connect(own.id, 'probe', { token: GOOD }, ['--label', 'Team']);
+  assert.equal((await call(undefined, 'PATCH', `/api/connections/${shared}`, { shared: true }, options)).status, 200);
+  const theirs = await reader.ask('/connections?user=other');
+  assert.match(theirs.text, /Probe: Team/);
+  assert.ok(!theirs.text.includes(`/connections/${shared}`));
+  assert.match((await reader.ask('/connections')).text, /for all end users/);
+  assert.equal((await reader.ask(`/connections/${shared}`)).status, 200);
+  assert.match((await reader.ask('/integrations?user=other')).text, /Probe/);
+  assert.equal((await erase(odd, options)).status, 202);
+  const gone = await until('its pages are closed', async () => {
+    const reply = await reader.ask(`/flows?${user}`);
+    return reply.status !== 200 && reply;
+  });
+  assert.equal(gone.status, 503);
+  assert.match(gone.text, /is being erased/);
 });

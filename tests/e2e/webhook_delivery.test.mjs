@@ -275,3 +275,34 @@ test('410, and five days of failures: the endpoint goes off, and the others hear
   }
   await unlisten(other);
 });
+
+test('events are sent again on request, also one that has others after it', async () => {
+  const hook = await listen({ path: '/again', events: ['flow.waiting', 'flow.cancelled'] });
+  const ids = [await start('probe_approve', { subject: 'again 1' }), await start('probe_approve', { subject: 'again 2' })];
+  const again = (path, body) => call('POST', `/api/webhooks/${hook.id}/${path}`, body, { server: two });
+  for (const id of ids) await hears(hook, id, 'flow.waiting');
+  const [event] = at(hook.path).map(({ headers }) => headers['webhook-id']);
+  const times = () => at(hook.path).filter(({ headers }) => headers['webhook-id'] === event).length;
+  const first = await again(`deliveries/${event}/replay`);
+  assert.deepEqual([first.status, first.json], [202, { count: 1 }]);
+  await until('it is sent again', () => times() === 2);
+  assert.equal(new Set(at(hook.path).filter(({ headers }) => headers['webhook-id'] === event).map(({ body }) => body)).size, 1);
+  await until('both are delivered', async () => (await sql(`select count(*) from sluice.delivery where webhook_id = '${hook.id}' and status = 'delivered'`)) === '2');
+  await sql(`update sluice.delivery set status = 'failed' where webhook_id = '${hook.id}'`);
+  assert.equal((await again('replay', { since: new Date(Date.now() + 3_600_000).toISOString() })).json.count, 0);
+  answers['/again'] = (request, reply) => reply.writeHead(500).end();
+  const all = await again('replay', { since: new Date(Date.now() - 3_600_000).toISOString() });
+  assert.deepEqual([all.status, all.json], [202, { count: 2 }]);
+  await until('both have failed again', async () => (await sql(`select count(*) from sluice.delivery where webhook_id = '${hook.id}' and attempt > replayed_after and code = 500`)) === '2');
+  const delays = (await sql(`select string_agg(extract(epoch from due_at - now())::integer::text, ' ') from sluice.delivery where webhook_id = '${hook.id}' and status = 'pending'`)).split(' ');
+  for (const delay of delays) assert.ok(Number(delay) <= 6, `a new series of attempts: ${delays}`);
+  assert.deepEqual((await again(`deliveries/${event}/replay`)).json, { count: 0 });
+  answers['/again'] = undefined;
+  for (const id of ids) assert.equal((await post(id, 'cancel')).status, 200);
+  for (const id of ids) await until('a replay holds up nothing', () => distinct(hook.path, id).some(({ json }) => json.type === 'flow.cancelled'));
+  assert.equal((await again('deliveries/none/replay')).status, 404);
+  assert.equal((await again(`deliveries/${hook.id}/replay`)).status, 404);
+  await call('PATCH', `/api/webhooks/${hook.id}`, { enabled: false });
+  assert.equal((await again('replay', { since: '2031-01-31T00:00:00Z' })).status, 409);
+  await unlisten(hook);
+});

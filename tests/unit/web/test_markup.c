@@ -116,6 +116,70 @@ static void test_urls_of_other_schemes_are_left_out(void **state)
     }
 }
 
+/* Links, forms and streams to pages that take an end user name that of the page. */
+static void test_urls_keep_the_end_user(void **state)
+{
+    static const struct {
+        const char *page, *wanted; /* the latter with USER where the user's argument is */
+    } cases[] = {
+        {"<a href=\"/flows\">x</a>", "<a href=\"/flows?USER\">x</a>"},
+        {"<a href=\"/flows/${id}#x\">x</a>", "<a href=\"/flows/7?USER#x\">x</a>"},
+        {"<a href=\"/flows?a=${id}&amp;b=1\">x</a>",
+         "<a href=\"/flows?a=7&amp;b=1&amp;USER\">x</a>"},
+        {"<a href=\"/audit.csv?a=${id}#${id}\">x</a>",
+         "<a href=\"/audit.csv?a=7&amp;USER#7\">x</a>"},
+        {"<a href=\"/flows/${list[?@ == '7'] && id}\">x</a>", "<a href=\"/flows/7?USER\">x</a>"},
+        {"<div data-page=\"/flows/${id}\" data-live=\"/events?since=${id}\">x</div>",
+         "<div data-page=\"/flows/7?USER\" data-live=\"/events?since=7&amp;USER\">x</div>"},
+        {"<form method=\"post\" action=\"/flows/${id}/resume\">x</form>",
+         "<form method=\"post\" action=\"/flows/7/resume?USER\">x</form>"},
+        {"<form method=\"post\" action=\"${to}\">x</form>",
+         "<form method=\"post\" action=\"/connections/1?a=b&amp;USER#c\">x</form>"},
+        /* neither the account's own pages, nor other sites, nor other attributes */
+        {"<a href=\"/\">x</a><a href=\"/users/${id}\">x</a><a href=\"/keys\">x</a><a "
+         "href=\"/flowsx\">x</a><a href=\"https://a.example/flows\">x</a><a href=\"#flows\">x</a>",
+         NULL},
+        {"<p class=\"/flows\">x</p><a href=\"${away}\">x</a><script src=\"/flows/x\"></script>",
+         NULL},
+    };
+    const char *sample =
+        "{\"id\":\"7\",\"to\":\"/connections/1?a=b#c\",\"away\":\"/users\",\"list\":[\"7\"]";
+    char page[1000], data[400], wanted[1000];
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        (void)snprintf(page, sizeof(page), "<data>%s}</data>%s", sample, cases[i].page);
+        assert_int_equal(compile(page, ""), OK);
+        (void)snprintf(data, sizeof(data), "%s,\"frame\":{\"user\":\"a/&\"}}", sample);
+        assert_int_equal(render(data), OK);
+        const char *from = cases[i].wanted;
+        if (!from) { /* as without a user */
+            slice kept = arena_dup(&arena, buf_slice(&out));
+            (void)snprintf(data, sizeof(data), "%s,\"frame\":{\"user\":null}}", sample);
+            assert_int_equal(render(data), OK);
+            assert_true(slice_eq(buf_slice(&out), kept));
+            continue;
+        }
+        size_t len = 0;
+        for (; *from; from++)
+            if (strncmp(from, "USER", 4) == 0) {
+                len += (size_t)snprintf(wanted + len, sizeof(wanted) - len, "user=a%%2F%%26");
+                from += 3;
+            } else {
+                wanted[len++] = *from;
+            }
+        wanted[len] = '\0';
+        if (!slice_eq_cstr(buf_slice(&out), wanted))
+            fail_msg("%s gives %.*s, not %s", page, (int)out.len, out.ptr, wanted);
+    }
+    assert_int_equal(compile("<form method=\"get\" action=\"/flows\">x</form>", ""), OK);
+    assert_int_equal(render("{\"frame\":{\"user\":\"a\\\"b\"}}"), OK);
+    assert_true(slice_eq_cstr(buf_slice(&out),
+                              "<form method=\"get\" action=\"/flows?user=a%22b\"><input "
+                              "type=\"hidden\" name=\"user\" value=\"a&quot;b\">x</form>"));
+    assert_int_equal(render("{}"), OK);
+    assert_true(slice_eq_cstr(buf_slice(&out), "<form method=\"get\" action=\"/flows\">x</form>"));
+}
+
 static void test_branches_loops_and_files(void **state)
 {
     const char *data =
@@ -495,6 +559,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_values_are_escaped_for_their_position),
         TEST(test_urls_of_other_schemes_are_left_out),
+        TEST(test_urls_keep_the_end_user),
         TEST(test_branches_loops_and_files),
         TEST(test_the_frame_has_the_page),
         TEST(test_blocks_have_the_hash_of_their_content),
