@@ -199,8 +199,8 @@ static void check_sealed(struct doctor *doctor)
             continue;
         closed++;
         doctor_say(doctor, DOCTOR_FAIL, "master-key",
-                   "Add that key to master-key-file, or reconnect and roll them.",
-                   "%.*s connections, OAuth clients and webhooks are sealed with key %.*s, which "
+                   "Add that key to master-key-file, or reconnect the apps and roll the webhooks.",
+                   "%.*s credentials are sealed with key %.*s, which "
                    "is missing",
                    SLICE_ARG(pg_get_bytes(&rows, i, 1)), SLICE_ARG(key_id));
     }
