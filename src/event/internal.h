@@ -32,7 +32,7 @@ struct event_service {
 struct event_lane {
     struct keyed keyed; /* waiting: struct event_row.link */
     struct uuid payer_id;
-    size_t sending_count, waiting_count;
+    size_t sending_count, putting_off_count, waiting_count;
 };
 
 /* A row that this process is sending, or will. */

@@ -46,11 +46,16 @@ static bool can_send(const struct event_outbox *outbox, const struct event_lane 
            count_of_account(outbox, lane->payer_id) < ACCOUNT_SENDING_MAX;
 }
 
+static bool is_unused(const struct event_lane *lane)
+{
+    return lane->sending_count == 0 && lane->putting_off_count == 0 && lane->waiting_count == 0;
+}
+
 static void drop_row(struct event_service *service, struct event_row *row)
 {
     struct event_lane *lane = row->lane;
     (void)map_remove(&service->outbox.known, key_of(row->key));
-    if (lane->sending_count == 0 && lane->waiting_count == 0)
+    if (is_unused(lane))
         keyed_drop(&service->outbox.lanes, &lane->keyed);
     mem_free(row);
 }
@@ -58,23 +63,26 @@ static void drop_row(struct event_service *service, struct event_row *row)
 static void leave_sending(struct event_outbox *outbox, struct event_row *row)
 {
     list_unlink(&row->link);
-    row->lane->sending_count--;
-    if (row->is_full)
+    if (row->is_full) {
+        row->lane->putting_off_count--;
         outbox->putting_off_count--;
-    else
+    } else {
+        row->lane->sending_count--;
         outbox->sending_count--;
+    }
 }
 
-/* A row that is put off counts in its lane, so that the lane stays, but not against the limits of
- * the account and the process. */
+/* Rows that are put off keep their lane, but count against no limit of those that are sent. */
 static void begin_row(struct event_service *service, struct event_row *row)
 {
     struct event_outbox *outbox = &service->outbox;
-    row->lane->sending_count++;
-    if (row->is_full)
+    if (row->is_full) {
+        row->lane->putting_off_count++;
         outbox->putting_off_count++;
-    else
+    } else {
+        row->lane->sending_count++;
         outbox->sending_count++;
+    }
     list_push_back(row->is_full ? &outbox->putting_off : &outbox->sending, &row->link);
     if (event_deliver_start(service, row))
         return;
@@ -115,7 +123,7 @@ void event_outbox_take(struct event_service *service, const struct due_ref *ref,
     struct event_lane *lane = keyed_get(&outbox->lanes, uuid_slice(&ref->webhook_id));
     struct event_row *row = lane ? mem_zalloc(sizeof(*row)) : NULL;
     if (!row) {
-        if (lane && lane->sending_count == 0 && lane->waiting_count == 0)
+        if (lane && is_unused(lane))
             keyed_drop(&outbox->lanes, &lane->keyed);
         return;
     }

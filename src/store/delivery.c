@@ -39,11 +39,16 @@ static const struct pg_stmt delivery_of_event = {
     "exists (select from sluice.delivery e where e.account_id = t.account_id and "          \
     "e.webhook_id = t.webhook_id and e.object = t.object and e.rev < t.rev and e.status = " \
     "'pending' and e.replayed_after is null and t.replayed_after is null)"
-/* A row is put off by about half of its age each time, so its turns come often enough to
- * use all that the endpoint can take, and rarely enough to cost little. */
-#define PUT_OFF                                                                           \
-    "greatest(p.until, now() + least(interval '1 hour', interval '5 seconds' + (now() - " \
-    "t.at) * (0.25 + 0.5 * random())))"
+/* A row is put off by a part of its age, an hour at most, so its turns come often enough to use all
+ * that the endpoint can take, and rarely enough to cost little. The part is random: rows that were
+ * put off together, as by a pause, come back one after another. */
+#define PUT_OFF                                                                                   \
+    "greatest(p.until, now()) + least(interval '1 hour', interval '5 seconds' + (now() - t.at)) " \
+    "* (0.1 + 0.6 * random())"
+
+/* A later version of the program sends to an endpoint without a URL. */
+#define IS_OURS \
+    "(select h.url is null from sluice.webhook h where " ENDPOINT_IS("h", "t") ") is not true"
 
 /* SKIP LOCKED as in flow.c: all nodes with a timer send this at the same time. */
 #define OF_CLAIM(name, type)       PG_OF(#name, type, struct delivery_claim, name)
@@ -60,7 +65,8 @@ static const struct pg_stmt delivery_claim = {
         "coalesce(u.until > now(), false) or " IS_EARLY " as is_held from (select " PAUSED_UNTIL
         " as until offset 0) u offset 0) p) "
         "@update(sluice.delivery) and t.attempt = :attempt and t.due_at is not null and "
-        "(t.due_at <= now() or :is_next) and t.ctid = (select k.ctid from sluice.delivery k "
+        "(t.due_at <= now() or :is_next) and " IS_OURS
+        " and t.ctid = (select k.ctid from sluice.delivery k "
         "where " ROW_IS(
             "k") " for update skip locked) "
                  "returning :ord as ord, :attempt as before, t.account_id, t.event_id, "
@@ -91,8 +97,8 @@ static const struct pg_stmt delivery_claim = {
 
 /* ---- ends ---- */
 
-/* The next event of the object is at its first attempt: it was put off while this one was
- * pending. */
+/* The next event of the object is at its first attempt: it was put off while this one was pending,
+ * and is due now, for this process or for any other. */
 #define OF_END(name, type) PG_OF(#name, type, struct delivery_end, name)
 static const char *const status_names[] = {
     [DELIVERY_PENDING] = "pending",
@@ -106,13 +112,20 @@ static const struct pg_stmt delivery_end = {
            "problem = :problem, due_at = case when :status = 'pending' then now() + :delay_ms * "
            "interval '1 millisecond' end, ended_at = case when :status <> 'pending' then now() end "
            "@update(sluice.delivery) and t.attempt = :attempt and t.due_at is not null "
-           "returning :ord as ord, t.account_id, t.webhook_id, t.object, t.rev, t.ended_at) "
-           "select e.ord, 'delivery', n.account_id, n.event_id, n.webhook_id, n.attempt, n.due_at, "
-           "n.parent_id from ended e left join lateral (select * from sluice.delivery k where "
-           "e.ended_at is not null and k.account_id = e.account_id and k.webhook_id = e.webhook_id "
-           "and k.object = e.object and k.rev > e.rev and k.status = 'pending' and "
-           "k.replayed_after is null order by k.rev "
-           "limit 1) n on true",
+           "returning :ord as ord, t.account_id, t.webhook_id, t.object, t.rev, t.ended_at), "
+           "found as (select e.ord, n.* from ended e cross join lateral (select k.* from "
+           "sluice.delivery k where e.ended_at is not null and k.account_id = e.account_id and "
+           "k.webhook_id = e.webhook_id and k.object = e.object and k.rev > e.rev and "
+           "k.status = 'pending' and k.replayed_after is null order by k.rev limit 1) n), "
+           "hastened as (update sluice.delivery t set due_at = now() from found f where "
+           "t.account_id = any(array[f.account_id]) and t.event_id >= f.event_id and "
+           "t.event_id <= f.event_id and t.webhook_id >= f.webhook_id and "
+           "t.webhook_id <= f.webhook_id and t.attempt = f.attempt and t.due_at is not null and "
+           "t.ctid = (select k.ctid from sluice.delivery k where " ROW_IS(
+               "k") " for update skip locked)) "
+                    "select e.ord, 'delivery', n.account_id, n.event_id, n.webhook_id, n.attempt, "
+                    "n.due_at, "
+                    "n.parent_id from ended e left join found n on n.ord = e.ord",
     PG_TAKES(OF_END(account_id, PG_UUID), OF_END(event_id, PG_UUID), OF_END(webhook_id, PG_UUID),
              OF_END(attempt, PG_I64), PG_WORD("status", struct delivery_end, status, &statuses),
              OF_END(delay_ms, PG_I64),
