@@ -24,6 +24,7 @@ enum {
 struct api;
 struct mcp_listeners;
 struct vault_users;
+struct event_service;
 
 struct api_config {
     struct loop *loop;
@@ -44,7 +45,8 @@ struct api_config {
                                 * limits alone */
     unsigned schema_known;     /* pg_schema_known(): for /readyz */
     struct connect_service *connect;
-    struct budget_queue *work; /* the memory of requests; NULL: unlimited */
+    struct event_service *event; /* endpoints of events */
+    struct budget_queue *work;   /* the memory of requests; NULL: unlimited */
     /* Endpoints of another room that depends on this one: the data of each is a struct
      * api_endpoint, and their routes need a key. They must outlive the api. */
     const struct http_route *routes;

@@ -113,6 +113,9 @@ extern const struct api_endpoint api_oauth_clients_get, api_oauth_clients_set,
 extern const struct api_endpoint api_users_list, api_users_get, api_users_change, api_users_erase;
 extern const struct api_endpoint api_keys_list, api_keys_create, api_keys_self, api_keys_roll,
     api_keys_revoke;
+extern const struct api_endpoint api_webhooks_list, api_webhooks_create, api_webhooks_get,
+    api_webhooks_change, api_webhooks_delete, api_webhooks_roll, api_webhooks_test,
+    api_webhooks_deliveries;
 extern const struct api_endpoint api_accounts_list, api_accounts_create, api_accounts_get,
     api_accounts_change, api_accounts_erase, api_accounts_key_create;
 extern const struct api_endpoint api_healthz, api_readyz, api_metrics, api_openapi;

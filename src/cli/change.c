@@ -3,6 +3,7 @@
  */
 #include "cli/change.h"
 
+#include "base/mem.h"
 #include "cli/engine.h"
 
 /* For each kind of row: the message if the row does not exist, the message if the change was
@@ -161,5 +162,44 @@ int change_save(struct session *session, struct connect_save_request *request, i
                        "connection %lld was stored, but could not be made the default; `sluice "
                        "connections default` does that",
                        (long long)*id);
+    return result;
+}
+
+/* ---- endpoints of events ---- */
+
+struct endpoint_change {
+    struct webhook_command command;
+    const struct webhook_command_request *in;
+};
+
+static void start_webhook(struct engine *engine, struct op *op, void *arg)
+{
+    struct endpoint_change *it = arg;
+    webhook_command_start(engine->event, &it->command, it->in, op);
+}
+
+int change_webhook(struct session *session, struct webhook_command_request *request,
+                   struct uuid *id, char secret[EVENT_SECRET_TEXT_MAX + 1])
+{
+    static const struct words of_webhook = {"the account has no webhook with that id",
+                                            "there is no account with that id any more",
+                                            "sluice webhooks list"};
+    struct endpoint_change it = {.in = request};
+    struct engine engine;
+    request->by = session_by(session);
+    request->public_url = session->config->public_url;
+    int result = engine_open(&engine, session, false);
+    if (result == OK) {
+        engine_run(&engine, start_webhook, NULL, &it);
+        result = it.command.err.code != OK
+                     ? err_set(&session->err, ERR_INVALID, "%s", it.command.err.text)
+                     : say_change(session, it.command.status, &of_webhook);
+    }
+    if (id)
+        *id = it.command.webhook.id;
+    if (secret)
+        memcpy(secret, it.command.secret, sizeof(it.command.secret));
+    mem_wipe(it.command.secret, sizeof(it.command.secret));
+    engine_close(&engine);
     return result;
 }

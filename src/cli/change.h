@@ -8,6 +8,7 @@
 #include "cli/session.h"
 #include "connect/command.h"
 #include "connect/save.h"
+#include "event/command.h"
 #include "vault/command.h"
 
 /* For all functions: the session's database is open; session->err has the reason if the result is
@@ -23,5 +24,9 @@ int change_connect(struct session *session, struct connect_command_request *requ
 /* Creates a connection, whose id goes to *id. The ring must be open, too. */
 int change_save(struct session *session, struct connect_save_request *request,
                 int64_t *id) MUST_CHECK;
+/* Sets request->by and public_url. For a new secret the ring must be open, too; *id and secret then
+ * get the endpoint's id and the secret's text, which the caller wipes. Else both may be NULL. */
+int change_webhook(struct session *session, struct webhook_command_request *request,
+                   struct uuid *id, char secret[EVENT_SECRET_TEXT_MAX + 1]) MUST_CHECK;
 
 #endif

@@ -56,6 +56,17 @@ int engine_open(struct engine *engine, struct session *session, bool has_apps)
     };
     const struct vault_auth_config auth = {
         .pool = engine->pool, .on_changed = on_changed, .owner = session};
+    const struct event_config event = {
+        .loop = engine->loop,
+        .pool = engine->pool,
+        .ring = session->ring,
+        .dns = engine->dns,
+        .hosts = session->config->webhook_host.items,
+        .host_count = session->config->webhook_host.count,
+    };
+    engine->event = event_service_new(&event, err);
+    if (!engine->event)
+        return (int)err->code;
     engine->connect = connect_new(engine->loop, &connect);
     engine->auth = engine->connect ? vault_auth_new(engine->loop, &auth) : NULL;
     return engine->auth ? OK : err_set(err, ERR_NOMEM, "out of memory");
@@ -68,6 +79,7 @@ void engine_close(struct engine *engine)
         return;
     /* The pool is freed first, so that its connections close while the loop still runs. */
     pg_pool_free(engine->pool);
+    event_service_close(engine->event);
     if (engine->has_out)
         outbound_close(&engine->out);
     else
@@ -78,6 +90,7 @@ void engine_close(struct engine *engine)
     /* No op that uses these services is still running. */
     vault_auth_free(engine->auth);
     connect_free(engine->connect);
+    event_service_free(engine->event);
     loop_free(engine->loop);
     if (engine->has_out)
         outbound_free(&engine->out);

@@ -7,6 +7,7 @@
 
 #include "cli/session.h"
 #include "connect/connect.h"
+#include "event/event.h"
 #include "server/outbound.h"
 #include "vault/auth.h"
 
@@ -18,6 +19,7 @@ struct engine {
     struct pg_pool *pool;
     struct vault_auth *auth;
     struct connect_service *connect;
+    struct event_service *event; /* sends nothing */
     bool has_out;
 };
 

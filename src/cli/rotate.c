@@ -6,6 +6,7 @@
 #include "cli/rotate.h"
 
 #include "connect/oauth_client.h"
+#include "event/sign.h"
 #include "store/connection.h"
 
 enum { SEALED_BYTES_MAX = VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD, PASSES_MAX = 5 };
@@ -13,24 +14,32 @@ enum { SEALED_BYTES_MAX = VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD, PASSES_MAX = 5 
 struct rotation {
     struct session *session;
     struct arena arena; /* one page */
-    struct buf sealed;
+    struct buf sealed, old_sealed;
     size_t done, failed, changed; /* changed: connections that another process changed first */
 };
 
-/* Opens the credential with the key that sealed it and seals it with the current key. */
+/* Opens what the row has with the key that sealed it, and seals it with the current key. Account
+ * and row are part of the seal, so they must stay the same. */
+static int seal_again(struct rotation *rotation, const struct vault_binding *binding, slice key_id,
+                      slice sealed, struct buf *out, struct err *err)
+{
+    const struct vault_ring *ring = rotation->session->ring;
+    struct secret *plain = NULL;
+    buf_clear(out);
+    if (vault_open(ring, binding, key_id, sealed, &plain, err) != OK)
+        return (int)err->code;
+    int result = vault_seal(ring, binding, secret_reveal(plain), out);
+    secret_unref(plain);
+    return result == OK ? OK
+                        : err_set(err, (enum err_code)result, "the credential could not be sealed");
+}
+
 static int reseal(struct rotation *rotation, const struct connection *row, struct err *err)
 {
     const struct vault_ring *ring = rotation->session->ring;
     const struct vault_binding binding = {row->account_id, row->id};
-    struct secret *plain = NULL;
-    if (vault_open(ring, &binding, row->key_id, row->sealed, &plain, err) != OK)
+    if (seal_again(rotation, &binding, row->key_id, row->sealed, &rotation->sealed, err) != OK)
         return (int)err->code;
-    /* Account and connection are part of the seal, so they must stay the same. */
-    buf_clear(&rotation->sealed);
-    int result = vault_seal(ring, &binding, secret_reveal(plain), &rotation->sealed);
-    secret_unref(plain);
-    if (result != OK)
-        return err_set(err, (enum err_code)result, "the credential could not be sealed");
     /* The statement compares rev, so that a token renewed since the read is not lost. */
     return store_connection_reseal_sync(rotation->session->sync, row->account_id, row->id, row->rev,
                                         buf_slice(&rotation->sealed), vault_ring_key_id(ring), err);
@@ -107,14 +116,8 @@ static int reseal_client(struct rotation *rotation, const struct oauth_client *r
 {
     const struct vault_ring *ring = rotation->session->ring;
     const struct vault_binding binding = oauth_client_binding(row->account_id, row->integration_id);
-    struct secret *plain = NULL;
-    buf_clear(&rotation->sealed);
-    if (vault_open(ring, &binding, row->key_id, row->sealed, &plain, err) != OK)
+    if (seal_again(rotation, &binding, row->key_id, row->sealed, &rotation->sealed, err) != OK)
         return (int)err->code;
-    int result = vault_seal(ring, &binding, secret_reveal(plain), &rotation->sealed);
-    secret_unref(plain);
-    if (result != OK)
-        return err_set(err, (enum err_code)result, "the secret could not be sealed");
     return store_oauth_client_reseal_sync(
         rotation->session->sync, row, buf_slice(&rotation->sealed), vault_ring_key_id(ring), err);
 }
@@ -162,6 +165,80 @@ static int rotate_clients(struct rotation *rotation)
     return OK;
 }
 
+/* ---- webhooks: few, but accounts change them at any time ---- */
+
+static int reseal_webhook(struct rotation *rotation, const struct webhook *row, struct err *err)
+{
+    const struct vault_ring *ring = rotation->session->ring;
+    const struct vault_binding binding = event_secret_binding(row);
+    slice old = row->old_sealed;
+    if (old.ptr &&
+        seal_again(rotation, &binding, row->key_id, old, &rotation->old_sealed, err) != OK)
+        return (int)err->code;
+    if (seal_again(rotation, &binding, row->key_id, row->sealed, &rotation->sealed, err) != OK)
+        return (int)err->code;
+    return store_webhook_reseal_sync(rotation->session->sync, row, buf_slice(&rotation->sealed),
+                                     old.ptr ? buf_slice(&rotation->old_sealed) : SLICE_NONE,
+                                     vault_ring_key_id(ring), err);
+}
+
+/* As rotate_one. */
+static int rotate_webhook(struct rotation *rotation, const struct webhook *row, int pass)
+{
+    struct err err;
+    char id[UUID_TEXT_LEN + 1];
+    buf_clear(&rotation->sealed);
+    int result = reseal_webhook(rotation, row, &err);
+    if (result == ERR_IO || result == ERR_NOMEM) {
+        rotation->session->err = err;
+        return result;
+    }
+    if (result == OK) {
+        rotation->done++;
+        return OK;
+    }
+    bool is_changed = result == ERR_NOTFOUND && rotation->sealed.len > 0;
+    if (is_changed && pass < PASSES_MAX) {
+        rotation->changed++;
+        return OK;
+    }
+    rotation->failed++;
+    uuid_format(row->id, id);
+    (void)fprintf(stderr, "webhook %s: %s\n", id, err.text);
+    return OK;
+}
+
+/* Rows that another process changed first are read again in another pass, and so are those that
+ * failed, which are reported once. */
+static int rotate_webhooks(struct rotation *rotation)
+{
+    struct session *session = rotation->session;
+    size_t failed = rotation->failed;
+    for (int pass = 1; pass <= PASSES_MAX; pass++) {
+        struct uuid after_account = {{0}}, after = {{0}};
+        struct webhook *list;
+        size_t count;
+        rotation->changed = 0;
+        rotation->failed = failed;
+        do {
+            arena_reset(&rotation->arena);
+            int result = store_webhook_stale_sync(session->sync, &rotation->arena,
+                                                  vault_ring_key_id(session->ring), after_account,
+                                                  after, &list, &count, &session->err);
+            for (size_t i = 0; result == OK && i < count; i++) {
+                result = rotate_webhook(rotation, &list[i], pass);
+                after_account = list[i].account_id;
+                after = list[i].id;
+            }
+            if (result != OK)
+                return result;
+        } while (count > 0);
+        if (rotation->changed == 0)
+            break;
+    }
+    return OK;
+}
+
 int rotate_all(struct session *session, struct command_call *call)
 {
     struct rotation rotation = {.session = session};
@@ -171,6 +248,7 @@ int rotate_all(struct session *session, struct command_call *call)
         return (int)session->err.code;
     arena_init(&rotation.arena, SESSION_ARENA_BYTES_MAX);
     buf_init(&rotation.sealed, SEALED_BYTES_MAX);
+    buf_init(&rotation.old_sealed, SEALED_BYTES_MAX);
     int result = OK;
     for (int pass = 1; pass <= PASSES_MAX && result == OK; pass++) {
         rotation.failed = rotation.changed = 0;
@@ -181,8 +259,13 @@ int rotate_all(struct session *session, struct command_call *call)
     }
     if (result == OK)
         result = rotate_clients(&rotation);
+    size_t changed = rotation.changed;
+    if (result == OK)
+        result = rotate_webhooks(&rotation);
+    rotation.changed += changed;
     arena_deinit(&rotation.arena);
     buf_deinit(&rotation.sealed);
+    buf_deinit(&rotation.old_sealed);
     if (result != OK)
         return result;
     (void)printf("%zu credentials resealed under key %.*s\n", rotation.done,

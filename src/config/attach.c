@@ -32,6 +32,8 @@ void config_attach_put(const struct config *config, struct buf *out)
     put_setting(out, "ca-file", config->ca_file);
     for (size_t i = 0; i < config->origin_override.count; i++)
         put_setting(out, "origin-override", config->origin_override.items[i]);
+    for (size_t i = 0; i < config->webhook_host.count; i++)
+        put_setting(out, "webhook-host", config->webhook_host.items[i]);
 }
 
 /* A running dev holds the folder's lock: if the lock is free, no dev runs. */

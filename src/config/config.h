@@ -48,6 +48,7 @@ enum config_scope {
     CONFIG_KEYRING = 8,   /* all that open credentials */
     CONFIG_CATALOG = 16,  /* all that read manifests */
     CONFIG_OUTBOUND = 32, /* all that call apps */
+    CONFIG_EVENTS = 64,   /* all that change endpoints of events */
     CONFIG_SERVERS = CONFIG_SERVE | CONFIG_DEV,
 };
 

@@ -20,7 +20,7 @@
     X(metrics_listen, "metrics-listen", TEXT, CONFIG_SERVERS, "", 0, 0, "ADDRESS", \
       "serve /metrics only on this address, for any Host, instead of on the main listeners; " \
       "with --workers, the first worker has this port, the second the next") \
-    X(public_url, "public-url", TEXT, CONFIG_SERVERS, "", 0, 0, "URL", \
+    X(public_url, "public-url", TEXT, CONFIG_SERVERS | CONFIG_EVENTS, "", 0, 0, "URL", \
       "the URL at which browsers reach the dashboard, for example " \
       "https://sluice.example.com: OAuth redirects return to URL/connect/callback, and " \
       "pages are refused if Host has another name (addresses and localhost are accepted). " \
@@ -80,6 +80,13 @@
       "send calls for ORIGIN to URL; for emulators and egress gateways") \
     X(allow_host, "allow-host", TEXTS, CONFIG_SERVERS | CONFIG_OUTBOUND, "", 0, 0, "HOST", \
       "host, host:port or CIDR that may resolve to a private address") \
+    X(webhook_host, "webhook-host", TEXTS, CONFIG_SERVERS | CONFIG_EVENTS, "", 0, 0, "HOST", \
+      "host, host:port or CIDR to which webhooks may be sent although it is a private address; " \
+      "one that is named as a host is also reached without TLS") \
+    X(webhook_timeout_ms, "webhook-timeout", MS, CONFIG_SERVERS, "15s", 100, 5 * MINUTE, "TIME", \
+      "how long a webhook's receiver may take to answer") \
+    X(webhook_days, "webhook-days", COUNT, CONFIG_SERVERS, "7", 1, 365, "DAYS", \
+      "how many days webhooks that were delivered, or given up, are kept") \
     X(outbound_connections_max, "outbound-connections", COUNT, CONFIG_SERVERS, "1024", 1, 65535, "N", \
       "maximum number of calls to apps at a time; further ones wait, and accounts take turns") \
     X(origin_connections_max, "origin-connections", COUNT, CONFIG_SERVERS, "128", 1, 65535, "N", \

@@ -155,6 +155,14 @@ static int point_to_provider(struct dev *dev)
     return config_set(dev->config, SLICE("ca-file"), slice_cstr(text), &dev->err);
 }
 
+/* A receiver under development is on this machine. Hosts that the user names replace this one. */
+static int allow_local_receivers(struct dev *dev)
+{
+    return dev->config->webhook_host.count > 0
+               ? OK
+               : config_add(dev->config, SLICE("webhook-host"), SLICE("127.0.0.1"), &dev->err);
+}
+
 static int make_demo(struct dev *dev)
 {
     struct session session;
@@ -205,7 +213,7 @@ static int start_children(struct dev *dev)
         return (int)dev->err.code;
     dev_stage(&dev->stages, "starting the emulated provider");
     if (dev_provider_wait(&dev->provider, &dev->err) != OK || point_to_provider(dev) != OK ||
-        is_stopped(dev))
+        allow_local_receivers(dev) != OK || is_stopped(dev))
         return (int)dev->err.code;
     dev_stage(&dev->stages, "preparing the demo account");
     if (make_demo(dev) != OK || offer_settings(dev) != OK || is_stopped(dev))

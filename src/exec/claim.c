@@ -369,6 +369,7 @@ enum op_result exec_step_claim(struct op *op)
     claim->action_id = exec->action->action_id;
     claim->connection_id = exec->connection.item ? exec->connection.item->id : 0;
     claim->is_write = exec->action->level != LEVEL_READ;
+    claim->parent_id = exec->in.by.parent_id;
     claim->lifetime_ms = has_key ? (int64_t)exec->service->config.idempotency_ttl_ms : 0;
     claim->guards_until = exec->in.key_guards_until;
     exec_claim_move(exec, EXEC_CLAIM_ASKED);

@@ -40,8 +40,9 @@ struct exec_config {
     struct connect_service *connect;
     struct catalog **catalog; /* the current snapshot; a swap keeps the pointer valid */
     struct node *node;
-    struct budget_queue *work; /* charged for the memory of executions; NULL: not charged */
-    struct tracer *tracer;     /* NULL: no traces */
+    struct budget_queue *work;    /* charged for the memory of executions; NULL: not charged */
+    struct tracer *tracer;        /* NULL: no traces */
+    struct event_service *events; /* sends the events of runs; NULL: another process does */
     uint64_t timeout_ms, idempotency_ttl_ms;
     uint64_t limit_wait_ms; /* longest wait for a connection's own limits */
     bool is_limits_off;

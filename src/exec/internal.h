@@ -127,6 +127,7 @@ struct exec_record {
     struct execution row;
     struct execution_input input; /* sealed once, for all attempts to record */
     bool is_input_made;
+    struct uuid event_id;     /* of the event that the outcome is unknown; nil: none is made */
     bool is_settled;          /* the outcome includes the effects, certain or possible, of
                                * earlier requests */
     enum exec_reason refusal; /* why the connection is marked; EXEC_SUCCEEDED: not marked */

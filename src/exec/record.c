@@ -5,6 +5,7 @@
  * outcome is unknown, and the result is recorded in the background (ending.c).
  */
 #include "base/clock.h"
+#include "event/outbox.h"
 #include "exec/internal.h"
 #include "call/summary.h"
 
@@ -71,6 +72,12 @@ enum op_result exec_step_record(struct op *op)
                                         connection ? connection->id : 0, exec->key.claim.owner,
                                         exec->summary_json);
     exec->record.row.api_key_id = audit_actor_key(exec->in.by.actor);
+    if (exec->out.reason == EXEC_OUTCOME_UNKNOWN) {
+        if (uuid_is_nil(exec->record.event_id))
+            exec->record.event_id = uuid_v7();
+        exec->record.row.event_id = exec->record.event_id;
+        exec->record.row.parent_id = exec->in.by.parent_id;
+    }
     exec_input_keep(exec, &exec->record.row);
     if (exec_is_claimed(exec))
         store_execution_finish(pool, &exec->query, op, &exec->record.row, exec->key.claim.key,
@@ -146,6 +153,8 @@ enum op_result exec_step_check_record(struct op *op)
         exec_claim_move(exec, EXEC_CLAIM_ENDED);
     switch (status) {
     case OK:
+        if (store_has_event(&exec->query))
+            event_written(exec->service->config.events, exec->in.account_id, exec->record.event_id);
         return go_to_answer(exec);
     case ERR_NOTFOUND:
         return stop_unrecorded(exec,

@@ -209,6 +209,7 @@ static enum op_result step_begin(struct op *op)
 {
     struct flow_command *command = command_of(op);
     command->op_token = uuid_v7();
+    command->event_id = uuid_v7();
     command->flow_id = command->in.flow_id;
     switch (command->in.kind) {
     case FLOW_COMMAND_START:
@@ -331,6 +332,7 @@ static enum op_result step_send(struct op *op)
         .trace = command->run->whole.trace,
         .title = command->run->whole.title,
         .claim = command->claim.key.ptr ? &command->claim : NULL,
+        .event = command->run->transition.event,
     };
     command->is_sent = true;
     store_flow_start(command->service->config.pool, &command->query, op, &start);
@@ -383,6 +385,9 @@ static enum op_result step_started(struct op *op)
         return send_again(command);
     if (status != OK || (is_keyed && command->found.state != CLAIM_WON))
         return start_failed(command, status);
+    if (store_has_event(&command->query))
+        event_written(command->service->config.events, run->flow.account_id,
+                      run->transition.event.id);
     command->run = NULL;
     command->is_sent = false;
     command->whole = (struct flow_whole){
@@ -405,7 +410,7 @@ static enum op_result step_cancel(struct op *op)
     struct flow_command *command = command_of(op);
     command->is_sent = true;
     store_flow_cancel(command->service->config.pool, &command->query, op, command->in.account_id,
-                      command->in.flow_id, command->op_token, clock_shared_us());
+                      command->in.flow_id, command->op_token, clock_shared_us(), command->event_id);
     return OP_WAIT;
 }
 
@@ -475,6 +480,13 @@ static slice rejection(struct flow_command *command)
     return flow_error_text(&error, &command->op.arena);
 }
 
+static slice decided_key(const struct flow_command *command)
+{
+    size_t step = (size_t)command->whole.flow.step_index;
+    ASSERT(step < command->find.tmpl->step_count);
+    return command->find.tmpl->steps[step].key;
+}
+
 /* For approve and resume: this process takes the flow. The slot is checked before the statement,
  * since a flow that is taken but not run would stop until it is adopted. */
 static enum op_result step_take(struct op *op)
@@ -496,8 +508,11 @@ static enum op_result step_take(struct op *op)
         .now = clock_shared_us(),
         .step_index = command->whole.flow.step_index,
     };
-    if (is_approval)
+    if (is_approval) {
         command->take.output = command->decided.output;
+        command->take.event =
+            (struct flow_event){.id = command->event_id, .step_key = decided_key(command)};
+    }
     command->is_sent = true;
     store_flow_take(service->config.pool, &command->query, op, &command->take);
     return op_wait_then(op, COMMAND_CHANGED);
@@ -515,6 +530,9 @@ static enum op_result step_reject(struct op *op)
         .step_index = command->whole.flow.step_index,
         .now = clock_shared_us(),
         .error = command->decided.error,
+        .event = {.id = command->event_id,
+                  .step_key = decided_key(command),
+                  .rejected_by = command->in.by.actor},
     };
     ASSERT(command->in.kind == FLOW_COMMAND_REJECT && reject.error.ptr);
     command->is_sent = true;
@@ -738,6 +756,9 @@ static enum op_result step_changed(struct op *op)
     int status = change_result(command);
     command->is_sent = is_lost(status);
     if (status == OK) {
+        if (store_has_event(&command->query))
+            event_written(command->service->config.events, command->in.account_id,
+                          command->event_id);
         apply_change(command);
         flow_decision_audit(command->service->config.pool, &command->query, op, command);
         return op_wait_then(op, COMMAND_AUDITED);

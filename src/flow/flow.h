@@ -1,17 +1,19 @@
 /*
  * flow: durable runs of templates (src/README.md "A flow"). A flow's state is its row in the
  * database; this process holds only the flows that it runs now, each an op (run.c), and the timers
- * of the next minute (timers.c). A flow that ends, is parked or is lost is dropped from memory.
+ * of the next minute (due/due.h). A flow that ends, is parked or is lost is dropped from memory.
  *
  * Files in reading order: template.c; run.c (the table of a running flow), plan.c (what comes
  * next), call.c and fan_out.c (calls), run_end.c (how an attempt ends), state.c (the rows that
- * follow from it); command.c (start, approve, reject, resume, cancel), timers.c, adopt.c; watch.c,
+ * follow from it); command.c (start, approve, reject, resume, cancel), adopt.c; watch.c,
  * view.c (src/api/README.md "Flows"), load.c (rows and templates, for a request), view_cache.c
  * (views as text, cached).
  */
 #ifndef FLOW_FLOW_H
 #define FLOW_FLOW_H
 
+#include "due/due.h"
+#include "event/outbox.h"
 #include "exec/exec.h"
 #include "node/node.h"
 #include "flow/view_cache.h"
@@ -29,18 +31,23 @@ struct flow_config {
     struct pg_pool *pool;
     struct exec_service *exec;
     struct node *node;
+    struct due_timers *due; /* the service owns the flows in it */
     struct catalog **catalog;
     struct flow_template_set **templates; /* the current set; all its versions are stored */
     /* maximum number of flows in memory; 0: 2000. Further due flows wait */
     size_t runs_max;
-    uint64_t idempotency_ttl_ms; /* lifetime of the idempotency key of a start */
-    struct budget_queue *work;   /* counts the memory of runs, by account; NULL: not counted */
-    struct tracer *tracer;       /* NULL: no traces */
+    uint64_t idempotency_ttl_ms;  /* lifetime of the idempotency key of a start */
+    struct budget_queue *work;    /* counts the memory of runs, by account; NULL: not counted */
+    struct tracer *tracer;        /* NULL: no traces */
+    struct event_service *events; /* sends the events of flows; NULL: the next process does */
 };
 
 /* config is copied, its pointers are borrowed. Returns NULL if out of memory. The service begins to
  * adopt and to fire timers at once. */
 struct flow_service *flow_service_new(const struct flow_config *config) MUST_CHECK;
+/* Sets the URL at which people reach the server, without a slash at its end. Events have the page
+ * of the flow under it. Copied. */
+void flow_service_public_url_set(struct flow_service *service, slice url);
 /* Begins a clean drain: takes no more flows and lets running ones reach their next durable
  * state. The caller limits the time (then flow_service_cancel_all). Flows that are still owned
  * are adopted by other nodes once this node has left, which does not count as an adoption. */
@@ -159,7 +166,7 @@ struct flow_command {
     slice input_json;
     struct claim claim;         /* START, with a key: the claim that binds the key to the flow */
     struct claim_outcome found; /* the key's row */
-    struct uuid op_token;
+    struct uuid op_token, event_id;
     unsigned tries;
     bool is_sent;             /* a change was sent, and its result is unknown */
     struct uuid was_owned_by; /* CANCEL: the owner before the cancel */

@@ -11,7 +11,6 @@
 #include "store/later.h"
 
 struct flow_run;
-struct flow_timers;
 struct flow_adopter;
 struct flow_watches;
 
@@ -19,6 +18,7 @@ enum {
     FLOW_RUNS_MAX = 2000, /* default of flow_config.runs_max */
     FLOW_RUN_ARENA_MAX = 128 * 1024 * 1024,
     FLOW_OUTPUT_BYTES_MAX = 1024 * 1024, /* per step */
+    FLOW_URL_MAX = 512,
     /* after this many adoptions in a row without an ended attempt, the flow seems to crash its
      * servers */
     FLOW_POISON_ADOPTIONS = 5,
@@ -31,10 +31,10 @@ struct flow_service {
     size_t run_count;
     struct store_laters takes; /* takes under way, each of which may become a run */
     struct map pinned;         /* version -> struct flow_template, versions in use (pinned.c) */
-    struct flow_timers *timers;
     struct flow_adopter *adopter;
     struct flow_watches *watches;
     struct flow_view_cache *views;
+    char public_url[FLOW_URL_MAX]; /* "" until it is known */
     bool is_draining;
     bool has_lost; /* this node may own a flow that is not in memory, so adopt.c scans for it */
 };
@@ -120,6 +120,8 @@ struct flow_transition {
     struct uuid op_token;
     struct flow_step finished; /* the attempt that ends with this transition; attempt 0: none */
     uint64_t retry_ms;         /* pause before the next attempt; 0 if it begins at once */
+    slice error_code;          /* of the ended attempt, if it failed */
+    struct flow_event event;
 };
 
 /* The data for watches at each transition: run->whole. */
@@ -167,7 +169,7 @@ bool flow_run_start(struct flow_service *service, const struct flow *flow, bool 
 /* Runs a waiting flow that is due, unless it runs here already. The flow is loaded and planned
  * while it still waits, and the run's first transition takes it. On all nodes but one that
  * transition finds no row, and the run ends without effect. */
-void flow_run_wake(struct flow_service *service, const struct flow_ref *ref);
+void flow_run_wake(struct flow_service *service, const struct due_ref *ref);
 /* Makes a new run, planned up to its first step and held. Call flow_run_launch once transition.next
  * is durable (with its waiting input), or flow_run_drop. If the first step is a pause, or if there
  * is no step to run, the start includes this: transition.next is then revision 2, while run->flow
@@ -190,6 +192,8 @@ bool flow_run_is_known(const struct flow_service *service, struct uuid id);
 bool flow_run_is_moving(const struct flow_service *service, struct uuid id);
 /* Whether there is a slot for one more run; false while draining. */
 bool flow_service_has_room(const struct flow_service *service);
+/* Returns where a person sees the flow; SLICE_NONE if that is not known, or if out of memory. */
+slice flow_service_url(const struct flow_service *service, struct uuid id, struct arena *arena);
 /* Called when a run or a take has ended: fires due timers that waited for a slot. */
 void flow_service_fire_timers(struct flow_service *service);
 
@@ -302,15 +306,6 @@ enum flow_fan_end {
     FLOW_FAN_LEFT,      /* the flow is lost, or this process is shutting down; the run ends */
 };
 enum flow_fan_end flow_fan_join(struct flow_run *run, slice *output_json, struct flow_error *error);
-
-/* timers.c */
-struct flow_timers *flow_timers_new(struct flow_service *service) MUST_CHECK;
-void flow_timers_stop(struct flow_timers *timers);
-void flow_timers_free(struct flow_timers *timers);
-/* Arms the timer of a flow that this process has parked; flow_due_at is not 0. */
-void flow_timers_arm(struct flow_timers *timers, const struct flow *flow);
-/* Wakes due flows, as many as there are slots. */
-void flow_timers_fire(struct flow_timers *timers);
 
 /* adopt.c */
 struct flow_adopter *flow_adopter_new(struct flow_service *service) MUST_CHECK;

@@ -356,6 +356,7 @@ static enum op_result step_record(struct op *op)
         .is_wake = run->is_waking,
         .finished = flow_run_has_finished(run) ? &run->transition.finished : NULL,
         .waiting_input = flow_run_waiting_input(run),
+        .event = run->transition.event,
     };
     store_flow_move(run->service->config.pool, &run->query, op, &move);
     return OP_WAIT;
@@ -386,6 +387,8 @@ static enum op_result step_recorded(struct op *op)
         return OP_DONE; /* cancelled, or adopted */
     if (status != OK)
         return record_again(run, status);
+    if (store_has_event(&run->query))
+        event_written(run->service->config.events, run->flow.account_id, run->transition.event.id);
     flow_run_recorded(run);
     if (run->flow.status != FLOW_RUNNING)
         return OP_DONE; /* parked, or ended */
@@ -520,15 +523,15 @@ bool flow_run_start(struct flow_service *service, const struct flow *flow, bool 
     return run != NULL;
 }
 
-void flow_run_wake(struct flow_service *service, const struct flow_ref *ref)
+void flow_run_wake(struct flow_service *service, const struct due_ref *ref)
 {
     const struct flow flow = {.account_id = ref->account_id,
                               .id = ref->id,
                               .parent_id = ref->parent_id,
                               .status = FLOW_WAITING,
                               .rev = ref->rev,
-                              .wake_at = ref->wake_at};
-    ASSERT(ref->rev > 0 && ref->wake_at != 0);
+                              .wake_at = ref->at};
+    ASSERT(ref->kind == DUE_FLOW && ref->rev > 0 && ref->at != 0);
     if (flow_run_is_moving(service, ref->id))
         /* the flow was woken twice, by the timer and by a scan */
         return;

@@ -25,6 +25,28 @@ static struct metric steps_total = METRIC_INIT(
 
 /* ---- the next state ---- */
 
+/* Returns the event of the prepared transition: a flow asks a person, or has ended. */
+static struct flow_event event_of(struct flow_run *run)
+{
+    const struct flow *next = &run->transition.next;
+    struct flow_event event = {0};
+    bool asks = next->waiting_for == FLOW_WAITS_APPROVAL;
+    bool is_over = next->status == FLOW_COMPLETED || next->status == FLOW_FAILED;
+    if (!asks && !is_over)
+        return event;
+    event.id = uuid_v7();
+    if (next->status == FLOW_COMPLETED)
+        return event;
+    size_t step = (size_t)next->step_index;
+    if (run->tmpl && step < run->tmpl->step_count)
+        event.step_key = run->tmpl->steps[step].key;
+    if (asks)
+        event.url = flow_service_url(run->service, next->id, flow_run_scratch(run));
+    else
+        event.error_code = run->transition.error_code;
+    return event;
+}
+
 /* Prepares the transition: run->flow after the change, with a token that all attempts to write it
  * share. */
 static void move_to(struct flow_run *run, struct flow_change change)
@@ -35,6 +57,7 @@ static void move_to(struct flow_run *run, struct flow_change change)
         change.owner = run->is_waking ? node_id(run->service->config.node) : run->flow.owner;
     run->transition.op_token = uuid_v7();
     flow_state_move(&run->transition.next, &run->flow, &change);
+    run->transition.event = event_of(run);
 }
 
 /* The state in which the plan is executed; the reads before an approval are made by the flow's
@@ -123,6 +146,7 @@ static void fail_attempt(struct flow_run *run, const struct flow_error *error)
 {
     struct flow_error kept = *error;
     ASSERT(error->code.len > 0);
+    run->transition.error_code = error->code;
     if (run->progress.is_in_doubt && kept.effect == EXEC_EFFECT_NONE)
         kept.effect = EXEC_EFFECT_UNKNOWN;
     run->progress.is_in_doubt = run->progress.is_in_doubt || kept.effect != EXEC_EFFECT_NONE;
@@ -228,6 +252,7 @@ void flow_run_finish_refused(struct flow_run *run)
     finished->is_completed = false;
     finished->output = SLICE_NONE;
     finished->error = flow_error_text(&error, flow_run_scratch(run));
+    run->transition.error_code = error.code;
     flow_state_check_step(finished);
     fail_flow(run);
 }
@@ -308,6 +333,16 @@ static void publish_run(struct flow_run *run)
                       run->tmpl);
 }
 
+static void arm_timer(const struct flow_run *run)
+{
+    due_arm(run->service->config.due, &(struct due_ref){.kind = DUE_FLOW,
+                                                        .account_id = run->flow.account_id,
+                                                        .parent_id = run->flow.parent_id,
+                                                        .id = run->flow.id,
+                                                        .rev = run->flow.rev,
+                                                        .at = flow_due_at(&run->flow)});
+}
+
 /* The row is durable: first memory is updated, then watches and timers. The scratch arena is reset
  * last, because the view still reads the ended attempt from it. */
 void flow_run_recorded(struct flow_run *run)
@@ -326,7 +361,7 @@ void flow_run_recorded(struct flow_run *run)
     metric_add(metric_series(&transitions_total, to), 1);
     publish_run(run);
     run->transition.finished = (struct flow_step){0};
-    if (flow_due_at(&run->flow) != 0 && run->service->timers)
-        flow_timers_arm(run->service->timers, &run->flow);
+    if (flow_due_at(&run->flow) != 0)
+        arm_timer(run);
     arena_reset(&run->scratch[run->scratch_current ^ 1]);
 }

@@ -4,11 +4,30 @@
  * there.
  */
 
+#include <stdio.h>
+
 #include "base/mem.h"
 #include "flow/run_end.h"
 
 static struct metric running =
     METRIC_INIT("sluice_flows_running", "Flows that this process runs now.", METRIC_GAUGE);
+
+static bool can_wake_due(void *owner)
+{
+    return flow_service_has_room(owner);
+}
+
+static bool is_moving_here(void *owner, const struct due_ref *ref)
+{
+    return flow_run_is_moving(owner, ref->id);
+}
+
+static void wake_due(void *owner, const struct due_ref *ref)
+{
+    flow_run_wake(owner, ref);
+}
+
+static const struct due_class due_class = {can_wake_due, is_moving_here, wake_due};
 
 struct flow_service *flow_service_new(const struct flow_config *config)
 {
@@ -24,9 +43,9 @@ struct flow_service *flow_service_new(const struct flow_config *config)
     map_init(&service->pinned, SIZE_MAX);
     service->views = flow_view_cache_new();
     service->watches = flow_watches_new(service);
-    service->timers = flow_timers_new(service);
     service->adopter = flow_adopter_new(service);
-    if (service->views && service->watches && service->timers && service->adopter)
+    due_own(config->due, DUE_FLOW, &due_class, service);
+    if (service->views && service->watches && service->adopter)
         return service;
     /* Ops that have started are cancelled. Nothing else is freed, since the process does not
      * continue without the service. */
@@ -34,14 +53,27 @@ struct flow_service *flow_service_new(const struct flow_config *config)
     return NULL;
 }
 
-/* Timers and adoption stop first, so that nothing new begins. Runs check is_draining at their
- * next step; those that sleep are woken for this. */
+void flow_service_public_url_set(struct flow_service *service, slice url)
+{
+    (void)snprintf(service->public_url, sizeof(service->public_url), "%.*s", SLICE_ARG(url));
+}
+
+slice flow_service_url(const struct flow_service *service, struct uuid id, struct arena *arena)
+{
+    char text[UUID_TEXT_LEN + 1];
+    if (service->public_url[0] == '\0')
+        return SLICE_NONE;
+    uuid_format(id, text);
+    return arena_printf(arena, "%s/flows/%s", service->public_url, text);
+}
+
+/* There is no room from now on, and adoption stops first, so that nothing new begins. Runs check
+ * is_draining at their next step; those that sleep are woken for this. */
 void flow_service_drain(struct flow_service *service)
 {
     if (service->is_draining)
         return;
     service->is_draining = true;
-    flow_timers_stop(service->timers);
     flow_adopter_stop(service->adopter);
     service->adopter = NULL; /* the memory is freed with the adopter's op */
     LIST_EACH(&service->runs, struct flow_run, run, link) {
@@ -69,7 +101,6 @@ void flow_service_free(struct flow_service *service)
     if (!service)
         return;
     ASSERT(service->run_count == 0 && service->takes.count == 0);
-    flow_timers_free(service->timers);
     flow_watches_free(service->watches);
     flow_view_cache_free(service->views);
     flow_pinned_drop(service, true);
@@ -169,6 +200,6 @@ bool flow_service_has_room(const struct flow_service *service)
 
 void flow_service_fire_timers(struct flow_service *service)
 {
-    if (service->timers && flow_service_has_room(service))
-        flow_timers_fire(service->timers);
+    if (flow_service_has_room(service))
+        due_fire(service->config.due);
 }

@@ -243,8 +243,7 @@ static bool read_include(struct api_request *request, const struct json *include
     }
     if (is_list)
         return true;
-    request->envelope = &mcp_tool_result;
-    (void)api_reply_error(request, 400, "include must be a list of: steps, context");
+    (void)mcp_refuse_call(request, SLICE("include must be a list of: steps, context"));
     return false;
 }
 

@@ -40,6 +40,8 @@ enum op_result mcp_action_tool_call(struct api_request *request, const struct mc
                                     const struct json *arguments);
 /* The envelope of a tool's result (tools.c). */
 extern const struct api_envelope mcp_tool_result;
+/* Answers a call of a tool, before an endpoint has it, with the result that says this fault. */
+enum op_result mcp_refuse_call(struct api_request *request, slice fault);
 /* Writes the members of such a result from an endpoint's reply. Temporary data is in `arena`. */
 void mcp_tool_result_put(struct json_writer *w, struct api_request *request, struct arena *arena,
                          slice json_text, bool is_error);

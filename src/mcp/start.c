@@ -202,10 +202,8 @@ enum op_result mcp_start_flow(struct api_request *request, const struct json *ar
     message->start_wait = json_given(arguments, SLICE("wait"));
     if (message->start_wait && (!json_to_i64(message->start_wait, &wait_s) || wait_s < 0))
         fault = SLICE("wait must be a whole number of seconds");
-    if (fault.ptr) {
-        request->envelope = &mcp_tool_result;
-        return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
-    }
+    if (fault.ptr)
+        return mcp_refuse_call(request, fault);
     if (meta_key.ptr && (!key || key->type == JSON_NULL))
         json_object_set(arena, body, SLICE("idempotency_key"), json_string(meta_key));
     return api_delegate(request, &start_flow, body, mcp_flow_envelope(message));

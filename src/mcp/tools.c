@@ -70,8 +70,7 @@ static enum op_result call_describe_action(struct api_request *request, const st
         fault = SLICE("integration_id and action_id are required, or template alone");
     if (!fault.ptr)
         return api_delegate(request, tool->endpoint, arguments, &mcp_description_result);
-    request->envelope = &mcp_tool_result;
-    return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
+    return mcp_refuse_call(request, fault);
 }
 
 /* With a link_id, the result is the state of that link: ids and times, no data from outside. */
@@ -85,14 +84,13 @@ static enum op_result call_list_connections(struct api_request *request, const s
     request->serve.match.params[0] = json_str(link_id);
     if (link_id && !is_filtered)
         return api_delegate(request, &api_connect_session_get, arguments, &mcp_tool_result);
-    request->envelope = &mcp_tool_result;
     if (link_id)
-        return api_reply_error(
-            request, 400,
-            "link_id can be combined only with wait: leave out integration_id and cursor");
+        return mcp_refuse_call(
+            request,
+            SLICE("link_id can be combined only with wait: leave out integration_id and cursor"));
     if (json_given(arguments, SLICE("wait")))
-        return api_reply_error(request, 400,
-                               "wait needs link_id, the id that connect_app has returned");
+        return mcp_refuse_call(request,
+                               SLICE("wait needs link_id, the id that connect_app has returned"));
     return api_delegate(request, tool->endpoint, arguments, &mcp_connections_result);
 }
 
@@ -106,10 +104,9 @@ static enum op_result call_read_result(struct api_request *request, const struct
     bool wants_view;
     if (!query)
         return api_reply_no_memory(request);
-    request->envelope = &mcp_tool_result;
     slice fault = mcp_view_read(arguments, &wants_view);
     if (fault.ptr)
-        return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
+        return mcp_refuse_call(request, fault);
     request->serve.match.params[0] = json_get_str(arguments, SLICE("execution_id"));
     json_object_set(arena, query, SLICE("max_output_bytes"), json_i64(MCP_OUTPUT_BYTES));
     return api_delegate(request, tool->endpoint, query, &mcp_tool_result);
@@ -408,10 +405,11 @@ static enum op_result call_own_tool(struct api_request *request, const struct to
         arena_text_add(&text, i > 0 ? SLICE(", ") : SLICE_NONE);
         arena_text_add(&text, slice_cstr(tool->inputs[i].name));
     }
-    request->envelope = &mcp_tool_result;
-    return api_reply_error(request, 400, "%s has no argument %.*s. Its arguments are %.*s.",
-                           tool->name, SLICE_ARG(json_excerpt(unknown, &request->serve.op.arena)),
-                           (int)text.len, text.ptr);
+    return mcp_refuse_call(request,
+                           api_sentence(request, "%s has no argument %.*s. Its arguments are %.*s.",
+                                        tool->name,
+                                        SLICE_ARG(json_excerpt(unknown, &request->serve.op.arena)),
+                                        (int)text.len, text.ptr));
 }
 
 /* The names never collide with the catalog's: a tool's name there begins with an integration and
@@ -525,3 +523,9 @@ static enum op_result reply_tool(struct api_request *request, unsigned status, s
 }
 
 const struct api_envelope mcp_tool_result = {.reply = reply_tool};
+
+enum op_result mcp_refuse_call(struct api_request *request, slice fault)
+{
+    request->envelope = &mcp_tool_result;
+    return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
+}

@@ -113,6 +113,9 @@ static void fill_record(struct recovery *recovery)
     recovery->record = exec_summary_row(&outcome, claim->account_id, claim->connection_id,
                                         claim->owner,
                                         exec_summary_render(&outcome, &recovery->later.op.arena));
+    /* no request waits for this event, so the next scan sends it */
+    recovery->record.event_id = uuid_v7();
+    recovery->record.parent_id = claim->parent_id;
 }
 
 void recover_start(struct store_laters *laters, const struct claim *claim, enum recover_as as,

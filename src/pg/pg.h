@@ -37,7 +37,7 @@
 struct dns_resolver;
 
 enum {
-    PG_PARAMS_MAX = 26,
+    PG_PARAMS_MAX = 32,
     PG_COLUMNS_MAX = 32,
     PG_ALONE_BYTES = 256 * 1024,
     PG_PARAM_BYTES_MAX = 64 * 1024 * 1024, /* maximum of all parameters of a query; above it

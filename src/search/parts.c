@@ -232,7 +232,8 @@ void search_parts_cut(const struct search_index *index, slice text, struct searc
 {
     size_t gap = 0, quoted_end = 0;
     text = slice_first_utf8(text, SEARCH_QUERY_BYTES_MAX);
-    text = slice_of(out->text, copy_straightened(text, out->text));
+    out->text_len = copy_straightened(text, out->text);
+    text = slice_of(out->text, out->text_len);
     out->count = 0;
     for (size_t at = 0; at < text.len && out->count < SEARCH_QUERY_WORDS_MAX;) {
         if (at >= quoted_end && quotation_len(text, at) > 0)

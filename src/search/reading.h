@@ -177,6 +177,7 @@ struct search_part {
 
 struct search_reading {
     char text[SEARCH_QUERY_BYTES_MAX]; /* the text into which the tokens' sources point */
+    size_t text_len;                   /* its bytes may be NUL */
     struct search_part parts[SEARCH_QUERY_WORDS_MAX];
     size_t count;
     bool is_question;
@@ -195,6 +196,8 @@ static inline bool search_part_is_any(const struct search_part *part, const char
            slice_has_word(slice_cstr(words), slice_of(part->token.text, part->token.len));
 }
 
+/* Whether an action's id begins with the word, or with a synonym of it (split.c). */
+bool search_may_be_verb(const struct search_index *index, const struct search_part *part);
 /* Whether one of the parts is a plural, up to the first preposition (split.c). */
 bool search_has_plural(const struct search_reading *r, size_t first, size_t end);
 /* Returns how the container that these words begin with gets new contents: "create event" for "my

@@ -11,6 +11,13 @@ static bool is_joint(const struct search_part *part)
     return search_part_is_any(part, "and then also afterwards finally please");
 }
 
+/* Whether the part comes before a command: "can you just". */
+static bool is_opening(const struct search_part *part)
+{
+    return search_part_is_any(part,
+                              "can could would will you we i just quickly simply kindly maybe");
+}
+
 static bool means_verb(const struct search_index *index, const struct search_term *term)
 {
     for (uint32_t i = 0; i < term->link_count; i++) {
@@ -19,6 +26,13 @@ static bool means_verb(const struct search_index *index, const struct search_ter
             return true;
     }
     return false;
+}
+
+bool search_may_be_verb(const struct search_index *index, const struct search_part *part)
+{
+    return part->term && !(part->classes & (WORD_STOP | WORD_PREPOSITION)) &&
+           (part->term->is_verb || part->term->implied != SEARCH_NO_TERM ||
+            part->classes & (WORD_SAYS | WORD_ASKS) || means_verb(index, part->term));
 }
 
 static bool may_be_command(const struct search_index *index, const struct search_part *part,
@@ -78,7 +92,7 @@ static size_t begins_at(const struct search_index *index, const struct search_re
         (!is_joined && !r->parts[at].begins_clause) ||
         (r->parts[at].follows_colon && !is_colon_joint(r, first, at)))
         return 0;
-    while (at < r->count && is_joint(&r->parts[at]))
+    while (at < r->count && (is_joint(&r->parts[at]) || is_opening(&r->parts[at])))
         at++;
     if (at + 1 >= r->count)
         return 0;
@@ -111,6 +125,7 @@ const char *search_adding_verb(const struct search_reading *r, size_t first, siz
         {"sheet spreadsheet excel", "append values"},
         {"calendar", "create event"},
         {"dropbox drive folder", "upload file"},
+        {"board", "create card"},
     };
     /* "the accounting folder": up to three words, without a preposition */
     for (size_t i = first; i < end && i < first + 4; i++) {
@@ -123,21 +138,61 @@ const char *search_adding_verb(const struct search_reading *r, size_t first, siz
     return NULL;
 }
 
+/* Whether the words have no command: "contract signed in Drive?" */
+static bool is_statement(const struct search_index *index, const struct search_reading *r,
+                         size_t first, size_t end)
+{
+    for (size_t i = first + 1; i < end; i++)
+        if (r->parts[i].follows_colon)
+            return false;
+    while (first < end && !r->parts[first].is_content)
+        first++;
+    return first + 1 < end && !r->is_question && r->parts[first].token.len > 0 &&
+           !may_be_command(index, &r->parts[first], &r->parts[first + 1]);
+}
+
 /* Returns the verb that replaces the first word of a request before another: what has to happen
  * first is read ("when a mail arrives"), and so is what is taken ("take the names from the sheet").
  * Returns NULL if the word remains. */
-static const char *reading_verb(const struct search_reading *r, size_t first, size_t end)
+static const char *reading_verb(const struct search_index *index, const struct search_reading *r,
+                                size_t first, size_t end, size_t *skipped)
 {
     const struct search_part *parts = &r->parts[first];
     bool is_many = search_has_plural(r, first + 1, end);
-    if (end - first < 2)
+    if (end - first < 2 || parts->means.len > 0) /* "get rid of" */
         return NULL;
     if (search_part_is_any(parts, "if when whenever once after for from") &&
         !(parts[1].classes & WORD_QUESTION))
         return "list";
     if (search_part_is_any(parts, "take pull grab extract collect"))
         return is_many ? "list" : "get";
-    return is_many && search_part_is_any(parts, "get read fetch") ? "list" : NULL;
+    if (is_many && search_part_is_any(parts, "get read fetch"))
+        return "list";
+    *skipped = 0;
+    return is_statement(index, r, first, end) ? "get" : NULL;
+}
+
+/* Returns the verb that replaces the first `*skipped` words of a request that puts something into a
+ * container: "save it in Dropbox", "put the to-dos on the board". Returns NULL if it does not. */
+static const char *adding_verb(const struct search_reading *r, size_t first, size_t end,
+                               size_t *skipped)
+{
+    const struct search_part *parts = &r->parts[first];
+    bool is_pronoun = first + 1 < end && search_part_is_any(&parts[1], "it them");
+    if (parts->means.len > 0 && !search_part_is_any(parts, "put"))
+        return NULL;
+    if (!search_part_is_any(parts, "put save store stick drop") &&
+        !(is_pronoun && (!parts->is_known || search_part_is_any(parts, "add upload"))))
+        return NULL;
+    for (size_t at = first + 2; at + 1 < end; at++) {
+        const char *verb = search_part_is_any(&r->parts[at], "in into to on")
+                               ? search_adding_verb(r, at + 1, end)
+                               : NULL;
+        *skipped = at + 1 - first;
+        if (verb)
+            return verb;
+    }
+    return NULL;
 }
 
 /* Returns the verb that replaces the first `*skipped` words of a request that writes what was read
@@ -151,15 +206,9 @@ static const char *writing_verb(const struct search_reading *r, size_t first, si
     if (at < end && search_part_is_any(&r->parts[at], "out up down over together"))
         at++;
     *skipped = at + 1 - first;
-    if (at + 1 >= end || !search_part_is_any(&parts[1], "it them") ||
-        !search_part_is_any(&r->parts[at], "in into to as"))
-        return NULL;
-    const char *adding = search_adding_verb(r, at + 1, end);
-    if (adding &&
-        (!parts->is_known || search_part_is_any(parts, "put add save store copy move upload")))
-        return adding;
-    if (!(parts->classes & WORD_READS || search_part_is_any(parts, "summarize summarise sum")) ||
-        search_part_is_any(&r->parts[at], "to"))
+    if (parts->means.len > 0 || at + 1 >= end || !search_part_is_any(&parts[1], "it them") ||
+        !search_part_is_any(&r->parts[at], "in into as") ||
+        !(parts->classes & WORD_READS || search_part_is_any(parts, "summarize summarise sum")))
         return NULL;
     bool is_new = at + 2 < end && r->parts[at + 1].classes & WORD_INDEFINITE &&
                   !(r->parts[at + 2].classes & WORD_LOCATION);
@@ -167,21 +216,26 @@ static const char *writing_verb(const struct search_reading *r, size_t first, si
 }
 
 /* Adds the request of these parts, which begin at `start` in the text. Returns OK or ERR_NOMEM. */
-static int add_thing(struct arena *arena, const struct search_reading *r, size_t first, size_t end,
-                     slice *things, size_t *count)
+static int add_thing(const struct search_index *index, struct arena *arena,
+                     const struct search_reading *r, size_t first, size_t end, slice *things,
+                     size_t *count)
 {
     const char *start = first == 0 ? r->text : r->parts[first].token.source.ptr;
-    const char *stop = end < r->count ? r->parts[end].token.source.ptr
-                                      : r->text + strnlen(r->text, SEARCH_QUERY_BYTES_MAX);
+    const char *stop = end < r->count ? r->parts[end].token.source.ptr : r->text + r->text_len;
     size_t skipped = 1;
-    const char *verb = end < r->count ? reading_verb(r, first, end) : NULL;
+    const char *verb = end < r->count ? reading_verb(index, r, first, end, &skipped) : NULL;
+    if (!verb)
+        verb = adding_verb(r, first, end, &skipped);
     if (!verb)
         verb = writing_verb(r, first, end, &skipped);
-    const char *rest = verb ? r->parts[first + skipped].token.source.ptr : NULL;
+    if (verb && skipped > 0) {
+        slice last = r->parts[first + skipped - 1].token.source;
+        ASSERT(last.ptr && last.ptr + last.len <= stop);
+        start = last.ptr + last.len;
+    }
     slice thing = slice_trim(slice_of(start, (size_t)(stop - start)));
-    if (rest)
-        thing = arena_printf(arena, "%s %.*s", verb,
-                             SLICE_ARG(slice_trim(slice_of(rest, (size_t)(stop - rest)))));
+    if (verb)
+        thing = arena_printf(arena, "%s %.*s", verb, SLICE_ARG(thing));
     things[(*count)++] = thing;
     return thing.ptr ? OK : ERR_NOMEM;
 }
@@ -199,7 +253,7 @@ int search_split(struct search_index *index, struct arena *arena, slice query, s
         size_t next = first == 0 && follows_origin(index, r, i) ? i : begins_at(index, r, first, i);
         if (next == 0 || content_between(r, first, i) == 0)
             continue;
-        if (add_thing(arena, r, first, i, things, count) != OK)
+        if (add_thing(index, arena, r, first, i, things, count) != OK)
             return ERR_NOMEM;
         first = i = next;
     }
@@ -212,5 +266,5 @@ int search_split(struct search_index *index, struct arena *arena, slice query, s
         *count = is_split ? 2 : 1;
         return OK;
     }
-    return add_thing(arena, r, first, r->count, things, count);
+    return add_thing(index, arena, r, first, r->count, things, count);
 }

@@ -15,12 +15,17 @@ enum { HITS_MAX = 10, CUTS_MAX = 8, PASSES = 6 };
  * score. */
 static const float own_share = 0.6f;
 
+/* No score counts more. A query that happens to be an action's id has one far above all others, and
+ * the best scores of two searches are compared only as shares of what each asks for. */
+static const float score_max = 1.3f;
+
 struct sentence {
     struct search_index *index;
     struct arena *arena;
     const struct search_reading *r;
-    size_t verb;   /* its command */
-    size_t object; /* the part after the command, which may be a phrase: "write down" */
+    size_t verb;      /* its command */
+    size_t object;    /* the part after the command, which may be a phrase: "write down" */
+    bool is_verbless; /* "new issues to Slack": object is verb */
     size_t tries;
     slice *things; /* the best two so far */
     float score;   /* of the best action for each; 0: none were found */
@@ -29,7 +34,8 @@ struct sentence {
 /* Whether the command says by which channel a message is sent: "text Ada". */
 static bool is_channel_verb(const struct sentence *s)
 {
-    return search_part_is_any(&s->r->parts[s->verb], "text call phone ring dial sms mail email");
+    return !s->is_verbless &&
+           search_part_is_any(&s->r->parts[s->verb], "text call phone ring dial sms mail email");
 }
 
 static bool is_saying(const struct sentence *s)
@@ -65,7 +71,7 @@ static bool has_location(const struct sentence *s, size_t first, size_t end)
 static const char *start_of(const struct search_reading *r, size_t at)
 {
     if (at >= r->count)
-        return r->text + strnlen(r->text, SEARCH_QUERY_BYTES_MAX);
+        return r->text + r->text_len;
     for (size_t i = at + 1; i-- > 0;) {
         slice source = r->parts[i].token.source;
         if (source.ptr)
@@ -106,7 +112,11 @@ static slice head_of(const struct sentence *s, size_t first, size_t end)
  * known; not an app. */
 static bool is_thing(const struct search_part *part, bool is_located)
 {
-    if (part->is_quoted || part->token.len == 0)
+    if (part->is_quoted)
+        return false;
+    if (part->means.len > 0)
+        return true; /* "#support" */
+    if (part->token.len == 0)
         return false;
     if (part->classes & (WORD_LOCATION | WORD_LETTER))
         return true;
@@ -126,7 +136,8 @@ static const char *contents_of(const struct sentence *s, size_t first, size_t en
         {"sheet spreadsheet", "get values sheet", false},
         {"inbox mailbox", "list messages inbox", false},
         {"database databases", "query list rows database", true},
-        {"guests attendees participants", "get event attendees", true},
+        {"guests attendees participants", "get event attendees", false},
+        {"wrote written posted", "list messages", false},
         {"everyone everybody people", "list members users", true},
     };
     const struct search_part *parts = s->r->parts;
@@ -171,13 +182,18 @@ static int best_of(const struct sentence *s, slice query, size_t limit, struct s
     return search_run(s->index, s->arena, &request, hits, count);
 }
 
+static float score_of(const struct search_found *hit)
+{
+    return hit->score < score_max ? hit->score : score_max;
+}
+
 /* Whether one of the hits, of nearly the best score, is of that app. */
 static bool has_app(const struct sentence *s, const struct search_found *hits, size_t count,
                     uint32_t integration)
 {
     for (size_t i = 0; i < count; i++)
         if (s->index->docs[hits[i].doc].integration == integration &&
-            hits[i].score >= own_share * hits[0].score)
+            hits[i].score >= own_share * score_of(&hits[0]))
             return true;
     return false;
 }
@@ -209,7 +225,7 @@ static int try_things(struct sentence *s, slice done, slice read, unsigned known
         (!both && !(known & DONE_LOCATED) &&
          has_app(s, wrote, wrote_count, s->index->docs[hits[0].doc].integration)))
         return OK;
-    float score = wrote[0].score + hits[0].score;
+    float score = score_of(&wrote[0]) + score_of(&hits[0]);
     if (score <= s->score)
         return OK;
     s->score = score;
@@ -252,11 +268,28 @@ static bool is_channel_at(const struct sentence *s, size_t at)
     return (s->r->parts[at].classes | part->classes) & WORD_CHANNEL;
 }
 
+/* Whether the sentence has no command, and begins with its object: "new issues to Slack". */
+static bool is_object_at(const struct sentence *s, size_t at)
+{
+    const struct search_part *part = &s->r->parts[at], *next = part + 1;
+    bool has_next = at + 1 < s->r->count;
+    if (part->means.len > 0 || !has_next || next->classes & WORD_DETERMINER)
+        return false;
+    bool is_plural = next->is_known &&
+                     search_text_is_plural(slice_of(next->token.text, next->token.len));
+    if (part->classes & (WORD_LETTER | WORD_SAYS))
+        return part->classes & WORD_LETTER && is_plural;
+    return names_app(part) || part->classes & WORD_LOCATION ||
+           search_text_is_plural(slice_of(part->token.text, part->token.len)) ||
+           search_part_is_any(part, "new unpaid latest last overdue open") ||
+           !search_may_be_verb(s->index, part);
+}
+
 /* Whether the command only reads something, and does not say where to put it. */
 static bool is_reading(const struct sentence *s)
 {
     const struct search_part *verb = &s->r->parts[s->verb];
-    return verb->classes & WORD_READS ||
+    return s->is_verbless || verb->classes & WORD_READS ||
            search_part_is_any(verb, "pull export download extract summarize");
 }
 
@@ -302,6 +335,15 @@ static bool is_preposition(const struct search_part *part)
            (part->is_taken && search_part_is_any(part, "to in into on of with for from"));
 }
 
+/* Whether the words after the preposition at `at` name an app for chats, or a channel. */
+static bool has_chat(const struct sentence *s, size_t at)
+{
+    for (size_t i = at + 1; i < s->r->count && i < at + 4; i++)
+        if (search_part_is_any(&s->r->parts[i], "slack telegram discord channel chat group"))
+            return true;
+    return false;
+}
+
 /* Returns the command at the target, with its object: "put the events". */
 static slice command_at(const struct sentence *s, size_t cut, bool is_located)
 {
@@ -318,6 +360,10 @@ static slice command_at(const struct sentence *s, size_t cut, bool is_located)
         return SLICE("send a mail");
     if (adding && (is_moved || search_part_is_any(verb, "put add save store write log")))
         return slice_cstr(adding);
+    if (is_moved && has_chat(s, cut))
+        return SLICE("post a message");
+    if (s->is_verbless)
+        return SLICE("create");
     slice command = is_reading(s)    ? SLICE("put")
                     : is_carrying(s) ? SLICE("add")
                                      : words_of(s, 0, s->object);
@@ -340,7 +386,8 @@ static int try_target(struct sentence *s, size_t cut)
         while (first < cut && !is_preposition(&parts[first - 1]));
     slice read = first < cut ? read_of(s, first, cut) : SLICE_NONE, done;
     bool is_located = has_location(s, cut, end), is_read_located = has_location(s, first, cut);
-    if (!read.ptr || !(is_located || (is_read_located && (is_carrying(s) || is_sending(s)))))
+    if (!read.ptr || !(is_located || (is_read_located &&
+                                      (is_carrying(s) || is_sending(s) || is_channel_verb(s)))))
         return OK;
     if (is_made)
         done = join_words(s, has_letter(s, cut + 1) ? SLICE("send") : SLICE("create"),
@@ -506,13 +553,16 @@ int search_split_transfer(struct search_index *index, struct arena *arena,
     s.object = s.verb + 1;
     while (s.object < r->count && r->parts[s.object].is_taken)
         s.object++;
+    s.is_verbless = s.verb < r->count && is_object_at(&s, s.verb) &&
+                    !search_part_is_any(r->parts, "let");
+    s.object = s.is_verbless ? s.verb : s.object;
     if (r->count == 0 || r->parts[0].classes & WORD_INDEFINITE) /* "a new row in the sheet" */
         return OK;
     bool is_question = r->is_question || r->parts[0].classes & WORD_QUESTION;
     for (unsigned pass = 0; pass < PASSES && s.score <= 0 && !is_question; pass++)
-        for (size_t at = s.verb + 2; at + 1 < r->count && status == OK; at++)
+        for (size_t at = s.object + 1; at + 1 < r->count && status == OK; at++)
             if (!is_reading(&s) || pass == 2 ||
-                (pass == 4 && (is_channel_at(&s, at) || is_new_at(&s, at))))
+                (pass == 4 && (s.is_verbless || is_channel_at(&s, at) || is_new_at(&s, at))))
                 status = try_cut(&s, pass, at);
     if (status == OK && s.score <= 0)
         status = try_locations(&s);

@@ -9,7 +9,8 @@
 
 enum {
     RECORD_TIMEOUT_MS = 5000, /* time limit for results that are being stored */
-    SPANS_TIMEOUT_MS = 2000,  /* time limit for sending the last spans, which are then dropped */
+    EVENTS_TIMEOUT_MS = 2000,
+    SPANS_TIMEOUT_MS = 2000, /* time limit for sending the last spans, which are then dropped */
     POLL_MS = 20,
     ARENA_BYTES_MAX = 4096,
 };
@@ -17,6 +18,7 @@ enum {
 enum drain_step {
     DRAIN_REQUESTS,
     DRAIN_FLOWS,
+    DRAIN_EVENTS,
     DRAIN_RECORDS,
     DRAIN_LEAVE,
     DRAIN_SPANS,
@@ -37,6 +39,7 @@ static enum op_result step_drain_requests(struct op *op)
     const struct drain_config *config = &drain->config;
     janitor_free(*config->janitor);
     *config->janitor = NULL;
+    event_service_drain(config->event);
     flow_service_drain(
         config->flow); /* while requests end, flows stop at their next durable point */
     drain->flows_until_ns = loop_now_ns(op->loop) + config->timeout_ms * 1000000;
@@ -63,6 +66,19 @@ static enum op_result step_wait_for_flows(struct op *op)
     }
     op_sleep(op, &drain->timer, POLL_MS, "flows to reach a durable point");
     return op_wait_then(op, DRAIN_FLOWS);
+}
+
+/* Messages to endpoints get a short time: what is not acknowledged is sent again by others. */
+static enum op_result step_wait_for_events(struct op *op)
+{
+    struct drain *drain = drain_of(op);
+    uint64_t now = loop_now_ns(op->loop);
+    if (drain->events_until_ns == 0)
+        drain->events_until_ns = now + EVENTS_TIMEOUT_MS * 1000000ULL;
+    if (event_service_active(drain->config.event) == 0 || now > drain->events_until_ns)
+        return OP_NEXT;
+    op_sleep(op, &drain->timer, POLL_MS, "events to be delivered");
+    return op_wait_then(op, DRAIN_EVENTS);
 }
 
 /* Waits for executions whose client has disconnected, which still record the provider's answer,
@@ -121,6 +137,7 @@ static enum op_result step_stop_loop(struct op *op)
 static const struct op_step drain_steps[] = {
     [DRAIN_REQUESTS] = {"drain_requests", step_drain_requests, 0},
     [DRAIN_FLOWS] = {"wait_for_flows", step_wait_for_flows, OP_TO(DRAIN_FLOWS)},
+    [DRAIN_EVENTS] = {"wait_for_events", step_wait_for_events, OP_TO(DRAIN_EVENTS)},
     [DRAIN_RECORDS] = {"wait_for_records", step_wait_for_records, OP_TO(DRAIN_RECORDS)},
     [DRAIN_LEAVE] = {"leave", step_leave, 0},
     [DRAIN_SPANS] = {"wait_for_spans", step_wait_for_spans, OP_TO(DRAIN_SPANS)},

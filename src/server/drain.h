@@ -8,6 +8,7 @@
 #define SERVER_DRAIN_H
 
 #include "connect/connect.h"
+#include "event/event.h"
 #include "exec/exec.h"
 #include "node/node.h"
 #include "flow/flow.h"
@@ -27,6 +28,7 @@ struct drain_config {
     struct exec_service *exec;
     struct connect_service *connect;
     struct node *node;
+    struct event_service *event;
     struct tracer *tracer;    /* NULL: none */
     struct janitor **janitor; /* freed first and set to NULL */
     uint64_t timeout_ms;
@@ -37,7 +39,7 @@ struct drain {
     struct op op;
     struct op_timer timer;
     struct drain_config config;
-    uint64_t records_until_ns, flows_until_ns, spans_until_ns;
+    uint64_t records_until_ns, flows_until_ns, events_until_ns, spans_until_ns;
     bool is_begun;
 };
 

@@ -10,6 +10,7 @@
 #include "server/eraser.h"
 #include "store/api_key.h"
 #include "store/connect_session.h"
+#include "store/delivery.h"
 #include "store/flow.h"
 #include "store/later.h"
 #include "store/node.h"
@@ -23,7 +24,8 @@ enum {
     FIRST_ROUND_MS = 1000,
     ARENA_BYTES_MAX = 4 * 1024 * 1024,
     REMOVALS_MAX = 4000, /* rows per statement: more than a page has */
-    PAGES_MAX = 100,     /* maximum number of pages for one batch in a round */
+    DELIVERY_ROUNDS = 10,
+    PAGES_MAX = 100, /* maximum number of pages for one batch in a round */
 };
 
 struct janitor {
@@ -31,7 +33,8 @@ struct janitor {
     struct pg_pool *pool;
     struct pg_query query;
     struct op_timer timer;
-    unsigned keep_days, audit_days, input_days;
+    unsigned keep_days, audit_days, input_days, webhook_days;
+    unsigned rounds;
     struct catalog **catalog;
     size_t bite, sweep; /* indices of the batch and of the statement under way */
     unsigned pages;     /* pages read for this batch in this round */
@@ -107,6 +110,7 @@ struct removal {
         struct flow_ref flow;
         struct tally_old tally;
         struct flow_step_unfilled step;
+        struct delivery_ended delivery;
     } row;
 };
 
@@ -135,6 +139,13 @@ static void find_tallies(struct janitor *janitor)
     store_tally_due(janitor->pool, &janitor->query, &janitor->op);
 }
 
+static void find_deliveries(struct janitor *janitor)
+{
+    int64_t age_us = (int64_t)janitor->webhook_days * 86400 * 1000000;
+    store_deliveries_ended(janitor->pool, &janitor->query, &janitor->op,
+                           clock_shared_us() - age_us);
+}
+
 /* Each statement checks again that the row is unchanged: another process may have been first. */
 static void remove_flow(struct store_later *later, const struct removal *removal)
 {
@@ -155,6 +166,11 @@ static void expire_key(struct store_later *later, const struct removal *removal)
 static void fold_tally(struct store_later *later, const struct removal *removal)
 {
     store_tally_fold(later->laters->pool, &later->query, &later->op, &removal->row.tally);
+}
+
+static void remove_delivery(struct store_later *later, const struct removal *removal)
+{
+    store_delivery_remove(later->laters->pool, &later->query, &later->op, &removal->row.delivery);
 }
 
 /* Texts of a row are copied: the janitor's arena is reset before its op may have ended. */
@@ -197,7 +213,20 @@ static const struct bite {
      expire_key},
     {"tally", "what=\"tally\"", find_tallies, sizeof(struct tally_old), TALLY_OLD_MAX, PAGES_MAX,
      NULL, fold_tally},
+    /* comes last: see next_bite */
+    {"delivery", "what=\"delivery\"", find_deliveries, sizeof(struct delivery_ended),
+     DELIVERY_ENDED_MAX, PAGES_MAX, NULL, remove_delivery},
 };
+
+/* The last batch has its turn every DELIVERY_ROUNDS: days are kept, and most databases have no such
+ * rows. */
+static size_t next_bite(struct janitor *janitor)
+{
+    size_t next = janitor->bite + 1;
+    if (next == ARRAY_LEN(bites) - 1 && janitor->rounds++ % DELIVERY_ROUNDS != 0)
+        next++;
+    return next % ARRAY_LEN(bites);
+}
 
 static void send_removal(struct store_later *later)
 {
@@ -297,7 +326,7 @@ static enum op_result step_bite(struct op *op)
     bool is_over = count < bite->count_max || ++janitor->pages == bite->pages_max;
     if (is_over) {
         janitor->pages = 0;
-        janitor->bite = (janitor->bite + 1) % ARRAY_LEN(bites);
+        janitor->bite = next_bite(janitor);
     }
     enum step next = is_over && janitor->bite == 0 ? STEP_DROP_PARTITION : STEP_FIND;
     return op->holds > 0 ? op_wait_then(op, next) : op_jump(op, next);
@@ -453,6 +482,7 @@ struct janitor *janitor_new(struct loop *loop, struct pg_pool *pool,
     janitor->keep_days = config->keep_days;
     janitor->audit_days = config->audit_days;
     janitor->input_days = config->input_days;
+    janitor->webhook_days = config->webhook_days;
     janitor->catalog = config->catalog;
     store_laters_init(&janitor->removals, loop, pool, REMOVALS_MAX);
     trimmer_init(&janitor->trimmer, pool, &config->trimmer);

@@ -19,6 +19,7 @@ struct janitor;
 struct janitor_config {
     struct catalog **catalog;
     unsigned keep_days, audit_days, input_days;
+    unsigned webhook_days;  /* deliveries that ended longer ago are removed */
     uint64_t erase_wait_ms; /* how long a call for an erased user may be under way */
     struct trimmer_config trimmer;
 };

@@ -158,6 +158,7 @@ static void swap_tls(struct reload *reload)
     /* Open connections keep their original context, by reference. */
     http_client_tls_set(reload->config.client, reload->tls);
     trace_tls_set(reload->config.tracer, reload->tls);
+    event_service_tls_set(reload->config.event, reload->tls);
     tls_context_unref(*reload->config.tls);
     *reload->config.tls = reload->tls;
     reload->tls = NULL;

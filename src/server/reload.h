@@ -9,6 +9,7 @@
 
 #include "catalog/catalog.h"
 #include "config/config.h"
+#include "event/event.h"
 #include "flow/template.h"
 #include "http/client.h"
 #include "loop/loop.h"
@@ -26,6 +27,7 @@ struct reload_config {
     const struct config *config;
     struct http_client *client;
     struct tracer *tracer; /* NULL: none */
+    struct event_service *event;
     struct pg_pool *pool;
     struct catalog **catalog;
     struct flow_template_set **templates;

@@ -13,6 +13,8 @@
 #include "base/embed.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "due/due.h"
+#include "event/event.h"
 #include "limit/lease.h"
 #include "node/node.h"
 #include "http/address.h"
@@ -62,9 +64,11 @@ struct server {
     struct pg_sync *sync; /* while it starts */
     struct vault_auth *auth;
     struct vault_users *users;
+    struct event_service *event;
     struct connect_service *connect;
     struct changes *changes;
     struct node *node;
+    struct due_timers *due;
     struct exec_service *exec;
     struct flow_template_set *templates;
     struct flow_service *flow;
@@ -250,12 +254,14 @@ static int start_flows(struct server *server, struct err *err)
         .pool = server->pool,
         .exec = server->exec,
         .node = server->node,
+        .due = server->due,
         .catalog = &server->catalog,
         .templates = &server->templates,
         .runs_max = (size_t)server->config->flows_max,
         .idempotency_ttl_ms = server->config->idempotency_ttl_ms,
         .work = &server->work,
         .tracer = server->tracer,
+        .events = server->event,
     };
     server->flow = flow_service_new(&flow);
     return server->flow ? OK : out_of_memory(err, "flows");
@@ -278,6 +284,7 @@ static struct janitor *janitor_of_server(struct server *server, const struct con
         .keep_days = (unsigned)config->execution_days,
         .audit_days = (unsigned)config->audit_days,
         .input_days = (unsigned)config->input_days,
+        .webhook_days = (unsigned)config->webhook_days,
         .erase_wait_ms = erase_wait_ms(config),
         .trimmer = {.count_max = {[QUOTA_EXECUTIONS] = config->account_kept_executions,
                                   [QUOTA_AUDIT] = config->account_kept_audit,
@@ -299,13 +306,45 @@ static struct vault_users *users_of_server(struct server *server, const struct c
     return vault_users_new(server->loop, &users);
 }
 
+static bool may_take(void *node)
+{
+    return node_may_write(node);
+}
+
+static int start_events(struct server *server, struct err *err)
+{
+    const struct config *config = server->config;
+    const struct due_config due = {
+        .loop = server->loop,
+        .pool = server->pool,
+        .may_take = may_take,
+        .owner = server->node,
+    };
+    server->due = due_new(&due);
+    if (!server->due)
+        return out_of_memory(err, "timers");
+    const struct event_config event = {
+        .loop = server->loop,
+        .pool = server->pool,
+        .ring = server->ring,
+        .dns = server->out.dns,
+        .tls = server->out.tls,
+        .proxy = config->https_proxy,
+        .hosts = config->webhook_host.items,
+        .host_count = config->webhook_host.count,
+        .timeout_ms = (unsigned)config->webhook_timeout_ms,
+        .due = server->due,
+    };
+    server->event = event_service_new(&event, err);
+    return server->event ? OK : (int)err->code;
+}
+
 static int start_services(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
-    unsigned ttl_ms = (unsigned)config->cache_time_ms;
     struct vault_auth_config auth = {
         .pool = server->pool,
-        .ttl_ms = ttl_ms,
+        .ttl_ms = (unsigned)config->cache_time_ms,
         .on_changed = on_account_changed,
         .on_erasing = on_user_erasing,
         .owner = server,
@@ -315,7 +354,7 @@ static int start_services(struct server *server, struct err *err)
         .ring = server->ring,
         .http = server->out.client,
         .catalog = &server->catalog,
-        .ttl_ms = ttl_ms,
+        .ttl_ms = (unsigned)config->cache_time_ms,
         .token_timeout_ms = (unsigned)config->token_timeout_ms,
         .connections_max = config->account_kept_connections,
         .on_changed = on_account_changed,
@@ -332,7 +371,7 @@ static int start_services(struct server *server, struct err *err)
     if (!server->auth || !server->users || !server->connect || !server->node || !server->janitor ||
         !server->leases)
         return out_of_memory(err, "services");
-    if (start_changes(server, err) != OK)
+    if (start_events(server, err) != OK || start_changes(server, err) != OK)
         return (int)err->code;
     bool is_off = slice_eq_cstr(config->connection_limits, "off");
     if (!is_off && !slice_eq_cstr(config->connection_limits, "on") &&
@@ -345,6 +384,7 @@ static int start_services(struct server *server, struct err *err)
         .connect = server->connect,
         .catalog = &server->catalog,
         .node = server->node,
+        .events = server->event,
         .work = &server->work,
         .tracer = server->tracer,
         .timeout_ms = config->execution_timeout_ms,
@@ -432,6 +472,7 @@ static void log_listening(struct server *server)
         base = ready_base_url(config->listen.items[0], http_server_port(server->http, 0), url);
     web_public_url_set(server->front.web, base, config->public_url.len > 0);
     api_public_url_set(server->front.api, base);
+    flow_service_public_url_set(server->flow, base);
 }
 
 static int start_inbound(struct server *server, struct err *err)
@@ -458,6 +499,7 @@ static int start_inbound(struct server *server, struct err *err)
         .leases = server->leases,
         .schema_known = pg_schema_known(embed_sql, embed_sql_count),
         .connect = server->connect,
+        .event = server->event,
         .work = &server->work,
         .ring = server->ring,
         .routes = mcp_routes(&mcp_route_count),
@@ -520,6 +562,7 @@ static void begin_drain(struct server *server, const char *why)
         .exec = server->exec,
         .connect = server->connect,
         .node = server->node,
+        .event = server->event,
         .tracer = server->tracer,
         .janitor = &server->janitor,
         .timeout_ms = server->config->drain_timeout_ms,
@@ -567,6 +610,7 @@ static int start_watching(struct server *server, struct err *err)
                                    .config = server->config,
                                    .client = server->out.client,
                                    .tracer = server->tracer,
+                                   .event = server->event,
                                    .pool = server->pool,
                                    .catalog = &server->catalog,
                                    .templates = &server->templates,
@@ -636,6 +680,9 @@ static void free_parts(struct server *server)
     server->janitor = NULL;
     if (server->node)
         node_free(server->node);
+    due_stop(server->due);
+    if (server->event)
+        event_service_cancel_all(server->event);
     if (server->flow)
         flow_service_cancel_all(server->flow);
     if (server->exec)
@@ -650,16 +697,19 @@ static void free_parts(struct server *server)
     leases_close(server->leases);
     pg_pool_free(server->pool);
     trace_stop(server->tracer);
+    event_service_close(server->event);
     outbound_close(&server->out);
     /* Ops end here; the parts that they use are freed only after this. */
     wait_for_ops(server);
     web_free(server->front.web);
     api_free(server->front.api);
     flow_service_free(server->flow);
+    due_free(server->due);
     flow_template_set_free(server->templates);
     exec_service_free(server->exec);
     leases_free(server->leases);
     connect_free(server->connect);
+    event_service_free(server->event);
     vault_users_free(server->users);
     if (server->auth)
         vault_auth_free(server->auth);

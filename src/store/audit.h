@@ -35,6 +35,12 @@
     X(LINK_USED, "link.used", "A connect link was opened")                                        \
     X(LINK_REFUSED, "link.refused", "A login was refused on a connect link")                      \
     X(USER_ERASED, "user.erased", "An end user was erased")                                       \
+    X(WEBHOOK_CREATED, "webhook.created", "A webhook was created")                                \
+    X(WEBHOOK_CHANGED, "webhook.changed", "A webhook was changed")                                \
+    X(WEBHOOK_ROLLED, "webhook.rolled", "A webhook got another secret")                           \
+    X(WEBHOOK_ENABLED, "webhook.enabled", "A webhook was switched on")                            \
+    X(WEBHOOK_DISABLED, "webhook.disabled", "A webhook was switched off")                         \
+    X(WEBHOOK_DELETED, "webhook.deleted", "A webhook was deleted")                                \
     X(CLIENT_SET, "oauth_client.set", "An OAuth client was set")                                  \
     X(CLIENT_REMOVED, "oauth_client.removed", "An OAuth client was deleted")                      \
     X(CLIENT_DELETED, "oauth_client.deleted", "An OAuth client was deleted by a command")

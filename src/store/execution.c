@@ -123,6 +123,49 @@ static const struct pg_stmt execution_finish_release_input = FINISH_STMT(
     "execution_finish_release_input", finish_input_params, FINISH_RELEASE, FINISH_INPUT_COLUMNS,
     FINISH_INPUT(""), FINISH_ONCE, .again = &execution_finish_release_input_again);
 
+/* The same for a run whose outcome is unknown, with its event: others do not pay for it. */
+static const struct pg_column finish_event_params[] = {OF(account_id, PG_UUID),
+                                                       PG_ARG("key", PG_TEXT),
+                                                       MEMBERS,
+                                                       STORE_INPUT_PARAMS(execution),
+                                                       OF(event_id, PG_UUID),
+                                                       OF(parent_id, PG_UUID, .has_null = true)};
+static const struct pg_column event_columns[] = {STORE_HAS_EVENT_COLUMN};
+#define FINISH_EVENT_COLUMNS FINISH_INPUT_COLUMNS ", :event_id as event_id, :parent_id as parent_id"
+#define FINISH_INPUT_IF_ANY                                                                   \
+    "kept as (" STORE_INPUT_INSERT "select m.account_id, m.id, false, m.sealed, m.key_id, "   \
+    "m.expires_at, m.words::bigint[] from moved m where m.sealed is not null on conflict do " \
+    "nothing), "
+#define FINISH_OUTBOX                                                                            \
+    "), " STORE_OUTBOX("select c.account_id, c.parent_id, c.event_id, "                          \
+                       "'execution.outcome_unknown' as kind, c.id as object, 1::bigint as rev, " \
+                       "c.finished_at as at, c.integration_id, c.action_id from moved c",        \
+                       "'execution_id', m.object, 'account_id', coalesce(m.parent_id, "          \
+                       "m.account_id), 'status', 'failed', 'integration_id', m.integration_id, " \
+                       "'action_id', m.action_id",                                               \
+                       "")
+#define FINISH_EVENT_ONCE \
+    FINISH_OUTBOX "select m.ord, " STORE_HAS_EVENT("m.event_id") " from moved m"
+#define FINISH_EVENT_AGAIN                                                                \
+    " on conflict do nothing" FINISH_OUTBOX "select :ord, " STORE_HAS_EVENT(              \
+        ":event_id") " @from where :ord in (select m.ord from moved m) "                  \
+                     "or (select e.owner = :owner and e.finished_at = :finished_at from " \
+                     "sluice.execution e "                                                \
+                     "where e.account_id = :account_id and e.id = :id)"
+#define FINISH_EVENT_STMT(name, claim, answer, ...)                                          \
+    FINISH_STMT(name, finish_event_params, claim, FINISH_EVENT_COLUMNS, FINISH_INPUT_IF_ANY, \
+                answer, PG_COLUMNS(event_columns), __VA_ARGS__)
+static const struct pg_stmt execution_finish_keep_event_again =
+    FINISH_EVENT_STMT("execution_finish_keep_event_again", FINISH_KEEP, FINISH_EVENT_AGAIN, );
+static const struct pg_stmt execution_finish_keep_event =
+    FINISH_EVENT_STMT("execution_finish_keep_event", FINISH_KEEP, FINISH_EVENT_ONCE,
+                      .again = &execution_finish_keep_event_again);
+static const struct pg_stmt execution_finish_release_event_again =
+    FINISH_EVENT_STMT("execution_finish_release_event_again", FINISH_RELEASE, FINISH_EVENT_AGAIN, );
+static const struct pg_stmt execution_finish_release_event =
+    FINISH_EVENT_STMT("execution_finish_release_event", FINISH_RELEASE, FINISH_EVENT_ONCE,
+                      .again = &execution_finish_release_event_again);
+
 static const struct pg_column get_params[] = {PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_UUID)};
 #define ROW_SUMMARY STORE_SUMMARY_INLINE("t")
 #define ASKED_BY(row)                                                                              \
@@ -388,6 +431,10 @@ const struct pg_stmt *const execution_stmts[] = {
     &execution_finish_release_again,
     &execution_finish_release_input,
     &execution_finish_release_input_again,
+    &execution_finish_keep_event,
+    &execution_finish_keep_event_again,
+    &execution_finish_release_event,
+    &execution_finish_release_event_again,
     &execution_get,
     &execution_get_summary,
     &execution_list,
@@ -412,10 +459,13 @@ void store_execution_finish(struct pg_pool *pool, struct pg_query *query, struct
 {
     ASSERT(execution->is_succeeded == !execution->error_code.ptr);
     ASSERT(key.ptr || end == CLAIM_RELEASE);
-    static const struct pg_stmt *const stmts[][2] = {
-        [CLAIM_KEEP] = {&execution_finish_keep, &execution_finish_keep_input},
-        [CLAIM_RELEASE] = {&execution_finish_release, &execution_finish_release_input}};
-    store_ask_of(pool, query, op, stmts[end][execution->input.sealed.ptr ? 1 : 0], execution,
+    static const struct pg_stmt *const stmts[][3] = {
+        [CLAIM_KEEP] = {&execution_finish_keep, &execution_finish_keep_input,
+                        &execution_finish_keep_event},
+        [CLAIM_RELEASE] = {&execution_finish_release, &execution_finish_release_input,
+                           &execution_finish_release_event}};
+    bool has_event = !uuid_is_nil(execution->event_id), has_input = execution->input.sealed.ptr;
+    store_ask_of(pool, query, op, stmts[end][has_event ? 2 : has_input], execution,
                  PG_VALUES(store_claim_key(query, key, execution->id)));
 }
 

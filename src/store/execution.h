@@ -24,6 +24,9 @@ struct execution {
     slice api_key_name;     /* set when one execution is read */
     int64_t attempts;       /* requests sent to the app; 0: unknown */
     struct execution_input input; /* stored with the row unless it is empty; not read with it */
+    /* Of a run whose outcome is unknown, only written: the id of that event (nil: none is made),
+     * and of a user's run the account. */
+    struct uuid event_id, parent_id;
     /* For a list with flow calls. If flow_id is nil, this is an execution. The id of a flow call is
      * only its position in the list, and its summary is its error, as in a flow_step. */
     struct uuid flow_id;

@@ -55,14 +55,17 @@ const struct pg_column store_flow_columns[STORE_FLOW_COLUMNS] = {STORE_FLOW_ROW_
         PG_ARG("input", PG_JSON), PG_ARG("actor", PG_TEXT), PG_ARG("shown", PG_JSON)
 #define START_PARAMS STORE_FLOW_OF(account_id, PG_UUID), STORE_FLOW_OF(id, PG_UUID), START_REST
 #define START_MORE   PG_ARG("trace", PG_TEXT), PG_ARG("title", PG_TEXT)
-static const struct pg_column start_params[] = {START_PARAMS};
-static const struct pg_column start_more_params[] = {START_PARAMS, START_MORE};
+static const struct pg_column start_columns[] = {STORE_HAS_EVENT_COLUMN};
+static const struct pg_column start_params[] = {START_PARAMS, STORE_FLOW_EVENT_PARAMS};
+static const struct pg_column start_more_params[] = {START_PARAMS, START_MORE,
+                                                     STORE_FLOW_EVENT_PARAMS};
 /* As in store_claim_result, a row that conflicts is the row of the key. */
 static const struct pg_column start_keyed_params[] = {STORE_FLOW_OF(account_id, PG_UUID),
                                                       PG_ARG("key", PG_TEXT),
                                                       STORE_FLOW_OF(id, PG_UUID),
                                                       START_REST,
                                                       START_MORE,
+                                                      STORE_FLOW_EVENT_PARAMS,
                                                       PG_ARG("fingerprint", PG_BYTES),
                                                       PG_ARG("lifetime_ms", PG_I64)};
 /* This text is added for a resend. The first attempt inserts rows that cannot exist yet, so it does
@@ -83,15 +86,27 @@ static const struct pg_column start_keyed_params[] = {STORE_FLOW_OF(account_id, 
 /* A start may be requested twice under the id that its caller gave. A resend has to distinguish its
  * own flow from a flow that another request made under the same id: created_at, in microseconds, is
  * set once per request, so it is equal only in the resend's own flow. */
-#define START_STMT(stmt_name, params, flow_column, flow_value, column, value, rest, answer, ...) \
-    {                                                                                            \
-        .name = stmt_name,                                                                       \
-        .sql = "with made as (insert into sluice.flow (" FLOW_COLUMNS flow_column ") "           \
-               "@row " FLOW_VALUES flow_value " @end" rest " returning id), documented as ("     \
-               "insert into sluice.flow_doc (" DOC_COLUMNS column ") "                           \
-               "@row " DOC_VALUES value " @end" rest ") "                                        \
-               "select :ord @from" answer,                                                       \
-        PG_PARAMS(params), .key_count = 2, .access = PG_WRITE, __VA_ARGS__                       \
+/* What a flow is that is made and parked or completed by one statement. */
+#define MADE_COLUMNS "account_id, parent_id, id, rev, updated_at, template_key, title, status"
+/* The row that was made has no column for the event, so it is found by its key; that is done for
+ * rows with an event alone. */
+#define START_OUTBOX(rest)                                                                        \
+    STORE_FLOW_OUTBOX("'flow.' || c.status", STORE_FLOW_EVENT_TEXTS,                              \
+                      "@input made c where :event_id is not null and c.account_id = :account_id " \
+                      "and c.id = :id",                                                           \
+                      rest)
+#define START_STMT(stmt_name, params, flow_column, flow_value, column, value, rest, answer, ...)   \
+    {                                                                                              \
+        .name = stmt_name,                                                                         \
+        .sql =                                                                                     \
+            "with made as (insert into sluice.flow (" FLOW_COLUMNS flow_column ") "                \
+            "@row " FLOW_VALUES flow_value " @end" rest " returning " MADE_COLUMNS                 \
+            "), documented as ("                                                                   \
+            "insert into sluice.flow_doc (" DOC_COLUMNS column ") "                                \
+            "@row " DOC_VALUES value " @end" rest                                                  \
+            "), " START_OUTBOX(rest) "select :ord, " STORE_HAS_EVENT(":event_id") " @from" answer, \
+        PG_PARAMS(params), PG_COLUMNS(start_columns), .key_count = 2, .access = PG_WRITE,          \
+        __VA_ARGS__                                                                                \
     }
 #define START_IS_OURS                                        \
     " where :id in (select m.id from made m) or "            \
@@ -118,23 +133,38 @@ static const struct pg_stmt flow_start_more =
     "and c.execution_id = :id"
 static const struct pg_stmt flow_start_keyed = {
     .name = "flow_start_keyed",
-    .sql = "with claimed as (insert into sluice.idempotency_key as t (account_id, key, "
-           "execution_id, fingerprint, state, owner, integration_id, action_id, connection_id, "
-           "is_write, started_at, expires_at) "
-           "@row :account_id, :key, :id, :fingerprint, 'bound', null::uuid, '', :template_key, "
-           "null::bigint, true, now(), " STORE_CLAIM_END " @end" STORE_CLAIM_OR_HOLDER "), "
-           "made as (insert into sluice.flow (" FLOW_COLUMNS ", title) "
-           "select " FLOW_VALUES ", :title" IF_OURS AGAIN "), "
-           "documented as (insert into sluice.flow_doc (" DOC_COLUMNS ", trace) "
-           "select " DOC_VALUES ", :trace" IF_OURS AGAIN ") "
-           "select :ord, c.account_id, c.key, c.execution_id, c.fingerprint, c.is_bound, "
-           "c.owner, " STORE_CLAIM_NOT_READ " from @input claimed c "
-           "where c.account_id = :account_id and c.key = :key",
+    .sql =
+        "with claimed as (insert into sluice.idempotency_key as t (account_id, key, "
+        "execution_id, fingerprint, state, owner, integration_id, action_id, connection_id, "
+        "is_write, started_at, expires_at) "
+        "@row :account_id, :key, :id, :fingerprint, 'bound', null::uuid, '', :template_key, "
+        "null::bigint, true, now(), " STORE_CLAIM_END " @end" STORE_CLAIM_OR_HOLDER "), "
+        "made as (insert into sluice.flow (" FLOW_COLUMNS ", title) "
+        "select " FLOW_VALUES ", :title" IF_OURS AGAIN " returning " MADE_COLUMNS "), "
+        "documented as (insert into sluice.flow_doc (" DOC_COLUMNS ", trace) "
+        "select " DOC_VALUES ", :trace" IF_OURS AGAIN "), " START_OUTBOX(
+            AGAIN) "select :ord, c.account_id, c.key, c.execution_id, c.fingerprint, c.is_bound, "
+                   "c.owner, " STORE_CLAIM_NOT_READ
+                   ", " STORE_HAS_EVENT(":event_id") " from @input claimed c where c.account_id = "
+                                                     ":account_id and c.key = :key",
     PG_PARAMS(start_keyed_params),
-    PG_COLUMNS(store_claim_columns),
+    PG_GIVES(STORE_CLAIM_COLUMNS, STORE_HAS_EVENT_COLUMN),
     .key_count = 2,
     .access = PG_WRITE,
 };
+
+enum { EVENT_VALUES = 5 };
+/* Fills in the values of STORE_FLOW_EVENT_PARAMS; returns their number. */
+static size_t fill_event(struct pg_value *values, const struct flow_event *event)
+{
+    bool is_there = !uuid_is_nil(event->id);
+    values[0] = is_there ? pg_uuid(event->id) : pg_null(PG_UUID);
+    values[1] = pg_text(event->step_key);
+    values[2] = pg_text(event->error_code);
+    values[3] = pg_text(event->url);
+    values[4] = pg_text(event->rejected_by);
+    return EVENT_VALUES;
+}
 
 void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       const struct flow_start *start)
@@ -146,24 +176,25 @@ void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *o
     ASSERT(is_running == !uuid_is_nil(flow->owner));
     const struct claim *claim = start->claim;
     bool has_more = start->trace.ptr || start->title.ptr;
-    struct pg_value values[] = {claim ? pg_text(claim->key) : pg_null(PG_TEXT),
-                                pg_json(start->input),
-                                pg_text_or_empty(start->actor),
-                                pg_json(start->waiting_input),
-                                pg_text(start->trace),
-                                pg_text(start->title),
-                                pg_null(PG_BYTES),
-                                pg_null(PG_I64)};
+    struct pg_value values[8 + EVENT_VALUES] = {
+        claim ? pg_text(claim->key) : pg_null(PG_TEXT), pg_json(start->input),
+        pg_text_or_empty(start->actor), pg_json(start->waiting_input)};
+    size_t count = 4;
+    if (has_more || claim) {
+        values[count++] = pg_text(start->trace);
+        values[count++] = pg_text(start->title);
+    }
+    count += fill_event(&values[count], &start->event);
     if (!claim) {
         store_ask_of(pool, query, op, has_more ? &flow_start_more : &flow_start, flow, &values[1],
-                     has_more ? 5 : 3);
+                     count - 1);
         return;
     }
     ASSERT(claim->key.ptr && uuid_eq(claim->execution_id, flow->id));
     ASSERT(claim->lifetime_ms > 0 && claim->guards_until == 0);
-    values[6] = pg_bytes(slice_of(claim->fingerprint, sizeof(claim->fingerprint)));
-    values[7] = pg_i64(claim->lifetime_ms);
-    store_ask_of(pool, query, op, &flow_start_keyed, flow, values, ARRAY_LEN(values));
+    values[count++] = pg_bytes(slice_of(claim->fingerprint, sizeof(claim->fingerprint)));
+    values[count++] = pg_i64(claim->lifetime_ms);
+    store_ask_of(pool, query, op, &flow_start_keyed, flow, values, count);
 }
 
 int store_flow_start_result(const struct pg_query *query)
@@ -201,12 +232,16 @@ static const struct pg_column finished_params[] = {
 
 /* RETURNING passes on the attempt's parameters, so that `stepped` inserts for exactly the flows
  * that were moved; in set mode it would have to join the input again. */
-#define MOVED_COLUMNS                                                                 \
-    ":ord as ord, :account_id as account_id, :id as id, :f_step as f_step, "          \
-    ":f_attempt as f_attempt, :f_status as f_status, :f_started_at as f_started_at, " \
-    ":f_finished_at as f_finished_at, :f_input as f_input, :f_output as f_output, "   \
-    ":f_error as f_error, :f_integration_id as f_integration_id, "                    \
-    ":f_action_id as f_action_id, :f_api_key_id as f_api_key_id"
+#define MOVED_COLUMNS                                                                  \
+    ":ord as ord, :account_id as account_id, :id as id, :f_step as f_step, "           \
+    ":f_attempt as f_attempt, :f_status as f_status, :f_started_at as f_started_at, "  \
+    ":f_finished_at as f_finished_at, :f_input as f_input, :f_output as f_output, "    \
+    ":f_error as f_error, :f_integration_id as f_integration_id, "                     \
+    ":f_action_id as f_action_id, :f_api_key_id as f_api_key_id, t.parent_id, t.rev, " \
+    "t.updated_at, t.template_key, t.title, t.status, " STORE_FLOW_EVENT_TEXTS
+/* The kind follows from the status: waiting (for an approval), completed, failed. */
+#define MOVED_OUTBOX STORE_FLOW_OUTBOX_OF("'flow.' || c.status", "moved")
+static const struct pg_column moved_columns[] = {STORE_HAS_EVENT_COLUMN};
 
 /* A flow with an owner is running (a CHECK), so owner alone is the fence. It is written neither as
  * an equality nor with the status, since the planner would then consider the partial index
@@ -227,11 +262,12 @@ static const struct pg_column finished_params[] = {
 /* Returns which of the queries were executed. In a resend a query may find its own token in the
  * row, even while its first attempt is still committing it: FOR SHARE waits for that commit and
  * then sees the row's last version. `:ord in` is a hashed subplan, see execution.c. */
-#define ANSWER_ONCE "select m.ord from moved m"
-#define ANSWER_AGAIN                                               \
-    "select :ord @from where :ord in (select m.ord from moved m) " \
-    "or (select f.op_token = :op_token from sluice.flow f "        \
-    "where f.account_id = :account_id and f.id = :id for share)"
+#define ANSWER_ONCE "select m.ord, " STORE_HAS_EVENT("m.event_id") " from moved m"
+#define ANSWER_AGAIN                                                         \
+    "select :ord, " STORE_HAS_EVENT(                                         \
+        ":event_id") " @from where :ord in (select m.ord from moved m) "     \
+                     "or (select f.op_token = :op_token from sluice.flow f " \
+                     "where f.account_id = :account_id and f.id = :id for share)"
 
 static const struct pg_column move_params[] = {
     STORE_FLOW_OF(account_id, PG_UUID),
@@ -245,19 +281,22 @@ static const struct pg_column move_params[] = {
     STORE_FLOW_OF(is_begun, PG_BOOL),
     STORE_FLOW_OF(adoptions, PG_I64),
     STORE_FLOW_OF(updated_at, PG_TIME),
+    STORE_FLOW_EVENT_PARAMS,
     FINISHED_PARAMS};
 /* A flow that ends clears its owner in the same statement, as the CHECK demands. */
 #define STAYS "owner = case when :status = 'running' then t.owner end, "
-#define MOVE_STMT(stmt_name, took, fence, rest, answer, ...)                                \
-    {                                                                                       \
-        .name = stmt_name,                                                                  \
-        .sql = "with moved as (update sluice.flow t set rev = :rev, op_token = :op_token, " \
-               "status = :status, " took                                                    \
-               "step_index = :step_index, attempt = :attempt, is_begun = :is_begun, "       \
-               "adoptions = :adoptions, updated_at = :updated_at, "                         \
-               "completed_at = case when :status = 'completed' then :updated_at end "       \
-               "@update(sluice.flow) " fence MOVED_COLUMNS "), " STEPPED rest ") " answer,  \
-        PG_PARAMS(move_params), .key_count = 2, .access = PG_WRITE, __VA_ARGS__             \
+#define MOVE_STMT(stmt_name, took, fence, rest, answer, ...)                                   \
+    {                                                                                          \
+        .name = stmt_name,                                                                     \
+        .sql = "with moved as (update sluice.flow t set rev = :rev, op_token = :op_token, "    \
+               "status = :status, " took                                                       \
+               "step_index = :step_index, attempt = :attempt, is_begun = :is_begun, "          \
+               "adoptions = :adoptions, updated_at = :updated_at, "                            \
+               "completed_at = case when :status = 'completed' then :updated_at end "          \
+               "@update(sluice.flow) " fence MOVED_COLUMNS "), " STEPPED rest                  \
+               "), " MOVED_OUTBOX answer,                                                      \
+        PG_PARAMS(move_params), PG_COLUMNS(moved_columns), .key_count = 2, .access = PG_WRITE, \
+        __VA_ARGS__                                                                            \
     }
 static const struct pg_stmt flow_move_again =
     MOVE_STMT("flow_move_again", STAYS, WHERE_OURS, AGAIN, ANSWER_AGAIN, );
@@ -280,6 +319,7 @@ static const struct pg_column park_params[] = {
     STORE_FLOW_OF(adoptions, PG_I64),
     STORE_FLOW_OF(updated_at, PG_TIME),
     PG_ARG("shown", PG_JSON),
+    STORE_FLOW_EVENT_PARAMS,
     FINISHED_PARAMS};
 #define PARK_STMT(stmt_name, fence, rest, answer, ...)                                           \
     {                                                                                            \
@@ -291,8 +331,9 @@ static const struct pg_column park_params[] = {
                "@update(sluice.flow) " fence MOVED_COLUMNS ", :shown as shown), " STEPPED rest   \
                "), shown as (update sluice.flow_doc d set waiting_input = m.shown from moved m " \
                "where d.account_id = any(array[m.account_id]) and d.flow_id >= m.id and "        \
-               "d.flow_id <= m.id) " answer,                                                     \
-        PG_PARAMS(park_params), .key_count = 2, .access = PG_WRITE, __VA_ARGS__                  \
+               "d.flow_id <= m.id), " MOVED_OUTBOX answer,                                       \
+        PG_PARAMS(park_params), PG_COLUMNS(moved_columns), .key_count = 2, .access = PG_WRITE,   \
+        __VA_ARGS__                                                                              \
     }
 static const struct pg_stmt flow_park_again =
     PARK_STMT("flow_park_again", WHERE_OURS, AGAIN, ANSWER_AGAIN, );
@@ -303,7 +344,7 @@ static const struct pg_stmt flow_park =
  * takes the flow and makes its first transition. All nodes with a timer send it at the same
  * time, in batches. SKIP LOCKED: a statement that waited for another's row lock here would
  * itself lock rows that the other waits for. The holder of the lock handles skipped rows, or the
- * next scan for due flows finds them (store_flow_due). now() is the database's clock, so a node
+ * next scan for due flows finds them (store_due_scan). now() is the database's clock, so a node
  * with a fast clock wakes nothing early. */
 #define WHERE_DUE                                                                       \
     "and t.rev = :rev - 1 and t.waiting_for is not null and t.wake_at <= now() "        \
@@ -338,15 +379,16 @@ void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op
 {
     const struct flow *next = move->next;
     bool is_parked = next->status == FLOW_WAITING;
-    /* owner, op_token, the shown document if it parks, and the attempt */
-    struct pg_value values[3 + ARRAY_LEN(finished_params)] = {pg_uuid(move->owner),
-                                                              pg_uuid(move->op_token)};
+    /* owner, op_token, the shown document if it parks, the event, and the attempt */
+    struct pg_value values[3 + EVENT_VALUES + ARRAY_LEN(finished_params)] = {
+        pg_uuid(move->owner), pg_uuid(move->op_token)};
     size_t count = 2;
     /* A cancel does not come from the owner, so it has no owner fence (flow_take.c). */
     ASSERT(next->rev > 1 && next->status != FLOW_CANCELLED);
     ASSERT(!is_parked || (next->waiting_for != FLOW_WAITS_NOT && !next->is_begun));
     if (is_parked)
         values[count++] = pg_json(move->waiting_input);
+    count += fill_event(&values[count], &move->event);
     fill_finished(&values[count], move->finished);
     store_ask_of(pool, query, op,
                  is_parked ? (move->is_wake ? &flow_wake_park : &flow_park)

@@ -92,6 +92,16 @@ struct flow_step {
     struct uuid api_key_id;
 };
 
+/* The event of a change: the statement writes it for each endpoint that hears the kind, which
+ * follows from the change. Texts are borrowed until the query has ended. */
+struct flow_event {
+    struct uuid id;    /* UUIDv7; nil: the change makes no event */
+    slice step_key;    /* of the step that waits, was decided on or has failed; SLICE_NONE: none */
+    slice error_code;  /* of a failed flow */
+    slice url;         /* where a person decides; SLICE_NONE: not known, or nothing to decide */
+    slice rejected_by; /* an actor (store/audit.h) */
+};
+
 /* ---- start ---- */
 
 /* A flow to start. Replayable: id and time of creation are the operation token. Slices are borrowed
@@ -107,6 +117,7 @@ struct flow_start {
     /* NULL if there is no idempotency key. Otherwise the same statement binds the key: execution_id
      * is the flow's id, and the members for runs in flight are not used. */
     const struct claim *claim;
+    struct flow_event event;
 };
 /* Inserts the flow and its document. The result is ERR_INVALID if another request has made a flow
  * with this id. With a claim, read the result with store_claim_result instead: the flow was made
@@ -137,6 +148,7 @@ struct flow_move {
     bool is_wake;
     const struct flow_step *finished;
     slice waiting_input; /* if waiting */
+    struct flow_event event;
 };
 void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct flow_move *move);
@@ -179,10 +191,11 @@ struct flow_take {
     struct uuid owner, op_token;
     int64_t rev; /* the fence; 0: any revision (to approve or resume without a fence) */
     int64_t now;
-    struct uuid dead_owner; /* ADOPT */
-    bool has_left;          /* ADOPT: that node left in order */
-    int64_t step_index;     /* APPROVE: the approval step; -1: the step that waits */
-    slice output;           /* APPROVE: {approvedBy, approvedAt, note?} */
+    struct uuid dead_owner;  /* ADOPT */
+    bool has_left;           /* ADOPT: that node left in order */
+    int64_t step_index;      /* APPROVE: the approval step; -1: the step that waits */
+    slice output;            /* APPROVE: {approvedBy, approvedAt, note?} */
+    struct flow_event event; /* APPROVE */
 };
 /* Replayable. */
 void store_flow_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
@@ -198,7 +211,8 @@ STORE_ROW_RESULT(store_flow_take_result, flow)
  * none). *was_cancelled is set if the flow was cancelled before this statement, possibly by an
  * earlier attempt of the statement. The result is ERR_NOTFOUND if the account has no such flow. */
 void store_flow_cancel(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       struct uuid account_id, struct uuid id, struct uuid op_token, int64_t now);
+                       struct uuid account_id, struct uuid id, struct uuid op_token, int64_t now,
+                       struct uuid event_id);
 int store_flow_cancel_result(const struct pg_query *query, struct flow *flow,
                              struct uuid *was_owned_by, bool *was_cancelled) MUST_CHECK;
 
@@ -208,6 +222,7 @@ struct flow_reject {
     struct uuid account_id, id, op_token;
     int64_t rev, step_index, now;
     slice error;
+    struct flow_event event;
 };
 void store_flow_reject(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        const struct flow_reject *reject);
@@ -216,9 +231,10 @@ void store_flow_reject(struct pg_pool *pool, struct pg_query *query, struct op *
  * others can adopt them at once: store_flow_orphans finds them, and their adoption does not
  * count. */
 
-/* ---- scans over all accounts: read-only, bounded; each hit is then taken, fenced ---- */
+/* ---- scans over all accounts: read-only, bounded; each hit is then taken, fenced. That for
+ * waiting flows is in store/due.h ---- */
 
-enum { FLOW_SCAN_MAX = 500, FLOW_DUE_MAX = 2000 };
+enum { FLOW_SCAN_MAX = 500 };
 
 struct flow_ref {
     struct uuid account_id, id, owner;
@@ -226,10 +242,6 @@ struct flow_ref {
     int64_t rev, wake_at, adoptions;
     bool has_left; /* from store_flow_orphans: the owner left in order */
 };
-/* Lists up to FLOW_DUE_MAX waiting flows with wake_at up to `until`, soonest first, after (wake_at,
- * id) of the last page (0 and nil: from the start). */
-void store_flow_due(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t until,
-                    int64_t after_wake_at, struct uuid after_id);
 struct node_dead; /* store/node.h */
 /* Lists running flows of these nodes, whose leases have run out. */
 void store_flow_orphans(struct pg_pool *pool, struct pg_query *query, struct op *op,

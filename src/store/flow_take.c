@@ -10,9 +10,16 @@
 /* The result of a statement here: the row as it made it, or as an earlier attempt of the same
  * statement did (recognized by its token). The second half reads the snapshot from before the
  * statement, so at most one of the halves has the row. */
-#define ROW_NOW                                                                            \
-    "select t.ord, " STORE_FLOW_ROW " from moved t union all select :ord, " STORE_FLOW_ROW \
+#define ROW_NOW_OF(now, before)                                   \
+    "select t.ord, " STORE_FLOW_ROW now                           \
+    " from moved t union all select :ord, " STORE_FLOW_ROW before \
     " @read(sluice.flow) and t.op_token = :op_token"
+#define ROW_NOW ROW_NOW_OF("", "")
+/* With the column has_event. */
+#define ROW_NOW_EVENT ROW_NOW_OF(", " STORE_HAS_EVENT("t.event_id"), ", false")
+#define EVENT_COLUMNS ", t.title, " STORE_FLOW_EVENT_TEXTS
+static const struct pg_column event_row_columns[] = {STORE_FLOW_ROW_COLUMNS,
+                                                     STORE_HAS_EVENT_COLUMN};
 
 /* rev = 0 means any revision. A waiting flow is recognized by waiting_for, a running one by owner,
  * not by the status: otherwise the planner would consider the partial indexes on it for a walk
@@ -73,13 +80,16 @@ static const struct pg_stmt flow_take_resume = {
 static const struct pg_stmt flow_take_approve = {
     .name = "flow_take_approve",
     .sql = "with moved as (update sluice.flow t set " RUNS_AGAIN ", adoptions = 0 "
-           "@update(sluice.flow) " WAITS_FOR_APPROVAL "returning :ord as ord, " STORE_FLOW_ROW
+           "@update(sluice.flow) " WAITS_FOR_APPROVAL
+           "returning :ord as ord, " STORE_FLOW_ROW EVENT_COLUMNS
            ", " BEFORE("updated_at") " as parked_at, :output as output), " END_APPROVAL(
-               "'completed'", "m.output", "null::json") ROW_NOW,
+               "'completed'", "m.output",
+               "null::json") ", " STORE_FLOW_OUTBOX_OF("'flow.approved'", "moved") ROW_NOW_EVENT,
     PG_TAKES(TAKE_OF(account_id, PG_UUID), TAKE_OF(id, PG_UUID), TAKE_OF(owner, PG_UUID),
              TAKE_OF(op_token, PG_UUID), TAKE_OF(rev, PG_I64), TAKE_OF(now, PG_TIME),
-             TAKE_OF(step_index, PG_I64), TAKE_OF(output, PG_JSON)),
-    PG_COLUMNS(store_flow_columns),
+             TAKE_OF(step_index, PG_I64), TAKE_OF(output, PG_JSON),
+             STORE_FLOW_EVENT_OF(flow_take, event)),
+    PG_COLUMNS(event_row_columns),
     .key_count = 2,
     .access = PG_WRITE,
 };
@@ -89,13 +99,15 @@ static const struct pg_stmt flow_reject = {
     .name = "flow_reject",
     .sql = "with moved as (update sluice.flow t set status = 'cancelled', rev = t.rev + 1, "
            "op_token = :op_token, waiting_for = null, updated_at = :now "
-           "@update(sluice.flow) " WAITS_FOR_APPROVAL "returning :ord as ord, " STORE_FLOW_ROW
+           "@update(sluice.flow) " WAITS_FOR_APPROVAL
+           "returning :ord as ord, " STORE_FLOW_ROW EVENT_COLUMNS
            ", " BEFORE("updated_at") " as parked_at, :error as error), " END_APPROVAL(
-               "'failed'", "null::json", "m.error") ROW_NOW,
+               "'failed'", "null::json",
+               "m.error") ", " STORE_FLOW_OUTBOX_OF("'flow.cancelled'", "moved") ROW_NOW_EVENT,
     PG_TAKES(REJECT_OF(account_id, PG_UUID), REJECT_OF(id, PG_UUID), REJECT_OF(op_token, PG_UUID),
              REJECT_OF(rev, PG_I64), REJECT_OF(now, PG_TIME), REJECT_OF(step_index, PG_I64),
-             REJECT_OF(error, PG_JSON)),
-    PG_COLUMNS(store_flow_columns),
+             REJECT_OF(error, PG_JSON), STORE_FLOW_EVENT_OF(flow_reject, event)),
+    PG_COLUMNS(event_row_columns),
     .key_count = 2,
     .access = PG_WRITE,
 };
@@ -138,27 +150,42 @@ STORE_CALL_OF(store_flow_reject, flow_reject, flow_reject)
  * fails its own fence. The second half returns a flow that was cancelled before, by an earlier
  * attempt or by another request. coalesce keeps the planner from using the partial indexes on
  * status. */
+#define NO_TEXTS                                                                                  \
+    ", null::text as event_step, null::text as event_error, null::text as event_url, null::text " \
+    "as event_by"
 static const struct pg_stmt flow_cancel = {
     .name = "flow_cancel",
     .sql = "with moved as (update sluice.flow t set status = 'cancelled', rev = t.rev + 1, "
            "op_token = :op_token, owner = null, waiting_for = null, updated_at = :now "
            "@update(sluice.flow) and t.status <> 'cancelled' "
            "returning :ord as ord, " STORE_FLOW_ROW ", coalesce(" BEFORE(
-               "owner") ", " NO_OWNER ") as was_owned_by) "
-                        "select m.* from moved m union all select :ord, " STORE_FLOW_ROW
-                        ", null::uuid @read(sluice.flow) and coalesce(t.status, '') = 'cancelled'",
+               "owner") ", " NO_OWNER
+                        ") as was_owned_by, t.title, :event_id as event_id), " STORE_FLOW_OUTBOX(
+                            "'flow.cancelled'", "c.event_id" NO_TEXTS,
+                            "moved c where c.event_id is not null",
+                            " on conflict do nothing") "select t.ord, " STORE_FLOW_ROW
+                                                       ", t.was_owned_by, " STORE_HAS_EVENT(
+                                                           "t.event_id") " from moved t union all "
+                                                                         "select "
+                                                                         ":ord, " STORE_FLOW_ROW
+                                                                         ", null::uuid, false "
+                                                                         "@read(sluice.flow) and "
+                                                                         "coalesce(t.status, '') = "
+                                                                         "'cancelled'",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_UUID), PG_ARG("op_token", PG_UUID),
-             PG_ARG("now", PG_TIME)),
-    PG_GIVES(STORE_FLOW_ROW_COLUMNS, PG_ARG("was_owned_by", PG_UUID)),
+             PG_ARG("now", PG_TIME), PG_ARG("event_id", PG_UUID)),
+    PG_GIVES(STORE_FLOW_ROW_COLUMNS, PG_ARG("was_owned_by", PG_UUID), STORE_HAS_EVENT_COLUMN),
     .key_count = 2,
     .access = PG_WRITE,
 };
 
 void store_flow_cancel(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       struct uuid account_id, struct uuid id, struct uuid op_token, int64_t now)
+                       struct uuid account_id, struct uuid id, struct uuid op_token, int64_t now,
+                       struct uuid event_id)
 {
     store_ask(pool, query, op, &flow_cancel,
-              PG_VALUES(pg_uuid(account_id), pg_uuid(id), pg_uuid(op_token), pg_time(now)));
+              PG_VALUES(pg_uuid(account_id), pg_uuid(id), pg_uuid(op_token), pg_time(now),
+                        pg_uuid(event_id)));
 }
 
 int store_flow_cancel_result(const struct pg_query *query, struct flow *flow,
@@ -179,23 +206,6 @@ int store_flow_cancel_result(const struct pg_query *query, struct flow *flow,
     REF_OF(account_id, PG_UUID), REF_OF(id, PG_UUID), REF_OF(owner, PG_UUID), REF_OF(rev, PG_I64), \
         REF_OF(wake_at, PG_TIME), REF_OF(adoptions, PG_I64), REF_OF(parent_id, PG_UUID)
 const struct pg_column store_flow_ref_columns[STORE_FLOW_REF_COLUMNS] = {REF_COLUMNS};
-
-/* Walks flow_due (wake_at, id) from where the last page ended: many flows may be due at the same
- * microsecond, so the time alone is not a position. `>= :after_at` repeats the comparison's first
- * half as a plain condition on the index. */
-static const struct pg_stmt flow_due = {
-    .name = "flow_due",
-    .sql = "select :ord, " STORE_FLOW_REF "from @input lateral (select * from sluice.flow d "
-           "where d.status = 'waiting' and d.wake_at <= :until and d.wake_at >= :after_at "
-           "and (d.wake_at, d.id) > (:after_at, :after_id) "
-           "order by d.wake_at, d.id limit 2000) f",
-    PG_TAKES(PG_ARG("until", PG_TIME), PG_ARG("after_at", PG_TIME), PG_ARG("after_id", PG_UUID)),
-    PG_COLUMNS(store_flow_ref_columns),
-    .no_account = "a read-only scan for what is due, over all accounts",
-    .is_spread = true,
-    .spread_max = FLOW_DUE_MAX,
-    .spread_order = "wake_at id",
-};
 
 /* Few nodes are dead at a time; the flows of each are found by the partial index flow_owner.
  * Both limits are 500, so one node with many flows does not make the scan long. */
@@ -224,8 +234,8 @@ static const struct pg_stmt flow_owned = {
     .is_spread = true,
 };
 
-/* Uses flow_due alone, which has flows with a time and flows without. The limits keep the scan
- * short however many have accumulated (on each shard, if there are shards). */
+/* Uses the index flow_due alone, which has flows with a time and flows without. The limits keep the
+ * scan short however many have accumulated (on each shard, if there are shards). */
 static const struct pg_stmt flow_waiting = {
     .name = "flow_waiting",
     .sql = "select :ord, count(*) from ((select w.id from sluice.flow w where w.status = 'waiting' "
@@ -238,17 +248,8 @@ static const struct pg_stmt flow_waiting = {
 };
 
 const struct pg_stmt *const flow_take_stmts[] = {
-    &flow_take_resume, &flow_take_approve, &flow_take_adopt, &flow_reject,  &flow_cancel,
-    &flow_due,         &flow_orphans,      &flow_owned,      &flow_waiting, NULL};
-
-void store_flow_due(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t until,
-                    int64_t after_wake_at, struct uuid after_id)
-{
-    /* 1 us after 1970: 0 would be NULL */
-    store_ask(
-        pool, query, op, &flow_due,
-        PG_VALUES(pg_time(until), pg_time(after_wake_at ? after_wake_at : 1), pg_uuid(after_id)));
-}
+    &flow_take_resume, &flow_take_approve, &flow_take_adopt, &flow_reject, &flow_cancel,
+    &flow_orphans,     &flow_owned,        &flow_waiting,    NULL};
 
 void store_flow_orphans(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct node_dead *dead)

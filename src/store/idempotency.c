@@ -8,12 +8,7 @@
 #include "store/internal.h"
 #include "store/node.h"
 
-#define OUT(name, type, ...) PG_OF(#name, type, struct claim_outcome, name, __VA_ARGS__)
-const struct pg_column store_claim_columns[STORE_CLAIM_COLUMNS] = {
-    PG_ARG("account_id", PG_UUID), PG_ARG("key", PG_TEXT),      OUT(execution_id, PG_UUID),
-    OUT(fingerprint, PG_BYTES),    PG_ARG("is_bound", PG_BOOL), OUT(owner, PG_UUID),
-    OUT(is_succeeded, PG_BOOL),    OUT(error_code, PG_TEXT),    OUT(summary, PG_TEXT),
-    OUT(summary_bytes, PG_I64),    OUT(started_at, PG_TIME),    OUT(finished_at, PG_TIME)};
+static const struct pg_column claim_columns[] = {STORE_CLAIM_COLUMNS};
 enum { IS_BOUND_COLUMN = 4, IS_SUCCEEDED_COLUMN = 6 };
 
 #define BOUND_SUMMARY STORE_SUMMARY_INLINE("x")
@@ -35,7 +30,7 @@ static const struct pg_stmt claim_find = {
            "where t.state = 'bound' and x.account_id = t.account_id and x.id = t.execution_id "
            "offset 0) e on true",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("key", PG_TEXT)),
-    PG_COLUMNS(store_claim_columns),
+    PG_COLUMNS(claim_columns),
     .key_count = 2,
 };
 
@@ -43,7 +38,8 @@ static const struct pg_stmt claim_find = {
 #define CLAIM_MEMBERS                                                         \
     OF(execution_id, PG_UUID), OF(fingerprint, PG_BYTES), OF(owner, PG_UUID), \
         OF(integration_id, PG_TEXT), OF(action_id, PG_TEXT),                  \
-        OF(connection_id, PG_I64, .has_null = true), OF(is_write, PG_BOOL)
+        OF(connection_id, PG_I64, .has_null = true), OF(is_write, PG_BOOL),   \
+        OF(parent_id, PG_UUID, .has_null = true)
 static const struct pg_column insert_params[] = {OF(account_id, PG_UUID), PG_ARG("key", PG_TEXT),
                                                  CLAIM_MEMBERS, STORE_CLAIM_LIFE_PARAMS};
 static const struct pg_column row_columns[] = {OF(account_id, PG_UUID), OF(key, PG_TEXT),
@@ -54,20 +50,20 @@ static const struct pg_column row_columns[] = {OF(account_id, PG_UUID), OF(key, 
         .name = stmt_name,                                                                       \
         .sql = "insert into sluice.idempotency_key as t (account_id, key, execution_id, "        \
                "fingerprint, state, owner, integration_id, action_id, connection_id, is_write, " \
-               "started_at, expires_at) "                                                        \
+               "parent_id, started_at, expires_at) "                                             \
                "@row :account_id, :key, :execution_id, :fingerprint, " state_and_owner ", "      \
-               ":integration_id, :action_id, :connection_id, :is_write, " STORE_CLAIM_LIFE       \
-               " @end" rest,                                                                     \
+               ":integration_id, :action_id, :connection_id, :is_write, "                        \
+               ":parent_id, " STORE_CLAIM_LIFE " @end" rest,                                     \
         PG_PARAMS(insert_params), .key_count = 2, .access = PG_WRITE, __VA_ARGS__                \
     }
 static const struct pg_stmt claim_insert =
     INSERT_STMT("claim_insert", "'in_flight', :owner", STORE_CLAIM_OR_HOLDER,
-                PG_COLUMNS(store_claim_columns), .match = PG_MATCH_KEY);
+                PG_COLUMNS(claim_columns), .match = PG_MATCH_KEY);
 
 /* This row has no run: it is bound, so it has no owner. */
 static const struct pg_stmt claim_spend =
     INSERT_STMT("claim_spend", "'bound', nullif(:owner, :owner)", STORE_CLAIM_OR_HOLDER,
-                PG_COLUMNS(store_claim_columns), .match = PG_MATCH_KEY);
+                PG_COLUMNS(claim_columns), .match = PG_MATCH_KEY);
 
 /* A run without a client's key claims a key made of its own id. No other run can have taken this
  * key, so the first attempt does not check. */
@@ -100,9 +96,9 @@ static const struct pg_stmt claim_forget = {
     .access = PG_WRITE,
 };
 
-#define CLAIM                                                                   \
-    "select k.account_id, k.key, k.execution_id, k.fingerprint, k.owner, "      \
-    "k.integration_id, k.action_id, k.connection_id, k.is_write, k.started_at " \
+#define CLAIM                                                                                \
+    "select k.account_id, k.key, k.execution_id, k.fingerprint, k.owner, "                   \
+    "k.integration_id, k.action_id, k.connection_id, k.is_write, k.parent_id, k.started_at " \
     "from sluice.idempotency_key k "
 /* Uses the index idempotency_key_owner, which has only claims in flight. This is a scan: a
  * statement fenced by the dead owner then ends each claim. */

@@ -29,7 +29,8 @@ struct claim {
     slice integration_id, action_id;
     int64_t connection_id; /* 0: none */
     bool is_write;
-    int64_t started_at; /* only read; measured by the database's clock */
+    struct uuid parent_id; /* of a user's run: the account; else nil */
+    int64_t started_at;    /* only read; measured by the database's clock */
     /* For a client's key; these are only written. lifetime_ms is measured by the database's clock
      * from the statement on. guards_until is the time until which the key must be kept at least
      * (clock_shared_us), since what it guards is valid until then; 0: no such time. */

@@ -16,9 +16,10 @@
 #define STORE_FILES(X) \
     X(account) X(account_user) X(api_key) X(app_use) X(audit) X(connect_session) X(connection) \
     X(connection_admin) X(connection_list) X(connection_manage) X(connection_refresh) X(connection_use) \
+    X(delivery) X(due) \
     X(execution) X(execution_input) X(flow) X(flow_explain) X(flow_inbox) X(flow_item) X(flow_read) \
     X(flow_retention) X(flow_take) X(flow_template) X(idempotency) X(quota) \
-    X(node) X(oauth) X(rate_lease) X(retention) X(tally)
+    X(node) X(oauth) X(rate_lease) X(retention) X(tally) X(webhook) X(delivery_list)
 /* clang-format on */
 #define STORE_STMTS_OF(file) extern const struct pg_stmt *const file##_stmts[];
 STORE_FILES(STORE_STMTS_OF)
@@ -191,6 +192,54 @@ void *store_list_sync(struct pg_sync *sync, struct arena *arena, const struct pg
 void *store_page_result(const struct pg_query *query, size_t size, size_t *count, struct uuid *next,
                         int *status) MUST_CHECK;
 
+/*
+ * The outbox, as the next part of a WITH list: inserts the event of each row m of `from` for the
+ * endpoints that hear its kind (src/event/README.md). A row is {account_id, parent_id, event_id,
+ * kind, object, rev, at}, with event_id NULL if it makes no event; `data` is an expression over m.
+ * Endpoints are the account's own, or, of a user's row, those of the account that pays. Nothing is
+ * joined and no data is made unless there is an event and an endpoint. `rest`: what a resend adds.
+ */
+#define STORE_OUTBOX(from, data, rest)                                                            \
+    "outbox as (insert into sluice.delivery (account_id, event_id, webhook_id, parent_id, kind, " \
+    "object, rev, at, data, status, attempt, due_at) select m.account_id, m.event_id, w.id, "     \
+    "m.parent_id, m.kind, m.object, m.rev, m.at, json_strip_nulls(json_build_object(" data        \
+    ")), 'pending', 0, now() from (" from                                                         \
+    ") m cross join lateral (select h.id from sluice.webhook h where h.account_id = "             \
+    "coalesce(m.parent_id, m.account_id) and h.off_at is null and h.url is not null and "         \
+    "(h.events is null or m.kind = any(string_to_array(h.events, ' '))) offset 0) w" rest         \
+    " returning event_id) "
+/* The last column of the statement's result: whether rows were inserted for the event. An earlier
+ * attempt of a resend may have inserted them, too: then the next scan finds them. */
+#define STORE_HAS_EVENT(event_id) event_id " in (select o.event_id from outbox o) as has_event"
+#define STORE_HAS_EVENT_COLUMN    PG_ARG("has_event", PG_BOOL)
+
+/* The event of a flow's change (struct flow_event), and its outbox. A row of `from` also has the
+ * flow's template_key, title and status, and the texts below. */
+#define STORE_FLOW_EVENT_OF(type, member)                                 \
+    PG_OF("event_id", PG_UUID, struct type, member.id, .has_null = true), \
+        PG_OF("event_step", PG_TEXT, struct type, member.step_key),       \
+        PG_OF("event_error", PG_TEXT, struct type, member.error_code),    \
+        PG_OF("event_url", PG_TEXT, struct type, member.url),             \
+        PG_OF("event_by", PG_TEXT, struct type, member.rejected_by)
+#define STORE_FLOW_EVENT_PARAMS                                                                 \
+    PG_ARG("event_id", PG_UUID), PG_ARG("event_step", PG_TEXT), PG_ARG("event_error", PG_TEXT), \
+        PG_ARG("event_url", PG_TEXT), PG_ARG("event_by", PG_TEXT)
+#define STORE_FLOW_EVENT_TEXTS                                                        \
+    ":event_id as event_id, :event_step as event_step, :event_error as event_error, " \
+    ":event_url as event_url, :event_by as event_by"
+#define STORE_FLOW_OUTBOX(kind, texts, from, rest)                                               \
+    STORE_OUTBOX("select c.account_id, c.parent_id, c.id as object, c.rev, c.updated_at as at, " \
+                 "c.template_key, c.title, c.status, " kind " as kind, " texts " from " from,    \
+                 "'flow_id', m.object, 'account_id', coalesce(m.parent_id, m.account_id), "      \
+                 "'template_key', m.template_key, 'title', m.title, 'status', m.status, "        \
+                 "'step_key', m.event_step, 'error_code', m.event_error, "                       \
+                 "'approval_url', m.event_url, 'rejected_by', m.event_by",                       \
+                 rest)
+/* For rows that have the texts as columns. */
+#define STORE_FLOW_OUTBOX_OF(kind, from)                                                        \
+    STORE_FLOW_OUTBOX(kind, "c.event_id, c.event_step, c.event_error, c.event_url, c.event_by", \
+                      from " c where c.event_id is not null", "")
+
 /* A label for the API key in table alias k: its name, or its prefix if it has no name. */
 #define STORE_KEY_LABEL "coalesce(nullif(k.name, ''), k.prefix || '\u2026')"
 /* Selects the name of d.actor, if the actor is a key. The key is found by the primary key, since an
@@ -224,7 +273,7 @@ void *store_page_result(const struct pg_query *query, size_t size, size_t *count
         STORE_FLOW_OF(completed_at, PG_TIME), STORE_FLOW_OF(parent_id, PG_UUID)
 enum { STORE_FLOW_COLUMNS = 19 };
 extern const struct pg_column store_flow_columns[STORE_FLOW_COLUMNS];
-extern const struct pg_words store_flow_statuses, store_flow_pauses;
+extern const struct pg_words store_flow_statuses, store_flow_pauses, store_due_kinds;
 /* The columns of a struct flow_ref, from row f. */
 #define STORE_FLOW_REF "f.account_id, f.id, f.owner, f.rev, f.wake_at, f.adoptions, f.parent_id "
 enum { STORE_FLOW_REF_COLUMNS = 7 };
@@ -240,8 +289,14 @@ extern const struct pg_column store_flow_ref_columns[STORE_FLOW_REF_COLUMNS];
     "now(), greatest(" STORE_CLAIM_END ", :guards_until + interval '30 seconds')"
 
 /* A claim's columns, as in a row of claim_find and of the statements that take a key. */
-enum { STORE_CLAIM_COLUMNS = 12 };
-extern const struct pg_column store_claim_columns[STORE_CLAIM_COLUMNS];
+#define STORE_CLAIM_OUT(name, type, ...) PG_OF(#name, type, struct claim_outcome, name, __VA_ARGS__)
+#define STORE_CLAIM_COLUMNS                                                                        \
+    PG_ARG("account_id", PG_UUID), PG_ARG("key", PG_TEXT), STORE_CLAIM_OUT(execution_id, PG_UUID), \
+        STORE_CLAIM_OUT(fingerprint, PG_BYTES), PG_ARG("is_bound", PG_BOOL),                       \
+        STORE_CLAIM_OUT(owner, PG_UUID), STORE_CLAIM_OUT(is_succeeded, PG_BOOL),                   \
+        STORE_CLAIM_OUT(error_code, PG_TEXT), STORE_CLAIM_OUT(summary, PG_TEXT),                   \
+        STORE_CLAIM_OUT(summary_bytes, PG_I64), STORE_CLAIM_OUT(started_at, PG_TIME),              \
+        STORE_CLAIM_OUT(finished_at, PG_TIME)
 #define STORE_CLAIM_ROW \
     "t.account_id, t.key, t.execution_id, t.fingerprint, t.state = 'bound' as is_bound, t.owner, "
 /* A statement that takes a key does not read the execution to which the key is bound. */
@@ -269,6 +324,7 @@ extern const struct pg_column store_claim_columns[STORE_CLAIM_COLUMNS];
     STORE_CLAIM_TAKE("action_id") ", "                                                             \
     STORE_CLAIM_TAKE("connection_id") ", "                                                         \
     STORE_CLAIM_TAKE("is_write") ", "                                                              \
+    STORE_CLAIM_TAKE("parent_id") ", "                                                             \
     STORE_CLAIM_TAKE("started_at") ", "                                                            \
     STORE_CLAIM_TAKE("expires_at") " returning " STORE_CLAIM_ROW STORE_CLAIM_NOT_READ
 /* clang-format on */

@@ -54,6 +54,13 @@ void *store_list_result(const struct pg_query *query, size_t size, size_t *count
     return list;
 }
 
+bool store_has_event(const struct pg_query *query)
+{
+    const struct pg_rows *rows = &query->rows;
+    return query->status == OK && rows->count > 0 && rows->column_count > 0 &&
+           pg_get_bool(rows, 0, rows->column_count - 1);
+}
+
 int store_text_result(const struct pg_query *query, slice *text)
 {
     int status = store_hit_result(query);

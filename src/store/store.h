@@ -61,6 +61,9 @@ void *store_list_result(const struct pg_query *query, size_t size, size_t *count
         return status;                                                                  \
     }
 
+/* For statements that write an event: whether an endpoint hears it. */
+bool store_has_event(const struct pg_query *query);
+
 /* As store_hit_result, for statements that return one row with one text or document. */
 int store_text_result(const struct pg_query *query, slice *text) MUST_CHECK;
 /* Gets the number in the first row; for statements that count. */

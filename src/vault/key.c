@@ -10,13 +10,42 @@
 #include "base/ip.h"
 #include "base/mem.h"
 
-enum { KEY_RANDOM_LEN = 32, KEY_MARK_LEN = 3, ADDRESSES_BYTES_MAX = 3000 };
+enum { KEY_RANDOM_LEN = 32, KEY_MARK_LEN = 3, ADDRESSES_BYTES_MAX = 3000, HMAC_BLOCK_LEN = 64 };
 
 void vault_sha256(slice bytes, uint8_t hash[32])
 {
     int rc =
         mbedtls_sha256((const unsigned char *)(bytes.ptr ? bytes.ptr : ""), bytes.len, hash, 0);
     ASSERT(rc == 0); /* software SHA-256 cannot fail */
+}
+
+/* One pass of HMAC: the hash of the padded key and the parts. */
+static void hash_padded(slice key, uint8_t pad, const slice *parts, size_t count, uint8_t hash[32])
+{
+    mbedtls_sha256_context sha;
+    uint8_t block[HMAC_BLOCK_LEN];
+    for (size_t i = 0; i < sizeof(block); i++)
+        block[i] = (uint8_t)(pad ^ (i < key.len ? (uint8_t)key.ptr[i] : 0));
+    mbedtls_sha256_init(&sha);
+    int rc = mbedtls_sha256_starts(&sha, 0);
+    rc |= mbedtls_sha256_update(&sha, block, sizeof(block));
+    for (size_t i = 0; i < count; i++)
+        if (parts[i].len > 0)
+            rc |= mbedtls_sha256_update(&sha, (const unsigned char *)parts[i].ptr, parts[i].len);
+    rc |= mbedtls_sha256_finish(&sha, hash);
+    ASSERT(rc == 0); /* software SHA-256 cannot fail */
+    mbedtls_sha256_free(&sha);
+    mem_wipe(block, sizeof(block));
+}
+
+void vault_hmac_sha256(slice key, const slice *parts, size_t count, uint8_t mac[32])
+{
+    uint8_t inner[32];
+    ASSERT(key.len <= HMAC_BLOCK_LEN);
+    hash_padded(key, 0x36, parts, count, inner);
+    const slice hash = slice_of(inner, sizeof(inner));
+    hash_padded(key, 0x5c, &hash, 1, mac);
+    mem_wipe(inner, sizeof(inner));
 }
 
 static bool is_base64url(char c)

@@ -35,5 +35,8 @@ int vault_key_addresses(slice list, struct arena *arena, slice *words, struct er
 int vault_key_limit(struct api_key *key, const struct api_key *maker, struct err *err) MUST_CHECK;
 /* Computes the SHA-256 of any bytes; for fingerprints, so that no other room needs mbedtls. */
 void vault_sha256(slice bytes, uint8_t hash[32]);
+/* Computes the HMAC-SHA256 (RFC 2104) of the parts, as one text, under a key of at most 64 bytes.
+ */
+void vault_hmac_sha256(slice key, const slice *parts, size_t count, uint8_t mac[32]);
 
 #endif

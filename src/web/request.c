@@ -20,14 +20,25 @@
 #include "web/page.h"
 #include "web/pages.h"
 
+enum {
+    SIGN_INS_AT_ONCE = 10, /* sign-ins from one address at once; after that one per second */
+    /* the page's own fields and those of a kept form */
+    SIGN_IN_FORM_BYTES_MAX = WEB_RUN_FORM_BYTES_MAX + WEB_FORM_BYTES_MAX,
+    MARKUP_BYTES_MAX = 16 * 1024 * 1024,
+};
+
 /* The access to a page, and the scope that the session's key needs; 0: any. */
-#define PAGE(access, scope, begin) (&(const struct web_page){access, scope, begin, NULL})
-#define VIEW(access, view)         (&(const struct web_page){access, 0, NULL, view})
+#define PAGE(access, scope, begin) (&(const struct web_page){access, scope, begin, NULL, 0, false})
+#define VIEW(access, view)         (&(const struct web_page){access, 0, NULL, view, 0, false})
+#define FORM(access, scope, begin, bytes_max) \
+    (&(const struct web_page){access, scope, begin, NULL, bytes_max, false})
+#define FRAMELESS(access, scope, begin) \
+    (&(const struct web_page){access, scope, begin, NULL, 0, true})
 
 static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/", PAGE(WEB_ACCOUNT, SCOPE_READ, web_overview)},
     {HTTP_METHOD_GET, "/sign-in", PAGE(WEB_OPEN, 0, web_sign_in)},
-    {HTTP_METHOD_POST, "/sign-in", PAGE(WEB_OPEN, 0, web_sign_in_post)},
+    {HTTP_METHOD_POST, "/sign-in", FORM(WEB_OPEN, 0, web_sign_in_post, SIGN_IN_FORM_BYTES_MAX)},
     {HTTP_METHOD_GET, "/sign-out", PAGE(WEB_ACCOUNT, 0, web_sign_out_ask)},
     {HTTP_METHOD_POST, "/sign-out", PAGE(WEB_ACCOUNT, 0, web_sign_out)},
     {HTTP_METHOD_POST, "/sign-out/everywhere", PAGE(WEB_ACCOUNT, 0, web_sign_out_everywhere)},
@@ -36,8 +47,8 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/flows/new", PAGE(WEB_SESSION, SCOPE_EXECUTE, web_flow_new)},
     {HTTP_METHOD_POST, "/flows/new", PAGE(WEB_SESSION, SCOPE_EXECUTE, web_flow_start)},
     {HTTP_METHOD_GET, "/flows/{id}", PAGE(WEB_SESSION, SCOPE_READ, web_flow)},
-    {HTTP_METHOD_GET, "/flows/{id}/events", PAGE(WEB_SESSION, SCOPE_READ, web_flow_events)},
-    {HTTP_METHOD_GET, "/events", PAGE(WEB_SESSION, SCOPE_READ, web_account_events)},
+    {HTTP_METHOD_GET, "/flows/{id}/events", FRAMELESS(WEB_SESSION, SCOPE_READ, web_flow_events)},
+    {HTTP_METHOD_GET, "/events", FRAMELESS(WEB_SESSION, SCOPE_READ, web_account_events)},
     {HTTP_METHOD_POST, "/flows/{id}/approve", PAGE(WEB_SESSION, SCOPE_APPROVE, web_flow_approve)},
     {HTTP_METHOD_POST, "/flows/{id}/reject", PAGE(WEB_SESSION, SCOPE_APPROVE, web_flow_reject)},
     {HTTP_METHOD_POST, "/flows/{id}/resume",
@@ -53,7 +64,7 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/executions/{id}/again",
      PAGE(WEB_SESSION, SCOPE_EXECUTE, web_execution_again_ask)},
     {HTTP_METHOD_POST, "/executions/{id}/again",
-     PAGE(WEB_SESSION, SCOPE_EXECUTE, web_execution_again)},
+     FORM(WEB_SESSION, SCOPE_EXECUTE, web_execution_again, WEB_RUN_FORM_BYTES_MAX)},
     {HTTP_METHOD_GET, "/docs", PAGE(WEB_OPEN, 0, web_docs)},
     {HTTP_METHOD_GET, "/docs/{operation}", PAGE(WEB_OPEN, 0, web_docs_operation)},
     {HTTP_METHOD_GET, "/integrations", PAGE(WEB_SESSION, SCOPE_READ, web_apps)},
@@ -89,7 +100,7 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/keys/new", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_key_form)},
     {HTTP_METHOD_POST, "/keys/new", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_key_create)},
     {HTTP_METHOD_GET, "/keys/{id}", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_key)},
-    {HTTP_METHOD_GET, "/keys/{id}/events", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_key_events)},
+    {HTTP_METHOD_GET, "/keys/{id}/events", FRAMELESS(WEB_ACCOUNT, SCOPE_ADMIN, web_key_events)},
     {HTTP_METHOD_GET, "/keys/{id}/revoke", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_key_revoke_ask)},
     {HTTP_METHOD_POST, "/keys/{id}/revoke", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_key_revoke)},
     {HTTP_METHOD_GET, "/users", VIEW(WEB_ACCOUNT, &web_users)},
@@ -98,12 +109,7 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_POST, "/users/{id}/erase", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_user_erase)},
     {HTTP_METHOD_GET, "/audit", PAGE(WEB_SESSION, SCOPE_ADMIN, web_audit_trail)},
     {HTTP_METHOD_GET, "/audit.csv", PAGE(WEB_SESSION, SCOPE_ADMIN, web_audit_csv)},
-    {HTTP_METHOD_GET, "/assets/{name}", PAGE(WEB_OPEN, 0, web_asset)},
-};
-
-enum {
-    SIGN_INS_AT_ONCE = 10, /* sign-ins from one address at once; after that one per second */
-    MARKUP_BYTES_MAX = 16 * 1024 * 1024,
+    {HTTP_METHOD_GET, "/assets/{name}", FRAMELESS(WEB_OPEN, 0, web_asset)},
 };
 
 static struct web_request *request_of(struct serve_request *serve)
@@ -290,14 +296,10 @@ static enum op_result take_page(struct serve_request *serve)
 {
     struct web_request *request = request_of(serve);
     enum op_result result = check_access(request);
+    size_t bytes_max = request->page->form_bytes_max;
     /* A request whose body has arrived with its head was read under the default limit. */
     if (result == OP_NEXT && !serve->is_body_here)
-        serve->exchange->body_bytes_max = request->page->begin == web_execution_again
-                                              ? WEB_RUN_FORM_BYTES_MAX
-                                          : request->page->begin == web_sign_in_post
-                                              /* the page's own fields and those of a kept form */
-                                              ? WEB_RUN_FORM_BYTES_MAX + WEB_FORM_BYTES_MAX
-                                              : WEB_FORM_BYTES_MAX;
+        serve->exchange->body_bytes_max = bytes_max > 0 ? bytes_max : WEB_FORM_BYTES_MAX;
     return result;
 }
 
@@ -458,10 +460,7 @@ enum op_result web_go_to(struct web_request *request, slice path)
 static void read_frame(struct web_request *request)
 {
     const struct web_session *session = &request->session;
-    web_step *begin = request->page->begin;
-    bool is_page = begin != web_flow_events && begin != web_account_events &&
-                   begin != web_key_events && begin != web_asset;
-    bool has_frame = is_page && session->is_open && !session->link_token.ptr;
+    bool has_frame = !request->page->is_frameless && session->is_open && !session->link_token.ptr;
     if (has_frame && !request->brief.stmt)
         store_account_brief(request->web->config.pool, &request->brief, &request->serve.op,
                             session->account_id, serve_payer(&request->serve),

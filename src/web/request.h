@@ -62,6 +62,8 @@ struct web_page {
     uint32_t scope;              /* SCOPE_* that the session's key needs; 0: none */
     web_step *begin;             /* the page's function; NULL: the page is a view */
     const struct web_view *view; /* the view, which needs the endpoint's scope; NULL: none */
+    size_t form_bytes_max;       /* of the page's form; 0: WEB_FORM_BYTES_MAX */
+    bool is_frameless;           /* a stream or an asset, without the frame of a page */
 };
 
 /* What a notice is about: something past, or a state in which the page has to find its object. */

@@ -10,6 +10,7 @@ import { Mcp } from './support/mcp.mjs';
 import { formsOf, Pages } from './support/pages.mjs';
 import { credentials, Stack } from './support/stack.mjs';
 
+const HOOK = 'https://example.com/hook';
 const TOKEN = credentials.probe.token;
 let stack, server, catalog, account, pages, csrf, mcp;
 
@@ -96,6 +97,15 @@ const decided = (verb) => ({
     await form(`/flows/${flow.id}/${verb}`, { step: flow.currentStep, rev: String(flow.rev) });
   },
 });
+// The only webhook of the account, with the same URL each time.
+const makeHook = async () => (await api('POST', '/api/webhooks', { url: HOOK }, 201)).id;
+const hook = async () => (await api('GET', '/api/webhooks')).items[0]?.id ?? makeHook();
+const unhook = async () => api('DELETE', `/api/webhooks/${await hook()}`);
+async function switched(enabled) {
+  const id = await hook();
+  await api('PATCH', `/api/webhooks/${id}`, { enabled });
+  return id;
+}
 const client = ['--client-id', 'own', '--account'];
 const setClient = () => cli(['oauth-clients', 'set', 'gmail', ...client, account.id]);
 
@@ -197,6 +207,15 @@ const causes = {
       await api('DELETE', '/api/users/ada', undefined, 202);
     },
   },
+  'webhook.created': {
+    api: makeHook,
+    cli: async () => (await unhook()) && cli(['webhooks', 'add', account.id, HOOK]),
+  },
+  'webhook.changed': { api: async () => api('PATCH', `/api/webhooks/${await hook()}`, { description: 'changed' }) },
+  'webhook.rolled': { api: async () => api('POST', `/api/webhooks/${await hook()}/roll`), cli: async () => cli(['webhooks', 'roll', account.id, await hook()]) },
+  'webhook.enabled': { api: async () => api('PATCH', `/api/webhooks/${await switched(false)}`, { enabled: true }), cli: async () => cli(['webhooks', 'enable', account.id, await switched(false)]) },
+  'webhook.disabled': { api: async () => api('PATCH', `/api/webhooks/${await switched(true)}`, { enabled: false }) },
+  'webhook.deleted': { api: unhook, cli: async () => cli(['webhooks', 'remove', account.id, await hook()]) },
   'oauth_client.set': { api: () => api('PUT', '/api/oauth-clients/gmail', { client_id: 'own' }), web: () => form('/integrations/gmail/client', { client_id: 'own', client_secret: '' }), cli: setClient },
   'oauth_client.removed': {
     api: async () => api('DELETE', '/api/oauth-clients/gmail', (await setClient()) && undefined),

@@ -8,7 +8,7 @@ import { Scripted, overrides, writeCatalog } from './support/scripted.mjs';
 import { Stack } from './support/stack.mjs';
 
 const SECRET = 's3cr3t-of-a-query';
-const BACKGROUND = ['node', 'janitor', 'flow_timers', 'flow_adopter', 'pg_link'];
+const BACKGROUND = ['node', 'janitor', 'due', 'flow_adopter', 'pg_link'];
 const HOST = 'app.example.com';
 let stack, provider, account, statuses;
 

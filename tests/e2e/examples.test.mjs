@@ -54,6 +54,12 @@ test('users.sh', async () => {
   assert.deepEqual(erased, { id: 'bob', erasing: true });
 });
 
+test('webhooks.mjs', async () => {
+  const text = await must(process.execPath, ['webhooks.mjs'], { cwd: dir, env: { SLUICE_URL: dev.base } });
+  const [, flow] = /^started ([0-9a-f-]{36})$/m.exec(text);
+  assert.deepEqual(text.trim().split('\n').sort(), [`flow.completed: unread_mail_summary ${flow}`, `started ${flow}`]);
+});
+
 test('mcp.sh', async () => {
   const before = await sent();
   const all = await answers('mcp.sh');

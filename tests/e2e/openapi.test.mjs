@@ -24,7 +24,7 @@ before(async () => {
   revoked = await stack.account('Revoked', { apps: [] });
   await stack.connect(revoked.id, 'gmail', { access_token: 'revoked' });
   reader = await stack.key(account.id, ['--scopes', 'read']);
-  server = await stack.serve();
+  server = await stack.serve({ args: ['--webhook-host', '127.0.0.1'] });
   contract = await Contract.start(server.base, stack.dir);
   const call = contract.call.bind(contract);
   contract.call = (key, method, path, ...more) => {
@@ -484,6 +484,38 @@ test('keys', async () => {
   await judge(409, await post(`/api/keys/${rolled.id}/roll`));
   await judge(404, await post(`/api/keys/${account.id}/roll`));
   await judge(404, await contract.call(account.key, 'DELETE', `/api/keys/${account.id}`));
+});
+
+test('webhooks', async () => {
+  const wanted = { url: 'https://127.0.0.1:1/hook', events: ['flow.failed'], description: 'made here' };
+  await judge(400, await post('/api/webhooks', { ...wanted, events: ['none'] }));
+  await judge(403, await post('/api/webhooks', wanted, {}, reader));
+  const { id } = (await judge(201, await post('/api/webhooks', wanted))).json;
+  await judge(409, await post('/api/webhooks', wanted));
+  await judge(200, await get('/api/webhooks'), ['/items/0']);
+  const path = `/api/webhooks/${id}`;
+  await judge(200, await get(path));
+  await judge(404, await get(`/api/webhooks/${account.id}`));
+  const change = (body, at = path) => contract.call(account.key, 'PATCH', at, body);
+  await judge(200, await change({ enabled: false, events: null, description: null }));
+  await judge(400, await change({ enabled: 1 }));
+  await judge(404, await change({ enabled: true }, `/api/webhooks/${account.id}`));
+  await judge(201, await post('/api/webhooks', { url: 'https://127.0.0.1:1/another' }));
+  await judge(409, await change({ url: 'https://127.0.0.1:1/another' }));
+  await stack.cluster.sql(`insert into sluice.delivery (account_id, event_id, webhook_id, kind, object, rev, at, data, status, attempt, due_at, code, problem)
+    values ('${account.id}', sluice.uuid_floor(current_date), '${id}', 'flow.failed', gen_random_uuid(), 1, now(), '{"flow_id": "x"}', 'pending', 1, now() + interval '1 hour', 503, 'busy')`);
+  await judge(200, await get(`${path}/deliveries?limit=1&status=pending`), ['/items/0']);
+  await judge(200, await get(`${path}/deliveries?cursor=${id}`), ['/items/0']);
+  await judge(400, await get(`${path}/deliveries?status=none`));
+  await judge(404, await get(`/api/webhooks/${account.id}/deliveries`));
+  await judge(200, await post(`${path}/roll`, { overlap_s: 0 }));
+  await judge(200, await post(`${path}/roll`));
+  await judge(400, await post(`${path}/roll`, { overlap_s: -1 }));
+  await judge(404, await post(`/api/webhooks/${account.id}/roll`));
+  assert.equal((await judge(200, await post(`${path}/test`))).json.status, null);
+  await judge(404, await post(`/api/webhooks/${account.id}/test`));
+  await judge(200, await contract.call(account.key, 'DELETE', path));
+  await judge(404, await contract.call(account.key, 'DELETE', path));
 });
 
 test('accounts, for the operator', async () => {

@@ -106,6 +106,11 @@ struct flow_template_set *seam_templates(const struct catalog *catalog,
 
 /* ---- a node ---- */
 
+static bool may_take(void *node)
+{
+    return node_may_write(node);
+}
+
 static void open_services(struct seam_node *node)
 {
     struct connect_config connect = {.pool = node->pool,
@@ -135,11 +140,15 @@ static void open_services(struct seam_node *node)
     };
     node->exec = exec_service_new(&exec);
     node_serve(node->node, exec_service_claims(node->exec));
+    struct due_config due = {
+        .loop = node->loop, .pool = node->pool, .may_take = may_take, .owner = node->node};
+    node->due = node->templates ? due_new(&due) : NULL;
     struct flow_config flow = {
         .loop = node->loop,
         .pool = node->pool,
         .exec = node->exec,
         .node = node->node,
+        .due = node->due,
         .catalog = &node->catalog,
         .templates = &node->templates,
         .idempotency_ttl_ms = 24 * 3600 * 1000,
@@ -172,6 +181,7 @@ void seam_node_open_as(struct seam_node *node, struct catalog *catalog,
 
 void seam_node_cut(struct seam_node *node)
 {
+    due_stop(node->due);
     if (node->flow)
         flow_service_cancel_all(node->flow);
     exec_service_cancel_all(node->exec);
@@ -188,6 +198,7 @@ void seam_node_close(struct seam_node *node)
     http_client_free(node->http);
     seam_settle(node->loop);
     flow_service_free(node->flow);
+    due_free(node->due);
     exec_service_free(node->exec);
     connect_free(node->connect);
     seam_settle(node->loop);

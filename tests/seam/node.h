@@ -39,6 +39,7 @@ struct seam_node {
     struct vault_ring *ring;             /* borrowed */
     struct connect_service *connect;
     struct node *node;
+    struct due_timers *due;
     struct exec_service *exec;
     struct flow_service *flow;
     struct budget_queue work; /* if memory is limited */

@@ -256,8 +256,13 @@ void seam_row(struct pg_query *query, const struct pg_value *cells)
 
 void seam_rows(struct pg_query *query, size_t count)
 {
-    ASSERT(query->state == QUERY_SENT && query->stmt->column_count == 0);
-    query->rows.count = count;
+    const struct pg_value cells[] = {pg_bool(false)}; /* has_event: no endpoint hears of it */
+    size_t columns = query->stmt->column_count;
+    ASSERT(query->state == QUERY_SENT && columns <= ARRAY_LEN(cells));
+    for (size_t i = 0; columns > 0 && i < count; i++)
+        seam_row(query, cells);
+    if (columns == 0)
+        query->rows.count = count;
 }
 
 /* Stored in is_single, which the real pool uses for another purpose and the seam does not use. */

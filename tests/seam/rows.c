@@ -225,6 +225,7 @@ static struct claim claim_of(struct seam_store *store, const struct pg_query *qu
         .action_id = seam_keep(store, seam_text(query, "action_id")),
         .connection_id = seam_i64(query, "connection_id"),
         .is_write = seam_i64(query, "is_write") != 0,
+        .parent_id = seam_uuid(query, "parent_id"),
         .started_at = seam_store_now(),
     };
     memcpy(claim.fingerprint, seam_text(query, "fingerprint").ptr, sizeof(claim.fingerprint));
@@ -256,6 +257,7 @@ void seam_claim_put(struct seam_store *store, struct pg_query *query, struct row
         found ? pg_i64((int64_t)found->summary.len) : pg_null(PG_I64),
         found ? pg_time(found->started_at) : pg_null(PG_TIME),
         found ? pg_time(found->finished_at) : pg_null(PG_TIME),
+        pg_bool(false), /* has_event, of a statement with that column */
     };
     seam_row(query, cells);
 }
@@ -333,6 +335,7 @@ static void give_claim(struct pg_query *query, const struct claim *claim)
         pg_text(claim->action_id),
         claim->connection_id ? pg_i64(claim->connection_id) : pg_null(PG_I64),
         pg_bool(claim->is_write),
+        uuid_is_nil(claim->parent_id) ? pg_null(PG_UUID) : pg_uuid(claim->parent_id),
         pg_time(claim->started_at),
     };
     seam_row(query, cells);
@@ -590,6 +593,10 @@ static const struct seam_statement statements[] = {
     {"execution_finish_release_again", do_finish_release},
     {"execution_finish_release_input", do_finish_release},
     {"execution_finish_release_input_again", do_finish_release},
+    {"execution_finish_keep_event", do_finish_keep},
+    {"execution_finish_keep_event_again", do_finish_keep},
+    {"execution_finish_release_event", do_finish_release},
+    {"execution_finish_release_event_again", do_finish_release},
     {"execution_get", do_execution_get},
     {"execution_get_summary", do_execution_summary},
     {"connection_choice", do_connection_choice},

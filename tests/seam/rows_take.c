@@ -12,6 +12,8 @@ static void put_flow(struct pg_query *query, const struct flow *flow)
 {
     struct pg_value cells[32];
     size_t n = seam_flow_cells(flow, cells);
+    if (n < query->stmt->column_count)
+        cells[n++] = pg_bool(false); /* no endpoint hears of it */
     ASSERT(n == query->stmt->column_count);
     seam_row(query, cells);
 }
@@ -171,6 +173,7 @@ static int do_cancel(struct seam_store *store, struct pg_query *query)
     }
     size_t n = seam_flow_cells(&row->flow, cells);
     cells[n++] = was_cancelled ? pg_null(PG_UUID) : pg_uuid(owner);
+    cells[n++] = pg_bool(false); /* no endpoint hears of it */
     seam_row(query, cells);
     return OK;
 }
@@ -201,6 +204,20 @@ static int by_wake(const void *a, const void *b)
     return uuid_cmp(x->id, y->id);
 }
 
+static void put_due(struct pg_query *query, const struct flow *flow)
+{
+    const struct pg_value cells[] = {
+        pg_text(SLICE("flow")),
+        pg_uuid(flow->account_id),
+        pg_uuid(flow->id),
+        pg_null(PG_UUID),
+        pg_i64(flow->rev),
+        pg_time(flow->wake_at),
+        uuid_is_nil(flow->parent_id) ? pg_null(PG_UUID) : pg_uuid(flow->parent_id),
+    };
+    seam_row(query, cells);
+}
+
 static int do_due(struct seam_store *store, struct pg_query *query)
 {
     int64_t until = seam_time(query, "until"), after_at = seam_time(query, "after_at");
@@ -217,7 +234,7 @@ static int do_due(struct seam_store *store, struct pg_query *query)
     }
     qsort(found, count, sizeof(*found), by_wake);
     for (size_t i = 0; i < count && i < DUE_MAX; i++)
-        put_ref(query, found[i], false);
+        put_due(query, found[i]);
     free(found);
     return OK;
 }
@@ -250,7 +267,7 @@ const struct seam_statement seam_flow_take_statements[] = {
     {"flow_take_adopt", do_adopt},
     {"flow_reject", do_reject},
     {"flow_cancel", do_cancel},
-    {"flow_due", do_due},
+    {"due_scan", do_due},
     {"flow_orphans", do_orphans},
     {"flow_owned", do_owned},
     {NULL, NULL},

@@ -97,7 +97,7 @@ bool seam_query_is_abandoned(const struct pg_query *query);
 /* Adds one row per call, with cells in the order of the statement's columns. seam_query_done
  * follows. */
 void seam_row(struct pg_query *query, const struct pg_value *cells);
-/* Adds rows without columns, as fenced statements return them. */
+/* Adds rows without columns, or with has_event alone, as fenced statements return them. */
 void seam_rows(struct pg_query *query, size_t count);
 /* Answers the query with OK and the rows that seam_row has added. */
 void seam_query_done(struct pg_query *query);

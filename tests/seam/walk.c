@@ -48,7 +48,7 @@ const char *seam_fault_name(enum seam_fault fault)
 static bool is_background(const struct pg_query *query)
 {
     static const char *const names[] = {
-        "node_register", "node_heartbeat", "claim_recover", "claim_owned", "flow_due",
+        "node_register", "node_heartbeat", "claim_recover", "claim_owned", "due_scan",
         "flow_orphans",  "node_dead",      "flow_owned",    "flow_rev",    "connection_use"};
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         if (strcmp(query->stmt->name, names[i]) == 0)

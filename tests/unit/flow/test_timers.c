@@ -72,8 +72,8 @@ static void a_scan_that_fails_is_made_again(void **state)
     seam_node_close(&m->node);
     seam_node_open(&m->node, m->catalog, m->templates, NULL);
     seam_rows_answer(&m->store, machine_query(m, "node_register"));
-    seam_query_fail(machine_query(m, "flow_due"), ERR_TIMEOUT);
-    seam_query_fail(machine_query(m, "flow_due"), ERR_BUSY);
+    seam_query_fail(machine_query(m, "due_scan"), ERR_TIMEOUT);
+    seam_query_fail(machine_query(m, "due_scan"), ERR_BUSY);
     machine_until(m, id, FLOW_COMPLETED);
 }
 
@@ -124,14 +124,14 @@ static void a_scan_continues_after_its_page(void **state)
 {
     struct machine *m = *state;
     struct row_flow row = *machine_row(m, wait_elsewhere(m, "{\"confirm\":true,\"n\":50}"));
-    for (unsigned i = 0; i < FLOW_DUE_MAX + 10; i++) {
+    for (unsigned i = 0; i < DUE_SCAN_MAX + 10; i++) {
         row.flow.id = uuid_v7();
         row.flow.wake_at = clock_wall_us() + 40000000 + i;
         *ROW_ADD(&m->store, flows) = row;
     }
     machine_restart(m);
     seam_walk_for_ms(&m->walk, 5000);
-    struct pg_query *due = machine_query(m, "flow_due");
+    struct pg_query *due = machine_query(m, "due_scan");
     assert_true(seam_time(due, "until") < clock_wall_us()); /* all timers of the minute are in
                                                              * memory */
     m->store.flows.count = 0;
@@ -149,7 +149,7 @@ static void a_drain_fires_nothing(void **state)
 static void every_step_and_jump_was_taken(void **state)
 {
     (void)state;
-    assert_int_equal(seam_table_missing("flow_timers"), 0);
+    assert_int_equal(seam_table_missing("due"), 0);
 }
 
 #define ON_A_MACHINE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)

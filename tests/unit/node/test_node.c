@@ -268,7 +268,7 @@ static void orphans_are_ended_and_runs_are_not(void **state)
     m->store.claims.items[0].claim.started_at -= INT64_C(60000000);
     add_claim(m, node_id(m->node.node), 1, true);
     while (m->store.executions.count == 0)
-        seam_rows_answer(&m->store, await(m, "execution_finish_keep"));
+        seam_rows_answer(&m->store, await(m, "execution_finish_keep_event"));
     assert_int_equal(m->store.executions.count, 1);
     assert_true(
         uuid_eq(m->store.executions.items[0].id, m->store.claims.items[1].claim.execution_id));

@@ -416,6 +416,43 @@ static void hostile_queries_do_no_harm(void **state)
     assert_int_equal(b->count, 4);
 }
 
+/* The same for a split: each request is a text of the sentence, with a few words before it. */
+static void hostile_sentences_are_split_without_harm(void **state)
+{
+    enum { THINGS_MAX = 5, WORDS_BYTES_MAX = 2 * SEARCH_QUERY_BYTES_MAX };
+    static const slice words[] = {
+        SLICE_INIT("and"),      SLICE_INIT("then"),      SLICE_INIT("create a"),
+        SLICE_INIT("letter"),   SLICE_INIT("letters"),   SLICE_INIT("for each"),
+        SLICE_INIT("take"),     SLICE_INIT("in"),        SLICE_INIT("into a"),
+        SLICE_INIT("it"),       SLICE_INIT("put"),       SLICE_INIT("sheet:"),
+        SLICE_INIT(", if"),     SLICE_INIT("\0"),        SLICE_INIT("\0create a"),
+        SLICE_INIT("\xff"),     SLICE_INIT("\"the"),     SLICE_INIT("mail\""),
+        SLICE_INIT("#general"), SLICE_INIT("read them"),
+    };
+    struct bench *b = *state;
+    uint32_t random = 12345;
+    run(b, &(struct search_request){.query = SLICE("letter"), .limit = 1}); /* warms up */
+    for (int round = 0; round < 3000; round++) {
+        struct buf text;
+        slice things[THINGS_MAX];
+        size_t count, max = 1 + (size_t)round % THINGS_MAX;
+        buf_init(&text, WORDS_BYTES_MAX);
+        for (int i = 0; i < round % 80; i++) {
+            random = random * 1664525 + 1013904223;
+            buf_append(&text, words[(random >> 16) % ARRAY_LEN(words)]);
+            buf_append(&text, random >> 30 ? SLICE(" ") : SLICE(""));
+        }
+        arena_reset(&b->arena);
+        assert_int_equal(
+            catalog_split(b->catalog, &b->arena, buf_slice(&text), things, max, &count), OK);
+        assert_in_range(count, 1, max);
+        for (size_t i = 0; i < count; i++)
+            assert_true(things[i].len <= WORDS_BYTES_MAX);
+        buf_deinit(&text);
+    }
+    arena_reset(&b->arena);
+}
+
 static void a_query_is_read_up_to_its_limits(void **state)
 {
     struct bench *b = *state;
@@ -521,6 +558,7 @@ int main(void)
         TEST(a_list_can_be_ranked_whole),
         TEST(the_best_are_kept_whatever_the_limit),
         TEST(hostile_queries_do_no_harm),
+        TEST(hostile_sentences_are_split_without_harm),
         TEST(a_query_is_read_up_to_its_limits),
         TEST(failing_memory_is_said),
         TEST(one_typo_is_one_typo),

@@ -60,7 +60,8 @@ static inline void start_take(struct pg_call *c)
 
 static inline void start_cancel(struct pg_call *c)
 {
-    store_flow_cancel(c->bench->pool, &c->query, &c->op, account, flow.id, token, clock_wall_us());
+    store_flow_cancel(c->bench->pool, &c->query, &c->op, account, flow.id, token, clock_wall_us(),
+                      uuid_v7());
 }
 
 static inline void start_reject(struct pg_call *c)

@@ -1,6 +1,7 @@
 /* Flows: every transition is fenced, can be repeated without harm, and reports what it lost to.
  * In both batch modes. */
 #include "flow_test.h"
+#include "store/due.h"
 
 static struct flow_item item;
 static int64_t due_until;
@@ -13,7 +14,7 @@ static void start_item(struct pg_call *c)
 
 static void start_due(struct pg_call *c)
 {
-    store_flow_due(c->bench->pool, &c->query, &c->op, due_until, 0, (struct uuid){{0}});
+    store_due_scan(c->bench->pool, &c->query, &c->op, due_until, 0, (struct uuid){{0}});
 }
 
 static void start_waiting(struct pg_call *c)
@@ -321,10 +322,10 @@ static void test_due(void **state)
     park(FLOW_WAITS_TIME, clock_wall_us() - SECOND_US);
     due_until = clock_wall_us();
     run(start_due, NULL);
-    struct flow_ref *refs;
+    struct due_ref *refs;
     size_t n;
     bool is_found = false;
-    assert_int_equal(store_flow_scan_result(&calls[0].query, &refs, &n), OK);
+    assert_int_equal(store_due_scan_result(&calls[0].query, &refs, &n), OK);
     for (size_t i = 0; i < n; i++)
         is_found = is_found || (uuid_eq(refs[i].id, flow.id) && refs[i].rev == flow.rev);
     assert_true(is_found);

@@ -1,0 +1,60 @@
+/*
+ * The service, for the files of this room.
+ */
+#ifndef EVENT_INTERNAL_H
+#define EVENT_INTERNAL_H
+
+#include "base/keyed.h"
+#include "event/event.h"
+#include "store/delivery.h"
+#include "store/later.h"
+
+/* Deliveries under way, and rows that wait for one (outbox.c). */
+struct event_outbox {
+    struct keyed_table lanes; /* struct event_lane, by endpoint */
+    struct list ring;         /* lanes in which rows wait */
+    struct map known;         /* struct event_row, by event and endpoint: all of the following */
+    struct list sending;      /* struct event_row.link */
+    struct list putting_off;  /* the same, of rows that are only put off */
+    size_t sending_count, putting_off_count, waiting_count;
+    struct store_laters news; /* reads of rows that were just written */
+    bool is_stopped;          /* nothing new begins */
+};
+
+struct event_service {
+    struct event_config config;
+    struct address_policy *policy;
+    struct http_client *client; /* NULL once closed */
+    struct event_outbox outbox;
+};
+
+struct event_lane {
+    struct keyed keyed; /* waiting: struct event_row.link */
+    struct uuid payer_id;
+    size_t sending_count, waiting_count;
+};
+
+/* A row that this process is sending, or will. */
+struct event_row {
+    struct due_ref ref;
+    bool is_next; /* the object's event before it has just ended */
+    bool is_full; /* there is no room for it: it is put off */
+    struct list link;
+    struct event_lane *lane;
+    struct op *op;                        /* its delivery; NULL while it waits */
+    uint8_t key[2 * sizeof(struct uuid)]; /* in event_outbox.known */
+};
+
+/* outbox.c */
+void event_outbox_init(struct event_service *service);
+/* Nothing may be under way (asserted). */
+void event_outbox_deinit(struct event_service *service);
+/* Sends the row now or once there is room for it, unless it is known already. */
+void event_outbox_take(struct event_service *service, const struct due_ref *ref, bool is_next);
+/* The row's delivery has ended. Frees the row, and starts others. */
+void event_outbox_ended(struct event_service *service, struct event_row *row);
+
+/* deliver.c: claims the row, sends it and ends it. Returns false if out of memory. */
+bool event_deliver_start(struct event_service *service, struct event_row *row);
+
+#endif

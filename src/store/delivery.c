@@ -1,0 +1,237 @@
+/*
+ * Deliveries: claims, ends, and what an endpoint's failures do to it; see delivery.h.
+ *
+ * Conditions never name the status alone: due_at is set if and only if it is 'pending' (a CHECK),
+ * and the planner would consider the partial indexes for a walk (pg/stmt.c).
+ */
+#include "store/delivery.h"
+
+#include "store/internal.h"
+
+#define REF_OF(name, type) PG_OF(#name, type, struct due_ref, name)
+#define REF_COLUMNS                                                                \
+    REF_OF(account_id, PG_UUID), REF_OF(id, PG_UUID), REF_OF(webhook_id, PG_UUID), \
+        REF_OF(rev, PG_I64), REF_OF(at, PG_TIME), REF_OF(parent_id, PG_UUID)
+
+static const struct pg_stmt delivery_of_event = {
+    .name = "delivery_of_event",
+    .sql = "select :ord, 'delivery', d.account_id, d.event_id, d.webhook_id, d.attempt, d.due_at, "
+           "d.parent_id from @input lateral (select * from sluice.delivery k "
+           "where k.account_id = :account_id and k.event_id >= :event_id and "
+           "k.event_id <= :event_id and k.due_at is not null "
+           "offset 0) d",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("event_id", PG_UUID)),
+    PG_GIVES(PG_WORD("kind", struct due_ref, kind, &store_due_kinds), REF_COLUMNS),
+};
+
+/* ---- claims ---- */
+
+#define ROW_IS(row)                                                                              \
+    row ".account_id = t.account_id and " row ".event_id = t.event_id and " row ".webhook_id = " \
+        "t.webhook_id"
+#define ENDPOINT_IS(row, t)                                                             \
+    row ".account_id = coalesce(" t ".parent_id, " t ".account_id) and " row ".id = " t \
+        ".webhook_id"
+#define PAUSED_UNTIL "(select h.paused_until from sluice.webhook h where " ENDPOINT_IS("h", "t") ")"
+/* An event of the same object with a lower rev is pending. Events that were sent again on request
+ * are exempt: they have ended once before. */
+#define IS_EARLY                                                                            \
+    "exists (select from sluice.delivery e where e.account_id = t.account_id and "          \
+    "e.webhook_id = t.webhook_id and e.object = t.object and e.rev < t.rev and e.status = " \
+    "'pending')"
+/* A row is put off by about half of its age each time, so its turns come often enough to
+ * use all that the endpoint can take, and rarely enough to cost little. */
+#define PUT_OFF                                                                           \
+    "greatest(p.until, now() + least(interval '1 hour', interval '5 seconds' + (now() - " \
+    "t.at) * (0.25 + 0.5 * random())))"
+
+/* SKIP LOCKED as in flow.c: all nodes with a timer send this at the same time. */
+#define OF_CLAIM(name, type)       PG_OF(#name, type, struct delivery_claim, name)
+#define OF_REF(name, type, member) PG_OF(name, type, struct delivery_claim, ref.member)
+#define OF_ROW(name, type)         PG_OF(#name, type, struct delivery, name)
+#define OF_WEBHOOK(name, type)     PG_OF(#name, type, struct webhook, name)
+enum { WEBHOOK_AT = 11 }; /* the first column of the endpoint */
+static const struct pg_stmt delivery_claim = {
+    .name = "delivery_claim",
+    .sql =
+        "with claimed as (update sluice.delivery t set (attempt, due_at) = (select "
+        "t.attempt + (not p.is_held)::integer, case when p.is_held then " PUT_OFF " else "
+        "now() + :timeout_ms * interval '2 milliseconds' end from (select u.until, :is_full or "
+        "coalesce(u.until > now(), false) or " IS_EARLY " as is_held from (select " PAUSED_UNTIL
+        " as until offset 0) u offset 0) p) "
+        "@update(sluice.delivery) and t.attempt = :attempt and t.due_at is not null and "
+        "(t.due_at <= now() or :is_next) and t.ctid = (select k.ctid from sluice.delivery k "
+        "where " ROW_IS(
+            "k") " for update skip locked) "
+                 "returning :ord as ord, :attempt as before, t.account_id, t.event_id, "
+                 "t.webhook_id, "
+                 "t.parent_id, t.kind, t.object, t.rev, t.at, t.data, t.attempt) "
+                 "select c.ord, c.account_id, c.event_id, c.webhook_id, c.parent_id, c.kind, "
+                 "c.object, "
+                 "c.rev, c.at, c.data, c.attempt, c.attempt > c.before, w.account_id, w.id, w.url, "
+                 "w.sealed, w.old_sealed, w.key_id, w.old_until, w.off_at, w.failures from claimed "
+                 "c left "
+                 "join lateral (select * from sluice.webhook h where " ENDPOINT_IS(
+                     "h", "c") " offset 0) "
+                               "w on true",
+    PG_TAKES(OF_REF("account_id", PG_UUID, account_id), OF_REF("event_id", PG_UUID, id),
+             OF_REF("webhook_id", PG_UUID, webhook_id), OF_REF("attempt", PG_I64, rev),
+             OF_CLAIM(is_full, PG_BOOL), OF_CLAIM(is_next, PG_BOOL), OF_CLAIM(timeout_ms, PG_I64)),
+    PG_GIVES(OF_ROW(account_id, PG_UUID), OF_ROW(event_id, PG_UUID), OF_ROW(webhook_id, PG_UUID),
+             OF_ROW(parent_id, PG_UUID), OF_ROW(kind, PG_TEXT), OF_ROW(object, PG_UUID),
+             OF_ROW(rev, PG_I64), OF_ROW(at, PG_TIME), OF_ROW(data, PG_JSON),
+             OF_ROW(attempt, PG_I64), PG_ARG("is_claimed", PG_BOOL), PG_ARG("payer_id", PG_UUID),
+             PG_ARG("id", PG_UUID), PG_ARG("url", PG_TEXT), PG_ARG("sealed", PG_BYTES),
+             PG_ARG("old_sealed", PG_BYTES), PG_ARG("key_id", PG_TEXT),
+             PG_ARG("old_until", PG_TIME), PG_ARG("off_at", PG_TIME), PG_ARG("failures", PG_I64)),
+    .key_count = 3,
+    .access = PG_WRITE_ONCE,
+};
+
+/* ---- ends ---- */
+
+/* The next event of the object is at its first attempt: it was put off while this one was
+ * pending. */
+#define OF_END(name, type) PG_OF(#name, type, struct delivery_end, name)
+static const char *const status_names[] = {
+    [DELIVERY_PENDING] = "pending",
+    [DELIVERY_DELIVERED] = "delivered",
+    [DELIVERY_FAILED] = "failed",
+};
+static const struct pg_words statuses = {status_names, ARRAY_LEN(status_names), DELIVERY_FAILED};
+static const struct pg_stmt delivery_end = {
+    .name = "delivery_end",
+    .sql = "with ended as (update sluice.delivery t set status = :status, code = :code, "
+           "problem = :problem, due_at = case when :status = 'pending' then now() + :delay_ms * "
+           "interval '1 millisecond' end, ended_at = case when :status <> 'pending' then now() end "
+           "@update(sluice.delivery) and t.attempt = :attempt and t.due_at is not null "
+           "returning :ord as ord, t.account_id, t.webhook_id, t.object, t.rev, t.ended_at) "
+           "select e.ord, 'delivery', n.account_id, n.event_id, n.webhook_id, n.attempt, n.due_at, "
+           "n.parent_id from ended e left join lateral (select * from sluice.delivery k where "
+           "e.ended_at is not null and k.account_id = e.account_id and k.webhook_id = e.webhook_id "
+           "and k.object = e.object and k.rev > e.rev and k.status = 'pending' order by k.rev "
+           "limit 1) n on true",
+    PG_TAKES(OF_END(account_id, PG_UUID), OF_END(event_id, PG_UUID), OF_END(webhook_id, PG_UUID),
+             OF_END(attempt, PG_I64), PG_WORD("status", struct delivery_end, status, &statuses),
+             OF_END(delay_ms, PG_I64),
+             PG_OF("code", PG_I64, struct delivery_end, code, .has_null = true),
+             OF_END(problem, PG_TEXT)),
+    PG_GIVES(PG_WORD("kind", struct due_ref, kind, &store_due_kinds), REF_COLUMNS),
+    .key_count = 3,
+    .access = PG_WRITE,
+};
+
+/* ---- endpoints ---- */
+
+#define OF_FAILURE(name, type) PG_OF(#name, type, struct webhook_failure, name)
+static const struct pg_stmt webhook_failed = {
+    .name = "webhook_failed",
+    .sql = "select :ord, c.* from @input lateral sluice.webhook_failed(account_id => :account_id, "
+           "id => :id, is_gone => :is_gone, off_after_ms => :off_after_ms, event_id => :event_id, "
+           "audit_id => :audit_id) c",
+    PG_TAKES(OF_FAILURE(account_id, PG_UUID), OF_FAILURE(id, PG_UUID), OF_FAILURE(is_gone, PG_BOOL),
+             PG_ARG("off_after_ms", PG_I64), OF_FAILURE(event_id, PG_UUID),
+             OF_FAILURE(audit_id, PG_UUID)),
+    PG_GIVES(PG_ARG("is_off", PG_BOOL)),
+    .key_count = 2,
+    .access = PG_WRITE_ONCE,
+    .is_copied = true,
+};
+
+static const struct pg_stmt webhook_healed = {
+    .name = "webhook_healed",
+    .sql = "update sluice.webhook t set failures = 0, failing_since = null, paused_until = null "
+           "@update(sluice.webhook) and t.failures > 0",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_UUID)),
+    .key_count = 2,
+    .match = PG_MATCH_NONE,
+    .access = PG_WRITE,
+    .is_copied = true,
+};
+
+/* ---- retention ---- */
+
+#define OF_ENDED(name, type) PG_OF(#name, type, struct delivery_ended, name)
+static const struct pg_column ended_columns[] = {
+    OF_ENDED(account_id, PG_UUID), OF_ENDED(event_id, PG_UUID), OF_ENDED(webhook_id, PG_UUID),
+    OF_ENDED(ended_at, PG_TIME)};
+static const struct pg_stmt deliveries_ended = {
+    .name = "deliveries_ended",
+    .sql = "select :ord, d.* from @input lateral (select b.account_id, b.event_id, b.webhook_id, "
+           "b.ended_at from sluice.delivery b where b.ended_at < :before order by b.ended_at "
+           "limit 1000) d",
+    PG_TAKES(PG_ARG("before", PG_TIME)),
+    PG_COLUMNS(ended_columns),
+    .no_account = "a read-only scan for what is due, over all accounts",
+    .is_spread = true,
+    .spread_max = DELIVERY_ENDED_MAX,
+    .spread_order = "ended_at",
+};
+
+/* The time is the fence: a row that is sent again on request has none, or a later one. coalesce
+ * keeps the planner from a walk over the index of these times. */
+static const struct pg_stmt delivery_remove = {
+    .name = "delivery_remove",
+    .sql = "delete from sluice.delivery t @delete(sluice.delivery) and coalesce(t.ended_at, "
+           "'infinity') "
+           "<= :ended_at",
+    PG_PARAMS(ended_columns),
+    .key_count = 3,
+    .match = PG_MATCH_NONE,
+    .access = PG_WRITE,
+};
+
+const struct pg_stmt *const delivery_stmts[] = {
+    &delivery_of_event, &delivery_claim,   &delivery_end,    &webhook_failed,
+    &webhook_healed,    &deliveries_ended, &delivery_remove, NULL};
+
+/* ---- calls ---- */
+
+STORE_CALL_ID(store_delivery_of_event, delivery_of_event, struct uuid, pg_uuid)
+STORE_CALL_OF(store_delivery_claim, delivery_claim, delivery_claim)
+STORE_CALL_OF(store_delivery_end, delivery_end, delivery_end)
+STORE_CALL_ID(store_webhook_healed, webhook_healed, struct uuid, pg_uuid)
+STORE_CALL_ONE(store_deliveries_ended, deliveries_ended, int64_t, pg_time)
+STORE_CALL_OF(store_delivery_remove, delivery_remove, delivery_ended)
+
+int store_delivery_claim_result(const struct pg_query *query, struct delivery *delivery,
+                                struct webhook *webhook, bool *is_claimed)
+{
+    const struct pg_rows *rows = &query->rows;
+    int status = store_row_result(query, delivery, sizeof(*delivery));
+    *webhook = (struct webhook){0};
+    *is_claimed = false;
+    if (status != OK)
+        return status;
+    *is_claimed = pg_get_bool(rows, 0, WEBHOOK_AT - 1);
+    size_t at = WEBHOOK_AT;
+    webhook->account_id = pg_get_uuid(rows, 0, at++);
+    webhook->id = pg_get_uuid(rows, 0, at++);
+    webhook->url = pg_get_bytes(rows, 0, at++);
+    webhook->sealed = pg_get_bytes(rows, 0, at++);
+    webhook->old_sealed = pg_get_bytes(rows, 0, at++);
+    webhook->key_id = pg_get_bytes(rows, 0, at++);
+    webhook->old_until = pg_get_time(rows, 0, at++);
+    webhook->off_at = pg_get_time(rows, 0, at++);
+    webhook->failures = pg_get_i64(rows, 0, at++);
+    ASSERT(at == query->stmt->column_count);
+    return OK;
+}
+
+int store_delivery_end_result(const struct pg_query *query, struct due_ref *next)
+{
+    return store_row_result(query, next, sizeof(*next));
+}
+
+void store_webhook_failed(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                          const struct webhook_failure *failure)
+{
+    store_ask_of(pool, query, op, &webhook_failed, failure,
+                 PG_VALUES(pg_i64(WEBHOOK_FAILING_DAYS * INT64_C(86400000))));
+}
+
+int store_webhook_failed_result(const struct pg_query *query, bool *is_off)
+{
+    *is_off = query->status == OK && query->rows.count > 0 && pg_get_bool(&query->rows, 0, 0);
+    return query->status;
+}

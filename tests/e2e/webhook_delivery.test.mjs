@@ -1,0 +1,230 @@
+// What endpoints are sent, and when: each change of a flow once for each endpoint that hears it, in
+// order, whatever crashes; retries, and endpoints that fail. webhooks.test.mjs has the endpoints
+// themselves.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { Webhook } from 'standardwebhooks';
+import { until } from './support/client.mjs';
+import { Scripted } from './support/scripted.mjs';
+import { Stack } from './support/stack.mjs';
+
+let stack, account, one, two, receiver;
+const got = []; // {path, headers, body, at}: messages at the receiver
+const answers = {}; // path -> (request, reply)
+const args = ['--webhook-host', '127.0.0.1', '--webhook-timeout', '2s', '--public-url', 'https://sluice.example.com'];
+
+before(async () => {
+  stack = await Stack.start({ postgres: { max_connections: 150 } });
+  account = await stack.account('hearing');
+  receiver = await Scripted.start(async (request, reply) => {
+    const parts = [];
+    for await (const part of request) parts.push(part);
+    const path = request.url;
+    got.push({ path, headers: request.headers, body: Buffer.concat(parts).toString(), json: JSON.parse(Buffer.concat(parts)) });
+    (answers[path] ?? (() => reply.writeHead(204).end()))(request, reply);
+  });
+  [one, two] = await Promise.all([stack.serve({ args }), stack.serve({ args })]);
+});
+after(async () => {
+  await receiver?.stop();
+  await stack?.stopWell(assert);
+});
+
+const at = (path) => got.filter((message) => message.path === path);
+const call = (method, path, body, { server = one, key = account.key, headers } = {}) => server.call(key, method, path, body, headers);
+let endpoints = 0;
+async function listen(body = {}, options) {
+  const path = body.path ?? `/e${++endpoints}`;
+  delete body.path;
+  const reply = await call('POST', '/api/webhooks', { url: receiver.url + path, ...body }, options);
+  assert.equal(reply.status, 201, reply.text);
+  return { path, ...reply.json };
+}
+const unlisten = ({ id }, options) => call('DELETE', `/api/webhooks/${id}`, undefined, options);
+async function start(flowTemplate, input, options) {
+  const reply = await call('POST', '/api/flows/start', { flowTemplate, input }, options);
+  assert.equal(reply.status, 200, reply.text);
+  return reply.json.flowId;
+}
+const post = (id, verb, options, body = {}) => call('POST', `/api/flows/${id}/${verb}`, body, options);
+// The messages about this object at the endpoint, without repetitions, once there are as many.
+const distinct = (path, object) => {
+  const seen = new Map();
+  for (const message of at(path)) {
+    const { flow_id, execution_id } = message.json.data;
+    if ((flow_id ?? execution_id) === object && !seen.has(message.headers['webhook-id'])) seen.set(message.headers['webhook-id'], message);
+  }
+  return [...seen.values()];
+};
+const hears = ({ path }, object, ...types) =>
+  until(`${path} hears ${types}`, () => {
+    const messages = distinct(path, object);
+    return messages.length >= types.length && (assert.deepEqual(messages.map(({ json }) => json.type), types), messages);
+  });
+const sql = (text) => stack.cluster.sql(text);
+const hasten = ({ id }) => sql(`update sluice.delivery set due_at = now() where webhook_id = '${id}' and status = 'pending'`);
+
+test('a flow that is approved: its events in order, on whatever server', async () => {
+  const hook = await listen();
+  const id = await start('probe_approve', { subject: 'approved' });
+  await hears(hook, id, 'flow.waiting');
+  assert.equal((await post(id, 'approve', { server: two })).status, 200);
+  const messages = await hears(hook, id, 'flow.waiting', 'flow.approved', 'flow.completed');
+  for (const message of messages) new Webhook(hook.secret).verify(message.body, message.headers);
+  const rows = JSON.parse(await sql(`select json_agg(json_build_object('status', status, 'attempt', attempt, 'code', code) order by rev) from sluice.delivery where object = '${id}'`));
+  assert.deepEqual(rows, rows.map(() => ({ status: 'delivered', attempt: 1, code: 204 })));
+  const [waiting, approved, completed] = messages.map(({ json }) => json.data);
+  const both = { flow_id: id, account_id: account.id, template_key: 'probe_approve' };
+  const { step_key, rev, ...rest } = waiting;
+  assert.deepEqual(rest, { ...both, status: 'waiting', approval_url: `https://sluice.example.com/flows/${id}` });
+  assert.deepEqual(approved, { rev: approved.rev, ...both, status: 'running', step_key });
+  assert.deepEqual(completed, { rev: completed.rev, ...both, status: 'completed' });
+  assert.ok(rev < approved.rev && approved.rev < completed.rev);
+  await unlisten(hook);
+});
+
+test('flows that fail, are cancelled and are rejected; kinds that were not chosen', async () => {
+  const hook = await listen({ events: ['flow.failed', 'flow.cancelled'] });
+  const other = await listen({ events: ['flow.completed'] });
+  const cancelled = await start('probe_approve', { subject: 'cancelled' });
+  assert.equal((await post(cancelled, 'cancel')).status, 200);
+  const [{ json }] = await hears(hook, cancelled, 'flow.cancelled');
+  assert.deepEqual([json.data.status, json.data.template_key, json.data.rejected_by], ['cancelled', 'probe_approve', undefined]);
+  const rejected = await start('probe_approve', { subject: 'rejected' });
+  await until('it waits', async () => (await call('GET', `/api/flows/${rejected}`)).json.flow.status === 'waiting');
+  assert.equal((await post(rejected, 'reject')).status, 200);
+  const [{ json: second }] = await hears(hook, rejected, 'flow.cancelled');
+  assert.match(second.data.rejected_by, /^key:/);
+  await stack.provider.faults([{ match: { method: 'POST' }, count: 1, action: { status: 400 } }]);
+  const failed = await start('probe_chain', { subject: 'failed', confirm: true });
+  const [{ json: third }] = await hears(hook, failed, 'flow.failed');
+  assert.ok(third.data.error_code && third.data.step_key, JSON.stringify(third));
+  assert.equal(at(other.path).length, 0);
+  await unlisten(hook);
+  await unlisten(other);
+});
+
+test('a user\'s events go to the account, with the user\'s id; another account hears nothing', async () => {
+  const stranger = await stack.account('another', { apps: [] });
+  const hook = await listen();
+  const elsewhere = await listen({}, { key: stranger.key });
+  const id = await start('probe_approve', { subject: 'of a user' }, { headers: { 'sluice-user': 'ana"1' } });
+  const [{ json }] = await hears(hook, id, 'flow.waiting');
+  assert.deepEqual([json.data.user, json.data.account_id], ['ana"1', account.id]);
+  assert.equal(at(elsewhere.path).length, 0);
+  await unlisten(hook);
+});
+
+// ---- what crashes lose ----
+
+// The flow may have been made when its client hears nothing.
+const idOf = (subject) => sql(`select flow_id from sluice.flow_doc where input::text like '%"${subject}"%'`);
+async function dies(server) {
+  assert.equal((await server.process.gone).signal, 'SIGKILL', server.log.slice(-3000));
+  stack.forget(server);
+}
+
+const STEPS = ['delivery/claim', 'delivery/claimed', 'delivery/sent', 'delivery/end', 'delivery/ended', 'event_news/send', 'flow/record', 'flow/recorded'];
+test('servers that die around each statement: what has happened is delivered', async () => {
+  for (const step of STEPS) {
+    const hook = await listen();
+    const subject = `dies at ${step}`;
+    const dying = await stack.serve({ args, env: { SLUICE_CRASH_AT: step } });
+    await call('POST', '/api/flows/start', { flowTemplate: 'probe_chain', input: { subject, confirm: true } }, { server: dying }).catch(() => null);
+    await dies(dying);
+    const id = await idOf(subject);
+    await until('another server ends the flow', async () => ['completed', 'failed'].includes((await call('GET', `/api/flows/${id}`)).json.flow.status));
+    await hasten(hook);
+    const rows = () => sql(`select string_agg(kind || ' ' || status, ',' order by rev) from sluice.delivery where object = '${id}' and webhook_id = '${hook.id}'`);
+    await until(`it is delivered after ${step}`, async () => /^flow\.(completed|failed) delivered$/.test(await rows()));
+    const ids = at(hook.path).map(({ headers }) => headers['webhook-id']);
+    assert.equal(new Set(ids).size, 1, step);
+    await unlisten(hook);
+  }
+});
+
+test('a write whose server dies: its outcome is unknown, also a user\'s', async () => {
+  const hook = await listen();
+  await sql(`update sluice.connection set is_shared = true where account_id = '${account.id}'`);
+  for (const user of [undefined, 'ben']) {
+    const headers = user && { 'sluice-user': user };
+    const dying = await stack.serve({ args: args, env: { SLUICE_CRASH_AT: 'exec/check_reply' } });
+    const body = { integration_id: 'gmail', action_id: 'send_message', input: { to: 'ben@example.org', subject: `unknown ${user}`, text: 'x' }, confirm: true };
+    const reply = await call('POST', '/api/executions', body, { server: dying, headers }).catch(() => null);
+    assert.equal(reply, null, reply?.text);
+    await dies(dying);
+    const message = await until('it is reported', () => at(hook.path).find(({ json }) => json.type === 'execution.outcome_unknown' && json.data.user === user));
+    assert.deepEqual(Object.keys(message.json.data).sort(), ['account_id', 'action_id', 'execution_id', 'integration_id', 'rev', 'status', ...(user ? ['user'] : [])]);
+    assert.equal((await call('GET', `/api/executions/${message.json.data.execution_id}`, undefined, { headers })).json.status, 'failed');
+  }
+  await unlisten(hook);
+});
+
+// ---- endpoints that fail ----
+
+const row = async ({ id }) => JSON.parse(await sql(`select row_to_json(d) from (select *, extract(epoch from due_at - now()) as due_s from sluice.delivery where webhook_id = '${id}' order by rev desc limit 1) d`) || 'null');
+
+test('a receiver that fails, and then answers', async () => {
+  const hook = await listen({ events: ['flow.waiting'], path: '/fails' });
+  const does = [(reply) => reply.writeHead(503).end(), (reply) => reply.socket.resetAndDestroy(), () => {} /* it hangs */, (reply) => reply.writeHead(429, { 'retry-after': '4000' }).end(), (reply) => reply.writeHead(200).end('ok')];
+  let now = 0;
+  answers['/fails'] = (request, reply) => does[now](reply);
+  const id = await start('probe_approve', { subject: 'fails' });
+  const range = [[4, 6], [50, 66], [290, 330], [3990, 4200]];
+  for (let attempt = 1; attempt <= 4; attempt++) {
+    const seen = await until(`attempt ${attempt} has ended`, async () => {
+      const one = await row(hook);
+      return one?.problem && one.attempt === attempt && one;
+    });
+    assert.equal(seen.status, 'pending');
+    assert.ok(seen.due_s > range[attempt - 1][0] - 3 && seen.due_s < range[attempt - 1][1], `${attempt}: ${seen.due_s}`);
+    now = attempt;
+    await sql(`update sluice.delivery set due_at = now(), problem = null where webhook_id = '${hook.id}'`);
+    await sql(`update sluice.webhook set paused_until = null where id = '${hook.id}'`);
+  }
+  await hears(hook, id, 'flow.waiting');
+  await until('it is delivered', async () => (await row(hook)).status === 'delivered');
+  assert.equal(new Set(at(hook.path).map(({ headers }) => headers['webhook-id'])).size, 1);
+  assert.equal(new Set(at(hook.path).map(({ body }) => body)).size, 1);
+  await until('its failures are forgotten', async () => (await call('GET', `/api/webhooks/${hook.id}`)).json.failures === 0);
+  await post(id, 'cancel');
+  await unlisten(hook);
+});
+
+test('order: a later event waits until the one before is delivered', async () => {
+  const hook = await listen({ path: '/order' });
+  let isUp = false;
+  answers['/order'] = (request, reply) => reply.writeHead(isUp ? 204 : 500).end();
+  const id = await start('probe_approve', { subject: 'order' });
+  await until('the first has failed', async () => (await row(hook))?.problem);
+  assert.equal((await post(id, 'approve')).status, 200);
+  await until('it ends', async () => (await call('GET', `/api/flows/${id}`)).json.flow.status === 'completed');
+  assert.deepEqual(distinct(hook.path, id).map(({ json }) => json.type), ['flow.waiting']);
+  isUp = true;
+  await sql(`update sluice.delivery set due_at = now() where webhook_id = '${hook.id}' and kind = 'flow.waiting'`);
+  const messages = await hears(hook, id, 'flow.waiting', 'flow.approved', 'flow.completed');
+  const revs = messages.map(({ json }) => json.data.rev);
+  assert.deepEqual(revs, [...revs].sort((a, b) => a - b));
+  await unlisten(hook);
+});
+
+test('410, and five days of failures: the endpoint goes off, and the others hear of it', async () => {
+  const other = await listen({ events: ['webhook.disabled'] });
+  for (const [path, reason] of [['/gone', 'answered_410'], ['/failing', 'failing']]) {
+    const hook = await listen({ path });
+    answers[path] = (request, reply) => reply.writeHead(path === '/gone' ? 410 : 500).end();
+    if (reason === 'failing') await sql(`update sluice.webhook set failing_since = now() - interval '5 days 1 second', failures = 9 where id = '${hook.id}'`);
+    const id = await start('probe_approve', { subject: path });
+    await until('it is off', async () => (await call('GET', `/api/webhooks/${hook.id}`)).json.off_reason === reason);
+    const message = await until('the other hears of it', () => at(other.path).find(({ json }) => json.data.webhook_id === hook.id));
+    assert.deepEqual([message.json.type, message.json.data.reason], ['webhook.disabled', reason]);
+    assert.equal((await post(id, 'cancel')).status, 200);
+    await hasten(hook);
+    await until('nothing is pending', async () => (await sql(`select count(*) from sluice.delivery where webhook_id = '${hook.id}' and status = 'pending'`)) === '0');
+    assert.equal(await sql(`select count(*) from sluice.delivery where webhook_id = '${hook.id}' and kind = 'flow.cancelled'`), '0');
+    const { events } = (await call('GET', '/api/audit?kind=webhook.disabled')).json;
+    assert.deepEqual([events[0].actor, events[0].details.webhook_id], ['system', hook.id]);
+    await unlisten(hook);
+  }
+  await unlisten(other);
+});
