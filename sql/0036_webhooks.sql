@@ -98,7 +98,7 @@ begin
             attempt, due_at)
         select webhook_failed.account_id, webhook_failed.event_id, h.id, 'webhook.disabled', old.id,
             old.rev + 1, now(), json_build_object('webhook_id', old.id, 'account_id',
-                webhook_failed.account_id, 'url', old.url, 'reason',
+                webhook_failed.account_id, 'reason',
                 case when is_gone then 'answered_410' else 'failing' end),
             'pending', 0, now()
         from sluice.webhook h

@@ -18,8 +18,9 @@ async function api(method, path, body) {
 }
 
 const heard = new Set(); // a message may come twice, with the same webhook-id
-let hook, ended;
-const flowHasEnded = new Promise((resolve) => (ended = resolve));
+const ended = new Set(); // flows; a message may come before the reply to the start
+let hook;
+let check = () => {};
 
 const receiver = createServer(async (request, reply) => {
   const parts = [];
@@ -35,7 +36,8 @@ const receiver = createServer(async (request, reply) => {
   if (heard.has(request.headers['webhook-id'])) return;
   heard.add(request.headers['webhook-id']);
   console.log(`${type}: ${data.template_key} ${data.flow_id}`);
-  if (type === 'flow.completed' || type === 'flow.failed') ended();
+  ended.add(data.flow_id);
+  check();
 });
 await new Promise((resolve) => receiver.listen(0, '127.0.0.1', resolve));
 
@@ -43,6 +45,9 @@ const url = `http://127.0.0.1:${receiver.address().port}/`;
 hook = await api('POST', '/api/webhooks', { url, events: ['flow.completed', 'flow.failed'], description: 'example' });
 const { flowId } = await api('POST', '/api/flows/start', { flowTemplate: 'unread_mail_summary', input: {} });
 console.log(`started ${flowId}`);
-await flowHasEnded;
+await new Promise((resolve) => {
+  check = () => ended.has(flowId) && resolve();
+  check();
+});
 await api('DELETE', `/api/webhooks/${hook.id}`);
 receiver.close();

@@ -51,6 +51,8 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_PATCH, "/api/webhooks/{id}", &api_webhooks_change},
     {HTTP_METHOD_DELETE, "/api/webhooks/{id}", &api_webhooks_delete},
     {HTTP_METHOD_GET, "/api/webhooks/{id}/deliveries", &api_webhooks_deliveries},
+    {HTTP_METHOD_POST, "/api/webhooks/{id}/deliveries/{event_id}/replay", &api_webhooks_replay_one},
+    {HTTP_METHOD_POST, "/api/webhooks/{id}/replay", &api_webhooks_replay},
     {HTTP_METHOD_POST, "/api/webhooks/{id}/roll", &api_webhooks_roll},
     {HTTP_METHOD_POST, "/api/webhooks/{id}/test", &api_webhooks_test},
     {HTTP_METHOD_GET, "/api/accounts", &api_accounts_list},

@@ -115,7 +115,7 @@ extern const struct api_endpoint api_keys_list, api_keys_create, api_keys_self, 
     api_keys_revoke;
 extern const struct api_endpoint api_webhooks_list, api_webhooks_create, api_webhooks_get,
     api_webhooks_change, api_webhooks_delete, api_webhooks_roll, api_webhooks_test,
-    api_webhooks_deliveries;
+    api_webhooks_deliveries, api_webhooks_replay, api_webhooks_replay_one;
 extern const struct api_endpoint api_accounts_list, api_accounts_create, api_accounts_get,
     api_accounts_change, api_accounts_erase, api_accounts_key_create;
 extern const struct api_endpoint api_healthz, api_readyz, api_metrics, api_openapi;

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "event/command.h"
+#include "event/replay.h"
 #include "event/send.h"
 #include "store/delivery_list.h"
 
@@ -477,8 +478,11 @@ static enum op_result on_tested_loaded(struct api_request *request)
     return api_wait(request, finish_webhook_test);
 }
 
+/* The message is sent to its end even if the client has disconnected: the op that sends it has
+ * texts of the request. */
 static enum op_result begin_webhook_test(struct api_request *request)
 {
+    request->on_gone = api_continue;
     request->state = ARENA_NEW(&request->serve.op.arena, struct testing);
     return request->state ? load_webhook(request, on_tested_loaded) : api_reply_no_memory(request);
 }
@@ -486,5 +490,93 @@ static enum op_result begin_webhook_test(struct api_request *request)
 const struct api_endpoint api_webhooks_test = {
     .scope = SCOPE_ADMIN,
     .begin = begin_webhook_test,
+    .is_of_account = true,
+};
+
+/* ---- sending again ---- */
+
+struct replaying {
+    struct uuid since, until; /* event ids; equal: one event */
+    struct event_replay replay;
+};
+
+/* An event that is pending is not counted: it will be sent. */
+static enum op_result finish_replay(struct api_request *request)
+{
+    const struct replaying *it = request->state;
+    if (it->replay.status != OK)
+        return api_reply_database(request, it->replay.status);
+    if (it->replay.found == 0 && uuid_eq(it->since, it->until))
+        return api_reply_error(request, 404, "Delivery not found");
+    struct json_writer *w = api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX);
+    json_member_i64(w, "count", (int64_t)it->replay.count);
+    return api_reply_close(request, 202);
+}
+
+/* One that is off would refuse each event at once. */
+static enum op_result on_replayed_found(struct api_request *request)
+{
+    struct replaying *it = request->state;
+    struct webhook webhook;
+    int status = store_webhook_get_result(&request->query, &webhook);
+    if (status != OK)
+        return status == ERR_NOTFOUND ? reply_no_webhook(request)
+                                      : api_reply_database(request, status);
+    if (webhook.off_at != 0)
+        return api_reply_error(request, 409,
+                               "The webhook is switched off. Nothing is sent again. Enable it "
+                               "first.");
+    request->on_gone =
+        api_continue; /* what is found is sent again, whether a client waits or not */
+    event_replay_start(request->api->config.event, &it->replay, webhook.id, it->since, it->until,
+                       &request->serve.op);
+    return api_wait(request, finish_replay);
+}
+
+static struct replaying *replaying_new(struct api_request *request)
+{
+    request->state = ARENA_NEW(&request->serve.op.arena, struct replaying);
+    if (!request->state)
+        (void)api_reply_no_memory(request);
+    return request->state;
+}
+
+static enum op_result begin_replay_one(struct api_request *request)
+{
+    struct replaying *it = replaying_new(request);
+    if (!it)
+        return OP_DONE;
+    if (!uuid_parse(request->serve.match.params[1], &it->since))
+        return api_reply_error(request, 404, "Delivery not found");
+    it->until = it->since;
+    return load_webhook(request, on_replayed_found);
+}
+
+const struct api_endpoint api_webhooks_replay_one = {
+    .scope = SCOPE_ADMIN,
+    .begin = begin_replay_one,
+    .is_of_account = true,
+};
+
+static enum op_result begin_replay(struct api_request *request)
+{
+    struct replaying *it = replaying_new(request);
+    int64_t since_us;
+    if (!it)
+        return OP_DONE;
+    if (!time_parse(json_str(JSON_GET(request->body, "since")), &since_us) || since_us < 0)
+        return api_reply_error(request, 400,
+                               "since must be a time such as 2031-01-31T00:00:00Z: failed events "
+                               "of that time and later are sent again");
+    it->since = uuid_v7_floor(since_us / 1000);
+    memset(&it->until, 0xff, sizeof(it->until));
+    return load_webhook(request, on_replayed_found);
+}
+
+const struct api_endpoint api_webhooks_replay = {
+    .scope = SCOPE_ADMIN,
+    .body = API_BODY_REQUIRED,
+    .members = &(const struct api_names){.own = {"since"}},
+    .begin = begin_replay,
     .is_of_account = true,
 };

@@ -188,8 +188,9 @@ static void check_sealed(struct doctor *doctor)
     struct pg_rows rows;
     size_t closed = 0;
     if (!ask_text(doctor,
-                  "select c.key_id, count(*) from sluice.connection c "
-                  "group by c.key_id",
+                  "select c.key_id, count(*) from (select key_id from sluice.connection union all "
+                  "select key_id from sluice.oauth_client where octet_length(sealed) > 0 union all "
+                  "select key_id from sluice.webhook) c group by c.key_id",
                   &rows))
         return;
     for (size_t i = 0; session->ring && i < rows.count; i++) {
@@ -198,8 +199,9 @@ static void check_sealed(struct doctor *doctor)
             continue;
         closed++;
         doctor_say(doctor, DOCTOR_FAIL, "master-key",
-                   "Add that key to master-key-file, or reconnect them.",
-                   "%.*s connections are sealed with key %.*s, which is missing",
+                   "Add that key to master-key-file, or reconnect the apps and roll the webhooks.",
+                   "%.*s credentials are sealed with key %.*s, which "
+                   "is missing",
                    SLICE_ARG(pg_get_bytes(&rows, i, 1)), SLICE_ARG(key_id));
     }
     if (session->ring && closed == 0)

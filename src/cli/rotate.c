@@ -186,7 +186,7 @@ static int reseal_webhook(struct rotation *rotation, const struct webhook *row, 
 static int rotate_webhook(struct rotation *rotation, const struct webhook *row, int pass)
 {
     struct err err;
-    char id[UUID_TEXT_LEN + 1];
+    char id[UUID_TEXT_LEN + 1], account[UUID_TEXT_LEN + 1];
     buf_clear(&rotation->sealed);
     int result = reseal_webhook(rotation, row, &err);
     if (result == ERR_IO || result == ERR_NOMEM) {
@@ -204,7 +204,9 @@ static int rotate_webhook(struct rotation *rotation, const struct webhook *row, 
     }
     rotation->failed++;
     uuid_format(row->id, id);
-    (void)fprintf(stderr, "webhook %s: %s\n", id, err.text);
+    uuid_format(row->account_id, account);
+    if (pass == (is_changed ? PASSES_MAX : 1))
+        (void)fprintf(stderr, "webhook %s of account %s: %s\n", id, account, err.text);
     return OK;
 }
 

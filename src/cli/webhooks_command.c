@@ -1,6 +1,7 @@
 /*
  * sluice webhooks: manages the endpoints to which an account's events are sent.
  */
+#include "base/clock.h"
 #include "base/mem.h"
 #include "cli/change.h"
 #include "cli/commands.h"
@@ -83,7 +84,7 @@ static void put_webhook_cells(struct output_table *table, const void *row)
     output_table_cell(table, webhook_state(webhook));
     output_table_time(table, webhook->created_at);
     output_table_time(table, webhook->failing_since);
-    output_table_time(table, webhook->old_until);
+    output_table_time(table, webhook->old_until > clock_shared_us() ? webhook->old_until : 0);
     output_table_cell(table, webhook->key_id);
     output_table_cell(table, webhook->events.ptr ? webhook->events : SLICE("all"));
     output_table_cell(table, webhook->description);
@@ -103,7 +104,8 @@ static void put_listed_webhook(struct output_json *json, const void *row)
     output_json_str(json, "off_reason", webhook->off_reason);
     output_json_time(json, "failing_since", webhook->failing_since);
     json_member_i64(&json->w, "failures", webhook->failures);
-    output_json_time(json, "old_secret_until", webhook->old_until);
+    output_json_time(json, "old_secret_until",
+                     webhook->old_until > clock_shared_us() ? webhook->old_until : 0);
     output_json_str(json, "master_key_id", webhook->key_id);
     output_json_time(json, "created_at", webhook->created_at);
     json_close(&json->w, '}');

@@ -74,8 +74,9 @@
     X(ca_file, "ca-file", TEXT, CONFIG_SERVERS | CONFIG_OUTBOUND, "", 0, 0, "FILE", \
       "trust roots (PEM) for outbound TLS instead of the system's") \
     X(https_proxy, "https-proxy", SECRET, CONFIG_SERVERS | CONFIG_OUTBOUND, "", 0, 0, "URL", \
-      "http://USER:PASSWORD@HOST:PORT, a proxy for calls to apps (CONNECT to addresses that " \
-      "were checked before); not used for hosts of allow-host and targets of origin-override") \
+      "http://USER:PASSWORD@HOST:PORT, a proxy for calls to apps and for webhooks (CONNECT to " \
+      "addresses that were checked before); not used for hosts of allow-host and webhook-host " \
+      "and targets of origin-override") \
     X(origin_override, "origin-override", TEXTS, CONFIG_SERVERS | CONFIG_OUTBOUND, "", 0, 0, "ORIGIN=URL", \
       "send calls for ORIGIN to URL; for emulators and egress gateways") \
     X(allow_host, "allow-host", TEXTS, CONFIG_SERVERS | CONFIG_OUTBOUND, "", 0, 0, "HOST", \

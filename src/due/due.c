@@ -275,8 +275,11 @@ static bool push_page(struct due_timers *timers, const struct due_ref *refs, siz
         struct due_ref ref = refs[i];
         struct due_heap *heap = &timers->heaps[ref.kind];
         ref.at += (int64_t)random_below(FOREIGN_DELAY_US);
-        if (!heap->is_skipped && !heap->class->is_moving(heap->owner, &ref) && !push(heap, &ref))
-            return false;
+        if (!heap->is_skipped && !heap->class->is_moving(heap->owner, &ref) && !push(heap, &ref)) {
+            if (timers->is_refill)
+                return false;
+            heap->is_skipped = true; /* other kinds go on */
+        }
         timers->page_at = refs[i].at;
         timers->page_id = refs[i].id;
     }

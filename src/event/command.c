@@ -192,6 +192,10 @@ static enum op_result step_loaded(struct op *op)
     int status = store_webhook_get_result(&command->query, &command->webhook);
     command->change.kind = is_roll ? AUDIT_WEBHOOK_ROLLED : AUDIT_WEBHOOK_CHANGED;
     command->change.is_forgiven = false;
+    if (status == OK && command->webhook.old_until <= clock_shared_us()) {
+        command->webhook.old_sealed = SLICE_NONE; /* its overlap has ended */
+        command->webhook.old_until = 0;
+    }
     if (status == OK)
         status = is_roll ? roll_secret(command) : merge_change(command);
     return status == OK ? OP_NEXT : stop_with(command, status);

@@ -150,11 +150,17 @@ static enum op_result step_send(struct op *op)
     return OP_WAIT;
 }
 
+/* Attempts since the event was written, or was last sent again on request. */
+static int64_t tries_of(const struct event_delivery *d)
+{
+    return d->delivery.attempt - d->delivery.replayed_after;
+}
+
 /* 10 % of the delay is random, so that events of one moment are not sent again in one moment. A
  * longer Retry-After is respected. */
 static int64_t delay_ms_of(const struct event_delivery *d)
 {
-    int64_t delay_ms = (int64_t)delays_s[d->delivery.attempt - 1] * 1000;
+    int64_t delay_ms = (int64_t)delays_s[tries_of(d) - 1] * 1000;
     int64_t pause_ms = (int64_t)d->send.pause_s * 1000;
     return (pause_ms > delay_ms ? pause_ms : delay_ms) +
            (int64_t)random_below((uint64_t)delay_ms / 10);
@@ -164,7 +170,7 @@ static enum op_result step_sent(struct op *op)
 {
     struct event_delivery *d = delivery_of(op);
     const struct event_send *send = &d->send;
-    bool is_last = d->delivery.attempt > (int64_t)ARRAY_LEN(delays_s) || send->status == GONE;
+    bool is_last = tries_of(d) > (int64_t)ARRAY_LEN(delays_s) || send->status == GONE;
     enum delivery_status status = send->is_delivered ? DELIVERY_DELIVERED
                                   : is_last          ? DELIVERY_FAILED
                                                      : DELIVERY_PENDING;

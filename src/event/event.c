@@ -102,12 +102,23 @@ static bool is_inside(const struct event_service *service, const struct url *url
                                 (const struct sockaddr *)&address, err) != OK;
 }
 
+static slice without_dot(slice host)
+{
+    return slice_ends_with(host, SLICE(".")) ? slice_first(host, host.len - 1) : host;
+}
+
+/* A name with the root's dot is the same name. */
+static bool is_same_origin(const struct url *a, const struct url *b)
+{
+    return a->is_https == b->is_https && a->port == b->port &&
+           slice_eq_nocase(without_dot(a->host), without_dot(b->host));
+}
+
 int event_url_check(const struct event_service *service, slice url, slice public_url,
                     struct err *err)
 {
     struct url parts, own;
     struct err cause;
-    char origin[URL_ORIGIN_MAX + 1], own_origin[URL_ORIGIN_MAX + 1];
     if (url.len > WEBHOOK_URL_MAX)
         return err_set(err, ERR_INVALID, "url must have at most %d bytes", WEBHOOK_URL_MAX);
     if (url_parse(url, &parts, &cause) != OK)
@@ -118,8 +129,7 @@ int event_url_check(const struct event_service *service, slice url, slice public
                        "webhook-host are reached without TLS");
     if (is_inside(service, &parts, &cause))
         return err_set(err, ERR_INVALID, "url cannot be used: %s", cause.text);
-    if (url_parse(public_url, &own, NULL) == OK &&
-        slice_eq_nocase(url_origin(&parts, origin), url_origin(&own, own_origin)))
+    if (url_parse(public_url, &own, NULL) == OK && is_same_origin(&parts, &own))
         return err_set(err, ERR_INVALID,
                        "url must not be sluice itself: an event would lead to further events");
     return OK;

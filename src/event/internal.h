@@ -17,8 +17,9 @@ struct event_outbox {
     struct list sending;      /* struct event_row.link */
     struct list putting_off;  /* the same, of rows that are only put off */
     size_t sending_count, putting_off_count, waiting_count;
-    struct store_laters news; /* reads of rows that were just written */
-    bool is_stopped;          /* nothing new begins */
+    struct store_laters news;    /* reads of rows that were just written */
+    struct store_laters replays; /* rows that are sent again on request */
+    bool is_stopped;             /* nothing new begins */
 };
 
 struct event_service {
@@ -31,7 +32,7 @@ struct event_service {
 struct event_lane {
     struct keyed keyed; /* waiting: struct event_row.link */
     struct uuid payer_id;
-    size_t sending_count, waiting_count;
+    size_t sending_count, putting_off_count, waiting_count;
 };
 
 /* A row that this process is sending, or will. */

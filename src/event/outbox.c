@@ -46,11 +46,16 @@ static bool can_send(const struct event_outbox *outbox, const struct event_lane 
            count_of_account(outbox, lane->payer_id) < ACCOUNT_SENDING_MAX;
 }
 
+static bool is_unused(const struct event_lane *lane)
+{
+    return lane->sending_count == 0 && lane->putting_off_count == 0 && lane->waiting_count == 0;
+}
+
 static void drop_row(struct event_service *service, struct event_row *row)
 {
     struct event_lane *lane = row->lane;
     (void)map_remove(&service->outbox.known, key_of(row->key));
-    if (lane->sending_count == 0 && lane->waiting_count == 0)
+    if (is_unused(lane))
         keyed_drop(&service->outbox.lanes, &lane->keyed);
     mem_free(row);
 }
@@ -58,23 +63,26 @@ static void drop_row(struct event_service *service, struct event_row *row)
 static void leave_sending(struct event_outbox *outbox, struct event_row *row)
 {
     list_unlink(&row->link);
-    row->lane->sending_count--;
-    if (row->is_full)
+    if (row->is_full) {
+        row->lane->putting_off_count--;
         outbox->putting_off_count--;
-    else
+    } else {
+        row->lane->sending_count--;
         outbox->sending_count--;
+    }
 }
 
-/* A row that is put off counts in its lane, so that the lane stays, but not against the limits of
- * the account and the process. */
+/* Rows that are put off keep their lane, but count against no limit of those that are sent. */
 static void begin_row(struct event_service *service, struct event_row *row)
 {
     struct event_outbox *outbox = &service->outbox;
-    row->lane->sending_count++;
-    if (row->is_full)
+    if (row->is_full) {
+        row->lane->putting_off_count++;
         outbox->putting_off_count++;
-    else
+    } else {
+        row->lane->sending_count++;
         outbox->sending_count++;
+    }
     list_push_back(row->is_full ? &outbox->putting_off : &outbox->sending, &row->link);
     if (event_deliver_start(service, row))
         return;
@@ -96,6 +104,9 @@ static void serve(struct event_service *service)
             keyed_leave(&lane->keyed, &row->link);
             lane->waiting_count--;
             outbox->waiting_count--;
+            /* in turn: else the first lanes would get each place that becomes free */
+            if (lane->waiting_count > 0)
+                list_move_back(&outbox->ring, &lane->keyed.ring);
             begin_row(service, row);
             has_begun = true;
         }
@@ -112,7 +123,7 @@ void event_outbox_take(struct event_service *service, const struct due_ref *ref,
     struct event_lane *lane = keyed_get(&outbox->lanes, uuid_slice(&ref->webhook_id));
     struct event_row *row = lane ? mem_zalloc(sizeof(*row)) : NULL;
     if (!row) {
-        if (lane && lane->sending_count == 0 && lane->waiting_count == 0)
+        if (lane && is_unused(lane))
             keyed_drop(&outbox->lanes, &lane->keyed);
         return;
     }
@@ -226,6 +237,8 @@ void event_outbox_init(struct event_service *service)
     list_init(&outbox->sending);
     list_init(&outbox->putting_off);
     store_laters_init(&outbox->news, service->config.loop, service->config.pool, NEWS_MAX);
+    store_laters_init(&outbox->replays, service->config.loop, service->config.pool,
+                      DELIVERY_REPLAYS_MAX);
     if (service->config.due)
         due_own(service->config.due, DUE_DELIVERY, &due_class, service);
 }
@@ -266,6 +279,7 @@ void event_service_cancel_all(struct event_service *service)
 {
     event_service_drain(service);
     store_laters_cancel(&service->outbox.news);
+    store_laters_cancel(&service->outbox.replays);
     cancel_all(&service->outbox.sending);
     cancel_all(&service->outbox.putting_off);
 }
@@ -273,7 +287,8 @@ void event_service_cancel_all(struct event_service *service)
 void event_outbox_deinit(struct event_service *service)
 {
     struct event_outbox *outbox = &service->outbox;
-    ASSERT(outbox->sending_count == 0 && outbox->putting_off_count == 0 && outbox->news.count == 0);
+    ASSERT(outbox->sending_count == 0 && outbox->putting_off_count == 0 &&
+           outbox->news.count == 0 && outbox->replays.count == 0);
     keyed_deinit(&outbox->lanes);
     map_deinit(&outbox->known);
 }

@@ -69,6 +69,7 @@ static enum op_result step_send(struct op *op)
     struct event_send *send = send_of(op);
     struct event_service *service = send->service;
     struct err err = {.code = OK};
+    send->is_ours = true;   /* until the call has been started */
     if (!service->client) { /* the server ends */
         set_problem(send, "the server was stopped");
         return OP_DONE;
@@ -88,10 +89,13 @@ static enum op_result step_send(struct op *op)
         .body_parts = &send->part,
         .body_part_count = 1,
         .is_idempotent = true, /* receivers recognize a duplicate by webhook-id */
+        .first_byte_ms = service->config.timeout_ms,
         .deadline_ns = loop_now_ns(op->loop) + service->config.timeout_ms * UINT64_C(1000000),
     };
-    if (http_call_start(service->client, &send->call, op) == OK)
+    if (http_call_start(service->client, &send->call, op) == OK) {
+        send->is_ours = false;
         return OP_WAIT;
+    }
     set_problem(send, send->call.err.text);
     return OP_DONE;
 }
@@ -119,6 +123,8 @@ static enum op_result step_sent(struct op *op)
     struct event_send *send = send_of(op);
     const struct http_call *call = &send->call;
     send->status = call->status;
+    send->is_ours = call->result == HTTP_CALL_OVERLOADED || call->result == HTTP_CALL_PROXY ||
+                    call->result == HTTP_CALL_CANCELLED;
     send->duration_ms = call->total_ns / 1000000;
     send->pause_s = read_pause_s(call);
     send->is_delivered = call->status >= 200 && call->status < 300;

@@ -34,7 +34,9 @@ struct event_message {
 struct event_send {
     struct op op;
     /* out; until the op ends, as if no reply had come */
-    bool is_delivered;                   /* the reply began with a status 2xx */
+    bool is_delivered; /* the reply began with a status 2xx */
+    bool is_ours; /* it was not sent, for a reason that is not the endpoint's: its secret does not
+                   * open here, or this process has no connection, proxy or memory */
     unsigned status;                     /* of the reply; 0: none came */
     unsigned pause_s;                    /* from Retry-After; 0: none */
     uint64_t duration_ms;                /* from the start to the end of the reply */

@@ -216,7 +216,7 @@ static const struct bite {
      NULL, fold_tally},
     /* comes last: see next_bite */
     {"delivery", "what=\"delivery\"", find_deliveries, sizeof(struct delivery_ended),
-     DELIVERY_ENDED_MAX, PAGES_MAX, NULL, remove_delivery},
+     DELIVERY_ENDED_MAX, 0, NULL, remove_delivery},
 };
 
 /* The last batch has its turn every DELIVERY_ROUNDS: days are kept, and most databases have no such
@@ -299,6 +299,7 @@ static enum op_result step_made(struct op *op)
 static enum op_result step_find(struct op *op)
 {
     struct janitor *janitor = janitor_of(op);
+    arena_reset(&op->arena); /* the ops of the page before have ended */
     bites[janitor->bite].find(janitor);
     return OP_WAIT;
 }

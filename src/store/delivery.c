@@ -33,24 +33,29 @@ static const struct pg_stmt delivery_of_event = {
     row ".account_id = coalesce(" t ".parent_id, " t ".account_id) and " row ".id = " t \
         ".webhook_id"
 #define PAUSED_UNTIL "(select h.paused_until from sluice.webhook h where " ENDPOINT_IS("h", "t") ")"
-/* An event of the same object with a lower rev is pending. Events that were sent again on request
+/* An event of the same object with a lower rev is pending. Events that are sent again on request
  * are exempt: they have ended once before. */
 #define IS_EARLY                                                                            \
     "exists (select from sluice.delivery e where e.account_id = t.account_id and "          \
     "e.webhook_id = t.webhook_id and e.object = t.object and e.rev < t.rev and e.status = " \
-    "'pending')"
-/* A row is put off by about half of its age each time, so its turns come often enough to
- * use all that the endpoint can take, and rarely enough to cost little. */
-#define PUT_OFF                                                                           \
-    "greatest(p.until, now() + least(interval '1 hour', interval '5 seconds' + (now() - " \
-    "t.at) * (0.25 + 0.5 * random())))"
+    "'pending' and e.replayed_after is null and t.replayed_after is null)"
+/* A row is put off by a part of its age, an hour at most, so its turns come often enough to use all
+ * that the endpoint can take, and rarely enough to cost little. The part is random: rows that were
+ * put off together, as by a pause, come back one after another. */
+#define PUT_OFF                                                                                   \
+    "greatest(p.until, now()) + least(interval '1 hour', interval '5 seconds' + (now() - t.at)) " \
+    "* (0.1 + 0.6 * random())"
+
+/* A later version of the program sends to an endpoint without a URL. */
+#define IS_OURS \
+    "(select h.url is null from sluice.webhook h where " ENDPOINT_IS("h", "t") ") is not true"
 
 /* SKIP LOCKED as in flow.c: all nodes with a timer send this at the same time. */
 #define OF_CLAIM(name, type)       PG_OF(#name, type, struct delivery_claim, name)
 #define OF_REF(name, type, member) PG_OF(name, type, struct delivery_claim, ref.member)
 #define OF_ROW(name, type)         PG_OF(#name, type, struct delivery, name)
 #define OF_WEBHOOK(name, type)     PG_OF(#name, type, struct webhook, name)
-enum { WEBHOOK_AT = 11 }; /* the first column of the endpoint */
+enum { WEBHOOK_AT = 12 }; /* the first column of the endpoint */
 static const struct pg_stmt delivery_claim = {
     .name = "delivery_claim",
     .sql =
@@ -60,15 +65,17 @@ static const struct pg_stmt delivery_claim = {
         "coalesce(u.until > now(), false) or " IS_EARLY " as is_held from (select " PAUSED_UNTIL
         " as until offset 0) u offset 0) p) "
         "@update(sluice.delivery) and t.attempt = :attempt and t.due_at is not null and "
-        "(t.due_at <= now() or :is_next) and t.ctid = (select k.ctid from sluice.delivery k "
+        "(t.due_at <= now() or :is_next) and " IS_OURS
+        " and t.ctid = (select k.ctid from sluice.delivery k "
         "where " ROW_IS(
             "k") " for update skip locked) "
                  "returning :ord as ord, :attempt as before, t.account_id, t.event_id, "
                  "t.webhook_id, "
-                 "t.parent_id, t.kind, t.object, t.rev, t.at, t.data, t.attempt) "
+                 "t.parent_id, t.kind, t.object, t.rev, t.at, t.data, t.attempt, t.replayed_after) "
                  "select c.ord, c.account_id, c.event_id, c.webhook_id, c.parent_id, c.kind, "
                  "c.object, "
-                 "c.rev, c.at, c.data, c.attempt, c.attempt > c.before, w.account_id, w.id, w.url, "
+                 "c.rev, c.at, c.data, c.attempt, c.replayed_after, c.attempt > c.before, "
+                 "w.account_id, w.id, w.url, "
                  "w.sealed, w.old_sealed, w.key_id, w.old_until, w.off_at, w.failures from claimed "
                  "c left "
                  "join lateral (select * from sluice.webhook h where " ENDPOINT_IS(
@@ -80,9 +87,9 @@ static const struct pg_stmt delivery_claim = {
     PG_GIVES(OF_ROW(account_id, PG_UUID), OF_ROW(event_id, PG_UUID), OF_ROW(webhook_id, PG_UUID),
              OF_ROW(parent_id, PG_UUID), OF_ROW(kind, PG_TEXT), OF_ROW(object, PG_UUID),
              OF_ROW(rev, PG_I64), OF_ROW(at, PG_TIME), OF_ROW(data, PG_JSON),
-             OF_ROW(attempt, PG_I64), PG_ARG("is_claimed", PG_BOOL), PG_ARG("payer_id", PG_UUID),
-             PG_ARG("id", PG_UUID), PG_ARG("url", PG_TEXT), PG_ARG("sealed", PG_BYTES),
-             PG_ARG("old_sealed", PG_BYTES), PG_ARG("key_id", PG_TEXT),
+             OF_ROW(attempt, PG_I64), OF_ROW(replayed_after, PG_I64), PG_ARG("is_claimed", PG_BOOL),
+             PG_ARG("payer_id", PG_UUID), PG_ARG("id", PG_UUID), PG_ARG("url", PG_TEXT),
+             PG_ARG("sealed", PG_BYTES), PG_ARG("old_sealed", PG_BYTES), PG_ARG("key_id", PG_TEXT),
              PG_ARG("old_until", PG_TIME), PG_ARG("off_at", PG_TIME), PG_ARG("failures", PG_I64)),
     .key_count = 3,
     .access = PG_WRITE_ONCE,
@@ -90,8 +97,8 @@ static const struct pg_stmt delivery_claim = {
 
 /* ---- ends ---- */
 
-/* The next event of the object is at its first attempt: it was put off while this one was
- * pending. */
+/* The next event of the object is at its first attempt: it was put off while this one was pending,
+ * and is due now, for this process or for any other. */
 #define OF_END(name, type) PG_OF(#name, type, struct delivery_end, name)
 static const char *const status_names[] = {
     [DELIVERY_PENDING] = "pending",
@@ -105,12 +112,20 @@ static const struct pg_stmt delivery_end = {
            "problem = :problem, due_at = case when :status = 'pending' then now() + :delay_ms * "
            "interval '1 millisecond' end, ended_at = case when :status <> 'pending' then now() end "
            "@update(sluice.delivery) and t.attempt = :attempt and t.due_at is not null "
-           "returning :ord as ord, t.account_id, t.webhook_id, t.object, t.rev, t.ended_at) "
-           "select e.ord, 'delivery', n.account_id, n.event_id, n.webhook_id, n.attempt, n.due_at, "
-           "n.parent_id from ended e left join lateral (select * from sluice.delivery k where "
-           "e.ended_at is not null and k.account_id = e.account_id and k.webhook_id = e.webhook_id "
-           "and k.object = e.object and k.rev > e.rev and k.status = 'pending' order by k.rev "
-           "limit 1) n on true",
+           "returning :ord as ord, t.account_id, t.webhook_id, t.object, t.rev, t.ended_at), "
+           "found as (select e.ord, n.* from ended e cross join lateral (select k.* from "
+           "sluice.delivery k where e.ended_at is not null and k.account_id = e.account_id and "
+           "k.webhook_id = e.webhook_id and k.object = e.object and k.rev > e.rev and "
+           "k.status = 'pending' and k.replayed_after is null order by k.rev limit 1) n), "
+           "hastened as (update sluice.delivery t set due_at = now() from found f where "
+           "t.account_id = any(array[f.account_id]) and t.event_id >= f.event_id and "
+           "t.event_id <= f.event_id and t.webhook_id >= f.webhook_id and "
+           "t.webhook_id <= f.webhook_id and t.attempt = f.attempt and t.due_at is not null and "
+           "t.ctid = (select k.ctid from sluice.delivery k where " ROW_IS(
+               "k") " for update skip locked)) "
+                    "select e.ord, 'delivery', n.account_id, n.event_id, n.webhook_id, n.attempt, "
+                    "n.due_at, "
+                    "n.parent_id from ended e left join found n on n.ord = e.ord",
     PG_TAKES(OF_END(account_id, PG_UUID), OF_END(event_id, PG_UUID), OF_END(webhook_id, PG_UUID),
              OF_END(attempt, PG_I64), PG_WORD("status", struct delivery_end, status, &statuses),
              OF_END(delay_ms, PG_I64),
@@ -119,6 +134,37 @@ static const struct pg_stmt delivery_end = {
     PG_GIVES(PG_WORD("kind", struct due_ref, kind, &store_due_kinds), REF_COLUMNS),
     .key_count = 3,
     .access = PG_WRITE,
+};
+
+/* ---- sending again ---- */
+
+#define OF_REPLAYS(name) PG_OF(#name, PG_UUID, struct delivery_replays, name)
+static const struct pg_stmt delivery_replays = {
+    .name = "delivery_replays",
+    .sql = "select :ord, 'delivery', d.account_id, d.event_id, d.webhook_id, d.attempt, d.at, "
+           "d.parent_id from @input lateral (select * from sluice.delivery k where "
+           "k.webhook_id = :webhook_id and k.event_id >= :since and k.event_id <= :until and "
+           "k.event_id > :after and k.kind <> '' and (k.status = 'failed' or :since = :until) "
+           "order by k.event_id limit 500) d",
+    PG_TAKES(OF_REPLAYS(webhook_id), OF_REPLAYS(since), OF_REPLAYS(until), OF_REPLAYS(after)),
+    PG_GIVES(PG_WORD("kind", struct due_ref, kind, &store_due_kinds), REF_COLUMNS),
+    .no_account = "an endpoint hears an account and all its users, which other nodes may have",
+    .is_spread = true,
+    .spread_max = DELIVERY_REPLAYS_MAX,
+    .spread_order = "event_id",
+};
+
+static const struct pg_stmt delivery_replay = {
+    .name = "delivery_replay",
+    .sql = "update sluice.delivery t set status = 'pending', due_at = now(), ended_at = null, "
+           "replayed_after = t.attempt @update(sluice.delivery) and t.due_at is null "
+           "and t.attempt = :attempt returning :ord",
+    PG_TAKES(PG_OF("account_id", PG_UUID, struct due_ref, account_id),
+             PG_OF("event_id", PG_UUID, struct due_ref, id),
+             PG_OF("webhook_id", PG_UUID, struct due_ref, webhook_id),
+             PG_OF("attempt", PG_I64, struct due_ref, rev)),
+    .key_count = 3,
+    .access = PG_WRITE_ONCE,
 };
 
 /* ---- endpoints ---- */
@@ -182,13 +228,15 @@ static const struct pg_stmt delivery_remove = {
 };
 
 const struct pg_stmt *const delivery_stmts[] = {
-    &delivery_of_event, &delivery_claim,   &delivery_end,    &webhook_failed,
-    &webhook_healed,    &deliveries_ended, &delivery_remove, NULL};
+    &delivery_of_event, &delivery_replays, &delivery_replay,  &delivery_claim,  &delivery_end,
+    &webhook_failed,    &webhook_healed,   &deliveries_ended, &delivery_remove, NULL};
 
 /* ---- calls ---- */
 
 STORE_CALL_ID(store_delivery_of_event, delivery_of_event, struct uuid, pg_uuid)
 STORE_CALL_OF(store_delivery_claim, delivery_claim, delivery_claim)
+STORE_CALL_OF(store_delivery_replays, delivery_replays, delivery_replays)
+STORE_CALL_OF(store_delivery_replay, delivery_replay, due_ref)
 STORE_CALL_OF(store_delivery_end, delivery_end, delivery_end)
 STORE_CALL_ID(store_webhook_healed, webhook_healed, struct uuid, pg_uuid)
 STORE_CALL_ONE(store_deliveries_ended, deliveries_ended, int64_t, pg_time)

@@ -21,6 +21,7 @@ struct delivery {
     int64_t at;
     slice data; /* JSON */
     int64_t attempt;
+    int64_t replayed_after; /* attempts before it was last sent again on request; 0: it was not */
 };
 
 /* Lists the pending rows of an event as references. Read the result with store_due_scan_result. */
@@ -59,6 +60,20 @@ void store_delivery_end(struct pg_pool *pool, struct pg_query *query, struct op 
  * the object's next event for this endpoint, if this one has ended; its id is nil if there is none.
  */
 int store_delivery_end_result(const struct pg_query *query, struct due_ref *next) MUST_CHECK;
+
+/* For sending again on request. Lists rows of the endpoint with event ids from `since` to `until`,
+ * those after `after`, by id, at most DELIVERY_REPLAYS_MAX: failed ones; if since is until, any.
+ * Read the result with store_due_scan_result. */
+enum { DELIVERY_REPLAYS_MAX = 500 };
+struct delivery_replays {
+    struct uuid webhook_id, since, until, after;
+};
+void store_delivery_replays(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                            const struct delivery_replays *replays);
+/* Makes a row that has ended due now, outside of the order of its object's events: read the result
+ * with store_hit_result. The number of its attempts goes on, since it fences late ends. */
+void store_delivery_replay(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                           const struct due_ref *ref);
 
 /* An endpoint has failed: its failures are counted, from the third in a row on it is paused, and it
  * goes off if is_gone, or if it has failed for WEBHOOK_FAILING_DAYS. That has an audit event, and

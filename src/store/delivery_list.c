@@ -1,5 +1,6 @@
 /*
- * Lists of deliveries; see delivery_list.h. The index delivery_webhook is walked backward. Rows of
+ * Lists of deliveries; see delivery_list.h. The index delivery_webhook, of kinds that are not empty
+ * (so of all rows), is walked backward. Rows of
  * users are under their own ids, so no account is named, and each shard is asked.
  */
 #include "store/delivery_list.h"
@@ -13,7 +14,7 @@ static const struct pg_stmt delivery_list = {
     .sql = "select :ord, t.* from @input lateral (" STORE_PAGE_ROWS_SQL(
         "select x.event_id as id, x.kind, x.object, x.rev, x.at, x.status, x.attempt, x.due_at, "
         "x.code, x.problem, x.data from sluice.delivery x where x.webhook_id = :webhook_id and "
-        "x.event_id < :before and x.event_id >= :since order by x.event_id desc",
+        "x.event_id < :before and x.event_id >= :since and x.kind <> '' order by x.event_id desc",
         "id desc",
         "e.id, e.kind, e.object, e.rev, e.at, e.status, e.attempt, e.due_at, e.code, e.problem, "
         "e.data",

@@ -86,25 +86,26 @@ static const struct pg_column start_keyed_params[] = {STORE_FLOW_OF(account_id, 
 /* A start may be requested twice under the id that its caller gave. A resend has to distinguish its
  * own flow from a flow that another request made under the same id: created_at, in microseconds, is
  * set once per request, so it is equal only in the resend's own flow. */
-/* What a flow is that is made and parked or completed by one statement. */
-#define MADE_COLUMNS "account_id, parent_id, id, rev, updated_at, template_key, title, status"
-/* The row that was made has no column for the event, so it is found by its key; that is done for
- * rows with an event alone. */
-#define START_OUTBOX(rest)                                                                        \
-    STORE_FLOW_OUTBOX("'flow.' || c.status", STORE_FLOW_EVENT_TEXTS,                              \
-                      "@input made c where :event_id is not null and c.account_id = :account_id " \
-                      "and c.id = :id",                                                           \
-                      rest)
+/* The event of a flow that is parked or completed by the statement that makes it. Its row has no
+ * column for the event, so the values are those of the input, if the row was made: a join of the
+ * two would be a loop over all pairs. coalesce: a statement without a title has none. */
+#define START_OUTBOX(title, rest)                                                                  \
+    STORE_FLOW_OUTBOX(                                                                             \
+        "'flow.' || c.status", "c.event_id, c.event_step, c.event_error, c.event_url, c.event_by", \
+        "(select :account_id as account_id, :parent_id as parent_id, :id as id, :rev as rev, "     \
+        ":updated_at as updated_at, :template_key as template_key, coalesce(null::text" title      \
+        ") as title, :status as status, " STORE_FLOW_EVENT_TEXTS                                   \
+        " @from where :event_id is not null and :id in (select d.id from made d)) c",              \
+        rest)
 #define START_STMT(stmt_name, params, flow_column, flow_value, column, value, rest, answer, ...)   \
     {                                                                                              \
         .name = stmt_name,                                                                         \
-        .sql =                                                                                     \
-            "with made as (insert into sluice.flow (" FLOW_COLUMNS flow_column ") "                \
-            "@row " FLOW_VALUES flow_value " @end" rest " returning " MADE_COLUMNS                 \
-            "), documented as ("                                                                   \
-            "insert into sluice.flow_doc (" DOC_COLUMNS column ") "                                \
-            "@row " DOC_VALUES value " @end" rest                                                  \
-            "), " START_OUTBOX(rest) "select :ord, " STORE_HAS_EVENT(":event_id") " @from" answer, \
+        .sql = "with made as (insert into sluice.flow (" FLOW_COLUMNS flow_column ") "             \
+               "@row " FLOW_VALUES flow_value " @end" rest " returning id"                         \
+               "), documented as ("                                                                \
+               "insert into sluice.flow_doc (" DOC_COLUMNS column ") "                             \
+               "@row " DOC_VALUES value " @end" rest "), " START_OUTBOX(                           \
+                   flow_value, rest) "select :ord, " STORE_HAS_EVENT(":event_id") " @from" answer, \
         PG_PARAMS(params), PG_COLUMNS(start_columns), .key_count = 2, .access = PG_WRITE,          \
         __VA_ARGS__                                                                                \
     }
@@ -140,9 +141,10 @@ static const struct pg_stmt flow_start_keyed = {
         "@row :account_id, :key, :id, :fingerprint, 'bound', null::uuid, '', :template_key, "
         "null::bigint, true, now(), " STORE_CLAIM_END " @end" STORE_CLAIM_OR_HOLDER "), "
         "made as (insert into sluice.flow (" FLOW_COLUMNS ", title) "
-        "select " FLOW_VALUES ", :title" IF_OURS AGAIN " returning " MADE_COLUMNS "), "
+        "select " FLOW_VALUES ", :title" IF_OURS AGAIN " returning id), "
         "documented as (insert into sluice.flow_doc (" DOC_COLUMNS ", trace) "
         "select " DOC_VALUES ", :trace" IF_OURS AGAIN "), " START_OUTBOX(
+            ", :title",
             AGAIN) "select :ord, c.account_id, c.key, c.execution_id, c.fingerprint, c.is_bound, "
                    "c.owner, " STORE_CLAIM_NOT_READ
                    ", " STORE_HAS_EVENT(":event_id") " from @input claimed c where c.account_id = "

@@ -83,7 +83,7 @@ test('master keys: none, one that others may read, one that opens nothing', asyn
   // the account's two, and one of an end user
   await stack.cluster.sql(`insert into sluice.connection (account_id, id, integration_id, label, is_default, auth_kind, sealed, key_id, params, status, rev, op_token, created_at, updated_at, parent_id)
     select gen_random_uuid(), id, 'gmail', label, is_default, auth_kind, sealed, key_id, params, status, rev, op_token, created_at, updated_at, account_id from sluice.connection where integration_id = 'gmail'`);
-  await failsWith('master-key', 'fail', /^3 connections are sealed with key \w+, which is missing$/, /Add that key/, ['--offline', '--master-key-file', file]);
+  await failsWith('master-key', 'fail', /^3 credentials are sealed with key \w+, which is missing$/, /Add that key/, ['--offline', '--master-key-file', file]);
   await stack.cluster.sql('delete from sluice.connection where parent_id is not null');
   await failsWith('master-key', 'fail', /SLUICE_MASTER_KEY/, /nothing is stored yet/, ['--offline', '--master-key-file', '']);
 });

@@ -508,6 +508,11 @@ test('webhooks', async () => {
   await judge(200, await get(`${path}/deliveries?cursor=${id}`), ['/items/0']);
   await judge(400, await get(`${path}/deliveries?status=none`));
   await judge(404, await get(`/api/webhooks/${account.id}/deliveries`));
+  await judge(409, await post(`${path}/replay`, { since: '2031-01-31T00:00:00Z' }));
+  await judge(200, await change({ enabled: true }));
+  await judge(202, await post(`${path}/replay`, { since: '2031-01-31T00:00:00Z' }));
+  await judge(400, await post(`${path}/replay`, { since: 'monday' }));
+  await judge(404, await post(`${path}/deliveries/${id}/replay`));
   await judge(200, await post(`${path}/roll`, { overlap_s: 0 }));
   await judge(200, await post(`${path}/roll`));
   await judge(400, await post(`${path}/roll`, { overlap_s: -1 }));

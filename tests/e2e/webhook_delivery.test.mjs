@@ -160,6 +160,53 @@ test('a write whose server dies: its outcome is unknown, also a user\'s', async 
   await unlisten(hook);
 });
 
+// A 500 of the app does not prove that nothing was done; a 404 does, and a read does nothing.
+test('a write whose reply says nothing: its outcome is unknown', async () => {
+  const hook = await listen({ events: ['execution.outcome_unknown'] });
+  const run = async (action_id, input, status) => {
+    await stack.provider.faults([{ match: { path_prefix: '/gmail/' }, count: -1, action: { status } }]);
+    const { json } = await call('POST', '/api/executions', { integration_id: 'gmail', action_id, input, confirm: true });
+    await stack.provider.faults([]);
+    return json;
+  };
+  const mail = { to: 'ben@example.org', subject: 'no proof', text: 'x' };
+  assert.equal((await run('list_labels', {}, 500)).outcome, 'not_done');
+  assert.equal((await run('send_message', mail, 404)).outcome, 'not_done');
+  const { execution_id, outcome } = await run('send_message', mail, 500);
+  assert.equal(outcome, 'unknown');
+  await hears(hook, execution_id, 'execution.outcome_unknown');
+  assert.equal(at(hook.path).length, 1);
+  await unlisten(hook);
+});
+
+// ---- many endpoints ----
+
+// Endpoints that hold all places have hundreds of events waiting; another account's event gets one
+// of the next places that become free.
+test('slow endpoints of some accounts take turns with another account', async () => {
+  answers['/slow'] = (request, reply) => setTimeout(() => reply.writeHead(204).end(), 1000);
+  const fill = (hook, owner, count) =>
+    sql(`insert into sluice.delivery (account_id, event_id, webhook_id, kind, object, rev, at, data, status, attempt, due_at)
+      select '${owner}', gen_random_uuid(), '${hook.id}', 'flow.failed', gen_random_uuid(), 1, now(), '{"flow_id": "x"}', 'pending', 0, now() from generate_series(1, ${count})`);
+  const slow = [];
+  for (let at = 0; at < 4; at++) {
+    const { id, key } = await stack.account(`slow ${at}`, { apps: [] });
+    for (const path of ['/slow', '/slow?2']) {
+      answers[path] = answers['/slow'];
+      slow.push({ id, hook: await listen({ path }, { key }) });
+    }
+  }
+  for (const { id, hook } of slow) await fill(hook, id, 60);
+  const slowOnes = () => got.filter(({ path }) => path.startsWith('/slow')).length;
+  await until('all places are taken', () => slowOnes() >= 64);
+  const hook = await listen();
+  await fill(hook, account.id, 1);
+  await until('the other hears', () => at(hook.path).length > 0);
+  assert.ok(slowOnes() < 400, `after ${slowOnes()} of 480`);
+  await sql(`delete from sluice.webhook where url like '%/slow%'`);
+  await unlisten(hook);
+});
+
 // ---- endpoints that fail ----
 
 const row = async ({ id }) => JSON.parse(await sql(`select row_to_json(d) from (select *, extract(epoch from due_at - now()) as due_s from sluice.delivery where webhook_id = '${id}' order by rev desc limit 1) d`) || 'null');
@@ -227,4 +274,35 @@ test('410, and five days of failures: the endpoint goes off, and the others hear
     await unlisten(hook);
   }
   await unlisten(other);
+});
+
+test('events are sent again on request, also one that has others after it', async () => {
+  const hook = await listen({ path: '/again', events: ['flow.waiting', 'flow.cancelled'] });
+  const ids = [await start('probe_approve', { subject: 'again 1' }), await start('probe_approve', { subject: 'again 2' })];
+  const again = (path, body) => call('POST', `/api/webhooks/${hook.id}/${path}`, body, { server: two });
+  for (const id of ids) await hears(hook, id, 'flow.waiting');
+  const [event] = at(hook.path).map(({ headers }) => headers['webhook-id']);
+  const times = () => at(hook.path).filter(({ headers }) => headers['webhook-id'] === event).length;
+  const first = await again(`deliveries/${event}/replay`);
+  assert.deepEqual([first.status, first.json], [202, { count: 1 }]);
+  await until('it is sent again', () => times() === 2);
+  assert.equal(new Set(at(hook.path).filter(({ headers }) => headers['webhook-id'] === event).map(({ body }) => body)).size, 1);
+  await until('both are delivered', async () => (await sql(`select count(*) from sluice.delivery where webhook_id = '${hook.id}' and status = 'delivered'`)) === '2');
+  await sql(`update sluice.delivery set status = 'failed' where webhook_id = '${hook.id}'`);
+  assert.equal((await again('replay', { since: new Date(Date.now() + 3_600_000).toISOString() })).json.count, 0);
+  answers['/again'] = (request, reply) => reply.writeHead(500).end();
+  const all = await again('replay', { since: new Date(Date.now() - 3_600_000).toISOString() });
+  assert.deepEqual([all.status, all.json], [202, { count: 2 }]);
+  await until('both have failed again', async () => (await sql(`select count(*) from sluice.delivery where webhook_id = '${hook.id}' and attempt > replayed_after and code = 500`)) === '2');
+  const delays = (await sql(`select string_agg(extract(epoch from due_at - now())::integer::text, ' ') from sluice.delivery where webhook_id = '${hook.id}' and status = 'pending'`)).split(' ');
+  for (const delay of delays) assert.ok(Number(delay) <= 6, `a new series of attempts: ${delays}`);
+  assert.deepEqual((await again(`deliveries/${event}/replay`)).json, { count: 0 });
+  answers['/again'] = undefined;
+  for (const id of ids) assert.equal((await post(id, 'cancel')).status, 200);
+  for (const id of ids) await until('a replay holds up nothing', () => distinct(hook.path, id).some(({ json }) => json.type === 'flow.cancelled'));
+  assert.equal((await again('deliveries/none/replay')).status, 404);
+  assert.equal((await again(`deliveries/${hook.id}/replay`)).status, 404);
+  await call('PATCH', `/api/webhooks/${hook.id}`, { enabled: false });
+  assert.equal((await again('replay', { since: '2031-01-31T00:00:00Z' })).status, 409);
+  await unlisten(hook);
 });

@@ -380,7 +380,10 @@ static int do_claim_owned(struct seam_store *store, struct pg_query *query)
 
 static struct execution_input input_of(struct seam_store *store, const struct pg_query *query)
 {
-    if (!strstr(seam_query_stmt(query)->name, "_input"))
+    const char *name = seam_query_stmt(query)->name;
+    bool has_input = strstr(name, "_input") ||
+                     (strstr(name, "_event") && seam_text(query, "sealed").ptr);
+    if (!has_input)
         return (struct execution_input){0};
     return (struct execution_input){.sealed = seam_keep(store, seam_text(query, "sealed")),
                                     .key_id = seam_keep(store, seam_text(query, "key_id")),

@@ -68,7 +68,8 @@ static void a_write(void **state)
     for (size_t i = 0; i < ARRAY_LEN(replies); i++) {
         run_to_call(m, "put", true);
         machine_reply(m, replies[i], "{}");
-        machine_answer(m, "execution_finish_release_input");
+        machine_answer(m, replies[i] == 500 ? "execution_finish_release_event"
+                                            : "execution_finish_release_input");
         (void)machine_end(m);
         const struct execution *row = &m->store.executions.items[i];
         assert_kept(m, row->id, &row->input);
@@ -144,7 +145,7 @@ static void none_without_the_setting(void **state)
     struct machine *m = *state;
     run_to_call(m, "put", true);
     machine_reply(m, 500, "{}");
-    machine_answer(m, "execution_finish_release");
+    machine_answer(m, "execution_finish_release_event");
     (void)machine_end(m);
     machine_want(m, "open", "put", "{}");
     m->run.exec.is_confirmed = false;

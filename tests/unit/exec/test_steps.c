@@ -516,7 +516,7 @@ static void a_record_that_takes_too_long(void **state)
         enum exec_effect effect;
     } cases[] = {
         {200, "execution_finish_keep", EXEC_OUTCOME_UNKNOWN, EXEC_EFFECT_UNKNOWN},
-        {500, "execution_finish_keep", EXEC_OUTCOME_UNKNOWN, EXEC_EFFECT_UNKNOWN},
+        {500, "execution_finish_keep_event", EXEC_OUTCOME_UNKNOWN, EXEC_EFFECT_UNKNOWN},
         {404, "execution_finish_release", EXEC_UNAVAILABLE, EXEC_EFFECT_NONE},
     };
     struct bench *b = *state;
