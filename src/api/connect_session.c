@@ -164,7 +164,7 @@ static bool differs(slice wanted, slice known, bool is_email)
 {
     if (!wanted.ptr || !known.ptr)
         return false;
-    return is_email ? !slice_eq_nocase(wanted, known) : !slice_eq(wanted, known);
+    return is_email ? !slice_eq_nocase(wanted, known) : !connection_subject_admits(wanted, known);
 }
 
 /* Selects the named connection, else the default, else the only connection. Returns OP_NEXT if one

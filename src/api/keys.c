@@ -360,7 +360,8 @@ static enum op_result begin_create(struct api_request *request)
 }
 
 static const struct api_names new_key_members = {
-    .own = {"name", "scopes", "expires_at", "addresses", "user", "forms", "unattended_writes"}};
+    .own = {"name", "scopes", "expires_at", "addresses", "user", "forms", "unattended_writes"},
+    .other = {{"user_id", "user"}, {"external_user_id", "user"}, {"sluice_user", "user"}}};
 
 const struct api_endpoint api_keys_create = {
     .scope = SCOPE_ADMIN,

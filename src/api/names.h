@@ -2,7 +2,9 @@
  * The names of a request's query parameters or of its body's members, to find misspelt ones. A name
  * is misspelt if it differs from a known one only in case, hyphens and underscores, or if another
  * endpoint uses it for the same thing. It is refused with the right name, because ignoring it would
- * change what the request does; any other unknown name is ignored. Private to the api room.
+ * change what the request does. So is a name by which clients of other services name their end user
+ * (api_names_is_user), unless the endpoint has it: the request would act for the account. Any other
+ * unknown name is ignored. Private to the api room.
  */
 #ifndef API_NAMES_H
 #define API_NAMES_H

@@ -7,30 +7,50 @@
 
 enum { ARGUMENT_BYTES_MAX = 64 * 1024 };
 
-/* Returns the right name for a misspelt one; NULL: none is known. A user in the wrong place is
- * refused: without it the request would act for the account. */
-static const char *right_name(const struct api_request *request, const struct api_names *names,
+/* Returns what to do instead of naming a user there; NULL: the name means something else. Ignored,
+ * the request would act for the account. Over /mcp a tool's arguments are the model's, which knows
+ * no header. */
+static const char *right_user(const struct api_request *request, const struct api_names *names,
                               slice name)
 {
-    const char *right = api_names_right(names, name);
-    bool is_lost = !right && api_names_is_user(name) && !api_names_has(names, name) &&
-                   !request->endpoint->is_of_account;
-    return is_lost ? "the header Sluice-User" : right;
+    bool has_input = api_names_has(names, SLICE("input")), has_arguments = names->wrapper != NULL;
+    if (request->outer || !api_names_is_user(name) || api_names_has(names, name) ||
+        uuid_is_nil(request->serve.grant.key_id))
+        return NULL;
+    if (request->endpoint->is_of_account)
+        return "no user, as this path is for the account alone";
+    return has_arguments ? "the header Sluice-User, or put it inside arguments if it is one of them"
+           : has_input   ? "the header Sluice-User, or put it inside input if it is an argument"
+                         : "the header Sluice-User";
 }
+
+/* Returns the sentence about a name that is misspelt, or a user's; SLICE_NONE: it is neither. */
+static slice name_fault(struct api_request *request, const struct api_names *names, slice name,
+                        const char *what)
+{
+    const char *right = api_names_right(names, name);
+    if (!right)
+        right = right_user(request, names, name);
+    return right
+               ? api_sentence(request, "%.*s is not a %s: use %s",
+                              SLICE_ARG(json_excerpt(name, &request->serve.op.arena)), what, right)
+               : SLICE_NONE;
+}
+
+static const struct api_names no_names = {.own = {NULL}};
 
 slice api_query_fault(struct api_request *request)
 {
-    const struct api_names *names = request->endpoint->query;
+    const struct api_names *names = request->endpoint->query ? request->endpoint->query : &no_names;
     size_t count;
-    if (!names || request->serve.exchange->head.query.len == 0)
+    if (request->serve.exchange->head.query.len == 0)
         return SLICE_NONE;
     const struct http_header *params = http_query_all(request->serve.exchange, &count);
     for (size_t i = 0; i < count; i++) {
         slice name = params[i].name;
-        const char *right = right_name(request, names, name);
-        if (right)
-            return api_sentence(request, "%.*s is not a query parameter here: use %s",
-                                SLICE_ARG(json_excerpt(name, &request->serve.op.arena)), right);
+        slice fault = name_fault(request, names, name, "query parameter here");
+        if (fault.ptr)
+            return fault;
         if (api_names_has(names, name) && http_header_count(params, i, name) > 0)
             return api_sentence(request, "%.*s is given more than once", SLICE_ARG(name));
     }
@@ -40,16 +60,14 @@ slice api_query_fault(struct api_request *request)
 slice api_members_fault(struct api_request *request, const struct api_names *names,
                         const struct json *body)
 {
+    names = names ? names : &no_names;
     const struct json *inner = names->wrapper ? json_get(body, slice_cstr(names->wrapper)) : NULL;
     bool is_free = names->wrapper && (!inner || inner->type == JSON_NULL);
-    for (uint32_t i = 0; i < body->count && !is_free; i++) {
-        slice name = json_str(&body->as.members[i].key);
-        const char *right = right_name(request, names, name);
-        if (right)
-            return api_sentence(request, "%.*s is not a member of this request: use %s",
-                                SLICE_ARG(json_excerpt(name, &request->serve.op.arena)), right);
-    }
-    return SLICE_NONE;
+    slice fault = SLICE_NONE;
+    for (uint32_t i = 0; i < body->count && !is_free && !fault.ptr; i++)
+        fault = name_fault(request, names, json_str(&body->as.members[i].key),
+                           "member of this request");
+    return fault;
 }
 
 slice api_misplaced_fault(struct api_request *request, const struct api_names *names,

@@ -24,6 +24,7 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_POST, "/api/executions/batch", &api_executions_batch},
     {HTTP_METHOD_GET, "/api/executions/{id}", &api_executions_get},
     {HTTP_METHOD_GET, "/api/stats", &api_stats_get},
+    {HTTP_METHOD_GET, "/api/usage", &api_usage_get},
     {HTTP_METHOD_GET, "/api/audit", &api_audit_list},
     {HTTP_METHOD_POST, "/api/connect/sessions", &api_connect_session},
     {HTTP_METHOD_GET, "/api/connect/sessions/{id}", &api_connect_session_get},
@@ -334,9 +335,7 @@ static enum op_result check_body(struct serve_request *serve)
     if (request->body->type != JSON_OBJECT)
         return api_reply_error(request, 400, "The body must be a JSON object, got %s",
                                json_type_name(request->body));
-    slice fault = request->endpoint->members
-                      ? api_members_fault(request, request->endpoint->members, request->body)
-                      : SLICE_NONE;
+    slice fault = api_members_fault(request, request->endpoint->members, request->body);
     return fault.ptr ? api_reply_error(request, 400, "%.*s", SLICE_ARG(fault)) : OP_NEXT;
 }
 

@@ -98,7 +98,7 @@ struct api {
 /* All endpoints by group, for the route table in request.c. */
 extern const struct api_endpoint api_executions_create, api_executions_get;
 extern const struct api_endpoint api_executions_batch, api_executions_list;
-extern const struct api_endpoint api_stats_get;
+extern const struct api_endpoint api_stats_get, api_usage_get;
 extern const struct api_endpoint api_audit_list;
 extern const struct api_endpoint api_tools_execute;
 extern const struct api_endpoint api_integrations_list, api_actions_list, api_actions_get,
@@ -258,10 +258,10 @@ enum op_result api_reply_outcome(struct api_request *request, const struct exec_
 
 /* ---- query.c. A name that is read is in the endpoint's table (asserted) ---- */
 
-/* Returns the sentence for the first misspelt name (names.h), with the right name (400); SLICE_NONE
- * if there is none. */
+/* Returns the sentence for the first misspelt name, or name of a user (names.h), with the right one
+ * (400); SLICE_NONE if there is none. */
 slice api_query_fault(struct api_request *request) MUST_CHECK;
-/* Like api_query_fault, for a body or an object inside it. */
+/* Like api_query_fault, for a body or an object inside it. names: NULL if it has no members. */
 slice api_members_fault(struct api_request *request, const struct api_names *names,
                         const struct json *body) MUST_CHECK;
 /* Returns the sentence for the first member outside of the arguments that is an argument by their

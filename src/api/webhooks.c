@@ -478,8 +478,8 @@ static enum op_result on_tested_loaded(struct api_request *request)
     return api_wait(request, finish_webhook_test);
 }
 
-/* The message is sent to its end even if the client has disconnected: the op that sends it has texts of the
- * request. */
+/* The message is sent to its end even if the client has disconnected: the op that sends it has
+ * texts of the request. */
 static enum op_result begin_webhook_test(struct api_request *request)
 {
     request->on_gone = api_continue;

@@ -135,14 +135,16 @@ static enum match match_demand(const struct connection_identity *wanted,
                  (wanted->subject.ptr && !came->subject.ptr);
     bool is_other =
         (wanted->email.ptr && came->email.ptr && !slice_eq_nocase(wanted->email, came->email)) ||
-        (wanted->subject.ptr && came->subject.ptr && !slice_eq(wanted->subject, came->subject));
+        (wanted->subject.ptr && came->subject.ptr &&
+         !connection_subject_admits(wanted->subject, came->subject));
     if (is_other)
         return MATCH_OTHER;
     return lacks ? MATCH_UNKNOWN : MATCH_SAME;
 }
 
 /* An email address may pass to another user, and a user may change the address, so the app's own id
- * decides if there is one. */
+ * decides if there is one. A connection of a version that knew only the workspace is any user's of
+ * that workspace. */
 static enum match match_former(const struct connection_identity *former,
                                const struct connection_identity *came)
 {
@@ -150,7 +152,7 @@ static enum match match_former(const struct connection_identity *former,
     if (!connection_identity_is_known(former))
         return MATCH_SAME;
     if (former->subject.ptr && came->subject.ptr)
-        is_same = slice_eq(former->subject, came->subject);
+        is_same = connection_subject_admits(former->subject, came->subject);
     else if (former->email.ptr && came->email.ptr)
         is_same = slice_eq_nocase(former->email, came->email);
     else

@@ -175,8 +175,9 @@ static void put_hints(const struct oauth_begin *begin, struct buf *url)
                                                                                       : row;
     for (uint32_t i = 0; hints && i < hints->count; i++) {
         slice member = json_str(&hints->as.members[i].value);
+        slice subject = identity->subject; /* of "workspace/user", the workspace */
         slice value = slice_eq_cstr(member, "email")     ? identity->email
-                      : slice_eq_cstr(member, "subject") ? identity->subject
+                      : slice_eq_cstr(member, "subject") ? slice_split(&subject, '/')
                                                          : identity->label;
         if (value.ptr)
             put_pair(url, json_str(&hints->as.members[i].key), value);

@@ -28,6 +28,13 @@ bool connection_identity_is_known(const struct connection_identity *identity)
     return identity->email.ptr || identity->subject.ptr;
 }
 
+bool connection_subject_admits(slice wanted, slice came)
+{
+    bool is_within = slice_starts_with(came, wanted) &&
+                     (came.len == wanted.len || came.ptr[wanted.len] == '/');
+    return wanted.len > 0 ? is_within : came.len == 0;
+}
+
 slice connection_identity_text(const struct connection_identity *identity)
 {
     if (identity->email.ptr)

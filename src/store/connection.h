@@ -54,6 +54,9 @@ struct connection {
 
 const char *connection_status_name(enum connection_status status);
 bool connection_identity_is_known(const struct connection_identity *identity);
+/* Returns whether a login with the subject `came` is one that `wanted` means: the same, or a user
+ * of the workspace `wanted` ("T1" means "T1/U1", too). */
+bool connection_subject_admits(slice wanted, slice came);
 /* Returns the name that people know: the email, else the label, else the subject. Returns
  * SLICE_NONE if there is none of these. */
 slice connection_identity_text(const struct connection_identity *identity);

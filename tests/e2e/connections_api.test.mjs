@@ -28,6 +28,7 @@ before(async () => {
     known: { identity: { email: 'body.emailAddress', subject: 'body.emailAddress' } },
     hosted: { identity: { subject: 'body.emailAddress' }, connection_params: { type: 'object', required: ['site'], properties: { site: { type: 'string', description: 'The site.', maxLength: 20 } } } },
     either: { auth: [{ type: 'bearer', name: 'A token' }, { type: 'basic', name: 'A password' }] },
+    seats: { identity: { subject: "join('/', [body.team, body.user])" } },
     team: { identity: { email: 'body.emailAddress', subject: 'body.team' } },
     oauth: { auth: { type: 'oauth2', authorize_url: 'https://127.0.0.1/authorize', token_url: 'https://127.0.0.1/token', scopes: [] } },
     untested: { auth: { type: 'api_key', send: { in: 'header', name: 'Authorization', value: 'Bearer ${credential.api_key}' } } },
@@ -117,6 +118,24 @@ test('members of one workspace, and scopes of another credential', async () => {
   assert.notEqual(ada.id, bob.id);
   const again = await member('ADA@example.com');
   assert.deepEqual([again.id, again.scopes], [ada.id, null]); // not those of the former credential
+});
+
+test('users of one workspace, which the app names without an address', async () => {
+  const seat = async (user, more, wanted = 201) => {
+    await stack.provider.faults([{ match: { path_prefix: PROFILE }, count: -1, action: { status: 200, body: JSON.stringify({ team: 't1', user }) } }]);
+    const reply = await add('seats', { token: TOKEN }, more);
+    assert.equal(reply.status, wanted, reply.text);
+    return reply.json;
+  };
+  const [ada, bob] = [await seat('u1'), await seat('u2')];
+  assert.deepEqual([ada.identity.subject, bob.identity.subject, ada.id === bob.id], ['t1/u1', 't1/u2', false]);
+  assert.equal((await seat('u1')).id, ada.id);
+  assert.match((await seat('u2', { connection_id: ada.id }, 409)).error, /acts as t1\/u1/);
+  // one of a version that knew only the workspace; a link for the workspace
+  await stack.cluster.sql(`update sluice.connection set identity_subject = 't1', rev = rev + 1 where id = ${ada.id}`);
+  assert.equal((await seat('u1', { connection_id: ada.id })).identity.subject, 't1/u1');
+  const link = (subject) => call('POST', '/api/connect/sessions', { integration_id: 'seats', subject, force_reconnect: true, connection_id: ada.id });
+  assert.deepEqual([(await link('t1')).status, (await link('t1/u1')).status, (await link('t')).status, (await link('t1/u2')).status], [201, 201, 409, 409]);
 });
 
 test('the same at the same moment', async () => {

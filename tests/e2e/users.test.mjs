@@ -241,7 +241,10 @@ test('paths and bodies that name no user, or something unknown', async () => {
     [400, 'POST', '/api/connections', { integration_id: 'probe', credential: { token: GOOD }, user: 'ada' }], [400, 'POST', '/api/connect/sessions', { integration_id: 'probe', user_id: 'ada' }],
     [400, 'POST', '/api/executions', { integration_id: 'probe', action_id: 'echo', input: { value: 1 }, userId: 'ada' }], [400, 'POST', '/api/flows/start', { flowTemplate: 'probe_approve', input: { subject: 'x' }, user: 'ada' }],
     [400, 'GET', '/api/connections?user=ada'], [400, 'GET', '/api/audit?external_user_id=ada'], [400, 'GET', '/api/flows?user=ada'],
-    [200, 'GET', '/api/users?user=ada'],
+    [400, 'POST', '/api/connect/sessions?user=ada', { integration_id: 'probe' }], [400, 'DELETE', '/api/connections/1?user=ada'], [400, 'PATCH', '/api/connections/1?user_id=ada', { label: 'x' }], [400, 'GET', '/api/flows/templates?user=ada'],
+    ...['approve', 'reject', 'resume', 'cancel'].flatMap((verb) => [[400, 'POST', `/api/flows/01900000-0000-7000-8000-000000000000/${verb}?user=ada`, {}], [400, 'POST', `/api/flows/01900000-0000-7000-8000-000000000000/${verb}`, { user: 'ada' }]]),
+    // where the header is refused, too
+    [400, 'GET', '/api/users?user=ada'], [400, 'GET', '/api/stats?user=ada'], [400, 'PATCH', '/api/users/a%2Fb', { label: 'x', user: 'ada' }], [404, 'GET', '/api/nowhere?user=ada'],
   ];
   const wrong = [];
   for (const [status, method, path, body] of cases) {
@@ -251,6 +254,14 @@ test('paths and bodies that name no user, or something unknown', async () => {
   assert.deepEqual(wrong, []);
   assert.deepEqual((await call(undefined, 'GET', '/api/executions?user=ada')).json, { error: 'user is not a query parameter here: use the header Sluice-User' });
   assert.equal((await call(undefined, 'GET', '/api/users/a%2Fb')).json.label, 'x');
+  for (const name of ['user_id', 'externalUserId', 'sluice-user']) assert.deepEqual((await call(undefined, 'POST', '/api/keys', { name: 'x', scopes: ['read'], [name]: 'ada' })).json, { error: `${name} is not a member of this request: use user` });
+  assert.deepEqual((await call(undefined, 'GET', '/api/stats?user=ada')).json, { error: 'user is not a query parameter here: use no user, as this path is for the account alone' });
+  // an argument of that name beside the input
+  const beside = await call(undefined, 'POST', '/api/executions', { integration_id: 'slack', action_id: 'get_user', input: {}, user: 'U123' });
+  assert.deepEqual([beside.status, beside.json], [400, { error: 'user is not a member of this request: use the header Sluice-User, or put it inside input if it is an argument' }]);
+  const { result } = await new Mcp(server.base, account.key).ask('tools/call', { name: 'run_action', arguments: { integration_id: 'slack', action_id: 'get_user', input: {}, user: 'U123' } });
+  assert.match(JSON.stringify(result), /has no argument user/); // a model knows no header
+  assert.equal((await new Mcp(server.base, account.key, '/mcp?user=ada').post({ jsonrpc: '2.0', id: 1, method: 'ping' })).status, 400);
 });
 
 test('users are the account’s to see, with the scope admin', async () => {
@@ -446,13 +457,21 @@ test('a user that is marked during a long pass does not wait for its end', async
   await live('brief');
   const [long, brief] = [await userId('long'), await userId('brief')];
   const left = async () => Number(await stack.cluster.sql(`select count(*) from sluice.idempotency_key where account_id = '${long}'`));
-  await stack.cluster.sql(`insert into sluice.idempotency_key select '${long}', 'k' || n, gen_random_uuid(), sha256('x'), 'bound', null, 'a', 'a', null, true, now(), now() + interval '1 day' from generate_series(1, 8000) n;
+  await stack.cluster.sql(`insert into sluice.idempotency_key select '${long}', 'k' || n, gen_random_uuid(), sha256('x'), 'bound', null, 'a', 'a', null, true, now(), now() + interval '1 day' from generate_series(1, 12000) n;
     create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.7); return null; end $$;
     create trigger slow after delete on sluice.idempotency_key execute function slow()`);
   assert.equal((await erase('long')).status, 202);
-  await until('the pass is under way', async () => (await left()) < 8000);
+  await until('the pass is under way', async () => (await left()) < 12000);
   assert.equal((await erase('brief')).status, 202);
   await until('flows and links have ended', async () => !isRunning(await rowsOf(brief)));
+  assert.ok((await left()) > 0);
+  // an account, whose own rows do not wait for those of users either
+  const operator = (await stack.must(['keys', 'create', '--operator', '--addresses', '127.0.0.1,::1'])).trim();
+  const own = await stack.account('own rows', { apps: ['gmail'] });
+  const change = (method, body) => server.call(operator, method, `/api/accounts/${own.id}`, body);
+  assert.equal((await change('PATCH', { disabled: true })).status, 200);
+  assert.equal((await change('DELETE')).status, 202);
+  await until('its connection is deleted', async () => !(await rowsOf(own.id)).some((row) => row.startsWith('connection ')));
   assert.ok((await left()) > 0);
   await stack.cluster.sql('drop trigger slow on sluice.idempotency_key');
   for (const user of ['long', 'brief']) {
