@@ -168,8 +168,8 @@ static int64_t delay_ms_of(const struct event_delivery *d)
 }
 
 /* A 410 ends no row: the next attempt finds that the endpoint is off, or that it has another URL by
- * now. What was not sent because of this process is tried again soon, and is no failure of the
- * endpoint. */
+ * now. What was not sent because of this process is tried again soon, and does not count as a
+ * failure of the endpoint. */
 static enum op_result step_sent(struct op *op)
 {
     struct event_delivery *d = delivery_of(op);

@@ -256,7 +256,7 @@ test('a late 410 of a former URL leaves the endpoint on', async () => {
   await unlisten(hook);
 });
 
-// A server without the master key of a secret cannot sign: that is no failure of the endpoint.
+// A server without the master key of a secret cannot sign: the endpoint did not fail.
 test('a message that cannot be signed is tried again, and counts for nothing', async () => {
   const hook = await listen({ events: ['flow.waiting'] });
   const sealed = await sql(`select key_id from sluice.webhook where id = '${hook.id}'`);
