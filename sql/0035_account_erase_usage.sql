@@ -3,6 +3,8 @@
 -- none of this: it shows such an account as disabled, which it is.
 alter table sluice.account add column erase_at timestamptz;
 create index account_erasing on sluice.account (account_id) where erase_at is not null;
+-- Users whose links and flows have not ended, among those of large accounts whose calls are awaited.
+create index account_user_far on sluice.account_user (user_id) where erase_at > '2100-01-01 00:00:00+00';
 
 -- That of 0024_changes.sql, by which the version before enables accounts, too: an account that is being
 -- erased stays disabled. Then the row is false.
@@ -30,7 +32,7 @@ end
 $$;
 
 -- Marks a disabled account as being erased: its links and flows may not have ended yet, so the time is
--- many years ahead. No row: there is no such account. False: it is not disabled, and nothing was done. The
+-- many years ahead. No row: there is no such account. False: it was not disabled, and nothing was done. The
 -- event is the operator's, since those of the account are deleted.
 create function sluice.account_erase(account_id uuid, event_id uuid, kind text, actor text, request_id text,
     address text, means text)
@@ -43,7 +45,7 @@ begin
         perform sluice.event_add('00000000-0000-0000-0000-000000000000', event_id, kind, actor, request_id,
             address, json_strip_nulls(json_build_object('account_id', account_erase.account_id, 'by', means)));
     end if;
-    return query select a.disabled_at is not null from sluice.account a
+    return query select a.erase_at is not null from sluice.account a
         where a.account_id = account_erase.account_id;
 end
 $$;
@@ -73,6 +75,9 @@ create function sluice.account_remove(account_id uuid, with_users boolean) retur
 language plpgsql as $$
 begin
     perform from sluice.account a where a.account_id = account_remove.account_id for update;
+    if not found then
+        return false; -- another process was first
+    end if;
     if not with_users and exists (select from sluice.account_user t
             where t.account_id = account_remove.account_id) then
         update sluice.account_user t set erase_at = now() + interval '100 years'
@@ -104,10 +109,10 @@ create table sluice.usage (
     flow_calls bigint not null,
     primary key (account_id, day, key_id, user_id)
 ) with (fillfactor = 80); -- counts change, and are in no index: HOT
-create index usage_day on sluice.usage (day);
+-- For housekeeping. An expression, so that no query of an account can use it.
+create index usage_day on sluice.usage ((day at time zone 'UTC'));
 -- Rows of users are the account's; erasing the user deletes them.
-create index usage_user on sluice.usage (user_id)
-    where user_id <> '00000000-0000-0000-0000-000000000000';
+create index usage_user on sluice.usage (user_id, account_id, day);
 
 -- Deletes rows of these owners (accounts or users) in all tables, at most about rows_max. Returns
 -- their number; 0: there are none left; -1: another process does the same, and nothing was done.

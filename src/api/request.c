@@ -24,6 +24,7 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_POST, "/api/executions/batch", &api_executions_batch},
     {HTTP_METHOD_GET, "/api/executions/{id}", &api_executions_get},
     {HTTP_METHOD_GET, "/api/stats", &api_stats_get},
+    {HTTP_METHOD_GET, "/api/usage", &api_usage_get},
     {HTTP_METHOD_GET, "/api/audit", &api_audit_list},
     {HTTP_METHOD_POST, "/api/connect/sessions", &api_connect_session},
     {HTTP_METHOD_GET, "/api/connect/sessions/{id}", &api_connect_session_get},

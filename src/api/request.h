@@ -98,7 +98,7 @@ struct api {
 /* All endpoints by group, for the route table in request.c. */
 extern const struct api_endpoint api_executions_create, api_executions_get;
 extern const struct api_endpoint api_executions_batch, api_executions_list;
-extern const struct api_endpoint api_stats_get;
+extern const struct api_endpoint api_stats_get, api_usage_get;
 extern const struct api_endpoint api_audit_list;
 extern const struct api_endpoint api_tools_execute;
 extern const struct api_endpoint api_integrations_list, api_actions_list, api_actions_get,

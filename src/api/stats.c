@@ -4,6 +4,7 @@
  */
 #include "api/request.h"
 #include "base/clock.h"
+#include "serve/list.h"
 #include "store/tally_cache.h"
 
 enum { STATS_HOURS_DEFAULT = 24, REPLY_BYTES_MAX = 1024 * 1024 };
@@ -87,9 +88,12 @@ static enum op_result begin_stats(struct api_request *request)
         return OP_DONE;
     if (!tally_range_of(stats->hours, now, &stats->reading.range))
         return api_reply_error(request, 400, "hours must be 1, 24, 168 or 720");
+    slice app_id = api_query_text(request, "integration_id");
+    if (!serve_is_word(app_id))
+        return api_reply_error(request, 400, "integration_id must be " SERVE_WORD_WANTED);
     request->state = stats;
     stats->reading.account_id = request->serve.grant.account_id;
-    stats->reading.integration_id = api_query_text(request, "integration_id");
+    stats->reading.integration_id = app_id;
     tally_cache_read(exec_service_sums(request->api->config.exec), request->api->config.pool,
                      &stats->reading, &request->serve.op, now);
     return api_wait(request, reply_stats);

@@ -249,7 +249,7 @@ static const struct config_option erase_options[] = {
     {"yes", NULL, "confirm that the account is to be erased"},
     {"settle", "TIME",
      "how long to wait for the servers' running work to finish, while rows that it still writes "
-     "are erased; at least the execution-timeout of the servers; 45s by default"},
+     "are erased; at least the longest time that an action may take; 11m by default"},
 };
 static const struct config_option set_options[] = {
     {"mark", "LETTERS",

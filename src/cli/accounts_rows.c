@@ -16,13 +16,15 @@
 #include "base/clock.h"
 #include "base/encode.h"
 #include "call/kept_input.h"
+#include "catalog/catalog.h"
 #include "cli/change.h"
 #include "store/account_rows.h"
 
 enum {
     INPUT_ROW_BYTES_MAX = 1024 * 1024,
     PATH_BYTES_MAX = 4096,
-    SETTLE_MS = 45000,
+    /* calls that had begun: the longest that an action may take, and what their bodies take */
+    SETTLE_MS = CATALOG_DEADLINE_MS_MAX + 60000,
     PAUSE_US = 200 * 1000
 };
 
@@ -211,7 +213,6 @@ static int read_settle(struct session *session, const struct command_call *call,
 {
     slice text = command_option(call, "settle");
     *ms = SETTLE_MS;
-    /* The default is longer than the default execution-timeout. */
     if (!text.ptr || config_parse_ms(text, ms))
         return OK;
     return err_set(&session->err, ERR_INVALID, "settle must be a time such as 45s, got \"%.*s\"",

@@ -152,6 +152,8 @@ static int make_key(struct session *session, struct command_call *call,
 {
     struct vault_key fresh;
     struct api_key *key = &request->key.key;
+    if (account->erase_at)
+        return err_set(&session->err, ERR_REFUSED, "the account is being erased and gets no keys");
     vault_key_new(&fresh);
     /* In lists, id and prefix identify the key; neither grants access. */
     memcpy(key->hash, fresh.hash, sizeof(key->hash));

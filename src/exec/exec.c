@@ -91,7 +91,8 @@ struct exec_service *exec_service_new(const struct exec_config *config)
     map_init(&service->in_flight, config->executions_max + 1);
     concurrency_init(&service->concurrency, config->executions_max, config->account_executions_max);
     exec_summaries_init(&service->summaries, config->loop, config->pool, config->work, STORED_MAX);
-    tallies_init(&service->tallies, config->loop, config->pool);
+    counts_init(&service->tallies, &tallies_class, config->loop, config->pool);
+    counts_init(&service->usage, &usage_class, config->loop, config->pool);
     struct limits_config limits = {
         .loop = config->loop,
         .buckets_max = config->executions_max + LIMITS_IDLE_MAX,
@@ -118,7 +119,8 @@ void exec_service_free(struct exec_service *service)
     unsent_deinit(&service->unsent);
     store_laters_deinit(&service->endings);
     store_laters_deinit(&service->audits);
-    tallies_deinit(&service->tallies);
+    counts_deinit(&service->tallies);
+    counts_deinit(&service->usage);
     app_times_deinit(&service->app_times);
     tally_cache_free(service->sums);
     limits_free(service->limits);
@@ -170,9 +172,16 @@ struct exec_summaries *exec_service_summaries(struct exec_service *service)
     return &service->summaries;
 }
 
-struct tallies *exec_service_tallies(struct exec_service *service)
+struct counts *exec_service_tallies(struct exec_service *service)
 {
     return &service->tallies;
+}
+
+bool exec_service_write_counts(struct exec_service *service)
+{
+    counts_write(&service->tallies);
+    counts_write(&service->usage);
+    return counts_are_written(&service->tallies) && counts_are_written(&service->usage);
 }
 
 struct tally_cache *exec_service_sums(struct exec_service *service)
@@ -208,8 +217,27 @@ static void count_times(struct exec *exec, uint64_t took_ns)
     app_times_count(app_times_of(&exec->service->app_times, exec->integration), times, took_ns);
 }
 
-/* A part of another run is not an execution of its own: no caller asked for it, and none is
- * stored. */
+/* Counts a run that was attempted or blocked, unless it was answered without a call. A part of
+ * another run is not an execution of its own: no caller asked for it, and none is stored. */
+static void count_run(struct exec *exec, uint64_t took_ns)
+{
+    const struct exec_outcome *out = &exec->out;
+    if (exec->in.is_part || !exec_reason_status(out->reason) || out->is_replayed || out->is_dry_run)
+        return;
+    tallies_count(&exec->service->tallies, exec_payer(exec),
+                  exec->integration ? exec->integration->integration_id : SLICE(""),
+                  exec->action ? exec->action->action_id : SLICE(""), &exec->out, exec->in.input,
+                  took_ns);
+    bool is_of_user = !uuid_is_nil(exec->in.by.parent_id);
+    const struct usage_by by = {
+        .account_id = exec_payer(exec),
+        .user_id = is_of_user ? exec->in.account_id : (struct uuid){{0}},
+        .key_id = audit_actor_key(exec->in.by.actor),
+    };
+    bool is_write = exec->action && exec_scope_of(exec->action) == SCOPE_EXECUTE_WRITE;
+    usage_count(&exec->service->usage, &by, out, is_write, exec->in.is_recorded_by_caller);
+}
+
 static void count_end(struct exec *exec)
 {
     char labels[160];
@@ -223,12 +251,7 @@ static void count_end(struct exec *exec)
     uint64_t took_ns = loop_now_ns(exec->op.loop) - exec->op.started_ns;
     count_times(exec, took_ns);
     exec_trace_end(exec, took_ns);
-    if (exec->in.is_part)
-        return;
-    tallies_count(&exec->service->tallies, exec_payer(exec),
-                  exec->integration ? exec->integration->integration_id : SLICE(""),
-                  exec->action ? exec->action->action_id : SLICE(""), &exec->out, exec->in.input,
-                  took_ns);
+    count_run(exec, took_ns);
 }
 
 /* Also called after a cancel: everything that was taken is returned here, and only here. */

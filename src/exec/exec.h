@@ -19,6 +19,7 @@
 #include "call/outcome.h"
 #include "exec/summary_read.h"
 #include "exec/tally.h"
+#include "exec/usage.h"
 #include "http/client.h"
 #include "loop/op.h"
 #include "store/api_key.h"
@@ -81,8 +82,10 @@ bool exec_service_hear(struct exec_service *service, slice payload);
 size_t exec_service_output_bytes(const struct exec_service *service);
 /* Returns the table for readers of a stored summary by its id. */
 struct exec_summaries *exec_service_summaries(struct exec_service *service);
-/* Returns the service's counts for charts. */
-struct tallies *exec_service_tallies(struct exec_service *service);
+/* For tests. */
+struct counts *exec_service_tallies(struct exec_service *service);
+/* Writes all that is counted in memory. Returns whether that has been done. */
+bool exec_service_write_counts(struct exec_service *service);
 /* Returns the cached sums of tallies for charts (store/tally_cache.h). */
 struct tally_cache *exec_service_sums(struct exec_service *service);
 /* The last resort of a shutdown: cancels all runs under way. Their claims stay, and another

@@ -39,7 +39,7 @@ struct exec_service {
     struct unsent unsent;
     struct concurrency concurrency; /* runs under way, by account */
     struct exec_summaries summaries;
-    struct tallies tallies;
+    struct counts tallies, usage;
     struct app_times_table app_times;
     struct tally_cache *sums;
     size_t blocked_input_bytes; /* inputs of blocked runs that are being stored (input.c) */

@@ -1,6 +1,5 @@
 /*
- * Tallies in memory; see tally.h. A row that is being written is removed from the table, so that a
- * call during the write begins another row. It returns to the table if nothing was stored.
+ * Tallies in memory; see tally.h.
  */
 #include "exec/tally.h"
 
@@ -38,24 +37,6 @@ struct sent {
 static void lose(int64_t calls)
 {
     metric_add(metric_series(&lost_total, SLICE_NONE), (double)calls);
-}
-
-/* Returns NULL if there is no room. */
-static struct tally *tally_get(struct tallies *tallies, slice key)
-{
-    struct tally *tally = keyed_find(&tallies->table, key);
-    if (tally || tallies->table.map.count >= TALLIES_MAX)
-        return tally;
-    tally = keyed_get(&tallies->table, key);
-    if (tally)
-        list_push_back(&tallies->order, &tally->keyed.ring);
-    return tally;
-}
-
-static void arm_timer(struct tallies *tallies)
-{
-    if (!list_is_empty(&tallies->order) && !timer_is_armed(&tallies->timer))
-        timer_start_in_ms(&tallies->timer, TALLIES_EVERY_MS);
 }
 
 static slice last_of(const struct tally *tally)
@@ -115,65 +96,35 @@ static void send_row(struct store_later *later)
     store_tally_add(later->laters->pool, &later->query, &later->op, &row);
 }
 
-/* Called if the write was rolled back or never sent. Adds the counts to the row that calls during
- * the write have begun, if any. */
-static void put_back(struct tallies *tallies, const struct tally *sent)
+static void add_tally(void *row, const void *more)
 {
-    struct tally *tally = tally_get(tallies, slice_of(sent->keyed.key, sent->keyed.key_len));
-    if (!tally) {
-        lose(sent->calls);
-        return;
-    }
+    struct tally *tally = row;
+    const struct tally *sent = more;
     tally->calls += sent->calls;
     tally->ms_sum += sent->ms_sum;
     for (size_t i = 0; i < TALLY_BUCKETS; i++)
         tally->buckets[i] += sent->buckets[i];
     if (slice_cmp(last_of(sent), last_of(tally)) > 0)
         set_last(tally, last_of(sent));
-    arm_timer(tallies);
 }
 
-static bool on_sent(struct store_later *later)
+static void lose_tally(const void *row)
 {
-    const struct sent *sent = CONTAINER_OF(later, struct sent, later);
-    int status = store_done_result(&later->query);
-    if (status == ERR_BUSY || status == ERR_TIMEOUT || status == ERR_IO)
-        put_back(CONTAINER_OF(later->laters, struct tallies, sent), &sent->tally);
-    else if (status != OK)
-        lose(sent->tally.calls); /* the account no longer exists, or the row may have been stored */
-    return false;
+    const struct tally *tally = row;
+    lose(tally->calls);
 }
 
-static const struct store_later_class sent_class = {
-    STORE_LATER(store_later_once, "tallies", struct sent),
-    .send = send_row,
-    .on_sent = on_sent,
-    .failure = "tallies could not be written",
+const struct counts_class tallies_class = {
+    .row_size = sizeof(struct tally),
+    .rows_max = TALLIES_MAX,
+    .flush_max = TALLIES_FLUSH_MAX,
+    .every_ms = TALLIES_EVERY_MS,
+    .later = {COUNTS_LATER("tallies", struct sent), .send = send_row,
+              .failure = "tallies could not be written"},
+    .row_at = offsetof(struct sent, tally),
+    .add = add_tally,
+    .lose = lose_tally,
 };
-
-/* Rows that do not fit are written with the next statement. */
-void tallies_write(struct tallies *tallies)
-{
-    struct sent *sent;
-    timer_stop(&tallies->timer);
-    while (!list_is_empty(&tallies->order) &&
-           (sent = store_later(&tallies->sent, &sent_class, NULL, 0))) {
-        struct tally *tally = LIST_ITEM(tallies->order.next, struct tally, keyed.ring);
-        sent->tally = *tally;
-        keyed_drop(&tallies->table, &tally->keyed);
-    }
-    arm_timer(tallies);
-}
-
-static void on_due(struct timer *timer)
-{
-    tallies_write(CONTAINER_OF(timer, struct tallies, timer));
-}
-
-bool tallies_are_written(const struct tallies *tallies)
-{
-    return tallies->sent.count == 0 && tallies->table.map.count == 0;
-}
 
 /* ---- counting ---- */
 
@@ -184,7 +135,7 @@ static void append(struct keyed *to, slice text)
     to->key_len += text.len;
 }
 
-void tallies_count(struct tallies *tallies, struct uuid account_id, slice integration_id,
+void tallies_count(struct counts *tallies, struct uuid account_id, slice integration_id,
                    slice action_id, const struct exec_outcome *outcome, const struct json *input,
                    uint64_t took_ns)
 {
@@ -193,8 +144,6 @@ void tallies_count(struct tallies *tallies, struct uuid account_id, slice integr
     int64_t now = clock_shared_us();
     struct keyed text = {0};
     struct tally_key key;
-    if (!exec_reason_status(outcome->reason) || outcome->is_replayed || outcome->is_dry_run)
-        return;
     memset(&key, 0, sizeof(key)); /* the key's padding is compared, too */
     key.account_id = account_id;
     key.slot = now / (TALLY_SLOT_S * 1000000LL) * (TALLY_SLOT_S * 1000000LL);
@@ -210,7 +159,7 @@ void tallies_count(struct tallies *tallies, struct uuid account_id, slice integr
         append(&text, integration_id);
         append(&text, action_id);
         append(&text, code);
-        tally = tally_get(tallies, slice_of(text.key, text.key_len));
+        tally = counts_row(tallies, slice_of(text.key, text.key_len));
     }
     if (!tally) {
         lose(1);
@@ -225,24 +174,4 @@ void tallies_count(struct tallies *tallies, struct uuid account_id, slice integr
         slice message = tally_message(said, outcome->message, input);
         set_last(tally, tally_last_write(room, now, message));
     }
-    arm_timer(tallies);
-}
-
-/* ---- the service ---- */
-
-void tallies_init(struct tallies *tallies, struct loop *loop, struct pg_pool *pool)
-{
-    store_laters_init(&tallies->sent, loop, pool, TALLIES_FLUSH_MAX);
-    keyed_init(&tallies->table, sizeof(struct tally));
-    list_init(&tallies->order);
-    timer_init(&tallies->timer, loop, on_due);
-}
-
-void tallies_deinit(struct tallies *tallies)
-{
-    timer_stop(&tallies->timer);
-    LIST_EACH(&tallies->order, struct keyed, entry, ring)
-        keyed_drop(&tallies->table, entry);
-    keyed_deinit(&tallies->table);
-    store_laters_deinit(&tallies->sent);
 }

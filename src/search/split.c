@@ -127,12 +127,12 @@ const char *search_adding_verb(const struct search_reading *r, size_t first, siz
         {"dropbox drive folder", "upload file"},
         {"board", "create card"},
     };
-    /* "the accounting folder": up to three words, without a preposition */
-    for (size_t i = first; i < end && i < first + 4; i++) {
+    /* "the accounting folder", "a file in Dropbox" */
+    for (size_t i = first; i < end && i < first + 5; i++) {
         for (size_t k = 0; k < ARRAY_LEN(rows); k++)
             if (search_part_is_any(&r->parts[i], rows[k].containers))
                 return rows[k].verb;
-        if (r->parts[i].classes & WORD_PREPOSITION)
+        if (r->parts[i].classes & WORD_PREPOSITION && !search_part_is_any(&r->parts[i], "in"))
             return NULL;
     }
     return NULL;

@@ -137,7 +137,7 @@ static const char *contents_of(const struct sentence *s, size_t first, size_t en
         {"inbox mailbox", "list messages inbox", false},
         {"database databases", "query list rows database", true},
         {"guests attendees participants", "get event attendees", false},
-        {"wrote written posted", "list messages", false},
+        {"wrote written posted asked said", "list messages", false},
         {"everyone everybody people", "list members users", true},
     };
     const struct search_part *parts = s->r->parts;
@@ -452,7 +452,8 @@ static int try_cut(struct sentence *s, unsigned pass, size_t at)
     case 1: /* what has to happen first, or what is said */
         if (search_part_is_any(part, "soon") && at + 2 < s->r->count) /* "as soon as" */
             return try_origin(s, at - 1, at + 2);
-        return search_part_is_any(part, "if when whenever once while after") ||
+        return search_part_is_any(part,
+                                  "if when whenever once while after since because unless until") ||
                        (is_saying(s) &&
                         search_part_is_any(part, "that about whether which who how what")) ||
                        (verb->classes & WORD_ASKS && search_part_is_any(part, "to"))
@@ -484,7 +485,7 @@ static int try_cut(struct sentence *s, unsigned pass, size_t at)
     case 4:
         return search_part_is_any(part, "in on") ? try_target(s, at) : OK;
     default:
-        return search_part_is_any(part, "on") ? try_origin(s, at, at + 1) : OK;
+        return search_part_is_any(part, "on that which") ? try_origin(s, at, at + 1) : OK;
     }
 }
 

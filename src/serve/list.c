@@ -29,7 +29,7 @@ static int choice_of(slice words, slice value)
     return -1;
 }
 
-static bool is_word(slice value)
+bool serve_is_word(slice value)
 {
     for (size_t i = 0; i < value.len; i++)
         if (value.ptr[i] <= ' ' || value.ptr[i] >= 0x7f)
@@ -93,7 +93,7 @@ static bool is_right(struct serve_list *list, int at, const struct serve_filter 
     if (filter->kind == SERVE_UNTIL)
         return read_time(value, true, &list->until);
     return filter->kind == SERVE_WORD
-               ? is_word(value)
+               ? serve_is_word(value)
                : uuid_parse(value, filter->kind == SERVE_ID ? &id : &list->page.before);
 }
 
@@ -130,7 +130,7 @@ slice serve_list_plain(const struct serve_list *list, int at, struct arena *aren
     if (!list->values[at].ptr || !uuid_is_nil(list->id))
         return SLICE_NONE;
     slice words = vault_words_patterns(list->values[at], arena);
-    return words.ptr ? words : SLICE(" "); /* no words, which no text has */
+    return words.ptr ? words : SLICE("$."); /* no text matches it */
 }
 
 /* ---- pages ---- */

@@ -15,7 +15,10 @@
 
 enum { SERVE_FILTERS_MAX = 12, SERVE_RECENT_MS = 2 * 24 * 60 * 60 * 1000 };
 
-#define SERVE_A_WORD .kind = SERVE_WORD, .wanted = "a word of at most 200 characters"
+#define SERVE_WORD_WANTED "a word of at most 200 characters"
+#define SERVE_A_WORD      .kind = SERVE_WORD, .wanted = SERVE_WORD_WANTED
+/* Whether a value is one, or absent; other values must not reach the database. */
+bool serve_is_word(slice value);
 #define SERVE_A_SINCE                                                                    \
     .kind = SERVE_SINCE,                                                                 \
     .wanted = "a time such as 2026-01-31T09:00:00Z, a date, or an age such as 90m, 24h " \

@@ -83,7 +83,7 @@ static enum op_result step_wait_for_events(struct op *op)
 
 /* Waits for executions whose client has disconnected, which still record the provider's answer,
  * for background writes of ended executions, and for renewed tokens. Then it flushes the times
- * of last use and the counts for charts. */
+ * of last use and the counts for charts and usage. */
 static enum op_result step_wait_for_records(struct op *op)
 {
     struct drain *drain = drain_of(op);
@@ -92,10 +92,9 @@ static enum op_result step_wait_for_records(struct op *op)
     if (drain->records_until_ns == 0)
         drain->records_until_ns = now + RECORD_TIMEOUT_MS * 1000000ULL;
     if (exec_service_active(config->exec) == 0 && connect_renewals_active(config->connect) == 0) {
-        struct tallies *tallies = exec_service_tallies(config->exec);
         connect_uses_flush(config->connect);
-        tallies_write(tallies);
-        if (!connect_uses_active(config->connect) && tallies_are_written(tallies))
+        bool is_counted = exec_service_write_counts(config->exec);
+        if (!connect_uses_active(config->connect) && is_counted)
             return OP_NEXT;
     }
     if (now > drain->records_until_ns) {

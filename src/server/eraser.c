@@ -21,19 +21,24 @@ enum {
 };
 
 /* The parts of a round, in this order. An account's users are marked in the first part, so the
- * second one finds them; and they are deleted in the third, before the account. */
+ * second one finds them. The account's own rows do not wait for those of users, of which there may
+ * be very many; the account itself is deleted when its users are, so it is visited again. */
+enum { FIRST_PARTS = 3 }; /* are made again for what is marked during the others */
 static const struct part {
     bool is_of_accounts;
     bool is_ending; /* over those whose links and flows may not have ended */
-    size_t page;    /* users at a time; accounts go one by one */
+    size_t page;    /* users or accounts at a time; accounts whose users are marked go one by one */
 } parts[] = {{.is_of_accounts = true, .is_ending = true, .page = 1},
              {.is_ending = true, .page = USERS_MAX},
+             {.is_of_accounts = true, .page = USERS_MAX},
              {.page = USERS_MAX},
-             {.is_of_accounts = true, .page = 1}};
+             {.is_of_accounts = true, .page = USERS_MAX}};
 
 struct position {
     const struct part *part; /* NULL: none */
     struct uuid after;       /* of the page before */
+    size_t asked;            /* users or accounts a page */
+    size_t rows_max;         /* rows a statement */
 };
 
 struct eraser {
@@ -43,18 +48,18 @@ struct eraser {
     struct op_timer timer;
     uint64_t wait_ms;                   /* how long a call for such a user may be under way */
     struct store_laters removals;       /* changes of users whose rows are deleted */
-    struct account_user_erasing *users; /* or one account */
+    struct account_user_erasing *users; /* or accounts */
     size_t count;
-    size_t asked; /* users a page */
     struct position at;
     struct position back; /* where the round goes on after its first parts */
-    size_t rows_max;      /* rows a statement */
     unsigned repeats;     /* of the statement */
     slice ids;            /* of those users of the page that the pass is over */
     enum account_user_depth depth;
-    uint64_t ended_ns;                   /* when the first parts last ended */
-    bool is_hurried;                     /* the first parts, or the next round, begin soon */
-    bool is_resting;                     /* the next round may begin at once */
+    uint64_t first_ns; /* when the first parts were last begun, or ended */
+    bool is_hurried;   /* the first parts, or the next round, begin soon */
+    bool is_again;     /* the next round begins soon: this one has missed some of the rows */
+    bool is_waiting;   /* for another process that deletes rows */
+    bool is_resting;   /* the next round may begin at once */
     struct account_user_erasing account; /* whose users are marked */
     char marked[ACCOUNT_USER_ID_MAX];    /* the last one */
     size_t marked_len;
@@ -74,21 +79,25 @@ enum eraser_step {
 
 OP_OF(eraser_of, eraser)
 
-static void move_to(struct eraser *eraser, const struct part *part, struct uuid after)
+static struct position begin_of(const struct part *part)
 {
-    eraser->at = (struct position){part, after};
-    eraser->asked = part->page;
-    eraser->rows_max = ACCOUNT_USER_ERASE_MAX;
+    return (struct position){.part = part, .asked = part->page, .rows_max = ACCOUNT_USER_ERASE_MAX};
 }
 
+/* Begins the round, or waits at its position. */
 static enum op_result step_sleep(struct op *op)
 {
     struct eraser *eraser = eraser_of(op);
     arena_reset(&op->arena);
-    move_to(eraser, parts, (struct uuid){{0}});
+    if (eraser->is_waiting) {
+        eraser->is_waiting = false;
+        op_sleep(op, &eraser->timer, SOON_MS, "another process to delete rows");
+        return OP_WAIT;
+    }
+    eraser->at = begin_of(parts);
     eraser->back.part = NULL;
-    eraser->is_resting = !eraser->is_hurried;
-    eraser->is_hurried = false;
+    eraser->is_resting = !eraser->is_hurried && !eraser->is_again;
+    eraser->is_hurried = eraser->is_again = false;
     op_sleep(op, &eraser->timer, eraser->is_resting ? ROUND_MS : SOON_MS,
              "time for the next round");
     return OP_WAIT;
@@ -101,38 +110,41 @@ static enum op_result step_find(struct op *op)
     arena_reset(&op->arena);
     if (eraser->at.part->is_of_accounts)
         store_account_erasing(eraser->pool, &eraser->query, op, eraser->at.part->is_ending,
-                              eraser->at.after, eraser->asked);
+                              eraser->at.after, eraser->at.asked);
     else
         store_account_user_erasing(eraser->pool, &eraser->query, op, eraser->at.part->is_ending,
-                                   eraser->at.after, eraser->asked);
+                                   eraser->at.after, eraser->at.asked);
     return OP_WAIT;
 }
 
-/* A long pass is left for what was marked since the first parts ended: links and flows end now, not
- * after the pass. It is left once a second at most, so it makes progress whatever is marked. */
+/* A long pass is left for what was marked since the first parts began: links and flows end now, not
+ * after the pass, and so do rows of accounts. It is left once a second at most, so it makes
+ * progress whatever is marked; users whose flows have ended are not in the first parts again. */
 static enum op_result leave_pass(struct eraser *eraser, enum eraser_step next)
 {
-    static const struct uuid first = {{0}};
-    if (!eraser->is_hurried || eraser->at.part->is_ending ||
-        clock_mono_ns() - eraser->ended_ns < SOON_MS * 1000000ULL)
+    uint64_t now = clock_mono_ns();
+    if (!eraser->is_hurried || now - eraser->first_ns < SOON_MS * 1000000ULL)
         return op_jump(&eraser->op, next);
     eraser->is_hurried = false;
-    eraser->back = eraser->at;
-    move_to(eraser, parts, first);
+    if (eraser->at.part >= parts + FIRST_PARTS) {
+        eraser->back = eraser->at;
+        eraser->is_again = true;
+    }
+    eraser->first_ns = now;
+    eraser->at = begin_of(parts);
     return op_jump(&eraser->op, STEP_FIND);
 }
 
 static enum op_result next_part(struct eraser *eraser)
 {
-    static const struct uuid first = {{0}};
     const struct part *part = eraser->at.part + 1;
     if (part == parts + ARRAY_LEN(parts))
         return op_jump(&eraser->op, STEP_SLEEP);
-    move_to(eraser, part, first);
-    if (!part->is_ending && part[-1].is_ending) {
-        eraser->ended_ns = clock_mono_ns();
+    eraser->at = begin_of(part);
+    if (part == parts + FIRST_PARTS) {
+        eraser->first_ns = clock_mono_ns();
         if (eraser->back.part)
-            move_to(eraser, eraser->back.part, eraser->back.after);
+            eraser->at = eraser->back;
         eraser->back.part = NULL;
     }
     return op_jump(&eraser->op, STEP_FIND);
@@ -141,10 +153,10 @@ static enum op_result next_part(struct eraser *eraser)
 /* Goes on to the next page, or to the next part of the round. */
 static enum op_result next_page(struct eraser *eraser)
 {
-    if (eraser->count < eraser->asked)
+    if (eraser->count < eraser->at.asked)
         return next_part(eraser);
     eraser->at.after = eraser->users[eraser->count - 1].user_id;
-    eraser->rows_max = ACCOUNT_USER_ERASE_MAX;
+    eraser->at.rows_max = ACCOUNT_USER_ERASE_MAX;
     return leave_pass(eraser, STEP_FIND);
 }
 
@@ -294,8 +306,8 @@ static enum op_result step_begin(struct op *op)
 static enum op_result step_erase(struct op *op)
 {
     struct eraser *eraser = eraser_of(op);
-    store_account_user_rows_erase(eraser->pool, &eraser->query, op, eraser->ids, eraser->rows_max,
-                                  eraser->depth);
+    store_account_user_rows_erase(eraser->pool, &eraser->query, op, eraser->ids,
+                                  eraser->at.rows_max, eraser->depth);
     return OP_WAIT;
 }
 
@@ -303,10 +315,10 @@ static enum op_result step_erase(struct op *op)
  * large rows may not be deleted in time together. What fails alone is left for the next round. */
 static enum op_result retry_alone(struct eraser *eraser, int status)
 {
-    if (eraser->asked > 1) {
-        eraser->asked = 1;
-    } else if (eraser->rows_max > 1) {
-        eraser->rows_max = eraser->rows_max > ROWS_FEW ? ROWS_FEW : 1;
+    if (eraser->at.asked > 1) {
+        eraser->at.asked = 1;
+    } else if (eraser->at.rows_max > 1) {
+        eraser->at.rows_max = eraser->at.rows_max > ROWS_FEW ? ROWS_FEW : 1;
     } else {
         (void)housekeeping_note(&eraser->op, &eraser->query, status, what_of(eraser), 0);
         return next_page(eraser);
@@ -320,17 +332,17 @@ static enum op_result step_erased(struct op *op)
     size_t count;
     int status = store_account_user_rows_erase_result(&eraser->query, &count);
     if (status == ERR_BUSY && eraser->query.status == OK) { /* another process deletes rows */
-        eraser->is_hurried = true;
+        eraser->is_waiting = true;
         return op_jump(op, STEP_SLEEP);
     }
     if (status != OK)
         return retry_alone(eraser, status);
     if (count == 0)
         return end_pass(eraser);
-    if (eraser->rows_max < ACCOUNT_USER_ERASE_MAX / 2)
-        eraser->rows_max *= 2;
+    if (eraser->at.rows_max < ACCOUNT_USER_ERASE_MAX / 2)
+        eraser->at.rows_max *= 2;
     else
-        eraser->rows_max = ACCOUNT_USER_ERASE_MAX;
+        eraser->at.rows_max = ACCOUNT_USER_ERASE_MAX;
     /* the page is read again, which frees the memory of the results */
     return leave_pass(eraser, ++eraser->repeats % REPEATS_MAX == 0 ? STEP_FIND : STEP_ERASE);
 }

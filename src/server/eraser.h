@@ -1,14 +1,15 @@
 /*
  * eraser: deletes the rows of users (vault/user.h) and accounts (vault/command.h) that are being
  * erased, in all tables, as a part of housekeeping. Any number of processes may run it: one at a
- * time deletes rows, and the others leave the round to it. All that it knows is in the rows of the
- * users and accounts, so a process that dies loses nothing.
+ * time deletes rows, and the others wait a second and go on. All that it knows is in the rows of
+ * the users and accounts, so a process that dies loses nothing.
  *
  * Each round first ends what users that were marked since would continue: their keys, links and
  * flows. Then it makes a pass over the users that are being erased, some at a time: one statement
  * reads all tables for all of them. Calls that were under way for a user may write rows until its
  * erase_at; a pass that begins after that is its last one, and deletes the user itself, too. A user
- * that is marked during a long pass does not wait for its end.
+ * that is marked during a long pass does not wait for its end, but at most for the users of an
+ * account to be marked.
  *
  * An account is erased as a user is, and all its users are marked first. It is deleted after them.
  */

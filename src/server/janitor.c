@@ -18,6 +18,7 @@
 #include "store/rate_lease.h"
 #include "store/retention.h"
 #include "store/tally.h"
+#include "store/usage.h"
 
 enum {
     ROUND_MS = 60 * 1000,
@@ -420,6 +421,7 @@ static const struct {
     {"connect_session", store_connect_session_sweep},
     {"session", store_session_end_sweep},
     {"rate_lease", store_rate_lease_sweep},
+    {"usage", store_usage_sweep},
 };
 
 static enum op_result step_sweep(struct op *op)

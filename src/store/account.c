@@ -71,7 +71,7 @@ static const struct pg_stmt account_erasing = {
     .name = "account_erasing",
     .sql = "select :ord, c.* from @input lateral (select t.account_id, t.account_id, "
            "t.erase_at <= now() from sluice.account t where t.erase_at is not null and "
-           "(t.erase_at > now() + interval '50 years') = :is_far and t.account_id > :after "
+           "(t.erase_at > " STORE_FAR ") = :is_far and t.account_id > :after "
            "order by t.account_id limit :count_max) c",
     PG_TAKES(PG_ARG("after", PG_UUID), PG_ARG("count_max", PG_I64), PG_ARG("is_far", PG_BOOL)),
     PG_GIVES(OF_ERASING(account_id, PG_UUID), OF_ERASING(user_id, PG_UUID),

@@ -71,16 +71,13 @@ static const struct pg_stmt account_user_request = {
 };
 
 /* Where the user is being erased already, nothing changes and there is no second event. */
-/* Until the keys, links and flows have ended, the time is far. */
-#define ERASE_AT              "now() + interval '100 years'"
-#define IS_FAR                "t.erase_at > now() + interval '50 years'"
 #define OF_CHANGE(name, type) PG_OF(#name, type, struct account_user_change, name)
 static const struct pg_stmt account_user_erase = {
     .name = "account_user_erase",
     .sql = "with changed as (update sluice.account_user t set erase_at = "
-           "coalesce(t.erase_at, " ERASE_AT
-           ") @update(sluice.account_user) returning :ord as ord, " ROW ", t.erase_at = " ERASE_AT
-           " as is_new), " STORE_AUDITED(
+           "coalesce(t.erase_at, " STORE_ERASE_AT
+           ") @update(sluice.account_user) returning :ord as ord, " ROW
+           ", t.erase_at = " STORE_ERASE_AT " as is_new), " STORE_AUDITED(
                "'user_id', c.user_id",
                " and c.is_new") "select c.ord, c.account_id, "
                                 "c.external_id, c.user_id, c.label, c.created_at, c.last_seen_at, "
@@ -97,18 +94,22 @@ static const struct pg_stmt account_user_erase = {
 static const struct pg_column erasing_columns[] = {
     OF_ERASING(account_id, PG_UUID), OF_ERASING(external_id, PG_TEXT), OF_ERASING(user_id, PG_UUID),
     OF_ERASING(is_due, PG_BOOL)};
-static const struct pg_stmt account_user_erasing = {
-    .name = "account_user_erasing",
-    .sql = "select :ord, c.* from @input lateral (select t.account_id, t.external_id, t.user_id, "
-           "t.erase_at <= now() from sluice.account_user t where t.erase_at is not null "
-           "and (" IS_FAR
-           ") = :is_far and t.user_id > :after order by t.user_id limit :count_max) c",
-    PG_TAKES(PG_ARG("after", PG_UUID), PG_ARG("count_max", PG_I64), PG_ARG("is_far", PG_BOOL)),
-    PG_COLUMNS(erasing_columns),
-    .no_account = "what is to be erased, over all accounts",
-    .is_spread = true,
-    .spread_order = "user_id",
-};
+/* By the indexes account_user_erasing and account_user_far: users of the other kind may be very
+ * many. */
+#define ERASING(stmt_name, where)                                                             \
+    {                                                                                         \
+        .name = stmt_name,                                                                    \
+        .sql = "select :ord, c.* from @input lateral (select t.account_id, t.external_id, "   \
+               "t.user_id, t.erase_at <= now() from sluice.account_user t where " where       \
+               " and t.user_id > :after order by t.user_id limit :count_max) c",              \
+        PG_TAKES(PG_ARG("after", PG_UUID), PG_ARG("count_max", PG_I64)),                      \
+        PG_COLUMNS(erasing_columns), .no_account = "what is to be erased, over all accounts", \
+        .is_spread = true, .spread_order = "user_id",                                         \
+    }
+static const struct pg_stmt account_user_erasing =
+    ERASING("account_user_erasing", "t.erase_at is not null and t.erase_at <= " STORE_FAR);
+static const struct pg_stmt account_user_far =
+    ERASING("account_user_far", "t.erase_at > " STORE_FAR);
 
 static const struct pg_stmt account_user_rows_erase = {
     .name = "account_user_rows_erase",
@@ -144,13 +145,16 @@ static const struct pg_stmt account_user_remove = {
     .access = PG_WRITE,
 };
 
-/* "do update" changes nothing; it makes the statement return the row of a request that was first.
- * The statements go alone: a set may have one new user twice, which "do update" refuses. */
-#define CREATE(guard)                                                                      \
-    "insert into sluice.account_user as t (account_id, external_id, user_id, created_at) " \
-    "select :account_id, :external_id, :user_id, now() @from where " STORE_ACCOUNT_EXISTS( \
-        ":account_id") guard                                                               \
-        " on conflict (account_id, external_id) do update set created_at = t.created_at "  \
+/* A user that is created for an account that is being erased is being erased, too: its request
+ * began before the account was disabled. "do update" changes nothing; it makes the statement return
+ * the row of a request that was first. The statements go alone: a set may have one new user twice,
+ * which "do update" refuses. */
+#define CREATE(guard)                                                                           \
+    "insert into sluice.account_user as t (account_id, external_id, user_id, created_at, "      \
+    "erase_at) select :account_id, :external_id, :user_id, now(), (select " STORE_ERASE_AT " "  \
+    "from sluice.account a where a.account_id = :account_id and a.erase_at is not null) @from " \
+    "where " STORE_ACCOUNT_EXISTS(":account_id") guard                                          \
+        " on conflict (account_id, external_id) do update set created_at = t.created_at "       \
         "returning " ROW
 #define CREATE_PARAMS \
     PG_ARG("account_id", PG_UUID), PG_ARG("external_id", PG_TEXT), PG_ARG("user_id", PG_UUID)
@@ -189,13 +193,11 @@ static const struct pg_stmt account_user_count = {
 };
 
 const struct pg_stmt *const account_user_stmts[] = {
-    &account_user_find,    &account_user_page,
-    &account_user_names,   &account_user_label,
-    &account_user_request, &account_user_erase,
-    &account_user_erasing, &account_user_rows_erase,
-    &account_user_remove,  &account_user_ended,
-    &account_user_create,  &account_user_create_last,
-    &account_user_count,   NULL};
+    &account_user_find,        &account_user_page,    &account_user_names,
+    &account_user_label,       &account_user_request, &account_user_erase,
+    &account_user_erasing,     &account_user_far,     &account_user_rows_erase,
+    &account_user_remove,      &account_user_ended,   &account_user_create,
+    &account_user_create_last, &account_user_count,   NULL};
 
 STORE_CALL_ID(store_account_user_find, account_user_find, slice, pg_text)
 STORE_CALL_ID(store_account_user_names, account_user_names, slice, pg_text)
@@ -228,8 +230,8 @@ void store_account_user_erasing(struct pg_pool *pool, struct pg_query *query, st
                                 bool is_far, struct uuid after, size_t count_max)
 {
     ASSERT(count_max > 0);
-    store_ask(pool, query, op, &account_user_erasing,
-              PG_VALUES(pg_uuid(after), pg_i64((int64_t)count_max), pg_bool(is_far)));
+    store_ask(pool, query, op, is_far ? &account_user_far : &account_user_erasing,
+              PG_VALUES(pg_uuid(after), pg_i64((int64_t)count_max)));
 }
 
 int store_account_user_erasing_result(const struct pg_query *query,

@@ -252,8 +252,8 @@ static const struct pg_stmt execution_get_summary = {
 /* The runs that have all words of one of the lists, with what is stored for them. First the newest
  * 1000 inputs of the range are read. They are enough if the range has no others, or if a page of
  * them has the words: so a search for frequent words ends there, however many other runs have them.
- * With other filters, which many of them may not pass, more have to match. Otherwise the words are
- * rarer, and their index finds all runs, in no order, over all days. If it has found 10,001, the
+ * With other filters, which many of them may not pass, more have to match. Otherwise the
+ * index of words finds all runs, in no order, over all days. If it has found 10,001, the
  * newest inputs are the answer all the same, and the next page continues after them. So a search
  * for rare words is complete, and one for frequent words begins with the newest runs. The words are
  * hashes under a key of the account: the index needs no account to find those of one account. A
@@ -266,18 +266,17 @@ static const struct pg_stmt execution_get_summary = {
 #define LISTS                                                  \
     "lists as materialized (select q::bigint[] as words from " \
     "unnest(string_to_array(:words, ';')) q), "
-#define NEWEST                                                                                   \
-    "newest as materialized (select w.id, w.is_blocked, exists (select from lists l where "      \
-    "w.words @> l.words) as is_found from (select x.id, x.is_blocked, x.words from "             \
-    "sluice.execution_input x where " IN_RANGE(                                                  \
-        "x") "and x.expires_at > now() "                                                         \
-             "order by x.id desc limit 1000) w), "                                               \
-             "enough as materialized (select count(*) < 1000 or count(*) filter (where "         \
-             "n.is_found and "                                                                   \
-             "(:with_blocked or not n.is_blocked)) >= case when :integration_id is null and "    \
-             ":action_id "                                                                       \
-             "is null and :status is null and :api_key_id is null and :error_code is null then " \
-             ":count_max else 250 end as is_enough from newest n), "
+#define NEWEST                                                                                    \
+    "newest as materialized (select w.id, w.is_blocked, w.expires_at > now() and exists (select " \
+    "from lists l where w.words @> l.words) as is_found from (select x.id, x.is_blocked, "        \
+    "x.expires_at, x.words from sluice.execution_input x where " IN_RANGE(                        \
+        "x") "and (:with_blocked or not x.is_blocked) order by x.id desc limit 1000) w), "        \
+             "enough as materialized (select count(*) < 1000 or count(*) filter (where "          \
+             "n.is_found) >= "                                                                    \
+             "case when :integration_id is null and :action_id is null and :status is null and "  \
+             ":api_key_id is null and :error_code is null then :count_max else 250 end as "       \
+             "is_enough "                                                                         \
+             "from newest n), "
 #define HITS                                                                                       \
     "(with " LISTS NEWEST                                                                          \
     "hit as materialized (select s.* from lists l, lateral (with m as materialized (select "       \
@@ -338,17 +337,21 @@ static const struct pg_stmt execution_get_summary = {
                          "f where "                                                                \
                          "f.account_id = :account_id and f.id = e.flow_id offset 0)")
 
-/* Counts the items of a fan-out that this attempt of its step called, and the failed ones. For all
- * other rows nothing is read. The tail ends with the attempt. */
-#define ITEMS                                                                               \
-    "select count(distinct n.item) as calls, count(*) filter (where n.fact = 'failed') as " \
-    "failed_calls from sluice.flow_item n where n.account_id = :account_id and "            \
-    "n.flow_id = t.flow_id and n.step_index = t.step_index and n.attempt = "                \
+/* Counts the items of a fan-out that this attempt of its step began, and those that it did not
+ * complete: a step has a row once no item is under way, so the others failed, or their outcome is
+ * unknown. The tail ends with the attempt. The key reads the facts of all attempts, so lists with
+ * calls do not wait in a batch with small reads (is_large). */
+#define ITEMS                                                                                  \
+    "select count(distinct n.item) as calls, count(distinct n.item) - count(*) filter (where " \
+    "n.fact = 'completed') as failed_calls from sluice.flow_item n where n.account_id = "      \
+    ":account_id and n.flow_id = t.flow_id and n.step_index = t.step_index and n.attempt = "   \
     "get_byte(t.tail, 6) * 256 + get_byte(t.tail, 7) and v.step->'for_each' is not null"
+/* Lists without calls of flows do not pay for the partitions of items. */
+#define NO_ITEMS "select 0::bigint as calls, 0::bigint as failed_calls"
 
 /* Merges lists in one order: each returns as many rows as are wanted, and the first scan that was
  * cut ends the page. The columns of flows and their templates are looked up by key. */
-#define LIST_SQL(lists)                                                                         \
+#define LIST_SQL(lists, items)                                                                  \
     "select :ord, c.* from @input lateral (select t.id, t.integration_id, t.action_id, "        \
     "t.connection_id, t.status, t.error_code, t.started_at, t.finished_at, t.summary, "         \
     "t.api_key_id, (select " STORE_KEY_LABEL " from sluice.api_key k where k.account_id = "     \
@@ -365,7 +368,7 @@ static const struct pg_stmt execution_get_summary = {
     "where f.account_id = :account_id and f.id = t.flow_id offset 0) g on true "                \
     "left join lateral (select m.body, m.body->'steps'->t.step_index::integer as step from "    \
     "sluice.flow_template m where m.version = g.template_version offset 0) v on true "          \
-    "left join lateral (" ITEMS " offset 0) fan on true "                                       \
+    "left join lateral (" items " offset 0) fan on true "                                       \
     "order by t.id desc) c"
 static const struct pg_column list_params[] = {STORE_PAGE_PARAMS,
                                                PG_ARG("integration_id", PG_TEXT),
@@ -401,22 +404,30 @@ static const struct pg_column list_columns[] = {
     OF(failed_calls, PG_I64),
     OF(is_blocked, PG_BOOL),
     STORE_PAGE_COLUMNS};
-#define LIST_STMT(stmt_name, lists, ...)                                   \
-    {                                                                      \
-        .name = stmt_name, .sql = LIST_SQL(lists), PG_PARAMS(list_params), \
-        PG_COLUMNS(list_columns), __VA_ARGS__                              \
+#define LIST_STMT(stmt_name, lists, items, ...)                                   \
+    {                                                                             \
+        .name = stmt_name, .sql = LIST_SQL(lists, items), PG_PARAMS(list_params), \
+        PG_COLUMNS(list_columns), __VA_ARGS__                                     \
     }
 #define TRIED "(" RAN("") ") union all (" CALLED(" and x.integration_id <> ''") ")"
-static const struct pg_stmt execution_list = LIST_STMT("execution_list", TRIED, );
+static const struct pg_stmt execution_list =
+    LIST_STMT("execution_list", "(" RAN("") ")", NO_ITEMS, );
+static const struct pg_stmt execution_list_calls =
+    LIST_STMT("execution_list_calls", TRIED, ITEMS, .is_large = true);
 /* Uses the indexes execution_failed and flow_step_failed. */
 #define FAILED " and x.status = 'failed'"
 static const struct pg_stmt execution_list_failed =
-    LIST_STMT("execution_list_failed", "(" RAN(FAILED) ") union all (" CALLED(FAILED) ")", );
+    LIST_STMT("execution_list_failed", "(" RAN(FAILED) ")", NO_ITEMS, );
+static const struct pg_stmt execution_list_failed_calls =
+    LIST_STMT("execution_list_failed_calls", "(" RAN(FAILED) ") union all (" CALLED(FAILED) ")",
+              ITEMS, .is_large = true);
 /* Others do not pay for the partitions of the audit trail. */
-static const struct pg_stmt execution_list_blocked = LIST_STMT("execution_list_blocked", BLOCKED, );
+static const struct pg_stmt execution_list_blocked =
+    LIST_STMT("execution_list_blocked", BLOCKED, NO_ITEMS, );
 static const struct pg_stmt execution_list_all =
-    LIST_STMT("execution_list_all", TRIED " union all (" BLOCKED ")", );
-static const struct pg_stmt execution_find = LIST_STMT("execution_find", FOUND, .is_large = true);
+    LIST_STMT("execution_list_all", TRIED " union all (" BLOCKED ")", ITEMS, .is_large = true);
+static const struct pg_stmt execution_find =
+    LIST_STMT("execution_find", FOUND, NO_ITEMS, .is_large = true);
 
 const struct pg_stmt *const execution_stmts[] = {
     &execution_insert,
@@ -438,7 +449,9 @@ const struct pg_stmt *const execution_stmts[] = {
     &execution_get,
     &execution_get_summary,
     &execution_list,
+    &execution_list_calls,
     &execution_list_failed,
+    &execution_list_failed_calls,
     &execution_list_blocked,
     &execution_list_all,
     &execution_find,
@@ -482,9 +495,11 @@ static const struct pg_stmt *list_stmt(const struct execution_filter *filter)
     if (filter->with_blocked && !filter->status.ptr)
         return &execution_list_all;
     bool is_of_failed = slice_eq_cstr(filter->status, status_words[0]);
-    return is_of_blocked  ? &execution_list_blocked
-           : is_of_failed ? &execution_list_failed
-                          : &execution_list;
+    if (is_of_blocked)
+        return &execution_list_blocked;
+    if (filter->with_calls)
+        return is_of_failed ? &execution_list_failed_calls : &execution_list_calls;
+    return is_of_failed ? &execution_list_failed : &execution_list;
 }
 
 void store_execution_list(struct pg_pool *pool, struct pg_query *query, struct op *op,

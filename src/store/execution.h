@@ -32,7 +32,7 @@ struct execution {
     struct uuid flow_id;
     slice template_key, flow_title, step_key;
     /* A fan-out: this row represents several calls, one for each item that this attempt of the
-     * step has called. */
+     * step began; failed_calls: those that it did not complete. */
     bool is_fan_out;
     int64_t calls, failed_calls;
     /* For a list with blocked runs: this is the event of one. Its error_code is the reason. */

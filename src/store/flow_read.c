@@ -213,15 +213,15 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
                       "(:state is null or (:state = 'rejected') = " rejected ") and "         \
                       "(:words is null or " HAS_WORDS ")")
 /* The title, or without one the key of the template, has each of the words (vault/words.h). What
- * separates words is named here, as \\m and \\M depend on the locale; so does lower(), which is
- * needed for ASCII alone. */
+ * separates words is named here, as \\m and \\M depend on the locale; so does lower(), which has to
+ * change ASCII alone, since the words name the cases of other letters. */
 #define SEPARATOR                                                                              \
     "[\\u0001-\\u002f\\u003a-\\u0040\\u005b-\\u0060\\u007b-\\u00a9\\u00ab-\\u00b4\\u00b6-"     \
     "\\u00b9\\u00bb-\\u00bf\\u00d7\\u00f7\\u2000-\\u2bff\\u3000-\\u303f\\ufeff\\uff00-\\uff0f" \
     "\\uff1a-\\uff20\\U0001f000-\\U0001ffff]"
-#define HAS_WORDS                                                               \
-    "not exists (select from unnest(string_to_array(:words, ' ')) w where "     \
-    "lower(coalesce(e.title, e.template_key)) !~ ('(^|" SEPARATOR ")' || w || " \
+#define HAS_WORDS                                                                             \
+    "not exists (select from unnest(string_to_array(:words, ' ')) w where "                   \
+    "lower(coalesce(e.title, e.template_key) collate \"C\") !~ ('(^|" SEPARATOR ")' || w || " \
     "'($|" SEPARATOR ")'))"
 /* The last attempt of a rejected approval failed with this error (flow/decision.c). The error is
  * compared as text because ->> fails if a person's message has \u0000. */

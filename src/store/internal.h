@@ -19,7 +19,7 @@
     X(delivery) X(due) \
     X(execution) X(execution_input) X(flow) X(flow_explain) X(flow_inbox) X(flow_item) X(flow_read) \
     X(flow_retention) X(flow_take) X(flow_template) X(idempotency) X(quota) \
-    X(node) X(oauth) X(rate_lease) X(retention) X(tally) X(webhook) X(delivery_list)
+    X(node) X(oauth) X(rate_lease) X(retention) X(tally) X(usage) X(webhook) X(delivery_list)
 /* clang-format on */
 #define STORE_STMTS_OF(file) extern const struct pg_stmt *const file##_stmts[];
 STORE_FILES(STORE_STMTS_OF)
@@ -91,6 +91,11 @@ static inline void store_ask(struct pg_pool *pool, struct pg_query *query, struc
  * row is locked as by a foreign key. */
 #define STORE_ACCOUNT_EXISTS(id) \
     "exists (select from sluice.account a where a.account_id = " id " for key share)"
+
+/* What is being erased, a user or an account, has such an erase_at until its links and flows have
+ * ended. sql/0035_account_erase_usage.sql sets it, too. */
+#define STORE_ERASE_AT "now() + interval '100 years'"
+#define STORE_FAR      "'2100-01-01 00:00:00+00'"
 
 /* Removes rows of a table that expired before `time`, by the index on expires_at. A call removes at
  * most 1000, so the transaction stays short however many have accumulated. The caller repeats the

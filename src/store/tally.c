@@ -46,10 +46,10 @@ static const struct pg_stmt tally_add = {
  * an aggregation, which takes PostgreSQL more than a millisecond. */
 #define ROWS_LIMIT 1001
 _Static_assert(ROWS_LIMIT == TALLY_ROWS_MAX + 1, "one more says that there are more");
-#define ROWS_SQL(source)                                                                   \
-    "select :ord, r.* from @input lateral (select t.slot, t.integration_id, t.action_id, " \
-    "t.outcome, t.error_code, t.calls, t.ms_sum, t.buckets::text, t.last from " source     \
-    "order by t.slot limit " STORE_TEXT_OF(ROWS_LIMIT) ") r"
+#define ROWS_SQL(source, order)                                                              \
+    "select :ord, r.* from @input lateral (select t.slot, t.integration_id, t.action_id, "   \
+    "t.outcome, t.error_code, t.calls, t.ms_sum, t.buckets::text, t.last from " source order \
+    "limit " STORE_TEXT_OF(ROWS_LIMIT) ") r"
 #define ROWS_COLUMNS                                                                        \
     PG_GIVES(GROUP_OF(at, PG_TIME), GROUP_OF(integration_id, PG_TEXT),                      \
              GROUP_OF(action_id, PG_TEXT), GROUP_WORD, GROUP_OF(error_code, PG_TEXT),       \
@@ -57,7 +57,7 @@ _Static_assert(ROWS_LIMIT == TALLY_ROWS_MAX + 1, "one more says that there are m
              GROUP_OF(last, PG_TEXT))
 #define ALL_APPS "sluice.tally t where t.account_id = :account_id and t.slot >= :from_at "
 /* One app's rows are looked up slot by slot: a month has some 120 slots, however many rows the
- * other apps have in them. */
+ * other apps have in them. They are not sorted, so that a limit ends the look-ups. */
 #define NEXT_SLOT(after)                                                                    \
     "(select x.slot from sluice.tally x where x.account_id = :account_id and x.slot " after \
     " order by x.slot limit 1)"
@@ -69,13 +69,13 @@ _Static_assert(ROWS_LIMIT == TALLY_ROWS_MAX + 1, "one more says that there are m
                     "and x.integration_id = :integration_id offset 0) y) t "
 static const struct pg_stmt tally_rows = {
     .name = "tally_rows",
-    .sql = ROWS_SQL(ALL_APPS),
+    .sql = ROWS_SQL(ALL_APPS, "order by t.slot "),
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("from_at", PG_TIME)),
     ROWS_COLUMNS,
 };
 static const struct pg_stmt tally_app_rows = {
     .name = "tally_app_rows",
-    .sql = ROWS_SQL(ONE_APP),
+    .sql = ROWS_SQL(ONE_APP, ""),
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("from_at", PG_TIME),
              PG_ARG("integration_id", PG_TEXT)),
     ROWS_COLUMNS,

@@ -74,7 +74,7 @@ struct tally_group {
     int64_t rows; /* number of rows */
     slice steps;  /* calls by the range's steps, "0:12 3:7"; a step may occur twice */
 };
-/* Reads an account's rows from from_at on, by time: of one app, or of all if integration_id is
+/* Reads an account's rows from from_at on: of one app, or of all if integration_id is
  * SLICE_NONE. If there are more than TALLY_ROWS_MAX, the list is incomplete. */
 void store_tally_rows(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, slice integration_id, int64_t from_at);

@@ -1,7 +1,7 @@
 /*
  * Caches sums of tallies for charts, which request them again and again: the sums of past slots are
  * cached, so that the next reading only reads the rows of the last minutes. Sums of one app are not
- * cached, since they have few rows.
+ * cached: their pages do not request them again and again.
  *
  * At most TALLY_CACHE_MAX ranges of accounts are cached. Each is read completely again after
  * TALLY_CACHE_S, which finds rows that were written late, for example by a process that could not

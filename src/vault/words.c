@@ -13,22 +13,35 @@
 
 /* ---- words of a text ---- */
 
+/* Upper-case letters, every step-th of a range, and how far their lower case is; sorted. */
+static const struct letters {
+    uint16_t first, last, step;
+    int16_t distance;
+} uppers[] = {
+    {0xc0, 0xd6, 1, 0x20},   {0xd8, 0xde, 1, 0x20},   {0x100, 0x12e, 2, 1},
+    {0x132, 0x136, 2, 1},    {0x139, 0x147, 2, 1},    {0x14a, 0x176, 2, 1},
+    {0x178, 0x178, 1, -121}, {0x179, 0x17d, 2, 1},    {0x1a0, 0x1a0, 1, 1},
+    {0x1af, 0x1af, 1, 1},    {0x1cd, 0x1db, 2, 1},    {0x200, 0x21e, 2, 1},
+    {0x222, 0x232, 2, 1},    {0x386, 0x386, 1, 0x26}, {0x388, 0x38a, 1, 0x25},
+    {0x38c, 0x38c, 1, 0x40}, {0x38e, 0x38f, 1, 0x3f}, {0x391, 0x3ab, 1, 0x20},
+    {0x3c2, 0x3c2, 1, 1}, /* a sigma at the end of a word */
+    {0x400, 0x40f, 1, 0x50}, {0x410, 0x42f, 1, 0x20}, {0x460, 0x480, 2, 1},
+    {0x48a, 0x4be, 2, 1},    {0x4c1, 0x4cd, 2, 1},    {0x4d0, 0x52e, 2, 1},
+    {0x1e00, 0x1e94, 2, 1},  {0x1ea0, 0x1efe, 2, 1},
+};
+
+static bool has_letter(const struct letters *range, uint32_t c)
+{
+    return c >= range->first && c <= range->last && (c - range->first) % range->step == 0;
+}
+
 /* Returns the letter in lower case. */
 static uint32_t lower_of(uint32_t c)
 {
-    bool is_latin = (c >= 0xc0 && c <= 0xde && c != 0xd7), is_greek = c >= 0x391 && c <= 0x3a9;
-    if (is_latin || is_greek || (c >= 0x410 && c <= 0x42f))
-        return c + 0x20;
-    if (c >= 0x400 && c <= 0x40f)
-        return c + 0x50;
-    if (c == 0x178)
-        return 0xff;
-    if (c == 0x3c2) /* a sigma at the end of a word */
-        return 0x3c3;
-    /* Latin Extended-A: pairs, of which the second is in lower case. */
-    bool is_even_pair = (c >= 0x100 && c <= 0x137) || (c >= 0x14a && c <= 0x177);
-    bool is_odd_pair = (c >= 0x139 && c <= 0x148) || (c >= 0x179 && c <= 0x17e);
-    return (is_even_pair && c % 2 == 0) || (is_odd_pair && c % 2 == 1) ? c + 1 : c;
+    for (size_t i = 0; i < ARRAY_LEN(uppers) && c >= uppers[i].first; i++)
+        if (has_letter(&uppers[i], c))
+            return (uint32_t)((int32_t)c + uppers[i].distance);
+    return c;
 }
 
 /* Other characters are parts of words, except marks and symbols. */
@@ -115,14 +128,14 @@ size_t vault_words_count(slice text, size_t count_max)
 /* Appends a letter, or a set of it and its upper cases. */
 static void append_cases(struct buf *out, uint32_t c)
 {
-    const uint32_t uppers[] = {c - 0x20, c - 0x50, c - 1, 0x178};
     char text[4];
     bool is_set = false;
     for (size_t i = 0; i < ARRAY_LEN(uppers); i++) {
-        if (uppers[i] < 0xc0 || uppers[i] == c || lower_of(uppers[i]) != c)
+        uint32_t upper = (uint32_t)((int32_t)c - uppers[i].distance);
+        if (!has_letter(&uppers[i], upper))
             continue;
         buf_append(out, is_set ? SLICE("") : SLICE("["));
-        buf_append(out, slice_of(text, put_utf8(uppers[i], text)));
+        buf_append(out, slice_of(text, put_utf8(upper, text)));
         is_set = true;
     }
     buf_append(out, slice_of(text, put_utf8(c, text)));

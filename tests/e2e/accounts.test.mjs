@@ -112,6 +112,8 @@ test('export: every row of its users, with their inputs and without credentials'
   const idOf = (user) => stack.cluster.sql(`select user_id from sluice.account_user where account_id = '${crowd.id}' and external_id = '${user}'`);
   const [ada, odd] = [await idOf('ada'), await idOf('b/%')];
   await until('its flows wait', async () => (await stack.cluster.sql(`select count(*) from sluice.flow where parent_id = '${crowd.id}' and status = 'waiting'`)) === '2');
+  await server.stop(); // so that its counts are written before they are compared
+  server = await stack.serve();
 
   const { stdout: text, stderr } = await stack.sluice(['accounts', 'export', crowd.id]);
   const rows = lines(text);
@@ -124,6 +126,7 @@ test('export: every row of its users, with their inputs and without credentials'
   for (const owner of [crowd.id, ada, odd]) assert.deepEqual(but(countBy(of(owner))), but(await rowsOf(owner)), owner);
   assert.deepEqual([rows[0].table, rows[0].row.account_id], ['account', crowd.id]);
   assert.equal(of(crowd.id).filter(({ table }) => table === 'account_user').length, 252);
+  assert.deepEqual(new Set(of(crowd.id).filter(({ table }) => table === 'usage').map(({ row }) => row.user_id)), new Set([ada, odd]));
   for (const [owner, user] of [[ada, 'ada'], [odd, 'b/%']]) {
     const { row } = of(owner).find(({ table }) => table === 'execution_input');
     assert.equal(row.input.subject, `of ${user}`);
@@ -178,7 +181,8 @@ test('an account with many rows is erased in batches', async () => {
     `insert into sluice.execution select '${c.id}', (lpad(to_hex(${midnight} + n), 12, '0') || '70008000000000000000')::uuid,
      'x', 'x', null, 'succeeded', null, now(), now(), gen_random_uuid(), '{}' from generate_series(1, 5500) n`,
   );
+  await server.stop(); // it would delete some of the rows
   const erased = await stack.must(['accounts', 'erase', 'large', '--yes', '--settle', '0s']);
-  assert.match(erased, /; \d+ rows were deleted here/);
+  assert.match(erased, /; 55\d\d rows were deleted here/);
   assert.deepEqual(await rowsOf(c.id), {});
 });

@@ -63,6 +63,24 @@ test('a mail is found by its recipient with two presses from the overview, witho
   }
 });
 
+test('why a group of blocked runs fails takes two presses from the overview, without a script, too', async () => {
+  const account = await dashboard.account('Blocked group');
+  const input = { to: 'ann@example.com', subject: 'Why', text: 'x' };
+  let said;
+  for (let i = 0; i < 3; i++) said = (await dashboard.call(account, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'send_message', input })).json;
+  await until('they are counted', async () => (await dashboard.call(account, 'GET', '/api/stats')).json.by_error[0]?.blocked === 3);
+  for (const options of [{}, { javaScriptEnabled: false }]) {
+    const visit = await dashboard.signIn(account, options);
+    await visit.press('Gmail: Send a message', visit.page.locator('#fails'));
+    assert.equal(await visit.page.locator('tbody tr').count(), 3);
+    await visit.press('Gmail: Send a message', visit.page.locator('tbody'));
+    assert.equal(await visit.title(), 'Send a message was blocked');
+    await visit.sees(`policy_blocked: ${said.message} ${said.hint}`);
+    await visit.sees('ann@example.com');
+    await visit.end();
+  }
+});
+
 test('runs of a day, of a code, and everything', async () => {
   const account = await dashboard.account('Filters');
   const run = (input, more = {}) => dashboard.call(account, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'get_message', input, ...more });
@@ -108,7 +126,7 @@ test('a flow is found by words of its title, and by its id', async () => {
   assert.deepEqual(await found(read), [read]);
   // titles are split as the search is
   for (const [words, q, isFound] of [['«Plan» b', 'plan', true], ['¿Enviar correo?', 'enviar', true], ['发送：邮件', '邮件', true], ['🚀Launch', 'launch', true], ['asked_Ann', 'ann', true], ['asked Ann', 'ed', false], ['breakfast', 'fast', false],
-    ['ÄRZTE FÜR ÉLODIE', 'für élodie ärzte', true], ['Договор ΟΔΟΣ', 'ДОГОВОР οδος', true], ['Ärzte', 'arzte', false], ['é'.repeat(40), 'É'.repeat(40), true], ['é'.repeat(29), 'É'.repeat(30), false]]) {
+    ['ÄRZTE FÜR ÉLODIE', 'für élodie ärzte', true], ['Договор ΟΔΟΣ', 'ДОГОВОР οδος', true], ['Ärzte', 'arzte', false], ['Ședința de luni', 'ședința', true], ['Έγκριση', 'ΈΓΚΡΙΣΗ', true], ['é'.repeat(40), 'É'.repeat(40), true], ['é'.repeat(29), 'É'.repeat(30), false]]) {
     await dashboard.stack.cluster.sql(`update sluice.flow set title = '${words}' where id = '${read}'`);
     assert.deepEqual(await found(q), isFound ? [read] : [], `${words}: ${q}`);
   }

@@ -241,6 +241,11 @@ test('a fan-out: outputs in order; after a failure resume runs only what has not
   const ids = (await stack.provider.ledger()).filter((each) => subjects.includes(each.marker));
   const inOrder = subjects.map((subject) => ids.find((each) => each.marker === subject).object_id);
   assert.deepEqual(step(flow, 'send').output.map((each) => each.id), inOrder);
+  // its two attempts in the list of executions
+  const { json } = await one.call(account.key, 'GET', '/api/executions?flow_calls=true&limit=100');
+  const calls = json.executions.filter((each) => each.flow?.id === id).map((each) => [each.status, each.flow.calls, each.flow.failedCalls]);
+  const count = before.filter((each) => each === 1).length;
+  assert.deepEqual(calls, [['succeeded', 8 - count, 0], ['failed', count + 1, 1]]);
 });
 
 test('an item whose provider asks for a long pause parks the fan-out; completed items are not read again', async () => {

@@ -192,7 +192,7 @@ test('an account is erased with its users, whichever process dies', async () => 
     assert.equal((await call('DELETE', path)).status, 202);
     const enabled = await call('PATCH', path, { disabled: false });
     assert.deepEqual([enabled.status, enabled.json], [409, { error: 'Refused: the account is being erased and stays disabled' }]);
-    assert.match((await stack.sluice(['accounts', 'enable', id])).stderr, /is being erased/);
+    for (const args of [['accounts', 'enable', id], ['keys', 'create', id]]) assert.match((await stack.sluice(args)).stderr, /is being erased/);
     assert.match(await stack.must(['accounts', 'show', id]), /^state {3}erasing$/m);
     const made = await call('POST', `${path}/keys`, { name: 'late', scopes: ['read'] });
     assert.deepEqual([made.status, made.json], [409, { error: 'No key was made: the account is being erased' }]);

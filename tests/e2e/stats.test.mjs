@@ -70,6 +70,10 @@ test('executions, calls of flows and blocked runs are counted, also across a res
   assert.equal(add(ofGmail.by_time, 'blocked'), 1);
   assert.deepEqual((await stats(second, account.key, '?integration_id=nosuchapp')).by_time, []);
   assert.deepEqual((await stats(second, other.key, '?integration_id=gmail')).by_time, []);
+  for (const wrong of ['%FF', 'a%20b', 'a'.repeat(201)]) {
+    const reply = await second.call(account.key, 'GET', `/api/stats?integration_id=${wrong}`);
+    assert.deepEqual([reply.status, reply.json.error], [400, 'integration_id must be a word of at most 200 characters']);
+  }
   assert.deepEqual((await stats(second, other.key)).by_app, []);
   for (const hours of ['2', '0', 'x']) {
     const reply = await second.call(account.key, 'GET', `/api/stats?hours=${hours}`);

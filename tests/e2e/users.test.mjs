@@ -457,13 +457,21 @@ test('a user that is marked during a long pass does not wait for its end', async
   await live('brief');
   const [long, brief] = [await userId('long'), await userId('brief')];
   const left = async () => Number(await stack.cluster.sql(`select count(*) from sluice.idempotency_key where account_id = '${long}'`));
-  await stack.cluster.sql(`insert into sluice.idempotency_key select '${long}', 'k' || n, gen_random_uuid(), sha256('x'), 'bound', null, 'a', 'a', null, true, now(), now() + interval '1 day' from generate_series(1, 8000) n;
+  await stack.cluster.sql(`insert into sluice.idempotency_key select '${long}', 'k' || n, gen_random_uuid(), sha256('x'), 'bound', null, 'a', 'a', null, true, now(), now() + interval '1 day' from generate_series(1, 12000) n;
     create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.7); return null; end $$;
     create trigger slow after delete on sluice.idempotency_key execute function slow()`);
   assert.equal((await erase('long')).status, 202);
-  await until('the pass is under way', async () => (await left()) < 8000);
+  await until('the pass is under way', async () => (await left()) < 12000);
   assert.equal((await erase('brief')).status, 202);
   await until('flows and links have ended', async () => !isRunning(await rowsOf(brief)));
+  assert.ok((await left()) > 0);
+  // an account, whose own rows do not wait for those of users either
+  const operator = (await stack.must(['keys', 'create', '--operator', '--addresses', '127.0.0.1,::1'])).trim();
+  const own = await stack.account('own rows', { apps: ['gmail'] });
+  const change = (method, body) => server.call(operator, method, `/api/accounts/${own.id}`, body);
+  assert.equal((await change('PATCH', { disabled: true })).status, 200);
+  assert.equal((await change('DELETE')).status, 202);
+  await until('its connection is deleted', async () => !(await rowsOf(own.id)).some((row) => row.startsWith('connection ')));
   assert.ok((await left()) > 0);
   await stack.cluster.sql('drop trigger slow on sluice.idempotency_key');
   for (const user of ['long', 'brief']) {

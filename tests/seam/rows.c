@@ -604,6 +604,7 @@ static const struct seam_statement statements[] = {
     {"connection_get", do_connection_get},
     {"connection_use", do_nothing},
     {"tally_add", do_nothing},
+    {"usage_add", do_nothing},
     {"audit_insert", do_audit_insert},
     {"audit_insert_input", do_audit_insert},
     {NULL, NULL},

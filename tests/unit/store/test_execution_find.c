@@ -178,6 +178,28 @@ static void pages_lead_to_all(void **state)
     }
 }
 
+/* The newest thousand inputs are the answer if enough of them have the words: with other filters,
+ * 250. Then the next page continues after them; by the index, after a thousand runs with the words,
+ * or nowhere. */
+static void where_the_answer_comes_from(void **state)
+{
+    struct execution *list;
+    (void)state;
+    filter.integration_id = SLICE("notion");
+    assert_int_equal(find("{3}", 100, &list), 0);
+    assert_int_equal(uuid_v7_wall_ms(next) - begin_ms, RUNS - 999);
+    pg_call_end(&call);
+    assert_int_equal(find("{7}", 20, &list), 0);
+    assert_true(uuid_is_nil(next));
+    pg_call_end(&call);
+    /* expired inputs are among them, and match nothing */
+    page.before = uuid_v7_floor(begin_ms + 10);
+    page.since = uuid_v7_floor(begin_ms);
+    filter.integration_id = SLICE_NONE;
+    assert_int_equal(find("{1}", 100, &list), 8);
+    pg_call_end(&call);
+}
+
 static void blocked_runs_on_request(void **state)
 {
     struct execution *list;
@@ -329,6 +351,7 @@ int main(void)
         IN_BOTH(a_range_holds_however_many_match),
         IN_BOTH(filters_hold_too),
         IN_BOTH(pages_lead_to_all),
+        IN_BOTH(where_the_answer_comes_from),
         IN_BOTH(blocked_runs_on_request),
         IN_BOTH(another_account_has_its_own),
         IN_BOTH(not_what_has_expired),

@@ -1,4 +1,5 @@
 /* From an external id to a user: the cache, creation, two at once, the limit. */
+#include "base/clock.h"
 #include "support/pg_cluster.h"
 #include "support/pg_items.h"
 #include "support/pg_second.h"
@@ -395,6 +396,23 @@ static void test_no_account(void **state)
     end();
 }
 
+/* A request that began before its account was marked creates a user that is being erased, too. */
+static void test_an_account_that_is_being_erased(void **state)
+{
+    (void)state;
+    begin(1);
+    items_tell(conninfo, "update sluice.account set erase_at = now() where name = 'b'");
+    struct vault_user_create create = ask_create(other, "late");
+    assert_true(create.status == OK && create.erase_at > clock_shared_us());
+    assert_int_equal(items_ask(conninfo, "select count(*) from sluice.account_user where erase_at "
+                                         "> now() + interval '50 years'"),
+                     1);
+    items_tell(conninfo, "update sluice.account set erase_at = null");
+    assert_int_equal(ask_create(other, "early").erase_at, 0);
+    items_tell(conninfo, "delete from sluice.account_user");
+    end();
+}
+
 static int set_up(void **state)
 {
     char sql[256], ids[2][UUID_TEXT_LEN + 1];
@@ -414,10 +432,15 @@ static int set_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_find_and_create), cmocka_unit_test(test_two_at_once),
-        cmocka_unit_test(test_limit),           cmocka_unit_test(test_uncounted),
-        cmocka_unit_test(test_many_at_once),    cmocka_unit_test(test_last_request),
-        cmocka_unit_test(test_erase),           cmocka_unit_test(test_no_account),
+        cmocka_unit_test(test_find_and_create),
+        cmocka_unit_test(test_two_at_once),
+        cmocka_unit_test(test_limit),
+        cmocka_unit_test(test_uncounted),
+        cmocka_unit_test(test_many_at_once),
+        cmocka_unit_test(test_last_request),
+        cmocka_unit_test(test_erase),
+        cmocka_unit_test(test_no_account),
+        cmocka_unit_test(test_an_account_that_is_being_erased),
     };
     return unit_result(cmocka_run_group_tests(tests, set_up, NULL));
 }

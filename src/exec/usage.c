@@ -1,0 +1,91 @@
+/*
+ * The use of an account in memory; see usage.h.
+ */
+#include "exec/usage.h"
+
+#include "base/clock.h"
+#include "base/metric.h"
+#include "store/usage.h"
+
+static struct metric lost_total =
+    METRIC_INIT("sluice_usage_lost_total",
+                "Runs that no usage shows, since they could not be counted.", METRIC_COUNTER);
+
+/* A row's key. It has no padding. */
+struct usage_key {
+    struct usage_by by;
+    int64_t day;
+};
+_Static_assert(sizeof(struct usage_key) == 3 * sizeof(struct uuid) + sizeof(int64_t), "padding");
+
+struct usage {
+    struct keyed keyed;
+    struct usage_counts counts;
+};
+
+struct sent {
+    struct store_later later;
+    struct usage usage;
+};
+
+static void send_usage(struct store_later *later)
+{
+    const struct usage *usage = &CONTAINER_OF(later, struct sent, later)->usage;
+    struct usage_key key;
+    memcpy(&key, usage->keyed.key, sizeof(key));
+    const struct usage_row row = {
+        .account_id = key.by.account_id,
+        .day = key.day,
+        .key_id = key.by.key_id,
+        .user_id = key.by.user_id,
+        .counts = usage->counts,
+    };
+    store_usage_add(later->laters->pool, &later->query, &later->op, &row);
+}
+
+static void add_usage(void *row, const void *more)
+{
+    struct usage_counts *to = &((struct usage *)row)->counts;
+    const struct usage_counts *from = &((const struct usage *)more)->counts;
+    to->reads += from->reads;
+    to->writes += from->writes;
+    to->failed += from->failed;
+    to->blocked += from->blocked;
+    to->flow_calls += from->flow_calls;
+}
+
+static void lose_usage(const void *row)
+{
+    const struct usage_counts *counts = &((const struct usage *)row)->counts;
+    metric_add(metric_series(&lost_total, SLICE_NONE),
+               (double)(counts->reads + counts->writes + counts->blocked));
+}
+
+const struct counts_class usage_class = {
+    .row_size = sizeof(struct usage),
+    .rows_max = USAGE_MAX,
+    .flush_max = USAGE_FLUSH_MAX,
+    .every_ms = USAGE_EVERY_MS,
+    .later = {COUNTS_LATER("usage", struct sent), .send = send_usage,
+              .failure = "the usage of accounts could not be written"},
+    .row_at = offsetof(struct sent, usage),
+    .add = add_usage,
+    .lose = lose_usage,
+};
+
+void usage_count(struct counts *usage, const struct usage_by *by,
+                 const struct exec_outcome *outcome, bool is_write, bool is_of_flow)
+{
+    bool is_blocked = exec_reason_is_blocked(outcome->reason);
+    const struct usage_key key = {*by, usage_day_of(clock_shared_us())};
+    struct usage *row = counts_row(usage, slice_of((const char *)&key, sizeof(key)));
+    if (!row) {
+        metric_add(metric_series(&lost_total, SLICE_NONE), 1);
+        return;
+    }
+    row->counts.blocked += is_blocked;
+    row->counts.reads += !is_blocked && !is_write;
+    row->counts.writes += !is_blocked && is_write;
+    row->counts.failed += !is_blocked && outcome->reason != EXEC_SUCCEEDED;
+    row->counts.flow_calls += is_of_flow;
+}

@@ -1,0 +1,69 @@
+/*
+ * usage: how many runs each key of an account and each of its users made, by day. Rows of users are
+ * the account's: erasing the user deletes them.
+ */
+#ifndef STORE_USAGE_H
+#define STORE_USAGE_H
+
+#include "store/store.h"
+
+enum {
+    USAGE_DAYS_MAX = 92,     /* of a query */
+    USAGE_KEPT_DAYS = 400,   /* then rows are removed */
+    USAGE_SCAN_USERS = 1000, /* users that a page reads at most */
+};
+#define USAGE_DAY_US INT64_C(86400000000)
+
+/* Returns the midnight (UTC) before a time. */
+static inline int64_t usage_day_of(int64_t wall_us)
+{
+    return wall_us - wall_us % USAGE_DAY_US;
+}
+
+struct usage_counts {
+    int64_t reads, writes; /* runs that were not blocked, with those that failed */
+    int64_t failed, blocked;
+    int64_t flow_calls; /* those of all runs that flows made */
+};
+
+struct usage_row {
+    struct uuid account_id;
+    int64_t day;
+    struct uuid key_id, user_id;
+    struct usage_counts counts;
+};
+/* Adds the counts to a row. Nothing is stored if the account or the user no longer exists. Not
+ * replayed. */
+void store_usage_add(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                     const struct usage_row *row);
+
+/* Sums the rows of an account in [from, to), which are midnights, by day, key or user, in the order
+ * of their days, ids or external ids. Days without a run, keys and users likewise, are left out. */
+struct usage_sum {
+    int64_t day;
+    struct uuid key_id; /* nil: no key is known */
+    slice key_name;     /* SLICE_NONE: there is no such key */
+    slice external_id;  /* SLICE_NONE: the account itself, which comes last */
+    bool is_scan_end;   /* the last user that was read; it may be without a run. More follow */
+    bool is_empty;
+    struct usage_counts counts;
+};
+struct usage_range {
+    struct uuid account_id;
+    int64_t from, to;
+    size_t count_max;
+};
+void store_usage_by_day(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                        const struct usage_range *range);
+/* From the key `first` on. */
+void store_usage_by_key(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                        const struct usage_range *range, struct uuid first);
+/* After the user `after`. Reads USAGE_SCAN_USERS users at most. */
+void store_usage_by_user(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                         const struct usage_range *range, slice after);
+STORE_LIST_RESULT(store_usage_result, usage_sum)
+
+/* Removes rows older than USAGE_KEPT_DAYS, some at a time. */
+void store_usage_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op);
+
+#endif

@@ -1,0 +1,111 @@
+/*
+ * Runs are counted in memory by account, day, key and user, and written once a minute.
+ */
+#include "exec/usage.h"
+
+#include "base/metric.h"
+#include "seam/walk.h"
+#include "store/usage.h"
+#include "unit.h"
+
+static const struct exec_outcome succeeded = {.reason = EXEC_SUCCEEDED},
+                                 failed = {.reason = EXEC_PROVIDER_ERROR},
+                                 blocked = {.reason = EXEC_CONFIRMATION_MISSING};
+
+static int set_up(void **state)
+{
+    *state = seam_bench_open(false);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    return seam_bench_close(*state) ? 0 : -1;
+}
+
+static size_t written(struct seam_bench *b, struct pg_query **last)
+{
+    size_t count = 0;
+    struct pg_query *query;
+    for (size_t i = 0; (query = seam_query(b->node.pool, i)); i++)
+        if (strcmp(seam_query_stmt(query)->name, "usage_add") == 0) {
+            *last = query;
+            count++;
+        }
+    return count;
+}
+
+static int64_t number(struct pg_query *query, const char *name)
+{
+    return seam_param(query, name)->as.i64;
+}
+
+static void it_writes_once_a_minute_what_it_counted(void **state)
+{
+    struct seam_bench *b = *state;
+    struct counts usage;
+    struct pg_query *row = NULL;
+    const struct usage_by by = {uuid_v7(), uuid_v7(), uuid_v7()};
+    counts_init(&usage, &usage_class, b->node.loop, b->node.pool);
+    usage_count(&usage, &by, &succeeded, false, false);
+    usage_count(&usage, &by, &succeeded, true, true);
+    usage_count(&usage, &by, &failed, true, false);
+    usage_count(&usage, &by, &failed, false, true);
+    usage_count(&usage, &by, &failed, false, false);
+    usage_count(&usage, &by, &blocked, true, false);
+    seam_pass_ms(b->node.loop, USAGE_EVERY_MS - 2000);
+    assert_int_equal(written(b, &row), 0);
+    seam_pass_ms(b->node.loop, 4000);
+    assert_int_equal(written(b, &row), 1);
+    assert_true(uuid_eq(seam_param(row, "account_id")->as.uuid, by.account_id));
+    assert_true(uuid_eq(seam_param(row, "user_id")->as.uuid, by.user_id));
+    assert_true(uuid_eq(seam_param(row, "key_id")->as.uuid, by.key_id));
+    assert_int_equal(number(row, "day") % USAGE_DAY_US, 0);
+    assert_int_equal(number(row, "reads"), 3);
+    assert_int_equal(number(row, "writes"), 2);
+    assert_int_equal(number(row, "failed"), 3);
+    assert_int_equal(number(row, "blocked"), 1);
+    assert_int_equal(number(row, "flow_calls"), 2);
+    /* a run during the write, which fails: both are written together */
+    usage_count(&usage, &by, &blocked, true, true);
+    seam_query_fail(row, ERR_TIMEOUT);
+    seam_settle(b->node.loop);
+    counts_write(&usage);
+    seam_settle(b->node.loop);
+    assert_int_equal(written(b, &row), 1);
+    assert_int_equal(number(row, "reads"), 3);
+    assert_int_equal(number(row, "blocked"), 2);
+    assert_int_equal(number(row, "flow_calls"), 3);
+    seam_node_answer(&b->node, &b->store);
+    assert_true(counts_are_written(&usage));
+    counts_deinit(&usage);
+}
+
+/* A full table is written at once. If the database does not answer, further runs are lost. */
+static void rows_are_limited(void **state)
+{
+    struct seam_bench *b = *state;
+    struct counts usage;
+    struct pg_query *row;
+    struct usage_by by = {uuid_v7(), uuid_v7(), uuid_v7()};
+    counts_init(&usage, &usage_class, b->node.loop, b->node.pool);
+    for (uint32_t i = 0; i < USAGE_MAX + USAGE_FLUSH_MAX + 10; i++) {
+        memcpy(by.user_id.bytes, &i, sizeof(i));
+        usage_count(&usage, &by, &succeeded, false, false);
+    }
+    assert_int_equal(usage.table.map.count, USAGE_MAX);
+    assert_int_equal(usage.sent.count, USAGE_FLUSH_MAX);
+    seam_settle(b->node.loop);
+    assert_int_equal(written(b, &row), USAGE_FLUSH_MAX);
+    counts_deinit(&usage);
+    seam_node_answer(&b->node, &b->store);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(it_writes_once_a_minute_what_it_counted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rows_are_limited, set_up, tear_down),
+    };
+    return cmocka_run_group_tests_name("exec/usage", tests, NULL, NULL);
+}
