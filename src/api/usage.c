@@ -27,6 +27,7 @@ struct usage_page {
 
 /* ---- the reply ---- */
 
+/* A member with the date of a day; the time is midnight UTC. */
 static void put_date(struct json_writer *w, const char *name, int64_t day)
 {
     char text[TIME_TEXT_LEN + 1];
@@ -34,6 +35,8 @@ static void put_date(struct json_writer *w, const char *name, int64_t day)
     json_member_str(w, name, slice_of(text, DATE_LEN));
 }
 
+/* One item of the list: what is summed over (the account's own runs have the user null), and the
+ * counts. */
 static void put_usage_sum(struct json_writer *w, int by, const struct usage_sum *sum)
 {
     json_open(w, '{');
@@ -68,6 +71,8 @@ static void put_cursor(struct json_writer *w, int by, const struct usage_sum *ne
         json_member_uuid(w, name, next->key_id);
 }
 
+/* A sum without runs is left out of the items, so a page may have fewer than `limit` and still a
+ * next one. Of days and keys, the first one after the page is the cursor. */
 static enum op_result finish_usage(struct api_request *request)
 {
     const struct usage_page *page = request->state;
@@ -120,6 +125,8 @@ static bool read_usage_date(struct api_request *request, const struct usage_page
     return false;
 }
 
+/* Reads from and to, both included, into a range of whole days whose end is excluded. Answers with
+ * 400 and returns false if they are wrong. */
 static bool read_usage_range(struct api_request *request, struct usage_page *page)
 {
     struct usage_range *range = &page->range;
