@@ -6,6 +6,7 @@
  * page name the user, too (markup.h).
  */
 #include "base/encode.h"
+#include "store/connection.h"
 #include "web/request.h"
 #include "web/view.h"
 
@@ -145,6 +146,32 @@ enum op_result web_user_take(struct serve_request *serve)
                                  "after that.",
                                  SLICE_ARG(request->asked_user));
     return act_for(request, request->asked_user, check->user_id);
+}
+
+/* ---- the user's connections, and those that the account shares ---- */
+
+void web_connection_load(struct web_request *request, struct web_connection *read, int64_t id)
+{
+    struct pg_pool *pool = request->web->config.pool;
+    const struct web_session *session = &request->session;
+    store_connection_get(pool, &read->own, &request->serve.op, session->account_id, id);
+    if (!uuid_is_nil(session->parent_id))
+        store_connection_get(pool, &read->shared, &request->serve.op, session->parent_id, id);
+}
+
+int web_connection_result(const struct web_request *request, const struct web_connection *read,
+                          struct connection *row)
+{
+    int status = store_connection_get_result(&read->own, row);
+    if (status != ERR_NOTFOUND || uuid_is_nil(request->session.parent_id))
+        return status;
+    status = store_connection_get_result(&read->shared, row);
+    return status == OK && !row->is_shared ? ERR_NOTFOUND : status;
+}
+
+bool web_connection_is_lent(const struct web_request *request, const struct connection *row)
+{
+    return !uuid_eq(row->account_id, request->session.account_id);
 }
 
 /* ---- a form that is shown again after signing in ---- */

@@ -654,6 +654,18 @@ test('other pages show one user’s rows, and what is done there is done for tha
   assert.match((await reader.ask('/connections')).text, /for all end users/);
   assert.equal((await reader.ask(`/connections/${shared}`)).status, 200);
   assert.match((await reader.ask('/integrations?user=other')).text, /Probe/);
+  // what ran through it, and what will, says so, without a link
+  const lent = (await echo('other', options)).json.execution_id;
+  const asked = (await call('other', 'POST', '/api/flows/start', { flowTemplate: 'probe_approve', input: { subject: 'z' } }, options)).json.flowId;
+  await until('it waits', async () => (await call('other', 'GET', `/api/flows/${asked}`, undefined, options)).json.flow.status === 'waiting');
+  for (const at of [`/executions/${lent}`, `/flows/${asked}`]) {
+    const { text } = await reader.ask(`${at}?user=other`);
+    assert.match(text, /Team, shared by the account/, at);
+    assert.ok(!text.includes(`/connections/${shared}`), at);
+  }
+  const repeat = await reader.ask(`/executions/${lent}/again?user=other`);
+  assert.match(repeat.text, /Team/);
+  assert.ok(!/was deleted/.test(repeat.text));
   assert.equal((await erase(odd, options)).status, 202);
   const gone = await until('its pages are closed', async () => {
     const reply = await reader.ask(`/flows?${user}`);
