@@ -67,8 +67,8 @@ alter table sluice.idempotency_key add column parent_id uuid;
 -- A message to the endpoint has failed. From the third failure in a row on it is paused, for longer the
 -- longer it fails. It goes off where is_gone, or once it has failed for off_after_ms; then the row has
 -- true, the account an audit event, and the account's other endpoints an event each.
-create function sluice.webhook_failed(account_id uuid, id uuid, is_gone boolean, off_after_ms bigint,
-    event_id uuid, audit_id uuid)
+create function sluice.webhook_failed(account_id uuid, id uuid, url text, is_gone boolean,
+    off_after_ms bigint, event_id uuid, audit_id uuid)
 returns setof boolean
 language plpgsql as $$
 declare
@@ -77,6 +77,7 @@ declare
 begin
     select w.* into old from sluice.webhook w
     where w.account_id = webhook_failed.account_id and w.id = webhook_failed.id and w.off_at is null
+      and w.url = webhook_failed.url
     for no key update;
     if not found then
         return;

@@ -12,7 +12,7 @@
 #include "call/credential.h"
 #include "api/request.h"
 
-enum { ADD_TRIES_MAX = 5 };
+enum { ADD_TRIES_MAX = 5 }; /* each tests the credential again */
 
 struct adding {
     slice integration_id, auth, scopes, label;
@@ -95,6 +95,8 @@ static void wipe_text(slice text)
     mem_wipe((char *)(uintptr_t)text.ptr, text.len);
 }
 
+/* The body's values and the text that was made of them. Copies that others made are secrets of
+ * their own (base/secret.h). */
 static void wipe_credential(const struct api_request *request, const struct adding *it)
 {
     const struct json *credential = JSON_GET(request->body, "credential");
@@ -198,6 +200,7 @@ static enum op_result enrol_adding(struct api_request *request, slice auth_kind)
     return api_wait(request, on_enrolled);
 }
 
+/* The connection that is named decides how the credential is used, unless the request says it. */
 static enum op_result on_former(struct api_request *request)
 {
     const struct adding *it = request->state;

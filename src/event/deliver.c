@@ -17,7 +17,8 @@ enum {
     DELIVERY_DATA_BYTES_MAX = 2 * EVENT_DATA_MAX,
     END_TRIES_MAX = 5, /* of the statement; then the row is due again by itself */
     END_RETRY_MS = 500,
-    MARGIN_US = 20 * 1000, /* a timer that is early finds nothing */
+    MARGIN_US = 20 * 1000,    /* a timer that is early finds nothing */
+    OUR_DELAY_MS = 30 * 1000, /* after a fault of this process: another may have the row then */
     GONE = 410,
 };
 
@@ -166,19 +167,23 @@ static int64_t delay_ms_of(const struct event_delivery *d)
            (int64_t)random_below((uint64_t)delay_ms / 10);
 }
 
+/* A 410 ends no row: the next attempt finds that the endpoint is off, or that it has another URL by
+ * now. What was not sent because of this process is tried again soon, and does not count as a
+ * failure of the endpoint. */
 static enum op_result step_sent(struct op *op)
 {
     struct event_delivery *d = delivery_of(op);
     const struct event_send *send = &d->send;
-    bool is_last = tries_of(d) > (int64_t)ARRAY_LEN(delays_s) || send->status == GONE;
+    bool is_last = tries_of(d) > (int64_t)ARRAY_LEN(delays_s) && !send->is_ours;
     enum delivery_status status = send->is_delivered ? DELIVERY_DELIVERED
                                   : is_last          ? DELIVERY_FAILED
                                                      : DELIVERY_PENDING;
     end_with(d, status,
              send->is_delivered ? SLICE_NONE : arena_dup(&op->arena, slice_cstr(send->problem)));
     d->end.code = send->status;
+    d->end.is_uncounted = send->is_ours;
     if (status == DELIVERY_PENDING)
-        d->end.delay_ms = delay_ms_of(d);
+        d->end.delay_ms = send->is_ours ? OUR_DELAY_MS : delay_ms_of(d);
     return OP_NEXT;
 }
 
@@ -203,7 +208,7 @@ static void count_delivery(const struct event_delivery *d)
 static void follow(struct event_delivery *d, const struct due_ref *next)
 {
     struct due_ref again = d->row->ref;
-    again.rev = d->end.attempt;
+    again.rev = d->end.attempt - d->end.is_uncounted;
     again.at = clock_shared_us() + d->end.delay_ms * 1000 + MARGIN_US;
     if (d->end.status == DELIVERY_PENDING)
         due_arm(d->service->config.due, &again);
@@ -224,7 +229,7 @@ static enum op_result step_ended(struct op *op)
         return OP_DONE; /* another process has it since, or it is due again */
     count_delivery(d);
     follow(d, &next);
-    return d->send.service ? OP_NEXT : OP_DONE; /* nothing was sent */
+    return d->send.service && !d->end.is_uncounted ? OP_NEXT : OP_DONE;
 }
 
 /* The endpoint's row changes only while it fails, and when it no longer does. */
@@ -235,11 +240,12 @@ static enum op_result step_mark(struct op *op)
     if (d->send.is_delivered && d->webhook.failures == 0)
         return OP_DONE;
     if (d->send.is_delivered) {
-        store_webhook_healed(pool, &d->query, op, d->webhook.account_id, d->webhook.id);
+        store_webhook_healed(pool, &d->query, op, &d->webhook);
         return OP_WAIT;
     }
     d->failure = (struct webhook_failure){.account_id = d->webhook.account_id,
                                           .id = d->webhook.id,
+                                          .url = d->webhook.url,
                                           .is_gone = d->send.status == GONE,
                                           .event_id = uuid_v7(),
                                           .audit_id = uuid_v7()};

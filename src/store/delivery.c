@@ -109,6 +109,7 @@ static const struct pg_words statuses = {status_names, ARRAY_LEN(status_names), 
 static const struct pg_stmt delivery_end = {
     .name = "delivery_end",
     .sql = "with ended as (update sluice.delivery t set status = :status, code = :code, "
+           "attempt = t.attempt - (:is_uncounted)::integer, "
            "problem = :problem, due_at = case when :status = 'pending' then now() + :delay_ms * "
            "interval '1 millisecond' end, ended_at = case when :status <> 'pending' then now() end "
            "@update(sluice.delivery) and t.attempt = :attempt and t.due_at is not null "
@@ -130,7 +131,7 @@ static const struct pg_stmt delivery_end = {
              OF_END(attempt, PG_I64), PG_WORD("status", struct delivery_end, status, &statuses),
              OF_END(delay_ms, PG_I64),
              PG_OF("code", PG_I64, struct delivery_end, code, .has_null = true),
-             OF_END(problem, PG_TEXT)),
+             OF_END(problem, PG_TEXT), OF_END(is_uncounted, PG_BOOL)),
     PG_GIVES(PG_WORD("kind", struct due_ref, kind, &store_due_kinds), REF_COLUMNS),
     .key_count = 3,
     .access = PG_WRITE,
@@ -173,11 +174,12 @@ static const struct pg_stmt delivery_replay = {
 static const struct pg_stmt webhook_failed = {
     .name = "webhook_failed",
     .sql = "select :ord, c.* from @input lateral sluice.webhook_failed(account_id => :account_id, "
-           "id => :id, is_gone => :is_gone, off_after_ms => :off_after_ms, event_id => :event_id, "
+           "id => :id, url => :url, is_gone => :is_gone, off_after_ms => :off_after_ms, event_id "
+           "=> :event_id, "
            "audit_id => :audit_id) c",
-    PG_TAKES(OF_FAILURE(account_id, PG_UUID), OF_FAILURE(id, PG_UUID), OF_FAILURE(is_gone, PG_BOOL),
-             PG_ARG("off_after_ms", PG_I64), OF_FAILURE(event_id, PG_UUID),
-             OF_FAILURE(audit_id, PG_UUID)),
+    PG_TAKES(OF_FAILURE(account_id, PG_UUID), OF_FAILURE(id, PG_UUID), OF_FAILURE(url, PG_TEXT),
+             OF_FAILURE(is_gone, PG_BOOL), PG_ARG("off_after_ms", PG_I64),
+             OF_FAILURE(event_id, PG_UUID), OF_FAILURE(audit_id, PG_UUID)),
     PG_GIVES(PG_ARG("is_off", PG_BOOL)),
     .key_count = 2,
     .access = PG_WRITE_ONCE,
@@ -187,8 +189,8 @@ static const struct pg_stmt webhook_failed = {
 static const struct pg_stmt webhook_healed = {
     .name = "webhook_healed",
     .sql = "update sluice.webhook t set failures = 0, failing_since = null, paused_until = null "
-           "@update(sluice.webhook) and t.failures > 0",
-    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_UUID)),
+           "@update(sluice.webhook) and t.failures > 0 and t.url = :url",
+    PG_TAKES(OF_WEBHOOK(account_id, PG_UUID), OF_WEBHOOK(id, PG_UUID), OF_WEBHOOK(url, PG_TEXT)),
     .key_count = 2,
     .match = PG_MATCH_NONE,
     .access = PG_WRITE,
@@ -238,7 +240,7 @@ STORE_CALL_OF(store_delivery_claim, delivery_claim, delivery_claim)
 STORE_CALL_OF(store_delivery_replays, delivery_replays, delivery_replays)
 STORE_CALL_OF(store_delivery_replay, delivery_replay, due_ref)
 STORE_CALL_OF(store_delivery_end, delivery_end, delivery_end)
-STORE_CALL_ID(store_webhook_healed, webhook_healed, struct uuid, pg_uuid)
+STORE_CALL_OF(store_webhook_healed, webhook_healed, webhook)
 STORE_CALL_ONE(store_deliveries_ended, deliveries_ended, int64_t, pg_time)
 STORE_CALL_OF(store_delivery_remove, delivery_remove, delivery_ended)
 

@@ -53,6 +53,8 @@ struct delivery_end {
     int64_t delay_ms;
     int64_t code;  /* the reply's status; 0: none */
     slice problem; /* SLICE_NONE: none */
+    bool
+        is_uncounted; /* the endpoint was not called: the row keeps its former number of attempts */
 };
 void store_delivery_end(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct delivery_end *end);
@@ -82,6 +84,7 @@ void store_delivery_replay(struct pg_pool *pool, struct pg_query *query, struct 
 enum { WEBHOOK_FAILING_DAYS = 5 };
 struct webhook_failure {
     struct uuid account_id, id;
+    slice url; /* that was called; an endpoint that has another one by now is left unchanged */
     bool is_gone;
     struct uuid event_id, audit_id;
 };
@@ -89,9 +92,9 @@ void store_webhook_failed(struct pg_pool *pool, struct pg_query *query, struct o
                           const struct webhook_failure *failure);
 /* Whether the endpoint went off. */
 int store_webhook_failed_result(const struct pg_query *query, bool *is_off) MUST_CHECK;
-/* A message has arrived: earlier failures are forgotten. */
+/* A message has arrived at webhook->url: earlier failures are forgotten. */
 void store_webhook_healed(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          struct uuid account_id, struct uuid id);
+                          const struct webhook *webhook);
 
 /* Lists up to DELIVERY_ENDED_MAX rows that ended before `before`, and removes one. */
 enum { DELIVERY_ENDED_MAX = 1000 };

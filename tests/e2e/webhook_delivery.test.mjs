@@ -238,6 +238,42 @@ test('a receiver that fails, and then answers', async () => {
   await unlisten(hook);
 });
 
+// A 410 counts for the URL that answered it. While the answer is under way, the endpoint moves.
+test('a late 410 of a former URL leaves the endpoint on', async () => {
+  const hook = await listen({ events: ['flow.waiting'], path: '/old' });
+  let answer;
+  answers['/old'] = (request, reply) => (answer = () => reply.writeHead(410).end());
+  const id = await start('probe_approve', { subject: 'moved' });
+  await until('the old URL is asked', () => answer);
+  assert.equal((await call('PATCH', `/api/webhooks/${hook.id}`, { url: `${receiver.url}/new` })).status, 200);
+  answer();
+  await until('the attempt has ended', async () => (await row(hook))?.code === 410);
+  await hasten(hook);
+  await hears({ path: '/new' }, id, 'flow.waiting');
+  const { enabled, failures } = (await call('GET', `/api/webhooks/${hook.id}`)).json;
+  assert.deepEqual([enabled, failures], [true, 0]);
+  await post(id, 'cancel');
+  await unlisten(hook);
+});
+
+// A server without the master key of a secret cannot sign: the endpoint did not fail.
+test('a message that cannot be signed is tried again, and counts for nothing', async () => {
+  const hook = await listen({ events: ['flow.waiting'] });
+  const sealed = await sql(`select key_id from sluice.webhook where id = '${hook.id}'`);
+  await sql(`update sluice.webhook set key_id = '00000000' where id = '${hook.id}'`);
+  const id = await start('probe_approve', { subject: 'unsigned' });
+  await until('the attempt has ended', async () => (await row(hook))?.problem === 'the message could not be signed');
+  const { attempt, status, due_s } = await row(hook);
+  assert.deepEqual([attempt, status], [0, 'pending']);
+  assert.ok(due_s > 5 && due_s < 31, String(due_s));
+  assert.equal((await call('GET', `/api/webhooks/${hook.id}`)).json.failures, 0);
+  await sql(`update sluice.webhook set key_id = '${sealed}' where id = '${hook.id}'`);
+  await hasten(hook);
+  await hears(hook, id, 'flow.waiting');
+  await post(id, 'cancel');
+  await unlisten(hook);
+});
+
 test('order: a later event waits until the one before is delivered', async () => {
   const hook = await listen({ path: '/order' });
   let isUp = false;
