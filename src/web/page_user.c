@@ -39,7 +39,7 @@ slice web_user_path(struct web_request *request, slice path)
     if (request->session.is_open)
         user = request->user;
     else if (!read_user(request, &user))
-        user = SLICE_NONE;
+        return SLICE("/");
     if (!user.ptr)
         return path;
     buf_init(&url, 8 * 1024);
@@ -121,6 +121,10 @@ enum op_result web_user_find(struct serve_request *serve)
         return web_reply_problem(request, 400, "Not an end user's page",
                                  "This page is of the account alone. Leave the end user out of its "
                                  "address.");
+    /* A key that may not open the page does not learn which users exist. */
+    enum op_result result = web_check_scope(request);
+    if (result != OP_NEXT)
+        return result;
     request->asked_user = user;
     return vault_user_find(request->web->config.users, &request->user_check,
                            request->session.account_id, user, &serve->op)

@@ -159,11 +159,14 @@ bool web_path_uuid(struct web_request *request, size_t i, struct uuid *id) MUST_
  * OP_WAIT. */
 enum op_result web_wait(struct web_request *request, web_step *then);
 
+/* Returns OP_NEXT if the session's key has the scope of the page, else sends a 403. */
+enum op_result web_check_scope(struct web_request *request);
+
 /* ---- the end user in the address (page_user.c) ---- */
 
 serve_hook web_user_find, web_user_take;
-/* Returns the path with the user that the request's address names, if any. SLICE_NONE if out of
- * memory. */
+/* Returns the path with the user that the request's address names, if any; "/" if the address
+ * cannot name one, since the path alone would be the account's. SLICE_NONE if out of memory. */
 slice web_user_path(struct web_request *request, slice path);
 /* Returns the prefix of the OAuth state of an authorization that a user's page begins. SLICE_NONE:
  * the page is the account's, or out of memory. */
