@@ -522,7 +522,8 @@ test: $(call integration_of,$(TEST_VARIANT)) $(call unit_programs,$(TEST_VARIANT
 
 ## test-unit, unit: run unit tests (ROOM= selects a room, T= names)
 .PHONY: test-unit unit
-test-unit unit: $(CONTAIN) $(call unit_programs,$(TEST_VARIANT))
+# The program migrates the cluster that the tests copy.
+test-unit unit: $(CONTAIN) build/$(TEST_VARIANT)/sluice $(call unit_programs,$(TEST_VARIANT))
 	$(call run_tests,$(call unit_lines,$(TEST_VARIANT)))
 
 ## sim: simulate three nodes in one process, with crashes and lost answers from a seed (SEEDS=50; SEED=n replays one)

@@ -12,11 +12,14 @@
 #include "call/credential.h"
 #include "api/request.h"
 
+enum { ADD_TRIES_MAX = 5 }; /* each tests the credential again */
+
 struct adding {
     slice integration_id, auth, scopes, label;
     slice credential, params; /* JSON text; the credential is wiped after its use */
     bool is_default;
     int64_t connection_id; /* 0: a new connection */
+    unsigned tries;        /* further ones */
     struct call_enrol enrol;
 };
 
@@ -87,11 +90,33 @@ static enum op_result reply_no_connection(struct api_request *request)
     return api_reply_error(request, 404, "Connection not found");
 }
 
+static void wipe_text(slice text)
+{
+    mem_wipe((char *)(uintptr_t)text.ptr, text.len);
+}
+
+/* The body's values and the text that was made of them. Copies that others made are secrets of
+ * their own (base/secret.h). */
+static void wipe_credential(const struct api_request *request, const struct adding *it)
+{
+    const struct json *credential = JSON_GET(request->body, "credential");
+    wipe_text(it->credential);
+    for (uint32_t i = 0; i < credential->count; i++)
+        wipe_text(json_str(&credential->as.members[i].value));
+}
+
+static enum op_result enrol_adding(struct api_request *request, slice auth_kind);
+
 static enum op_result finish_added(struct api_request *request)
 {
-    const struct adding *it = request->state;
+    struct adding *it = request->state;
     struct connection row;
     int status = store_connection_get_result(&request->query, &row);
+    /* Of several requests for one login at the same moment, another one has removed the connection
+     * for a third one, which then has the credential's place. */
+    if (status == ERR_NOTFOUND && !it->connection_id && it->tries++ < ADD_TRIES_MAX)
+        return enrol_adding(request, SLICE_NONE);
+    wipe_credential(request, it);
     if (status == ERR_NOTFOUND) /* removed in the meantime */
         return it->connection_id ? reply_no_connection(request)
                                  : api_reply_later(request, SLICE("The connection was removed at "
@@ -106,24 +131,12 @@ static enum op_result finish_added(struct api_request *request)
     return api_reply_close(request, 201);
 }
 
-static void wipe_text(slice text)
-{
-    mem_wipe((char *)(uintptr_t)text.ptr, text.len);
-}
-
-static void wipe_credential(const struct api_request *request, const struct adding *it)
-{
-    const struct json *credential = JSON_GET(request->body, "credential");
-    wipe_text(it->credential);
-    for (uint32_t i = 0; i < credential->count; i++)
-        wipe_text(json_str(&credential->as.members[i].value));
-}
-
 static enum op_result on_enrolled(struct api_request *request)
 {
     struct adding *it = request->state;
     const struct call_enrol *enrol = &it->enrol;
-    wipe_credential(request, it);
+    if (enrol->result != CALL_ENROLLED)
+        wipe_credential(request, it);
     switch (enrol->result) {
     case CALL_ENROLLED:
         store_connection_get(request->api->config.pool, &request->query, &request->serve.op,
@@ -187,6 +200,7 @@ static enum op_result enrol_adding(struct api_request *request, slice auth_kind)
     return api_wait(request, on_enrolled);
 }
 
+/* The connection that is named decides how the credential is used, unless the request says it. */
 static enum op_result on_former(struct api_request *request)
 {
     const struct adding *it = request->state;

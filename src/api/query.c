@@ -37,6 +37,7 @@ static slice name_fault(struct api_request *request, const struct api_names *nam
                : SLICE_NONE;
 }
 
+/* Of a request without parameters, or without members: only users' names are refused. */
 static const struct api_names no_names = {.own = {NULL}};
 
 slice api_query_fault(struct api_request *request)

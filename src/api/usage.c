@@ -9,7 +9,7 @@
 #include "store/usage.h"
 
 enum { PAGE_MAX = 100, DAYS_DEFAULT = 30, DATE_LEN = 10 };
-enum { BY, FROM, TO, CURSOR };
+enum { BY, FROM, TO, KEY, CURSOR };
 enum { BY_USER, BY_KEY, BY_DAY };
 
 #define A_DATE .wanted = "a date (UTC) such as 2026-01-31", .is_quoted = true
@@ -17,6 +17,7 @@ static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
     [BY] = {.name = "by", .words = "user key day"},
     [FROM] = {.name = "from", A_DATE},
     [TO] = {.name = "to", A_DATE},
+    [KEY] = {.name = "key_id", .kind = SERVE_ID, .wanted = "the id of a key", .is_quoted = true},
     [CURSOR] = {.name = "cursor", .wanted = "the next_cursor of another page", .is_quoted = true}};
 
 struct usage_page {
@@ -181,6 +182,11 @@ static enum op_result begin_usage(struct api_request *request)
         return OP_DONE;
     page->by = page->list.choices[BY] < 0 ? BY_DAY : page->list.choices[BY];
     page->range.account_id = request->serve.grant.account_id;
+    if (page->list.values[KEY].ptr && page->by != BY_DAY)
+        return api_reply_error(request, 400, "key_id goes with by=day alone");
+    (void)!uuid_parse(page->list.values[KEY], &page->range.key_id);
+    if (page->list.values[KEY].ptr && uuid_is_nil(page->range.key_id)) /* which means all keys */
+        return listing_refuse(request, &filters[KEY], page->list.values[KEY]);
     /* one row more than requested shows whether there is another page */
     page->range.count_max = page->list.limit + 1;
     return ask_usage(request, page);
@@ -188,7 +194,7 @@ static enum op_result begin_usage(struct api_request *request)
 
 const struct api_endpoint api_usage_get = {
     .scope = SCOPE_ADMIN,
-    .query = &(const struct api_names){.own = {"by", "from", "to", "limit", "cursor"}},
+    .query = &(const struct api_names){.own = {"by", "from", "to", "key_id", "limit", "cursor"}},
     .begin = begin_usage,
     .is_of_account = true,
 };

@@ -50,7 +50,7 @@ const char *reply_status_words(enum exec_reason reason, unsigned status)
     switch (reason) {
     case EXEC_REAUTH_REQUIRED:
     case EXEC_KEY_REFUSED:
-        return "refused the stored credential";
+        return "refused the credential";
     case EXEC_PROVIDER_FORBIDDEN:
         return "does not let the connected account do this";
     case EXEC_PROVIDER_RATE_LIMITED:

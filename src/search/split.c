@@ -1,7 +1,9 @@
 /*
  * Splits a sentence that asks for several things: "find the mail and make a page of it" is two
  * queries. One request ends before "and", "then" or a punctuation mark if a verb and its object
- * follow. A verb is a word with which an action's id begins, or a synonym of such a word.
+ * follow. A verb is a word with which an action's id begins, or a synonym of such a word. A request
+ * whose words would find something else is reworded: what is taken for the next request is read,
+ * and what was read is added to a container.
  */
 #include "search/reading.h"
 
@@ -11,11 +13,14 @@ static bool is_joint(const struct search_part *part)
     return search_part_is_any(part, "and then also afterwards finally please");
 }
 
-/* Whether the part comes before a command: "can you just". */
-static bool is_opening(const struct search_part *part)
+/* Whether the part, which follows `before`, comes before a command: "can you just"; not in "we will
+ * cancel", which says what is so. */
+static bool is_opening(const struct search_part *part, const struct search_part *before)
 {
-    return search_part_is_any(part,
-                              "can could would will you we i just quickly simply kindly maybe");
+    static const char modals[] = "can could would will";
+    return search_part_is_any(part, "just quickly simply kindly maybe") ||
+           search_part_is_any(part, modals) ||
+           (search_part_is_any(part, "you we i") && search_part_is_any(before, modals));
 }
 
 static bool means_verb(const struct search_index *index, const struct search_term *term)
@@ -92,7 +97,8 @@ static size_t begins_at(const struct search_index *index, const struct search_re
         (!is_joined && !r->parts[at].begins_clause) ||
         (r->parts[at].follows_colon && !is_colon_joint(r, first, at)))
         return 0;
-    while (at < r->count && (is_joint(&r->parts[at]) || is_opening(&r->parts[at])))
+    while (at < r->count &&
+           (is_joint(&r->parts[at]) || is_opening(&r->parts[at], &r->parts[at - 1])))
         at++;
     if (at + 1 >= r->count)
         return 0;

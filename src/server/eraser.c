@@ -57,6 +57,7 @@ struct eraser {
     enum account_user_depth depth;
     uint64_t first_ns; /* when the first parts were last begun, or ended */
     bool is_hurried;   /* the first parts, or the next round, begin soon */
+    bool is_left;      /* the parts that end flows were left, and are not left again */
     bool is_again;     /* the next round begins soon: this one has missed some of the rows */
     bool is_waiting;   /* for another process that deletes rows */
     bool is_resting;   /* the next round may begin at once */
@@ -97,7 +98,7 @@ static enum op_result step_sleep(struct op *op)
     eraser->at = begin_of(parts);
     eraser->back.part = NULL;
     eraser->is_resting = !eraser->is_hurried && !eraser->is_again;
-    eraser->is_hurried = eraser->is_again = false;
+    eraser->is_hurried = eraser->is_again = eraser->is_left = false;
     op_sleep(op, &eraser->timer, eraser->is_resting ? ROUND_MS : SOON_MS,
              "time for the next round");
     return OP_WAIT;
@@ -118,18 +119,23 @@ static enum op_result step_find(struct op *op)
 }
 
 /* A long pass is left for what was marked since the first parts began: links and flows end now, not
- * after the pass, and so do rows of accounts. It is left once a second at most, so it makes
- * progress whatever is marked; users whose flows have ended are not in the first parts again. */
+ * after the pass, and so do rows of accounts. It is left once a second at most, and goes on at its
+ * position. Parts that end flows are left once, and then made to their end; so what fails in them
+ * keeps nothing from its turn. */
 static enum op_result leave_pass(struct eraser *eraser, enum eraser_step next)
 {
     uint64_t now = clock_mono_ns();
-    if (!eraser->is_hurried || now - eraser->first_ns < SOON_MS * 1000000ULL)
+    const struct part *part = eraser->at.part;
+    bool is_second = part->is_ending ? eraser->is_left
+                                     : part < parts + FIRST_PARTS && eraser->back.part;
+    if (!eraser->is_hurried || is_second || now - eraser->first_ns < SOON_MS * 1000000ULL)
         return op_jump(&eraser->op, next);
     eraser->is_hurried = false;
-    if (eraser->at.part >= parts + FIRST_PARTS) {
+    if (!part->is_ending) {
         eraser->back = eraser->at;
         eraser->is_again = true;
     }
+    eraser->is_left = true;
     eraser->first_ns = now;
     eraser->at = begin_of(parts);
     return op_jump(&eraser->op, STEP_FIND);
@@ -141,10 +147,12 @@ static enum op_result next_part(struct eraser *eraser)
     if (part == parts + ARRAY_LEN(parts))
         return op_jump(&eraser->op, STEP_SLEEP);
     eraser->at = begin_of(part);
-    if (part == parts + FIRST_PARTS) {
+    if (!part->is_ending && (part[-1].is_ending || part == parts + FIRST_PARTS)) {
+        eraser->is_left = false;
         eraser->first_ns = clock_mono_ns();
-        if (eraser->back.part)
-            eraser->at = eraser->back;
+    }
+    if (eraser->back.part && (part == eraser->back.part || part == parts + FIRST_PARTS)) {
+        eraser->at = eraser->back;
         eraser->back.part = NULL;
     }
     return op_jump(&eraser->op, STEP_FIND);

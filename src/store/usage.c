@@ -57,6 +57,18 @@ static const struct pg_stmt usage_by_day = {
     .is_large = true,
 };
 
+/* The days of one key are looked up one by one, whatever the number of other keys. */
+static const struct pg_stmt usage_of_key = {
+    .name = "usage_of_key",
+    .sql = "select :ord, c.* from @input lateral (select d.day, s.* from generate_series(:from_at, "
+           ":to_at - interval '24 hours', interval '24 hours') d(day), lateral (select " SUMS
+           " from sluice.usage g where g.account_id = :account_id and g.day = d.day and g.key_id = "
+           ":key_id offset 0) s where s.reads is not null order by d.day limit :count_max) c",
+    PG_TAKES(RANGE, PG_ARG("key_id", PG_UUID)),
+    PG_GIVES(SUM_OF(day, PG_TIME), TOTALS),
+    .is_large = true,
+};
+
 static const struct pg_stmt usage_by_key = {
     .name = "usage_by_key",
     .sql = "select :ord, c.* from @input lateral (select s.key_id, (select k.name from "
@@ -119,8 +131,8 @@ static const struct pg_stmt usage_sweep = {
     .is_spread = true,
 };
 
-const struct pg_stmt *const usage_stmts[] = {&usage_add,     &usage_by_day, &usage_by_key,
-                                             &usage_by_user, &usage_sweep,  NULL};
+const struct pg_stmt *const usage_stmts[] = {
+    &usage_add, &usage_by_day, &usage_of_key, &usage_by_key, &usage_by_user, &usage_sweep, NULL};
 
 STORE_CALL_OF(store_usage_add, usage_add, usage_row)
 STORE_CALL(store_usage_sweep, usage_sweep)
@@ -132,7 +144,11 @@ STORE_CALL(store_usage_sweep, usage_sweep)
 void store_usage_by_day(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct usage_range *range)
 {
-    store_ask(pool, query, op, &usage_by_day, PG_VALUES(RANGE_VALUES(range)));
+    if (uuid_is_nil(range->key_id))
+        store_ask(pool, query, op, &usage_by_day, PG_VALUES(RANGE_VALUES(range)));
+    else
+        store_ask(pool, query, op, &usage_of_key,
+                  PG_VALUES(RANGE_VALUES(range), pg_uuid(range->key_id)));
 }
 
 void store_usage_by_key(struct pg_pool *pool, struct pg_query *query, struct op *op,

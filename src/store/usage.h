@@ -50,6 +50,7 @@ struct usage_sum {
 };
 struct usage_range {
     struct uuid account_id;
+    struct uuid key_id; /* by day: only this key; nil: all */
     int64_t from, to;
     size_t count_max;
 };

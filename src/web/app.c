@@ -375,20 +375,26 @@ static enum op_result finish_app(struct web_request *request)
     struct app *app = request->state;
     struct connection *rows, *choice;
     size_t count, choice_count;
-    if (call_stats_continues(&app->stats))
+    /* Calls are counted for the account that pays, so a user's page has no numbers. */
+    bool has_stats = uuid_is_nil(request->session.parent_id);
+    if (has_stats && call_stats_continues(&app->stats))
         return web_wait(request, finish_app);
     int status = store_connection_list_result(&request->query, &rows, &count);
     if (status == OK)
         status = store_connection_list_result(&app->choice, &choice, &choice_count);
     if (status == OK)
         status = read_clients(app);
-    if (status == OK)
+    if (status == OK && has_stats)
         status = call_stats_result(&app->stats);
     if (status != OK)
         return web_reply_database(request, status);
     struct json_writer *w = view_begin(request);
     write_app_facts(request, w, app);
-    call_stats_write(request, w, &app->stats, app_path(request, app->integration->integration_id));
+    if (has_stats)
+        call_stats_write(request, w, &app->stats,
+                         app_path(request, app->integration->integration_id));
+    else
+        json_member_str(w, "stats", SLICE_NONE);
     write_connections(request, w, app, rows, count, choice_count > 0 ? &choice[0] : NULL);
     for (size_t i = 0; i < count; i++)
         if (rows[i].status == CONNECTION_LIVE)
@@ -421,6 +427,7 @@ enum op_result web_app(struct web_request *request)
                                id);
         store_oauth_client_get(pool, &app->shared, &request->serve.op, (struct uuid){{0}}, id);
     }
-    call_stats_begin(request, &app->stats, id);
+    if (uuid_is_nil(request->session.parent_id))
+        call_stats_begin(request, &app->stats, id);
     return web_wait(request, finish_app);
 }

@@ -272,7 +272,8 @@ static void put_kinds(struct json_writer *w)
         for (size_t i = 0; !slice_eq(group, before) && i < ARRAY_LEN(groups); i++)
             if (slice_eq_cstr(group, groups[i].name))
                 view_choice(w, group, slice_cstr(groups[i].sentence));
-        view_choice(w, audit_kind_name(at), audit_kind_sentence(at));
+        if (at != AUDIT_ACCOUNT_ERASED) /* the operator's: no account has such an event */
+            view_choice(w, audit_kind_name(at), audit_kind_sentence(at));
         before = group;
     }
 }

@@ -1,22 +1,91 @@
 /*
- * The page of a key: what it may do, the settings of programs that use it, and whether its first
- * call has arrived. Right after the key was created the page also has its text (keys.c).
+ * The page of a key: what it may do, the settings of programs that use it, whether its first call
+ * has arrived, and its runs by day. Right after the key was created the page also has its text
+ * (keys.c).
  */
 #include "base/clock.h"
+#include "store/usage.h"
 #include "web/app.h"
+#include "web/call_stats.h"
+#include "web/chart.h"
+
+enum { USE_DAYS = 30 };
+
+struct key_page {
+    struct pg_query usage;
+    struct usage_range range;
+};
 
 /* How long a browser waits until it asks again whether the key was used. */
 #define ASK_AGAIN "retry: 2000\n"
 
-enum op_result web_reply_key(struct web_request *request, unsigned status,
-                             const struct api_key *key, slice secret)
+/* ---- its runs ---- */
+
+static struct tally_sum sum_of_usage(const struct usage_counts *counts)
 {
-    struct json_writer *w = view_begin(request);
+    return (struct tally_sum){.succeeded = counts->reads + counts->writes - counts->failed,
+                              .failed = counts->failed,
+                              .blocked = counts->blocked};
+}
+
+static void write_day(struct web_request *request, struct json_writer *w,
+                      const struct usage_sum *day)
+{
+    const struct tally_sum sum = sum_of_usage(&day->counts);
+    json_open(w, '{');
+    view_time(w, "at", day->day);
+    chart_member_number(w, "reads", day->counts.reads);
+    chart_member_number(w, "writes", day->counts.writes);
+    chart_member_number(w, "bad", sum.failed);
+    chart_member_number(w, "warn", sum.blocked);
+    json_member_str(w, "failed", call_stats_failed_share(request, &sum));
+    json_close(w, '}');
+}
+
+/* Writes a member "use", as key_use.html declares it. days: those with runs, the oldest first. */
+static void write_use(struct web_request *request, struct json_writer *w,
+                      const struct usage_range *range, const struct usage_sum *days, size_t count)
+{
+    struct chart_column columns[USE_DAYS] = {0};
+    struct tally_sum all = {0};
+    for (size_t i = 0; i < USE_DAYS; i++)
+        columns[i].at = range->from + (int64_t)i * USAGE_DAY_US;
+    for (size_t i = 0; i < count; i++) {
+        const struct tally_sum sum = sum_of_usage(&days[i].counts);
+        size_t at = (size_t)((days[i].day - range->from) / USAGE_DAY_US);
+        ASSERT(at < USE_DAYS);
+        columns[at] = (struct chart_column){days[i].day, sum.succeeded, sum.failed, sum.blocked};
+        all.succeeded += sum.succeeded;
+        all.failed += sum.failed;
+    }
+    json_member_open(w, "use", '{');
+    chart_write(w, "chart", columns, USE_DAYS, USAGE_DAY_US / 1000000);
+    json_member_str(w, "failed", call_stats_failed_share(request, &all));
+    json_member_open(w, "rows", '[');
+    for (size_t i = count; i-- > 0;)
+        write_day(request, w, &days[i]);
+    json_close(w, ']');
+    json_close(w, '}');
+}
+
+/* ---- the page ---- */
+
+static void write_key(struct web_request *request, struct json_writer *w, const struct api_key *key,
+                      slice secret)
+{
     view_key_members(request, w, key);
     json_member_bool(w, "may_read", (key->scopes & SCOPE_READ) != 0);
     json_member_bool(w, "may_run", (key->scopes & SCOPE_EXECUTE) != 0);
     json_member_str(w, "key", secret.ptr ? secret : SLICE("YOUR_KEY"));
     json_member_bool(w, "is_new", secret.ptr != NULL);
+}
+
+enum op_result web_reply_key(struct web_request *request, unsigned status,
+                             const struct api_key *key, slice secret)
+{
+    struct json_writer *w = view_begin(request);
+    write_key(request, w, key, secret);
+    json_member_str(w, "use", SLICE_NONE);
     return web_reply_view(request, status, "key");
 }
 
@@ -43,12 +112,35 @@ static enum op_result find_key_of_path(struct web_request *request, web_step *th
 
 static enum op_result finish_page(struct web_request *request)
 {
+    const struct key_page *page = request->state;
     struct api_key key;
-    return read_found_key(request, &key) ? web_reply_key(request, 200, &key, SLICE_NONE) : OP_DONE;
+    struct usage_sum *days;
+    size_t count;
+    if (!read_found_key(request, &key))
+        return OP_DONE;
+    int status = store_usage_result(&page->usage, &days, &count);
+    if (status != OK)
+        return web_reply_database(request, status);
+    struct json_writer *w = view_begin(request);
+    write_key(request, w, &key, SLICE_NONE);
+    write_use(request, w, &page->range, days, count);
+    return web_reply_view(request, 200, "key");
 }
 
 enum op_result web_key(struct web_request *request)
 {
+    struct key_page *page = ARENA_NEW(&request->serve.op.arena, struct key_page);
+    int64_t today = usage_day_of(clock_shared_us());
+    if (!page)
+        return web_reply_database(request, ERR_NOMEM);
+    page->range = (struct usage_range){.account_id = request->session.account_id,
+                                       .from = today - (USE_DAYS - 1) * USAGE_DAY_US,
+                                       .to = today + USAGE_DAY_US,
+                                       .count_max = USE_DAYS};
+    if (!web_path_uuid(request, 0, &page->range.key_id))
+        return OP_DONE;
+    request->state = page;
+    store_usage_by_day(request->web->config.pool, &page->usage, &request->serve.op, &page->range);
     return find_key_of_path(request, finish_page);
 }
 

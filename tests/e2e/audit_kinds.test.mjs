@@ -287,6 +287,7 @@ for (const [kind, faces] of Object.entries(causes))
   });
 
 test('a row of a former kind keeps its name, in the list and in the filter', async () => {
+  assert.ok(!(await pages.go('/audit')).text.includes('account.erased'));
   const { events } = await api('GET', '/api/audit?kind=oauth_client.deleted');
   assert.deepEqual(events.map(({ kind }) => kind), ['oauth_client.deleted']);
   assert.match((await pages.go('/audit?kind=oauth_client.deleted')).text, /An OAuth client was deleted by a command/);

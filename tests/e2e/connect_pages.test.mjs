@@ -234,6 +234,10 @@ test('OAuth for an end user: the callback connects the app for the user of the p
   assert.equal(await count(one), before);
   assert.equal((await as('POST', '/api/executions', { integration_id: 'strict', action_id: 'read_me', input: {} })).status, 200);
   const own = await pages.go(`/connections/${connections[0].id}?user=ada%2F%26`);
+  // calls are counted for the account, so the page of a user has no numbers
+  assert.ok(own.text.includes('Calls are counted for the account'));
+  const app = await pages.go('/integrations/strict?user=ada%2F%26');
+  assert.deepEqual([app.status, app.text.includes('Nothing has run')], [200, false]);
   const again = await pages.press(own, 'Reconnect of ada', {}, { follow: false });
   const second = await oidc.consent(again.location, { login: 'kim' });
   const reconnected = await pages.go(`/connect/callback${new URL(second.url).search}`);

@@ -714,8 +714,10 @@ test('an app’s page: its calls over time, the share that failed and p95, with 
     await visit.goto(path);
     assert.equal((await kpis())[0], sum, path);
   }
-  // the other periods can be chosen, too, where nothing has run
+  // neither calls nor a connection: only a chosen period is shown, from which others can be chosen
   await visit.goto('/integrations/slack');
+  assert.equal(await visit.page.locator('#executions').count(), 0);
+  await visit.goto('/integrations/slack?hours=1');
   await visit.sees('Nothing has run in this period');
   await visit.press('30 days');
   await visit.end();

@@ -526,7 +526,8 @@ test('webhooks', async () => {
 test('usage', async () => {
   await stack.cluster.sql(`insert into sluice.usage select '${account.id}', date_trunc('day', now() at time zone 'UTC') at time zone 'UTC', id, '00000000-0000-0000-0000-000000000000', 1, 2, 3, 4, 5 from sluice.api_key where account_id = '${account.id}' limit 1 on conflict do nothing`);
   for (const by of ['day', 'key', 'user']) await judge(200, await get(`/api/usage?by=${by}&limit=1`));
-  for (const query of ['by=app', 'from=2026-02-30', 'to=x', 'from=2026-01-01&to=2026-06-01', 'cursor=x', 'limit=0']) await judge(400, await get(`/api/usage?${query}`));
+  await judge(200, await get(`/api/usage?by=day&key_id=${crypto.randomUUID()}`));
+  for (const query of ['by=app', 'key_id=x', 'key_id=00000000-0000-0000-0000-000000000000', `by=key&key_id=${crypto.randomUUID()}`, 'from=2026-02-30', 'to=x', 'from=2026-01-01&to=2026-06-01', 'cursor=x', 'limit=0']) await judge(400, await get(`/api/usage?${query}`));
 });
 
 test('accounts, for the operator', async () => {

@@ -67,6 +67,8 @@ test('counts are what was run, by key and by user, over two processes', async ()
   const id = (await server.call(account.key, 'GET', '/api/keys/self')).json.id;
   assert.deepEqual(byKey.map(({ key_id, key_name }) => [key_id, key_name]), [[id, byKey[0].key_name], [bound.id, bound.name]]);
   assert.deepEqual(byKey.map(counts), [[6 + calls, 2, 2, 2, calls], ONCE]);
+  const ofKey = (query) => usage(`?by=day&key_id=${query}`).then(({ items }) => NAMES.map((name) => items.reduce((sum, item) => sum + item[name], 0)));
+  assert.deepEqual(await Promise.all([id, bound.id, crypto.randomUUID()].map(ofKey)), [[6 + calls, 2, 2, 2, calls], ONCE, [0, 0, 0, 0, 0]]);
   const today = new Date().toISOString().slice(0, 10);
   const byDay = await usage();
   assert.equal(byDay.to, today);

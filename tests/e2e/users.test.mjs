@@ -586,6 +586,9 @@ test('other pages show one user’s rows, and what is done there is done for tha
   const tested = await reader.press(await reader.ask(`/connections/${id}?${user}`), 'Test it');
   assert.match(tested.text, /the connection works/);
   const ran = (await echo(odd, options)).json.execution_id;
+  // calls are counted for the account: a user's pages show no chart that says there were none
+  for (const path of [`/connections/${id}`, '/integrations/probe']) assert.doesNotMatch((await reader.ask(`${path}?${user}`)).text, /No calls|last 24 hours/, path);
+  assert.match((await reader.ask(`/connections/${id}?${user}`)).text, /What uses it/);
   const [form] = formsOf((await reader.ask(`/executions/${ran}/again?${user}`)).text).filter(({ buttons }) => buttons.includes('Run it'));
   const again = await reader.ask(form.action, { method: 'POST', fields: { ...form.fields, input: '{"value":2}' } });
   assert.deepEqual([again.status, again.location?.endsWith(user)], [303, true], again.text);

@@ -242,7 +242,7 @@ static void secrets_are_masked_wherever_a_text_goes(void **state)
     built = (struct call_built){.secrets = {{SLICE("s3cr3t-token"), SLICE("other")}, 2}};
     read_reply(*state, plain(*state, "read"), 401,
                "{\"message\":\"s3cr3t-token is bad, s3cr3t-tokens3cr3t-token\"}", 0);
-    assert_message("Demo refused the stored credential (HTTP 401 Unauthorized): \"*** is bad, "
+    assert_message("Demo refused the credential (HTTP 401 Unauthorized): \"*** is bad, "
                    "******\"");
     read_reply(*state, plain(*state, "read"), 200, "{\"echo\":[\"Bearer s3cr3t-token\"]}", 0);
     assert_true(slice_eq_cstr(out.output_json, "{\"echo\":[\"Bearer ***\"]}"));

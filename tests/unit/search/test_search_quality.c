@@ -300,6 +300,8 @@ static void requests_keep_their_phrases(void **state)
          "get rid of the old rows in the sheet", "tell the team on Slack"},
         {"take \"Weekly notes\" from the page and post it in Slack",
          "list \"Weekly notes\" from the page", "post it in Slack"},
+        {"I got the invoice, can you just put it into the sheet?", "I got the invoice,",
+         "append values the sheet?"},
         {"take down the page and count the rows", "take down the page", "count the rows"},
         {"list the bugs and count them in a sheet", "list the bugs", "add to a sheet"},
         {"find the photo and put it in our Dropbox", "find the photo", "upload file our Dropbox"},
