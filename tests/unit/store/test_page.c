@@ -265,12 +265,12 @@ static void test_partitions_are_pruned(void **state)
                         PG_MODE_SET),
         1);
     /* with calls of flows: a partition of executions, and the partitions of steps until today */
-    assert_int_equal(partitions_read("execution_list",
+    assert_int_equal(partitions_read("execution_list_calls",
                                      "null, null, null, null, null, true, " CALLS_PIPE(true),
                                      PG_MODE_PIPE),
                      1 + 2);
     assert_int_equal(
-        partitions_read("execution_list",
+        partitions_read("execution_list_calls",
                         "array['gmail'], array['get'], array[null]::text[], "
                         "array[null]::uuid[], array[null]::text[], array[true], " CALLS_SET(true),
                         PG_MODE_SET),
