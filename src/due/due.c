@@ -1,10 +1,10 @@
 /*
  * The timers of rows; see due.h.
  *
- * `horizon` is the time up to which the heaps are complete. A row that this process writes with an
+ * A heap's `horizon` is the time up to which it is complete. A row that this process writes with an
  * earlier due time is armed at once; one with a later due time is found by the next refill. If the
- * next minute has more rows than a heap may contain, the refill is truncated, and continues once
- * half of that heap has fired. Every node also scans for rows that are overdue by two seconds,
+ * next minute has more rows than the heap may contain, its refill is truncated, and continues once
+ * half of it has fired. Every node also scans for rows that are overdue by two seconds,
  * which finds rows that were not fired for any reason.
  *
  * Each kind has a heap of its own: rows of a kind without room wait in theirs, and those of other
@@ -40,7 +40,12 @@ struct due_heap {
     void *owner;
     struct due_ref *refs;
     size_t count, cap;
-    bool is_skipped; /* the overdue scan leaves this kind out: due rows of the heap wait for room */
+    /* The heap is complete up to this time. A refill that did not fit is continued after
+     * resume_at and resume_id. */
+    int64_t horizon, resume_at;
+    struct uuid resume_id;
+    bool is_truncated; /* the next minute has more rows than the heap may contain */
+    bool is_skipped;   /* the scan under way leaves this kind out */
 };
 
 struct due_timers {
@@ -50,17 +55,15 @@ struct due_timers {
     struct op_timer sleep;
     struct timer timer;
     struct due_heap heaps[DUE_KIND_COUNT];
-    int64_t horizon, refill_at;
-    int64_t resume_at; /* time and id after which the next scan of the next minute continues */
-    struct uuid resume_id;
-    int64_t overdue_at; /* the same for the next scan of overdue rows; 0: from the start */
+    int64_t refill_at;
+    int64_t overdue_at; /* where the next scan of overdue rows continues; 0: from the start */
     struct uuid overdue_id;
     int64_t page_at; /* position of the scan under way */
     struct uuid page_id;
     int64_t until;
     bool is_refill, is_stopped;
-    bool has_more;     /* more rows are overdue than were found */
-    bool is_truncated; /* the next minute has more rows than a heap may contain */
+    bool is_regular; /* the refill under way is that of all heaps that are complete */
+    bool has_more;   /* more rows are overdue than were found */
 };
 
 /* ---- the heap ---- */
@@ -142,14 +145,18 @@ static void set_timer(struct due_timers *timers)
         timer_start_in_ms(&timers->timer, first > now ? (uint64_t)(first - now) / 1000 + 1 : 0);
 }
 
-/* Whether a truncated refill can continue: no heap is more than half full. */
+/* Whether the truncated refill of the heap can continue. */
+static bool can_continue(const struct due_heap *heap)
+{
+    return heap->class && heap->is_truncated && heap->count < HELD_MAX / 2;
+}
+
 static bool wants_refill(const struct due_timers *timers)
 {
-    size_t most = 0;
     for (size_t i = 0; i < DUE_KIND_COUNT; i++)
-        if (timers->heaps[i].count > most)
-            most = timers->heaps[i].count;
-    return timers->is_truncated && most < HELD_MAX / 2;
+        if (can_continue(&timers->heaps[i]))
+            return true;
+    return false;
 }
 
 /* Called by the timer and whenever there is room again. FIRED_A_TURN limits the time of a turn: if
@@ -181,7 +188,7 @@ void due_arm(struct due_timers *timers, const struct due_ref *ref)
 {
     struct due_heap *heap = &timers->heaps[ref->kind];
     ASSERT(ref->at != 0 && ref->kind < DUE_KIND_COUNT); /* 0: only a person ends the wait */
-    if (timers->is_stopped || ref->at > timers->horizon || !push(heap, ref))
+    if (timers->is_stopped || ref->at > heap->horizon || !push(heap, ref))
         return;
     if (heap->refs[0].at == ref->at)
         set_timer(timers); /* the row is now the first of its kind */
@@ -210,40 +217,61 @@ static enum op_result step_sleep(struct op *op)
     return OP_WAIT;
 }
 
-/* Notes the kinds that an overdue scan leaves out. Returns whether any kind is left. */
-static bool has_kinds(struct due_timers *timers, int64_t now)
+/* Begins the refill of the heaps whose turn it is: all whose last one is complete, if it is time,
+ * and those whose last one can continue. The page begins where the first of them continues. Their
+ * horizons are set before the scan is sent: rows that are written while it runs are armed, and may
+ * be found by the scan, too. Returns false if there is none. */
+static bool begin_refill(struct due_timers *timers, int64_t now)
 {
-    bool has_kind = false;
+    bool is_any = false;
+    timers->until = now + HORIZON_US;
+    timers->is_regular = now >= timers->refill_at;
     for (size_t i = 0; i < DUE_KIND_COUNT; i++) {
         struct due_heap *heap = &timers->heaps[i];
-        heap->is_skipped = !heap->class || (!timers->is_refill && is_due(heap, now));
-        has_kind = has_kind || !heap->is_skipped;
+        bool is_due_again = !heap->is_truncated && timers->is_regular;
+        heap->is_skipped = !heap->class || !(is_due_again || can_continue(heap));
+        if (heap->is_skipped)
+            continue;
+        if (!is_any || heap->resume_at < timers->page_at) {
+            timers->page_at = heap->resume_at;
+            timers->page_id = heap->resume_id;
+        }
+        is_any = true;
+        heap->horizon = timers->until;
+        heap->is_truncated = false;
     }
-    return has_kind;
+    return is_any;
 }
 
-/* Scans the next minute every REFILL_US (the first time with all overdue rows), else overdue rows,
- * without those of a kind whose due rows in the heap wait for room. A refill covers twice its
- * interval, so that a late refill leaves no gap. */
+/* Begins a scan of overdue rows, without those of a kind whose due rows in the heap wait for room.
+ * Returns false if no kind is left. */
+static bool begin_overdue(struct due_timers *timers, int64_t now)
+{
+    bool is_any = false;
+    timers->page_at = timers->overdue_at;
+    timers->page_id = timers->overdue_id;
+    timers->until = now - OVERDUE_US;
+    for (size_t i = 0; i < DUE_KIND_COUNT; i++) {
+        struct due_heap *heap = &timers->heaps[i];
+        heap->is_skipped = !heap->class || is_due(heap, now);
+        is_any = is_any || !heap->is_skipped;
+    }
+    return is_any;
+}
+
+/* Scans the next minute every REFILL_US (the first time with all overdue rows), else overdue rows.
+ * A refill covers twice its interval, so that a late refill leaves no gap. */
 static enum op_result step_choose(struct op *op)
 {
     struct due_timers *timers = timers_of(op);
     int64_t now = clock_shared_us();
-    timers->is_refill = timers->is_truncated ? wants_refill(timers) : now >= timers->refill_at;
-    if (!may_take(timers) || !has_kinds(timers, now))
+    timers->is_refill = now >= timers->refill_at || wants_refill(timers);
+    if (!may_take(timers))
         return op_jump(op, SCAN_SLEEP);
-    if (timers->is_refill) {
-        timers->page_at = timers->resume_at;
-        timers->page_id = timers->resume_id;
-        /* These are set before the scan is sent: rows that are written while it runs are armed, and
-         * may be found by the scan, too. */
-        timers->until = timers->horizon = now + HORIZON_US;
-        timers->is_truncated = false;
-    } else {
-        timers->page_at = timers->overdue_at;
-        timers->page_id = timers->overdue_id;
-        timers->until = now - OVERDUE_US;
-    }
+    if (timers->is_refill)
+        timers->is_refill = begin_refill(timers, now);
+    if (!timers->is_refill && !begin_overdue(timers, now))
+        return op_jump(op, SCAN_SLEEP);
     return OP_NEXT;
 }
 
@@ -251,39 +279,74 @@ static enum op_result step_choose(struct op *op)
 static enum op_result step_scan(struct op *op)
 {
     struct due_timers *timers = timers_of(op);
-    store_due_scan(timers->config.pool, &timers->query, op, timers->until, timers->page_at,
-                   timers->page_id);
+    const struct due_page page = {.until = timers->until,
+                                  .after_at = timers->page_at,
+                                  .after_id = timers->page_id,
+                                  .with_flows = !timers->heaps[DUE_FLOW].is_skipped,
+                                  .with_deliveries = !timers->heaps[DUE_DELIVERY].is_skipped};
+    store_due_scan(timers->config.pool, &timers->query, op, &page);
     return OP_WAIT;
 }
 
-/* The heaps are complete up to the last pushed row. If none was pushed (a nil id), they are
- * complete up to the time before page_at. */
-static void mark_truncated(struct due_timers *timers)
+/* The heap is complete up to the last row that is in it. If there is none (a nil id), it is
+ * complete up to the time before resume_at. */
+static void truncate_heap(struct due_heap *heap)
 {
-    ASSERT(timers->is_refill);
-    timers->is_truncated = true;
-    timers->resume_at = timers->page_at;
-    timers->resume_id = timers->page_id;
-    timers->horizon = timers->page_at - uuid_is_nil(timers->page_id);
+    heap->is_truncated = heap->is_skipped = true;
+    heap->horizon = heap->resume_at - uuid_is_nil(heap->resume_id);
 }
 
-/* Returns false if a heap is full. The position advances with each row that is in a heap, is taken
- * here already, or is left out. */
+/* Whether the row is at or before the position from which the heap's refill continues. */
+static bool is_before(const struct due_heap *heap, const struct due_ref *ref)
+{
+    return ref->at < heap->resume_at ||
+           (ref->at == heap->resume_at && uuid_cmp(ref->id, heap->resume_id) <= 0);
+}
+
+/* A full heap leaves out its kind from there on. Returns whether any kind is left. */
 static bool push_page(struct due_timers *timers, const struct due_ref *refs, size_t count)
 {
+    bool is_refill = timers->is_refill;
     for (size_t i = 0; i < count; i++) {
         struct due_ref ref = refs[i];
         struct due_heap *heap = &timers->heaps[ref.kind];
+        timers->page_at = ref.at;
+        timers->page_id = ref.id;
+        if (heap->is_skipped || (is_refill && is_before(heap, &ref)))
+            continue;
         ref.at += (int64_t)random_below(FOREIGN_DELAY_US);
-        if (!heap->is_skipped && !heap->class->is_moving(heap->owner, &ref) && !push(heap, &ref)) {
-            if (timers->is_refill)
-                return false;
-            heap->is_skipped = true; /* other kinds go on */
+        if (heap->class->is_moving(heap->owner, &ref) || push(heap, &ref)) {
+            heap->resume_at = is_refill ? refs[i].at : heap->resume_at;
+            heap->resume_id = is_refill ? refs[i].id : heap->resume_id;
+        } else if (is_refill) {
+            truncate_heap(heap);
+        } else {
+            heap->is_skipped = true;
         }
-        timers->page_at = refs[i].at;
-        timers->page_id = refs[i].id;
     }
-    return true;
+    for (size_t i = 0; i < DUE_KIND_COUNT; i++)
+        if (!timers->heaps[i].is_skipped)
+            return true;
+    return false;
+}
+
+/* Rows that are due until then are in the heaps that did not get full, or the node that writes them
+ * later fires them. A failed scan counts as full heaps: each continues where it stopped. */
+static void end_refill(struct due_timers *timers, bool is_found)
+{
+    for (size_t i = 0; i < DUE_KIND_COUNT; i++) {
+        struct due_heap *heap = &timers->heaps[i];
+        if (heap->is_skipped)
+            continue;
+        if (!is_found) {
+            truncate_heap(heap);
+            continue;
+        }
+        heap->resume_at = timers->until + 1;
+        heap->resume_id = (struct uuid){{0}};
+    }
+    if (is_found && timers->is_regular)
+        timers->refill_at = clock_shared_us() + REFILL_US;
 }
 
 /* A full page of overdue rows is followed by the next one soon, after step_choose has let these
@@ -301,25 +364,17 @@ static enum op_result step_scanned(struct op *op)
     struct due_timers *timers = timers_of(op);
     struct due_ref *refs = NULL;
     size_t count = 0;
-    /* A failed scan counts as a full heap: the refill continues where it stopped. */
     bool is_found = store_due_scan_result(&timers->query, &refs, &count) == OK;
-    bool is_pushed = is_found && push_page(timers, refs, count);
+    bool has_more = is_found && push_page(timers, refs, count) && count == DUE_SCAN_MAX;
     set_timer(timers);
-    if (is_pushed && count == DUE_SCAN_MAX && timers->is_refill) {
+    if (has_more && timers->is_refill) {
         arena_reset(&op->arena);
         return op_jump(op, SCAN_SEND);
     }
-    if (!timers->is_refill) {
-        end_overdue(timers, is_pushed && count == DUE_SCAN_MAX);
-    } else if (!is_pushed) {
-        mark_truncated(timers);
-    } else {
-        /* Rows that are due until then are in the heap, or the node that writes them later fires
-         * them. */
-        timers->resume_at = timers->until + 1;
-        timers->resume_id = (struct uuid){{0}};
-        timers->refill_at = clock_shared_us() + REFILL_US;
-    }
+    if (timers->is_refill)
+        end_refill(timers, is_found);
+    else
+        end_overdue(timers, has_more);
     return op_jump(op, SCAN_SLEEP);
 }
 

@@ -21,11 +21,16 @@ struct due_ref {
     int64_t at;                        /* when it is due */
 };
 
-/* Lists up to DUE_SCAN_MAX rows that are due up to `until`, soonest first, after (at, id) of the
- * last page (0 and nil: from the start). Deliveries of one event have the same id, so a page may
- * leave out some of them; the next scan from the start finds these. */
-void store_due_scan(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t until,
-                    int64_t after_at, struct uuid after_id);
+/* Lists up to DUE_SCAN_MAX rows of these kinds that are due up to `until`, soonest first, after
+ * (at, id) of the last page (0 and nil: from the start). Deliveries of one event have the same id,
+ * so a page may leave out some of them; the next scan from the start finds these. */
+struct due_page {
+    int64_t until, after_at;
+    struct uuid after_id;
+    bool with_flows, with_deliveries;
+};
+void store_due_scan(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                    const struct due_page *page);
 STORE_LIST_RESULT(store_due_scan_result, due_ref)
 
 #endif

@@ -14,7 +14,8 @@ static void start_item(struct pg_call *c)
 
 static void start_due(struct pg_call *c)
 {
-    store_due_scan(c->bench->pool, &c->query, &c->op, due_until, 0, (struct uuid){{0}});
+    const struct due_page page = {.until = due_until, .with_flows = true};
+    store_due_scan(c->bench->pool, &c->query, &c->op, &page);
 }
 
 static void start_waiting(struct pg_call *c)

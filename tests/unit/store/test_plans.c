@@ -344,6 +344,11 @@ static void check_plan(const struct pg_stmt *stmt, const struct pg_rows *rows)
         if (has(line, " on account_user ") && strcmp(stmt->name, "account_user_far") == 0 &&
             !has(line, "account_user_far"))
             fail_plan(stmt, rows, "a walk over all users that are being erased");
+        bool is_of_endpoint = strcmp(stmt->name, "delivery_list") == 0 ||
+                              strcmp(stmt->name, "delivery_replays") == 0;
+        if (is_of_endpoint && has(line, " on delivery ") &&
+            (!has(line, "delivery_webhook") || !has(next, "webhook_id")))
+            fail_plan(stmt, rows, "a walk over deliveries of other endpoints");
         bool is_flow = has(line, " on flow ");
         if (stmt->no_account && !has(line, "idempotency_key") && !has(line, "api_key") && !is_flow)
             continue;
@@ -399,41 +404,50 @@ static void check_all_plans(void)
 #define FLOW_ID                                                                    \
     "('0' || substr(sluice.uuid_floor(current_date)::text, 2, 17) || '-8000-' || " \
     "lpad(n::text, 12, '0'))::uuid"
-#define FILL(rows)                                                                                \
-    "insert into sluice.account select sluice.uuid_floor(current_date - n), 'a', now() "          \
-    "from generate_series(1, " #rows "::integer) n on conflict do nothing;"                       \
-    "insert into sluice.api_key select a.account_id, gen_random_uuid(), "                         \
-    "sha256(a.account_id::text::bytea), 'p', 'n', 'read', now() from sluice.account a "           \
-    "on conflict do nothing;"                                                                     \
-    "insert into sluice.connection select a.account_id, n, 'gmail', 'l', false, 'none', '', '', " \
-    "null, '{}', 'live', null, null, 1, gen_random_uuid(), now(), now() from sluice.account a, "  \
-    "generate_series(1, 5) n on conflict do nothing;"                                             \
-    "insert into sluice.execution select a.account_id, ('0' || substr(sluice.uuid_floor("         \
-    "current_date)::text, 2, 17) || '-8000-' || lpad(n::text, 12, '0'))::uuid, 'i', 'a', null, "  \
-    "'succeeded', null, now(), now(), gen_random_uuid(), '{}' from sluice.account a, "            \
-    "generate_series(1, 5) n on conflict do nothing;"                                             \
-    "insert into sluice.execution_input select e.account_id, e.id, true, '', 'k', now(), "        \
-    "array[hashtextextended(e.account_id::text, 0)] from sluice.execution e "                     \
-    "on conflict do nothing;"                                                                     \
-    "insert into sluice.idempotency_key select a.account_id, 'k' || n, gen_random_uuid(), "       \
-    "sha256('x'), 'bound', null, 'i', 'a', null, true, now(), now() from sluice.account a, "      \
-    "generate_series(1, 5) n on conflict do nothing;"                                             \
-    "insert into sluice.flow select a.account_id, " FLOW_ID ", 't', gen_random_uuid(), "          \
-    "'agent', (array['completed', 'failed', 'cancelled'])[n % 3 + 1], 1, gen_random_uuid(), "     \
-    "null, 0, 1, true, 0, null, null, null, now(), now(), now() from sluice.account a, "          \
-    "generate_series(1, 5) n on conflict do nothing;"                                             \
-    "insert into sluice.flow_doc select f.account_id, f.id, '{}', 'a', null from sluice.flow f "  \
-    "on conflict do nothing;"                                                                     \
-    "insert into sluice.flow_step select f.account_id, f.id, n, 1, 'completed', now(), now(), "   \
-    "'{}', '{}', null from sluice.flow f, generate_series(0, 0) n on conflict do nothing;"        \
-    "insert into sluice.oauth_client select a.account_id, 'i' || n, 'c', '', 'k', now(), now() "  \
-    "from sluice.account a, generate_series(1, 5) n on conflict do nothing;"                      \
-    "insert into sluice.connect_session select a.account_id, sha256(n::text::bytea), 'i', "       \
-    "sha256('k'), false, null, now(), now() from sluice.account a, generate_series(1, 5) n "      \
-    "on conflict do nothing;"                                                                     \
-    "insert into sluice.oauth_begun select a.account_id, sha256(n::text::bytea), sha256('s'), "   \
-    "'i', '', 'k', now(), now() from sluice.account a, generate_series(1, 5) n "                  \
-    "on conflict do nothing;"
+#define FILL(rows)                                                                                 \
+    "insert into sluice.account select sluice.uuid_floor(current_date - n), 'a', now() "           \
+    "from generate_series(1, " #rows "::integer) n on conflict do nothing;"                        \
+    "insert into sluice.api_key select a.account_id, gen_random_uuid(), "                          \
+    "sha256(a.account_id::text::bytea), 'p', 'n', 'read', now() from sluice.account a "            \
+    "on conflict do nothing;"                                                                      \
+    "insert into sluice.connection select a.account_id, n, 'gmail', 'l', false, 'none', '', '', "  \
+    "null, '{}', 'live', null, null, 1, gen_random_uuid(), now(), now() from sluice.account a, "   \
+    "generate_series(1, 5) n on conflict do nothing;"                                              \
+    "insert into sluice.execution select a.account_id, ('0' || substr(sluice.uuid_floor("          \
+    "current_date)::text, 2, 17) || '-8000-' || lpad(n::text, 12, '0'))::uuid, 'i', 'a', null, "   \
+    "'succeeded', null, now(), now(), gen_random_uuid(), '{}' from sluice.account a, "             \
+    "generate_series(1, 5) n on conflict do nothing;"                                              \
+    "insert into sluice.execution_input select e.account_id, e.id, true, '', 'k', now(), "         \
+    "array[hashtextextended(e.account_id::text, 0)] from sluice.execution e "                      \
+    "on conflict do nothing;"                                                                      \
+    "insert into sluice.idempotency_key select a.account_id, 'k' || n, gen_random_uuid(), "        \
+    "sha256('x'), 'bound', null, 'i', 'a', null, true, now(), now() from sluice.account a, "       \
+    "generate_series(1, 5) n on conflict do nothing;"                                              \
+    "insert into sluice.flow select a.account_id, " FLOW_ID ", 't', gen_random_uuid(), "           \
+    "'agent', (array['completed', 'failed', 'cancelled'])[n % 3 + 1], 1, gen_random_uuid(), "      \
+    "null, 0, 1, true, 0, null, null, null, now(), now(), now() from sluice.account a, "           \
+    "generate_series(1, 5) n on conflict do nothing;"                                              \
+    "insert into sluice.flow_doc select f.account_id, f.id, '{}', 'a', null from sluice.flow f "   \
+    "on conflict do nothing;"                                                                      \
+    "insert into sluice.flow_step select f.account_id, f.id, n, 1, 'completed', now(), now(), "    \
+    "'{}', '{}', null from sluice.flow f, generate_series(0, 0) n on conflict do nothing;"         \
+    "insert into sluice.oauth_client select a.account_id, 'i' || n, 'c', '', 'k', now(), now() "   \
+    "from sluice.account a, generate_series(1, 5) n on conflict do nothing;"                       \
+    "insert into sluice.connect_session select a.account_id, sha256(n::text::bytea), 'i', "        \
+    "sha256('k'), false, null, now(), now() from sluice.account a, generate_series(1, 5) n "       \
+    "on conflict do nothing;"                                                                      \
+    "insert into sluice.oauth_begun select a.account_id, sha256(n::text::bytea), sha256('s'), "    \
+    "'i', '', 'k', now(), now() from sluice.account a, generate_series(1, 5) n "                   \
+    "on conflict do nothing;"                                                                      \
+    "insert into sluice.webhook (account_id, id, url, description, sealed, key_id, failures, "     \
+    "rev, created_at) select a.account_id, a.account_id, 'u', '', '', 'k', 0, 1, now() from "      \
+    "sluice.account a on conflict do nothing;"                                                     \
+    "insert into sluice.delivery (account_id, event_id, webhook_id, kind, object, rev, at, data, " \
+    "status, attempt, due_at, ended_at) select a.account_id, " FLOW_ID                             \
+    ", a.account_id, 'k', " FLOW_ID                                                                \
+    ", n, now(), '{}', case when n = 1 then 'pending' else 'delivered' end, 1, "                   \
+    "case when n = 1 then now() end, case when n > 1 then now() end from sluice.account a, "       \
+    "generate_series(1, 5) n on conflict do nothing;"
 
 static void test_plans_on_empty_tables(void **state)
 {
