@@ -159,12 +159,14 @@ static enum op_result refuse_choice(struct api_request *request, const struct co
 }
 
 /* Whether a known value differs from a required one. A value that is unknown or not required does
- * not differ. */
+ * not differ, nor does a workspace that an earlier version stored for its user. */
 static bool differs(slice wanted, slice known, bool is_email)
 {
     if (!wanted.ptr || !known.ptr)
         return false;
-    return is_email ? !slice_eq_nocase(wanted, known) : !connection_subject_admits(wanted, known);
+    if (is_email)
+        return !slice_eq_nocase(wanted, known);
+    return !connection_subject_admits(wanted, known) && !connection_subject_admits(known, wanted);
 }
 
 /* Selects the named connection, else the default, else the only connection. Returns OP_NEXT if one

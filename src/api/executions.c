@@ -335,7 +335,7 @@ static enum op_result begin_execution_get(struct api_request *request)
     request->state = get;
     request->on_gone = gone_get;
     store_execution_get(request->api->config.pool, &request->query, &request->serve.op,
-                        request->serve.grant.account_id, id);
+                        request->serve.grant.account_id, id, request->serve.grant.account_id);
     return api_wait(request, on_row);
 }
 

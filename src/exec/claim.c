@@ -250,7 +250,7 @@ static enum op_result follow_other_run(struct exec *exec)
     if (claimed->has_execution)
         return replay(exec);
     store_execution_get(exec->service->config.pool, &exec->query, &exec->op, exec->in.account_id,
-                        claimed->execution_id);
+                        claimed->execution_id, exec->in.account_id);
     return op_wait_then(&exec->op, EXEC_STEP_READ_REPLAY);
 }
 

@@ -34,12 +34,13 @@ static const struct pg_stmt app_keys = {
     .name = "app_keys",
     .sql = "select :ord, c.* from @input lateral (select d.id, d.calls, d.failed, "
            "(select " STORE_KEY_LABEL
-           " from sluice.api_key k where k.account_id = :account_id and k.id = d.id) as name from "
+           " from sluice.api_key k where k.account_id = :payer_id and k.id = d.id) as name from "
            "(select e.api_key_id as id, count(*) as calls, count(*) filter (where e.status = "
            "'failed') as failed from (select x.api_key_id, x.connection_id, x.status from "
            "sluice.execution x where x.account_id = :account_id" LIMIT_NEWEST
            ") e where e.connection_id = :connection_id group by 1) d order by 4, 1) c",
-    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("connection_id", PG_I64)),
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("connection_id", PG_I64),
+             PG_ARG("payer_id", PG_UUID)),
     PG_GIVES(OF_KEY(id, PG_UUID), OF_KEY(calls, PG_I64), OF_KEY(failed, PG_I64),
              OF_KEY(name, PG_TEXT)),
 };
@@ -56,4 +57,9 @@ void store_app_use(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         pg_i64(range->step_s), pg_time(until)));
 }
 
-STORE_CALL_ID(store_app_keys, app_keys, int64_t, pg_i64)
+void store_app_keys(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                    struct uuid account_id, int64_t connection_id, struct uuid payer_id)
+{
+    store_ask(pool, query, op, &app_keys,
+              PG_VALUES(pg_uuid(account_id), pg_i64(connection_id), pg_uuid(payer_id)));
+}

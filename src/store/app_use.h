@@ -19,14 +19,15 @@ STORE_LIST_RESULT(store_app_use_result, tally_sum)
 
 /* Lists the keys that called through a connection, by name, and how many of their calls failed.
  * Only the account's newest APP_USE_NEWEST executions are searched, which do not include calls of
- * flows. The result is in the op's arena. */
+ * flows. payer_id: the account, also of a user's connection: its keys are named. The result is in
+ * the op's arena. */
 struct app_key {
     struct uuid id; /* nil: the calls of no key, or of an unknown one */
     slice name;     /* SLICE_NONE: the key no longer exists */
     int64_t calls, failed;
 };
 void store_app_keys(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                    struct uuid account_id, int64_t connection_id);
+                    struct uuid account_id, int64_t connection_id, struct uuid payer_id);
 STORE_LIST_RESULT(store_app_keys_result, app_key)
 
 #endif

@@ -101,8 +101,10 @@ struct connection_twin {
     slice email;  /* SLICE_NONE: unknown; two known ones must be equal, in any case */
     slice params; /* a JSON object; the same user has another connection with other params */
 };
-/* Finds the oldest connection of this user that is not revoked. Read the result with
- * store_rev_result: the id, or ERR_NOTFOUND. It is ERR_INVALID for params with \\u0000. */
+/* Finds the oldest connection of this user that is not revoked, else one whose subject is only the
+ * user's workspace (connection_subject_admits), if no other user's is likely to be meant. Read the
+ * result with store_rev_result: the id, or ERR_NOTFOUND. It is ERR_INVALID for params with
+ * \\u0000. */
 void store_connection_twin(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            struct uuid account_id, const struct connection_twin *twin);
 /* Examines the first CONNECTION_ENDED_SCAN connections, sorted by integration. Ended ones come

@@ -16,10 +16,11 @@ enum { CONNECTION_COLUMNS = 24 };
 
 /* Whether row t acts as the user of a struct connection_twin. A subject may be that of a workspace:
  * then two known addresses tell its members apart. */
-#define CONNECTION_IS_TWIN(t)                                                                \
-    t ".identity_subject = :subject and " t ".params::jsonb = :params::jsonb and " t         \
-      ".status <> 'revoked' and (" t ".identity_email is null or :email is null or lower(" t \
-      ".identity_email) = lower(:email))"
+#define CONNECTION_MAY_BE_TWIN(t) t ".params::jsonb = :params::jsonb and " t ".status <> 'revoked'"
+#define CONNECTION_IS_TWIN(t)                                                 \
+    t ".identity_subject = :subject and " CONNECTION_MAY_BE_TWIN(             \
+        t) " and (" t ".identity_email is null or :email is null or lower(" t \
+           ".identity_email) = lower(:email))"
 #define CONNECTION_TWIN_OF(name, type) PG_OF(#name, type, struct connection_twin, name)
 #define CONNECTION_TWIN_PARAMS                                                         \
     CONNECTION_TWIN_OF(integration_id, PG_TEXT), CONNECTION_TWIN_OF(subject, PG_TEXT), \

@@ -126,13 +126,27 @@ static const struct pg_stmt connection_labelled = {
     PG_COLUMNS(connection_columns),
 };
 
+/* A row of a version that knew only the workspace has its id as the subject: "T1" for "T1/U1". It
+ * is this user's if both have the same address, or, if the app has no addresses, if it is the only
+ * such row. Else a new credential would make a second connection, and calls would use the old one.
+ */
+#define IS_OF_WORKSPACE(t)                                                                        \
+    "starts_with(:subject, " t ".identity_subject || '/') and " CONNECTION_MAY_BE_TWIN(           \
+        t) " and "                                                                                \
+           "(lower(" t ".identity_email) = lower(:email) or (" t ".identity_email is null and "   \
+           ":email is null and not exists (select from sluice.connection o where o.account_id = " \
+           ":account_id and o.integration_id = :integration_id and o.id <> " t ".id and "         \
+           "o.identity_subject = " t ".identity_subject and " CONNECTION_MAY_BE_TWIN("o") ")))"
+
 /* Reads all connections of the app: subjects are not indexed, as only a new connection is compared
  * with them. */
 static const struct pg_stmt connection_twin = {
     .name = "connection_twin",
     .sql = "select :ord, c.id from @input lateral (select t.id from sluice.connection t "
            "where t.account_id = :account_id and t.integration_id = :integration_id "
-           "and " CONNECTION_IS_TWIN("t") " order by t.id limit 1) c",
+           "and ((" CONNECTION_IS_TWIN("t") ") or (" IS_OF_WORKSPACE(
+               "t") ")) "
+                    "order by t.identity_subject = :subject desc, t.id limit 1) c",
     PG_TAKES(PG_ARG("account_id", PG_UUID), CONNECTION_TWIN_PARAMS),
     PG_GIVES(PG_ARG("id", PG_I64)),
 };

@@ -166,11 +166,12 @@ static const struct pg_stmt execution_finish_release_event =
     FINISH_EVENT_STMT("execution_finish_release_event", FINISH_RELEASE, FINISH_EVENT_ONCE,
                       .again = &execution_finish_release_event_again);
 
-static const struct pg_column get_params[] = {PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_UUID)};
+static const struct pg_column get_params[] = {PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_UUID),
+                                              PG_ARG("payer_id", PG_UUID)};
 #define ROW_SUMMARY STORE_SUMMARY_INLINE("t")
-#define ASKED_BY(row)                                                                              \
-    row ".api_key_id, (select " STORE_KEY_LABEL " from sluice.api_key k where k.account_id = " row \
-        ".account_id and k.id = " row ".api_key_id) as api_key_name, " row ".attempts"
+#define ASKED_BY(row)                                                                          \
+    row ".api_key_id, (select " STORE_KEY_LABEL " from sluice.api_key k where k.account_id = " \
+        ":payer_id and k.id = " row ".api_key_id) as api_key_name, " row ".attempts"
 #define ASKED_BY_COLUMNS OF(api_key_id, PG_UUID), OF(api_key_name, PG_TEXT), OF(attempts, PG_I64)
 /* A small summary is read with the row. Of a large one only the size is read, which the pointer
  * to an out-of-line text contains; the caller then sends execution_get_summary, on the lane of
@@ -192,7 +193,7 @@ static const struct pg_stmt execution_get = {
 static const struct pg_stmt execution_get_summary = {
     .name = "execution_get_summary",
     .sql = "select :ord, t.summary @read(sluice.execution)",
-    PG_PARAMS(get_params),
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_UUID)),
     PG_GIVES(PG_ARG("summary", PG_TEXT)),
     .key_count = 2,
     .is_large = true,
@@ -482,7 +483,12 @@ void store_execution_finish(struct pg_pool *pool, struct pg_query *query, struct
                  PG_VALUES(store_claim_key(query, key, execution->id)));
 }
 
-STORE_CALL_ID(store_execution_get, execution_get, struct uuid, pg_uuid)
+void store_execution_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                         struct uuid account_id, struct uuid id, struct uuid payer_id)
+{
+    store_ask(pool, query, op, &execution_get,
+              PG_VALUES(pg_uuid(account_id), pg_uuid(id), pg_uuid(payer_id)));
+}
 
 STORE_CALL_ID(store_execution_get_summary, execution_get_summary, struct uuid, pg_uuid)
 

@@ -65,10 +65,10 @@ enum claim_end {
 void store_execution_finish(struct pg_pool *pool, struct pg_query *query, struct op *op,
                             const struct execution *execution, slice key, enum claim_end end);
 
-/* Reads one execution, with its summary unless that is large. The result is ERR_NOTFOUND if there
- * is no such execution. */
+/* Reads one execution, with its summary unless that is large. payer_id: the account, also for a
+ * user's execution: its key is named. The result is ERR_NOTFOUND if there is no such execution. */
 void store_execution_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         struct uuid account_id, struct uuid id);
+                         struct uuid account_id, struct uuid id, struct uuid payer_id);
 STORE_ROW_RESULT(store_execution_get_result, execution)
 
 /* Reads only the summary, whatever its size, on the lane of large reads. Read the result with

@@ -46,7 +46,7 @@ static const struct pg_stmt flow_inbox = {
                USES_LIMIT) ") u) as uses) t "
                            "order by f.wake_at nulls last, f.id) c",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PART_OF(template_key, PG_TEXT), PART_OF(actor, PG_TEXT),
-             PART_OF(skip, PG_I64), PART_OF(count_max, PG_I64)),
+             PART_OF(skip, PG_I64), PART_OF(count_max, PG_I64), PART_OF(payer_id, PG_UUID)),
     PG_GIVES(OF(id, PG_UUID), OF(template_key, PG_TEXT), OF(updated_at, PG_TIME),
              OF(wake_at, PG_TIME), OF(actor, PG_TEXT), OF(asker, PG_TEXT), OF(document, PG_TEXT),
              OF(title, PG_TEXT), OF(domains, PG_TEXT), OF(calls, PG_I64), OF(tools, PG_TEXT),
@@ -83,7 +83,8 @@ static const struct pg_stmt flow_askers = {
            "(select distinct x.actor from " NEWEST ", lateral (select o.actor from "
            "sluice.flow_doc o where o.account_id = :account_id and o.flow_id = n.id offset 0) x) "
            "d order by 2, 1) c",
-    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("template_key", PG_TEXT)),
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("template_key", PG_TEXT),
+             PG_ARG("payer_id", PG_UUID)),
     PG_GIVES(OF(actor, PG_TEXT), OF(name, PG_TEXT)),
 };
 
@@ -144,4 +145,9 @@ void store_flow_near(struct pg_pool *pool, struct pg_query *query, struct op *op
               PG_VALUES(pg_uuid(account_id), pg_uuid(flow_id), pg_null(PG_TEXT)));
 }
 
-STORE_CALL_ID(store_flow_askers, flow_askers, slice, pg_text)
+void store_flow_askers(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                       struct uuid account_id, slice template_key, struct uuid payer_id)
+{
+    store_ask(pool, query, op, &flow_askers,
+              PG_VALUES(pg_uuid(account_id), pg_text(template_key), pg_uuid(payer_id)));
+}

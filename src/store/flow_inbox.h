@@ -29,6 +29,7 @@ struct flow_inbox_row {
 /* Which flows to list, and which of them to return. */
 struct flow_inbox_filter {
     slice template_key, actor; /* SLICE_NONE: any; borrowed until the query has ended */
+    struct uuid payer_id;      /* the account, also for a user's flows: its keys are named */
     int64_t skip, count_max;
 };
 
@@ -50,13 +51,13 @@ void store_flow_near(struct pg_pool *pool, struct pg_query *query, struct op *op
 STORE_LIST_RESULT(store_flow_near_result, flow_near)
 
 /* A requester of waiting flows. The list has each actor among the newest FLOW_INBOX_MAX of a
- * template (SLICE_NONE: any) once, with the name of its key (SLICE_NONE if it is not a key). It is
- * in op's arena. */
+ * template (SLICE_NONE: any) once, with the name of its key (SLICE_NONE if it is not a key of
+ * payer_id). It is in op's arena. */
 struct flow_asker {
     slice actor, name;
 };
 void store_flow_askers(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       struct uuid account_id, slice template_key);
+                       struct uuid account_id, slice template_key, struct uuid payer_id);
 STORE_LIST_RESULT(store_flow_askers_result, flow_asker)
 
 /* The number of an account's flows in each state; counts end at FLOW_COUNT_MAX. completed and

@@ -246,9 +246,9 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
 #define FOR_APPROVAL \
     " and x.template_key <> '' and x.waiting_for = 'approval' and x.status = :status"
 
-static const struct pg_column list_params[] = {STORE_PAGE_PARAMS, PG_ARG("template_key", PG_TEXT),
-                                               PG_ARG("status", PG_TEXT), PG_ARG("state", PG_TEXT),
-                                               PG_ARG("words", PG_TEXT)};
+static const struct pg_column list_params[] = {
+    STORE_PAGE_PARAMS,        PG_ARG("template_key", PG_TEXT), PG_ARG("status", PG_TEXT),
+    PG_ARG("state", PG_TEXT), PG_ARG("words", PG_TEXT),        PG_ARG("payer_id", PG_UUID)};
 _Static_assert(offsetof(struct flow_listed, flow) == 0, "its columns are those of a flow");
 static const struct pg_column list_columns[] = {
     PG_ARG("place", PG_UUID),
@@ -312,7 +312,8 @@ void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op
         memset(page.before.bytes, 0xff, sizeof(page.before.bytes));
     store_ask_of(pool, query, op, list_stmt(filter), &page,
                  PG_VALUES(pg_uuid(filter->account_id), pg_text(filter->template_key),
-                           pg_text(status), pg_text(filter->state), pg_text(filter->words)));
+                           pg_text(status), pg_text(filter->state), pg_text(filter->words),
+                           pg_uuid(filter->payer_id)));
 }
 
 int store_flow_list_result(const struct pg_query *query, struct flow_listed **list, size_t *count,

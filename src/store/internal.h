@@ -247,11 +247,11 @@ void *store_page_result(const struct pg_query *query, size_t size, size_t *count
 
 /* A label for the API key in table alias k: its name, or its prefix if it has no name. */
 #define STORE_KEY_LABEL "coalesce(nullif(k.name, ''), k.prefix || '\u2026')"
-/* Selects the name of d.actor, if the actor is a key. The key is found by the primary key, since an
- * account may have many. */
-#define STORE_ACTOR_NAME                                                       \
-    "(select " STORE_KEY_LABEL                                                 \
-    " from sluice.api_key k where k.account_id = :account_id and k.id = case " \
+/* Selects the name of d.actor, if the actor is a key of :payer_id: rows of a user have the
+ * account's keys. The key is found by the primary key, since an account may have many. */
+#define STORE_ACTOR_NAME                                                     \
+    "(select " STORE_KEY_LABEL                                               \
+    " from sluice.api_key k where k.account_id = :payer_id and k.id = case " \
     "when d.actor ~ '^key:[0-9a-f-]{36}$' then substr(d.actor, 5)::uuid end)"
 
 /* All columns of a flow's row, with the table alias t or another alias, in the order of

@@ -380,11 +380,12 @@ enum op_result web_approvals(struct web_request *request)
     request->state = page;
     page->filter = (struct flow_inbox_filter){.template_key = web_query(request, "template"),
                                               .actor = web_query(request, "asker"),
+                                              .payer_id = serve_payer(&request->serve),
                                               .skip = read_from(request),
                                               .count_max = ROWS_MAX + 1};
     store_flow_inbox(pool, &request->query, &request->serve.op, account_id, &page->filter);
     store_flow_askers(pool, &page->askers_query, &request->serve.op, account_id,
-                      page->filter.template_key);
+                      page->filter.template_key, page->filter.payer_id);
     store_audit_list(pool, &page->decisions, &request->serve.op, account_id, &decided,
                      SLICE("flow"), SLICE_NONE);
     return web_wait(request, name_deciders);

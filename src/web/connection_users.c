@@ -32,7 +32,8 @@ void connection_users_begin(struct web_request *request, struct connection_users
     use->running = flow_page_start_needing(flow, &filter, &use->need, &request->serve.op);
     filter.status = FLOW_WAITING;
     use->waiting = flow_page_start_needing(flow, &filter, &use->need, &request->serve.op);
-    store_app_keys(pool, &use->keys, &request->serve.op, filter.account_id, row->id);
+    store_app_keys(pool, &use->keys, &request->serve.op, filter.account_id, row->id,
+                   serve_payer(&request->serve));
     store_app_use(pool, &use->calls, &request->serve.op, filter.account_id, row->integration_id,
                   &use->range, now);
 }

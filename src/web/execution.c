@@ -182,7 +182,8 @@ enum op_result web_execution(struct web_request *request)
     if (!one)
         return web_reply_database(request, ERR_NOMEM);
     request->on_cancel = cancel_one;
-    store_execution_get(pool, &request->query, &request->serve.op, request->session.account_id, id);
+    store_execution_get(pool, &request->query, &request->serve.op, request->session.account_id, id,
+                        serve_payer(&request->serve));
     store_execution_input_get(pool, &one->input_query, &request->serve.op,
                               request->session.account_id, id);
     return web_wait(request, finish_one);

@@ -264,7 +264,7 @@ static enum op_result load_earlier(struct web_request *request, bool is_sent)
     rerun->is_sent = is_sent;
     rerun->id = id;
     request->state = rerun;
-    store_execution_get(pool, &request->query, op, account_id, id);
+    store_execution_get(pool, &request->query, op, account_id, id, serve_payer(&request->serve));
     store_execution_input_get(pool, &rerun->input_query, op, account_id, id);
     store_audit_get(pool, &rerun->event_query, op, account_id, id);
     return web_wait(request, on_earlier);

@@ -293,6 +293,7 @@ enum op_result web_executions(struct web_request *request)
         .action_id = values[ACTION],
         .status = status_of(&runs->list),
         .error_code = values[CODE],
+        .parent_id = request->session.parent_id,
         .with_summary = true,
         .with_calls = !values[Q].ptr,
         .with_blocked = choice == BLOCKED || choice == EVERYTHING,

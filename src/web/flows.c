@@ -101,6 +101,7 @@ enum op_result web_flows(struct web_request *request)
     serve_list_narrow(&list);
     const struct flow_filter filter = {
         .account_id = request->session.account_id,
+        .payer_id = serve_payer(&request->serve),
         .status = status == STATUS_APPROVAL   ? FLOW_WAITING
                   : status == STATUS_REJECTED ? FLOW_CANCELLED
                                               : status,

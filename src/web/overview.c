@@ -226,8 +226,9 @@ enum op_result web_overview(struct web_request *request)
     /* All queries hold the op, so finish runs once, after the last. */
     request->state = overview;
     start_latest(request, overview);
-    store_flow_inbox(pool, &overview->inbox_query, &request->serve.op, account_id,
-                     &(const struct flow_inbox_filter){.count_max = ROWS_MAX});
+    store_flow_inbox(
+        pool, &overview->inbox_query, &request->serve.op, account_id,
+        &(const struct flow_inbox_filter){.payer_id = account_id, .count_max = ROWS_MAX});
     store_flow_counts(pool, &overview->counts_query, &request->serve.op, account_id,
                       uuid_v7_floor(now_ms - DAY_MS));
     call_stats_begin(request, &overview->stats, SLICE_NONE);

@@ -29,6 +29,7 @@ before(async () => {
     hosted: { identity: { subject: 'body.emailAddress' }, connection_params: { type: 'object', required: ['site'], properties: { site: { type: 'string', description: 'The site.', maxLength: 20 } } } },
     either: { auth: [{ type: 'bearer', name: 'A token' }, { type: 'basic', name: 'A password' }] },
     seats: { identity: { subject: "join('/', [body.team, body.user])" } },
+    desks: { identity: { email: 'body.emailAddress', subject: "join('/', [body.team, body.user])" } },
     team: { identity: { email: 'body.emailAddress', subject: 'body.team' } },
     oauth: { auth: { type: 'oauth2', authorize_url: 'https://127.0.0.1/authorize', token_url: 'https://127.0.0.1/token', scopes: [] } },
     untested: { auth: { type: 'api_key', send: { in: 'header', name: 'Authorization', value: 'Bearer ${credential.api_key}' } } },
@@ -120,9 +121,23 @@ test('members of one workspace, and scopes of another credential', async () => {
   assert.deepEqual([again.id, again.scopes], [ada.id, null]); // not those of the former credential
 });
 
+test('a workspace that an earlier version stored for its user, with an address', async () => {
+  const member = async (user, emailAddress) => {
+    await stack.provider.faults([{ match: { path_prefix: PROFILE }, count: -1, action: { status: 200, body: JSON.stringify({ emailAddress, team: 'w1', user }) } }]);
+    return added('desks', { token: TOKEN });
+  };
+  const [ada, bob] = [await member('u1', 'ada@example.com'), await member('u2', 'bob@example.com')];
+  await stack.cluster.sql(`update sluice.connection set identity_subject = 'w1', rev = rev + 1 where id in (${ada.id}, ${bob.id})`);
+  assert.equal((await member('u2', 'Bob@example.com')).id, bob.id);
+  const eve = await member('u3', 'eve@example.com');
+  assert.ok(![ada.id, bob.id].includes(eve.id));
+  const again = await member('u1', 'ada@example.com');
+  assert.deepEqual([again.id, again.identity.subject], [ada.id, 'w1/u1']);
+});
+
 test('users of one workspace, which the app names without an address', async () => {
-  const seat = async (user, more, wanted = 201) => {
-    await stack.provider.faults([{ match: { path_prefix: PROFILE }, count: -1, action: { status: 200, body: JSON.stringify({ team: 't1', user }) } }]);
+  const seat = async (user, more, wanted = 201, team = 't1') => {
+    await stack.provider.faults([{ match: { path_prefix: PROFILE }, count: -1, action: { status: 200, body: JSON.stringify({ team, user }) } }]);
     const reply = await add('seats', { token: TOKEN }, more);
     assert.equal(reply.status, wanted, reply.text);
     return reply.json;
@@ -134,8 +149,21 @@ test('users of one workspace, which the app names without an address', async () 
   // one of a version that knew only the workspace; a link for the workspace
   await stack.cluster.sql(`update sluice.connection set identity_subject = 't1', rev = rev + 1 where id = ${ada.id}`);
   assert.equal((await seat('u1', { connection_id: ada.id })).identity.subject, 't1/u1');
+  const former = (row, subject = 't1') => stack.cluster.sql(`update sluice.connection set identity_subject = '${subject}', rev = rev + 1 where id = ${row.id}`);
+  // a new credential without connection_id is that connection's if there is one such row; the exact one comes first
+  await former(ada);
+  assert.equal((await seat('u2')).id, bob.id);
+  const rotated = await seat('u1');
+  assert.deepEqual([rotated.id, rotated.identity.subject], [ada.id, 't1/u1']);
+  // if there are two, neither is taken
+  await Promise.all([former(ada, 't2'), former(bob, 't2')]);
+  const third = await seat('u3', {}, 201, 't2');
+  assert.ok(![ada.id, bob.id].includes(third.id));
+  await Promise.all([former(ada, 't1/u1'), former(bob, 't1/u2')]);
   const link = (subject) => call('POST', '/api/connect/sessions', { integration_id: 'seats', subject, force_reconnect: true, connection_id: ada.id });
   assert.deepEqual([(await link('t1')).status, (await link('t1/u1')).status, (await link('t')).status, (await link('t1/u2')).status], [201, 201, 409, 409]);
+  await former(ada); // a link for one user may reconnect it
+  assert.deepEqual([(await link('t1/u1')).status, (await link('t2/u1')).status], [201, 409]);
 });
 
 test('the same at the same moment', async () => {

@@ -614,6 +614,16 @@ test('other pages show one user’s rows, and what is done there is done for tha
   assert.deepEqual((await call(undefined, 'GET', '/api/audit?kind=flow', undefined, options)).json.events, []);
   assert.equal(await stack.cluster.sql(`select count(*) from sluice.audit_event where account_id = '${await userId(odd, own)}' and parent_id is distinct from '${own.id}'`), '0');
 
+  // the keys are the account's, and are named on the user's pages
+  const keyName = await stack.cluster.sql(`select coalesce(nullif(name, ''), prefix || '…') from sluice.api_key where account_id = '${own.id}'`);
+  const waiting = (await call(odd, 'POST', '/api/flows/start', { flowTemplate: 'probe_approve', input: { subject: 'y' } }, options)).json.flowId;
+  await until('it waits', async () => (await call(odd, 'GET', `/api/flows/${waiting}`, undefined, options)).json.flow.status === 'waiting');
+  for (const at of [`/executions/${ran}`, '/executions', '/approvals', '/flows', `/connections/${id}`]) {
+    const text = (await reader.ask(`${at}?${user}`)).text.replace(/<[^>]*>/g, ' ');
+    assert.ok(text.includes(keyName), `${at} names ${keyName}`);
+    assert.ok(!/deleted key|that was deleted|key:0/.test(text), at);
+  }
+
   // lists keep to the user from page to page and in their forms; a file of events has that user's alone
   const list = await reader.ask(`/executions?${user}`);
   assert.ok(list.text.includes(`<input type="hidden" name="user" value="o&#39;hara/&amp;?#%">`), 'a form sent by GET');

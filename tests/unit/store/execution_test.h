@@ -85,7 +85,7 @@ static inline void start_insert(struct pg_call *call)
 
 static inline void start_get(struct pg_call *call)
 {
-    store_execution_get(call->bench->pool, &call->query, &call->op, account, execution.id);
+    store_execution_get(call->bench->pool, &call->query, &call->op, account, execution.id, account);
 }
 
 static inline void start_register(struct pg_call *call)

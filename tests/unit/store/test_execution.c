@@ -253,7 +253,7 @@ static void start_app_use(struct pg_call *call)
 
 static void start_app_keys(struct pg_call *call)
 {
-    store_app_keys(call->bench->pool, &call->query, &call->op, account, 7);
+    store_app_keys(call->bench->pool, &call->query, &call->op, account, 7, account);
 }
 
 static void test_use_of_an_app(void **state)
@@ -347,7 +347,8 @@ static void start_item_insert(struct pg_call *call)
 static void start_item_get(struct pg_call *call)
 {
     struct item *item = call->arg;
-    store_execution_get(call->bench->pool, &call->query, &call->op, account, item->execution.id);
+    store_execution_get(call->bench->pool, &call->query, &call->op, account, item->execution.id,
+                        account);
 }
 
 static void start_item_release(struct pg_call *call)
