@@ -15,7 +15,7 @@ enum {
     SENDING_MAX = 64,
     LANE_WAITING_MAX = 100,
     WAITING_MAX = 4000,
-    PUTTING_OFF_MAX = 64,
+    PUTTING_OFF_MAX = 500 /* one statement has all of them */,
     NEWS_MAX = 256,
 };
 
