@@ -255,6 +255,7 @@ static enum op_result step_mark(struct op *op)
     d->failure = (struct webhook_failure){.account_id = d->webhook.account_id,
                                           .id = d->webhook.id,
                                           .url = d->webhook.url,
+                                          .rev = d->webhook.rev,
                                           .is_gone = d->send.status == GONE,
                                           .event_id = uuid_v7(),
                                           .audit_id = uuid_v7()};

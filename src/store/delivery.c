@@ -76,7 +76,8 @@ static const struct pg_stmt delivery_claim = {
                  "c.object, "
                  "c.rev, c.at, c.data, c.attempt, c.replayed_after, c.attempt > c.before, "
                  "w.account_id, w.id, w.url, "
-                 "w.sealed, w.old_sealed, w.key_id, w.old_until, w.off_at, w.failures from claimed "
+                 "w.sealed, w.old_sealed, w.key_id, w.old_until, w.off_at, w.failures, w.rev from "
+                 "claimed "
                  "c left "
                  "join lateral (select * from sluice.webhook h where " ENDPOINT_IS(
                      "h", "c") " offset 0) "
@@ -90,7 +91,8 @@ static const struct pg_stmt delivery_claim = {
              OF_ROW(attempt, PG_I64), OF_ROW(replayed_after, PG_I64), PG_ARG("is_claimed", PG_BOOL),
              PG_ARG("payer_id", PG_UUID), PG_ARG("id", PG_UUID), PG_ARG("url", PG_TEXT),
              PG_ARG("sealed", PG_BYTES), PG_ARG("old_sealed", PG_BYTES), PG_ARG("key_id", PG_TEXT),
-             PG_ARG("old_until", PG_TIME), PG_ARG("off_at", PG_TIME), PG_ARG("failures", PG_I64)),
+             PG_ARG("old_until", PG_TIME), PG_ARG("off_at", PG_TIME), PG_ARG("failures", PG_I64),
+             PG_ARG("webhook_rev", PG_I64)),
     .key_count = 3,
     .access = PG_WRITE_ONCE,
 };
@@ -174,11 +176,13 @@ static const struct pg_stmt delivery_replay = {
 static const struct pg_stmt webhook_failed = {
     .name = "webhook_failed",
     .sql = "select :ord, c.* from @input lateral sluice.webhook_failed(account_id => :account_id, "
-           "id => :id, url => :url, is_gone => :is_gone, off_after_ms => :off_after_ms, event_id "
-           "=> :event_id, "
+           "id => :id, url => :url, is_gone => :is_gone and exists (select from sluice.webhook w "
+           "where "
+           "w.account_id = :account_id and w.id = :id and w.rev = :rev), off_after_ms => "
+           ":off_after_ms, event_id => :event_id, "
            "audit_id => :audit_id) c",
     PG_TAKES(OF_FAILURE(account_id, PG_UUID), OF_FAILURE(id, PG_UUID), OF_FAILURE(url, PG_TEXT),
-             OF_FAILURE(is_gone, PG_BOOL), PG_ARG("off_after_ms", PG_I64),
+             OF_FAILURE(rev, PG_I64), OF_FAILURE(is_gone, PG_BOOL), PG_ARG("off_after_ms", PG_I64),
              OF_FAILURE(event_id, PG_UUID), OF_FAILURE(audit_id, PG_UUID)),
     PG_GIVES(PG_ARG("is_off", PG_BOOL)),
     .key_count = 2,
@@ -264,6 +268,7 @@ int store_delivery_claim_result(const struct pg_query *query, struct delivery *d
     webhook->old_until = pg_get_time(rows, 0, at++);
     webhook->off_at = pg_get_time(rows, 0, at++);
     webhook->failures = pg_get_i64(rows, 0, at++);
+    webhook->rev = pg_get_i64(rows, 0, at++);
     ASSERT(at == query->stmt->column_count);
     return OK;
 }

@@ -84,7 +84,9 @@ void store_delivery_replay(struct pg_pool *pool, struct pg_query *query, struct 
 enum { WEBHOOK_FAILING_DAYS = 5 };
 struct webhook_failure {
     struct uuid account_id, id;
-    slice url; /* that was called; an endpoint that has another one by now is left unchanged */
+    slice url;   /* that was called; an endpoint that has another one by now is left unchanged */
+    int64_t rev; /* of the endpoint at the claim: is_gone says nothing about a later one, which may
+                  * have been switched on again */
     bool is_gone;
     struct uuid event_id, audit_id;
 };

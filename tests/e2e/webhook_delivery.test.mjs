@@ -280,6 +280,24 @@ test('a message that cannot be signed is tried again, and counts for nothing', a
   await unlisten(hook);
 });
 
+// So is one of the same URL that was asked before the endpoint was switched on again.
+test('a late 410 from before an endpoint was switched on leaves it on', async () => {
+  const hook = await listen({ events: ['flow.waiting'], path: '/back' });
+  let answer;
+  answers['/back'] = (request, reply) => (answer = () => reply.writeHead(410).end());
+  const id = await start('probe_approve', { subject: 'back' });
+  await until('it is asked', () => answer);
+  for (const enabled of [false, true]) assert.equal((await call('PATCH', `/api/webhooks/${hook.id}`, { enabled })).status, 200);
+  answers['/back'] = undefined;
+  answer();
+  await until('the 410 has counted', async () => (await call('GET', `/api/webhooks/${hook.id}`)).json.failures === 1);
+  assert.equal((await call('GET', `/api/webhooks/${hook.id}`)).json.enabled, true);
+  await hasten(hook);
+  await until('it is delivered', async () => (await row(hook)).status === 'delivered');
+  await post(id, 'cancel');
+  await unlisten(hook);
+});
+
 test('order: a later event waits until the one before is delivered', async () => {
   const hook = await listen({ path: '/order' });
   let isUp = false;
