@@ -291,6 +291,24 @@ test('order: a later event waits until the one before is delivered', async () =>
   await unlisten(hook);
 });
 
+// The later event has attempts of its own to come; a replay of the earlier one does not use them up.
+test('an event that is sent again leaves the time of a later one alone', async () => {
+  const hook = await listen({ path: '/later', events: ['flow.waiting', 'flow.cancelled'] });
+  const id = await start('probe_approve', { subject: 'later' });
+  const [{ headers }] = await hears(hook, id, 'flow.waiting');
+  const first = () => sql(`select status || attempt from sluice.delivery where webhook_id = '${hook.id}' and kind = 'flow.waiting'`);
+  await until('the first is delivered', async () => (await first()) === 'delivered1');
+  answers['/later'] = (request, reply) => (got.at(-1).json.type === 'flow.waiting' ? reply.writeHead(204).end() : reply.writeHead(429, { 'retry-after': '4000' }).end());
+  assert.equal((await post(id, 'cancel')).status, 200);
+  await until('the later one has failed', async () => (await row(hook))?.code === 429);
+  assert.equal((await call('POST', `/api/webhooks/${hook.id}/deliveries/${headers['webhook-id']}/replay`)).json.count, 1);
+  await until('the first is delivered again', async () => (await first()) === 'delivered2');
+  const { kind, attempt, due_s } = await row(hook);
+  assert.deepEqual([kind, attempt], ['flow.cancelled', 1]);
+  assert.ok(due_s > 3000, String(due_s));
+  await unlisten(hook);
+});
+
 test('410, and five days of failures: the endpoint goes off, and the others hear of it', async () => {
   const other = await listen({ events: ['webhook.disabled'] });
   for (const [path, reason] of [['/gone', 'answered_410'], ['/failing', 'failing']]) {
