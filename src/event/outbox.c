@@ -16,7 +16,7 @@ enum {
     LANE_WAITING_MAX = 100,
     WAITING_MAX = 4000,
     LANES_WAITING_MAX = 20000,
-    PUTTING_OFF_MAX = 64,
+    PUTTING_OFF_MAX = 500, /* one statement has all of them */
     NEWS_MAX = 256,
 };
 

@@ -42,9 +42,9 @@ static const struct pg_stmt delivery_of_event = {
 /* A row is put off by a part of its age, an hour at most, so its turns come often enough to use all
  * that the endpoint can take, and rarely enough to cost little. The part is random: rows that were
  * put off together, as by a pause, come back one after another. */
-#define PUT_OFF                                                                                   \
-    "greatest(p.until, now()) + least(interval '1 hour', interval '5 seconds' + (now() - t.at)) " \
-    "* (0.1 + 0.6 * random())"
+#define PUT_OFF                                                                             \
+    "greatest(p.until, now()) + least(interval '1 hour', interval '10 seconds' + (now() - " \
+    "t.at)) * (0.5 + 0.5 * random())"
 
 /* A later version of the program sends to an endpoint without a URL. */
 #define IS_OURS \

@@ -15,6 +15,7 @@ struct one {
     struct execution execution;
     struct exec_summary_read summary_read;
     struct connection connection;
+    struct web_connection connection_read;
     bool has_connection; /* the connection still exists */
     struct pg_query input_query;
     struct kept_input kept;
@@ -87,6 +88,8 @@ static void write_request(struct web_request *request, struct json_writer *w)
                         : SLICE_NONE);
     json_member_str(w, "connection", one->has_connection ? one->connection.label : SLICE_NONE);
     json_member_bool(w, "has_connection", one->has_connection);
+    json_member_bool(w, "is_lent",
+                     one->has_connection && web_connection_is_lent(request, &one->connection));
     view_key(w, execution->api_key_id, execution->api_key_name);
     json_member_i64(w, "attempts", execution->attempts);
     view_time(w, "started_at", execution->started_at);
@@ -120,7 +123,7 @@ static enum op_result reply_one(struct web_request *request)
 static enum op_result on_connection(struct web_request *request)
 {
     struct one *one = request->state;
-    int status = store_connection_get_result(&request->query, &one->connection);
+    int status = web_connection_result(request, &one->connection_read, &one->connection);
     if (status != OK && status != ERR_NOTFOUND)
         return web_reply_database(request, status);
     one->has_connection = status == OK;
@@ -129,11 +132,10 @@ static enum op_result on_connection(struct web_request *request)
 
 static enum op_result load_connection(struct web_request *request)
 {
-    const struct one *one = request->state;
+    struct one *one = request->state;
     if (!one->execution.connection_id)
         return reply_one(request);
-    store_connection_get(request->web->config.pool, &request->query, &request->serve.op,
-                         request->session.account_id, one->execution.connection_id);
+    web_connection_load(request, &one->connection_read, one->execution.connection_id);
     return web_wait(request, on_connection);
 }
 

@@ -21,7 +21,7 @@ struct rerun {
     int64_t connection_id;
     bool has_connection; /* the connection still exists */
     bool is_sent;        /* false: the form is requested */
-    struct pg_query named;
+    struct web_connection named;
     struct exec *exec;
 };
 
@@ -194,7 +194,7 @@ static enum op_result on_connection_named(struct web_request *request)
 {
     struct rerun *rerun = request->state;
     int status = rerun->connection_id
-                     ? store_connection_get_result(&rerun->named, &rerun->connection)
+                     ? web_connection_result(request, &rerun->named, &rerun->connection)
                      : ERR_NOTFOUND;
     if (status != OK && status != ERR_NOTFOUND)
         return web_reply_database(request, status);
@@ -244,8 +244,7 @@ static enum op_result on_earlier(struct web_request *request)
         return web_reply_database(request, status);
     if (rerun->connection_id == 0)
         return on_connection_named(request);
-    store_connection_get(request->web->config.pool, &rerun->named, &request->serve.op,
-                         request->session.account_id, rerun->connection_id);
+    web_connection_load(request, &rerun->named, rerun->connection_id);
     return web_wait(request, on_connection_named);
 }
 

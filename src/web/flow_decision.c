@@ -16,7 +16,7 @@ struct flow_names {
     struct flow_connection {
         slice integration_id;
         int64_t id; /* 0: the app's default */
-        struct pg_query query;
+        struct web_connection read;
     } connections[CONNECTIONS_MAX];
     struct flow_key {
         slice actor;
@@ -65,11 +65,15 @@ static void load_connection_of(struct web_request *request, struct flow_names *n
     struct flow_connection *connection = &names->connections[names->connection_count++];
     connection->integration_id = action->integration->integration_id;
     connection->id = id;
-    if (id != 0)
-        store_connection_get(pool, &connection->query, &request->serve.op, account_id, id);
-    else
-        store_connection_choice(pool, &connection->query, &request->serve.op, account_id,
-                                connection->integration_id);
+    if (id != 0) {
+        web_connection_load(request, &connection->read, id);
+        return;
+    }
+    store_connection_choice(pool, &connection->read.own, &request->serve.op, account_id,
+                            connection->integration_id);
+    if (!uuid_is_nil(request->session.parent_id))
+        store_connection_shared(pool, &connection->read.shared, &request->serve.op,
+                                request->session.parent_id, connection->integration_id);
 }
 
 static struct flow_key *find_key(struct flow_names *names, slice actor)
@@ -113,24 +117,39 @@ slice flow_names_actor(struct flow_names *names, slice actor)
     return is_known ? name : actor;
 }
 
-/* Returns the label of an item's connection, or SLICE_NONE if it is unknown. *meant is set to the
- * connection's id, or 0 if it is not known yet. */
+/* The choices for a call that names no connection: a user without any has those that the account
+ * shares, as the call itself does. */
+static int read_choice(const struct web_request *request, const struct web_connection *read,
+                       struct connection **list, size_t *count)
+{
+    int status = store_connection_list_result(&read->own, list, count);
+    if (status != OK || *count > 0 || uuid_is_nil(request->session.parent_id))
+        return status;
+    return store_connection_list_result(&read->shared, list, count);
+}
+
+struct meant {
+    int64_t id;   /* of the connection; 0: not known yet */
+    bool is_lent; /* the account's, which it shares with the page's user */
+};
+
+/* Returns the label of an item's connection, or SLICE_NONE if it is unknown. */
 static slice label_connection(struct web_request *request, struct flow_names *names,
-                              const struct json *item, int64_t *meant)
+                              const struct json *item, struct meant *meant)
 {
     const struct catalog_action *action = action_of(request, item);
     int64_t id = connection_id_of(item);
     struct connection row, *list = &row;
     size_t count = 1;
-    *meant = id;
+    *meant = (struct meant){.id = id};
     const struct flow_connection *connection =
         action ? find_connection(names, action->integration->integration_id, id) : NULL;
-    bool is_read = connection && (id != 0 ? store_connection_get_result(&connection->query, &row)
-                                          : store_connection_list_result(&connection->query, &list,
-                                                                         &count)) == OK;
+    bool is_read = connection &&
+                   (id != 0 ? web_connection_result(request, &connection->read, &row)
+                            : read_choice(request, &connection->read, &list, &count)) == OK;
     /* Without a default a call uses the only connection, and is refused if there are several. */
     if (is_read && count > 0 && (id != 0 || list[0].is_default || count == 1)) {
-        *meant = list[0].id;
+        *meant = (struct meant){list[0].id, web_connection_is_lent(request, &list[0])};
         return app_acts_as(&list[0]).ptr ? app_acts_as(&list[0]) : list[0].label;
     }
     return id != 0 ? arena_printf(&request->serve.op.arena, "connection %lld", (long long)id)
@@ -140,8 +159,8 @@ static slice label_connection(struct web_request *request, struct flow_names *na
 slice flow_names_label(struct web_request *request, struct flow_names *names,
                        const struct json *item)
 {
-    int64_t id;
-    return label_connection(request, names, item, &id);
+    struct meant meant;
+    return label_connection(request, names, item, &meant);
 }
 
 void view_writes_as(struct web_request *request, struct flow_names *names, const struct json *items,
@@ -153,20 +172,21 @@ void view_writes_as(struct web_request *request, struct flow_names *names, const
     for (size_t i = 0; json_is(items, JSON_ARRAY) && i < items->count && count < CONNECTIONS_MAX;
          i++) {
         const struct catalog_action *action = action_of(request, &items->as.items[i]);
-        int64_t id = 0;
-        slice label = label_connection(request, names, &items->as.items[i], &id);
-        bool is_new = action && id != 0;
+        struct meant meant;
+        slice label = label_connection(request, names, &items->as.items[i], &meant);
+        bool is_new = action && meant.id != 0;
         for (size_t j = 0; j < count && is_new; j++)
-            is_new = known[j] != id;
+            is_new = known[j] != meant.id;
         if (!is_new)
             continue;
-        known[count++] = id;
+        known[count++] = meant.id;
         json_open(w, '{');
-        json_member_i64(w, "id", id);
+        json_member_i64(w, "id", meant.id);
+        json_member_bool(w, "is_lent", meant.is_lent);
         json_member_str(w, "label",
                         label.len > 0 ? label
                                       : arena_printf(&request->serve.op.arena, "connection %lld",
-                                                     (long long)id));
+                                                     (long long)meant.id));
         view_app_mark(w, action->integration->integration_id, action->integration->name);
         json_close(w, '}');
     }

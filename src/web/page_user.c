@@ -6,6 +6,7 @@
  * page name the user, too (markup.h).
  */
 #include "base/encode.h"
+#include "store/connection.h"
 #include "web/request.h"
 #include "web/view.h"
 
@@ -38,7 +39,7 @@ slice web_user_path(struct web_request *request, slice path)
     if (request->session.is_open)
         user = request->user;
     else if (!read_user(request, &user))
-        user = SLICE_NONE;
+        return SLICE("/");
     if (!user.ptr)
         return path;
     buf_init(&url, 8 * 1024);
@@ -120,6 +121,10 @@ enum op_result web_user_find(struct serve_request *serve)
         return web_reply_problem(request, 400, "Not an end user's page",
                                  "This page is of the account alone. Leave the end user out of its "
                                  "address.");
+    /* A key that may not open the page does not learn which users exist. */
+    enum op_result result = web_check_scope(request);
+    if (result != OP_NEXT)
+        return result;
     request->asked_user = user;
     return vault_user_find(request->web->config.users, &request->user_check,
                            request->session.account_id, user, &serve->op)
@@ -145,6 +150,32 @@ enum op_result web_user_take(struct serve_request *serve)
                                  "after that.",
                                  SLICE_ARG(request->asked_user));
     return act_for(request, request->asked_user, check->user_id);
+}
+
+/* ---- the user's connections, and those that the account shares ---- */
+
+void web_connection_load(struct web_request *request, struct web_connection *read, int64_t id)
+{
+    struct pg_pool *pool = request->web->config.pool;
+    const struct web_session *session = &request->session;
+    store_connection_get(pool, &read->own, &request->serve.op, session->account_id, id);
+    if (!uuid_is_nil(session->parent_id))
+        store_connection_get(pool, &read->shared, &request->serve.op, session->parent_id, id);
+}
+
+int web_connection_result(const struct web_request *request, const struct web_connection *read,
+                          struct connection *row)
+{
+    int status = store_connection_get_result(&read->own, row);
+    if (status != ERR_NOTFOUND || uuid_is_nil(request->session.parent_id))
+        return status;
+    status = store_connection_get_result(&read->shared, row);
+    return status == OK && !row->is_shared ? ERR_NOTFOUND : status;
+}
+
+bool web_connection_is_lent(const struct web_request *request, const struct connection *row)
+{
+    return !uuid_eq(row->account_id, request->session.account_id);
 }
 
 /* ---- a form that is shown again after signing in ---- */

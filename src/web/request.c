@@ -241,6 +241,16 @@ static bool is_for_everyone(const struct web_page *page)
     return page->access == WEB_OPEN || page->access == WEB_LINK;
 }
 
+enum op_result web_check_scope(struct web_request *request)
+{
+    const struct web_page *page = request->page;
+    if (serve_may(&request->serve, page->view ? page->view->endpoint->scope : page->scope))
+        return OP_NEXT;
+    return web_reply_problem(
+        request, 403, "Not allowed",
+        "The API key of this session lacks the scope for this. Sign in with another key.");
+}
+
 static enum op_result check_access(struct web_request *request)
 {
     const struct web_page *page = request->page;
@@ -256,11 +266,7 @@ static enum op_result check_access(struct web_request *request)
                                  "again. If it no longer works, ask for a new one.");
     if (!session->is_open)
         return ask_to_sign_in(request);
-    if (!serve_may(&request->serve, page->view ? page->view->endpoint->scope : page->scope))
-        return web_reply_problem(
-            request, 403, "Not allowed",
-            "The API key of this session lacks the scope for this. Sign in with another key.");
-    return OP_NEXT;
+    return web_check_scope(request);
 }
 
 /* For the browser, a page under a foreign name belongs to another site: the owner of a name that

@@ -159,15 +159,30 @@ bool web_path_uuid(struct web_request *request, size_t i, struct uuid *id) MUST_
  * OP_WAIT. */
 enum op_result web_wait(struct web_request *request, web_step *then);
 
+/* Returns OP_NEXT if the session's key has the scope of the page, else sends a 403. */
+enum op_result web_check_scope(struct web_request *request);
+
 /* ---- the end user in the address (page_user.c) ---- */
 
 serve_hook web_user_find, web_user_take;
-/* Returns the path with the user that the request's address names, if any. SLICE_NONE if out of
- * memory. */
+/* Returns the path with the user that the request's address names, if any; "/" if the address
+ * cannot name one, since the path alone would be the account's. SLICE_NONE if out of memory. */
 slice web_user_path(struct web_request *request, slice path);
 /* Returns the prefix of the OAuth state of an authorization that a user's page begins. SLICE_NONE:
  * the page is the account's, or out of memory. */
 slice web_user_state(struct web_request *request);
+/* A connection as runs of the page find it: the user's, else one that the account shares with its
+ * users. On the account's pages: only its own. */
+struct connection;
+struct web_connection {
+    struct pg_query own, shared;
+};
+void web_connection_load(struct web_request *request, struct web_connection *read, int64_t id);
+/* ERR_NOTFOUND: there is none, or it is no longer shared. The row is in the op's arena. */
+int web_connection_result(const struct web_request *request, const struct web_connection *read,
+                          struct connection *row) MUST_CHECK;
+/* Whether a row that the page's user may use is the account's, so that it has no page there. */
+bool web_connection_is_lent(const struct web_request *request, const struct connection *row);
 /* Shows the page that is set for the user that the query of its address names (web_user_path). */
 enum op_result web_user_follow(struct web_request *request, slice query);
 

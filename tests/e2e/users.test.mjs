@@ -634,7 +634,7 @@ test('other pages show one user’s rows, and what is done there is done for tha
   const weak = new Pages(server.base);
   await weak.signIn(await stack.key(own.id, ['--scopes', 'read']));
   assert.equal((await weak.ask(`/flows?${user}`)).status, 200);
-  for (const path of ['/audit', '/flows/new']) assert.equal((await weak.ask(`${path}?${user}`)).status, 403, path);
+  for (const path of ['/audit', '/flows/new']) for (const one of [user, 'user=nobody']) assert.equal((await weak.ask(`${path}?${one}`)).status, 403, `${path} ${one}`);
   assert.equal((await weak.ask(`/connections/${id}/delete?${user}`)).status, 403);
 
   // a form whose session has ended comes back for the same user
@@ -644,6 +644,13 @@ test('other pages show one user’s rows, and what is done there is done for tha
   assert.equal(signIn.status, 401);
   const back = await reader.press(signIn, 'Sign in', { key: own.key }, { follow: false });
   assert.match(back.text, /value="typed"/);
+  // but not if its address names two: it would act for the account
+  const [typedForm] = formsOf(typed.text).filter(({ buttons }) => buttons.includes('Start'));
+  const lostReader = new Pages(server.base);
+  const lost = await lostReader.ask(`${typedForm.action}&user=other`, { method: 'POST', fields: { ...typedForm.fields, 'input.subject': 'typed' } });
+  assert.equal(lost.status, 401);
+  const elsewhere = await lostReader.press(lost, 'Sign in', { key: own.key }, { follow: false });
+  assert.ok(!/value="typed"/.test(elsewhere.text), elsewhere.text);
   const started = await reader.press(back, 'Start');
   assert.ok(started.path.endsWith(`?${user}`) || started.path.includes(`&${user}`), started.path);
   assert.deepEqual((await call(undefined, 'GET', '/api/flows', undefined, options)).json.flows, []);
@@ -657,6 +664,18 @@ test('other pages show one user’s rows, and what is done there is done for tha
   assert.match((await reader.ask('/connections')).text, /for all end users/);
   assert.equal((await reader.ask(`/connections/${shared}`)).status, 200);
   assert.match((await reader.ask('/integrations?user=other')).text, /Probe/);
+  // what ran through it, and what will, says so, without a link
+  const lent = (await echo('other', options)).json.execution_id;
+  const asked = (await call('other', 'POST', '/api/flows/start', { flowTemplate: 'probe_approve', input: { subject: 'z' } }, options)).json.flowId;
+  await until('it waits', async () => (await call('other', 'GET', `/api/flows/${asked}`, undefined, options)).json.flow.status === 'waiting');
+  for (const at of [`/executions/${lent}`, `/flows/${asked}`]) {
+    const { text } = await reader.ask(`${at}?user=other`);
+    assert.match(text, /Team, shared by the account/, at);
+    assert.ok(!text.includes(`/connections/${shared}`), at);
+  }
+  const repeat = await reader.ask(`/executions/${lent}/again?user=other`);
+  assert.match(repeat.text, /Team/);
+  assert.ok(!/was deleted/.test(repeat.text));
   assert.equal((await erase(odd, options)).status, 202);
   const gone = await until('its pages are closed', async () => {
     const reply = await reader.ask(`/flows?${user}`);
