@@ -360,3 +360,15 @@ test('events are sent again on request, also one that has others after it', asyn
   assert.equal((await again('replay', { since: '2031-01-31T00:00:00Z' })).status, 409);
   await unlisten(hook);
 });
+
+// Rows of one request take all places of the process; the other request waits for them.
+test('two requests of many events at once: both send all of theirs again', async () => {
+  const hooks = [await listen(), await listen()];
+  await sql(`insert into sluice.delivery (account_id, event_id, webhook_id, kind, object, rev, at, data, status, attempt, ended_at)
+    select '${account.id}', overlay(gen_random_uuid()::text placing '0199' from 1)::uuid, w.id, 'flow.failed', gen_random_uuid(), 1, now(), '{"flow_id": "x"}', 'failed', 1, now()
+    from unnest(array['${hooks[0].id}', '${hooks[1].id}']::uuid[]) w (id), generate_series(1, 600) n`);
+  const replies = await Promise.all(hooks.map(({ id }) => call('POST', `/api/webhooks/${id}/replay`, { since: '2025-01-01T00:00:00Z' })));
+  assert.deepEqual(replies.map(({ status, json }) => [status, json.count]), [[202, 600], [202, 600]]);
+  await sql(`delete from sluice.delivery where webhook_id in ('${hooks[0].id}', '${hooks[1].id}')`);
+  for (const hook of hooks) await unlisten(hook);
+});
