@@ -19,6 +19,7 @@ enum {
     END_RETRY_MS = 500,
     MARGIN_US = 20 * 1000,    /* a timer that is early finds nothing */
     OUR_DELAY_MS = 30 * 1000, /* after a fault of this process: another may have the row then */
+    UNTRIED_HOURS = 24,       /* from then on such faults are attempts, so that each row ends */
     GONE = 410,
 };
 
@@ -167,23 +168,31 @@ static int64_t delay_ms_of(const struct event_delivery *d)
            (int64_t)random_below((uint64_t)delay_ms / 10);
 }
 
+/* The proxy's failures are attempts: they may well be the endpoint's (a proxy answers 502 for a
+ * host that is down), and a row that never ends would fill the places of its account. */
+static bool is_uncounted(const struct event_delivery *d)
+{
+    int64_t age_us = clock_shared_us() - d->delivery.at;
+    return d->send.is_untried && age_us < UNTRIED_HOURS * INT64_C(3600000000);
+}
+
 /* A 410 ends no row: the next attempt finds that the endpoint is off, or that it has another URL by
- * now. What was not sent because of this process is tried again soon, and does not count as a
- * failure of the endpoint. */
+ * now. What was not sent because of this process is tried again soon. */
 static enum op_result step_sent(struct op *op)
 {
     struct event_delivery *d = delivery_of(op);
     const struct event_send *send = &d->send;
-    bool is_last = tries_of(d) > (int64_t)ARRAY_LEN(delays_s) && !send->is_ours;
+    bool is_again = is_uncounted(d);
+    bool is_last = tries_of(d) > (int64_t)ARRAY_LEN(delays_s) && !is_again;
     enum delivery_status status = send->is_delivered ? DELIVERY_DELIVERED
                                   : is_last          ? DELIVERY_FAILED
                                                      : DELIVERY_PENDING;
     end_with(d, status,
              send->is_delivered ? SLICE_NONE : arena_dup(&op->arena, slice_cstr(send->problem)));
     d->end.code = send->status;
-    d->end.is_uncounted = send->is_ours;
+    d->end.is_uncounted = is_again;
     if (status == DELIVERY_PENDING)
-        d->end.delay_ms = send->is_ours ? OUR_DELAY_MS : delay_ms_of(d);
+        d->end.delay_ms = is_again ? OUR_DELAY_MS : delay_ms_of(d);
     return OP_NEXT;
 }
 
@@ -229,7 +238,7 @@ static enum op_result step_ended(struct op *op)
         return OP_DONE; /* another process has it since, or it is due again */
     count_delivery(d);
     follow(d, &next);
-    return d->send.service && !d->end.is_uncounted ? OP_NEXT : OP_DONE;
+    return d->send.service && !d->send.is_ours ? OP_NEXT : OP_DONE;
 }
 
 /* The endpoint's row changes only while it fails, and when it no longer does. */

@@ -69,8 +69,8 @@ static enum op_result step_send(struct op *op)
     struct event_send *send = send_of(op);
     struct event_service *service = send->service;
     struct err err = {.code = OK};
-    send->is_ours = true;   /* until the call has been started */
-    if (!service->client) { /* the server ends */
+    send->is_ours = send->is_untried = true; /* until the call has been started */
+    if (!service->client) {                  /* the server ends */
         set_problem(send, "the server was stopped");
         return OP_DONE;
     }
@@ -93,7 +93,7 @@ static enum op_result step_send(struct op *op)
         .deadline_ns = loop_now_ns(op->loop) + service->config.timeout_ms * UINT64_C(1000000),
     };
     if (http_call_start(service->client, &send->call, op) == OK) {
-        send->is_ours = false;
+        send->is_ours = send->is_untried = false;
         return OP_WAIT;
     }
     set_problem(send, send->call.err.text);
@@ -123,8 +123,9 @@ static enum op_result step_sent(struct op *op)
     struct event_send *send = send_of(op);
     const struct http_call *call = &send->call;
     send->status = call->status;
-    send->is_ours = call->result == HTTP_CALL_OVERLOADED || call->result == HTTP_CALL_PROXY ||
-                    call->result == HTTP_CALL_CANCELLED;
+    send->is_untried = call->status == 0 && (call->result == HTTP_CALL_OVERLOADED ||
+                                             call->result == HTTP_CALL_CANCELLED);
+    send->is_ours = send->is_untried || (call->status == 0 && call->result == HTTP_CALL_PROXY);
     send->duration_ms = call->total_ns / 1000000;
     send->pause_s = read_pause_s(call);
     send->is_delivered = call->status >= 200 && call->status < 300;

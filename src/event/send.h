@@ -35,10 +35,12 @@ struct event_send {
     struct op op;
     /* out; until the op ends, as if no reply had come */
     bool is_delivered; /* the reply began with a status 2xx */
-    bool is_ours; /* it was not sent, for a reason that is not the endpoint's: its secret does not
-                   * open here, or this process has no connection, proxy or memory */
-    unsigned status;                     /* of the reply; 0: none came */
-    unsigned pause_s;                    /* from Retry-After; 0: none */
+    bool is_ours; /* no reply came, for a reason that is not known to be the endpoint's: is_untried,
+                   * or the operator's proxy did not connect */
+    bool is_untried;  /* nothing was asked, for a reason in this process: the secret does not open
+                       * here, or it has no free connection or memory, or ends */
+    unsigned status;  /* of the reply; 0: none came */
+    unsigned pause_s; /* from Retry-After; 0: none */
     uint64_t duration_ms;                /* from the start to the end of the reply */
     char problem[EVENT_PROBLEM_MAX + 1]; /* a sentence for the account; "" if is_delivered */
     /* private */

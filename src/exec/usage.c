@@ -54,8 +54,18 @@ static void add_usage(void *row, const void *more)
     to->flow_calls += from->flow_calls;
 }
 
+/* Whether a row counts what is counted in the row of a user, too. */
+static bool is_of_all_users(struct uuid user_id)
+{
+    return uuid_eq(user_id, usage_users_by_key) || uuid_eq(user_id, usage_users_by_day);
+}
+
 static void lose_usage(const void *row)
 {
+    struct usage_key key;
+    memcpy(&key, ((const struct usage *)row)->keyed.key, sizeof(key));
+    if (is_of_all_users(key.by.user_id))
+        return;
     const struct usage_counts *counts = &((const struct usage *)row)->counts;
     metric_add(metric_series(&lost_total, SLICE_NONE),
                (double)(counts->reads + counts->writes + counts->blocked));
@@ -73,19 +83,34 @@ const struct counts_class usage_class = {
     .lose = lose_usage,
 };
 
+static void count_row(struct counts *usage, const struct usage_key *key,
+                      const struct usage_counts *one)
+{
+    struct usage *row = counts_row(usage, slice_of((const char *)key, sizeof(*key)));
+    if (row)
+        add_usage(row, &(const struct usage){.counts = *one});
+    else if (!is_of_all_users(key->by.user_id))
+        metric_add(metric_series(&lost_total, SLICE_NONE), 1);
+}
+
 void usage_count(struct counts *usage, const struct usage_by *by,
                  const struct exec_outcome *outcome, bool is_write, bool is_of_flow)
 {
     bool is_blocked = exec_reason_is_blocked(outcome->reason);
-    const struct usage_key key = {*by, usage_day_of(clock_shared_us())};
-    struct usage *row = counts_row(usage, slice_of((const char *)&key, sizeof(key)));
-    if (!row) {
-        metric_add(metric_series(&lost_total, SLICE_NONE), 1);
+    const struct usage_counts one = {
+        .blocked = is_blocked,
+        .reads = !is_blocked && !is_write,
+        .writes = !is_blocked && is_write,
+        .failed = !is_blocked && outcome->reason != EXEC_SUCCEEDED,
+        .flow_calls = is_of_flow,
+    };
+    struct usage_key key = {*by, usage_day_of(clock_shared_us())};
+    count_row(usage, &key, &one);
+    if (uuid_is_nil(by->user_id))
         return;
-    }
-    row->counts.blocked += is_blocked;
-    row->counts.reads += !is_blocked && !is_write;
-    row->counts.writes += !is_blocked && is_write;
-    row->counts.failed += !is_blocked && outcome->reason != EXEC_SUCCEEDED;
-    row->counts.flow_calls += is_of_flow;
+    key.by.user_id = usage_users_by_key;
+    count_row(usage, &key, &one);
+    key.by.user_id = usage_users_by_day;
+    key.by.key_id = (struct uuid){{0}};
+    count_row(usage, &key, &one);
 }

@@ -2,7 +2,7 @@
  * Accounts, changed by operators only, with commands or keys: servers notice a change through the
  * account's API keys, and read an account for the frame of their pages. A change is a function of
  * the schema, which also makes the audit event (sql/0032_accounts.sql,
- * sql/0035_account_erase_usage.sql).
+ * sql/0035_account_erase_usage.sql, sql/0038_usage_sums.sql).
  */
 #include "store/account.h"
 

@@ -2,7 +2,7 @@
  * Handles the rows of an account in all tables. The database makes the statements from its own
  * catalog and quotes the names; this file only inserts ids, in canonical form. Tables are listed at
  * each call, so a table that a later migration adds is covered. Erasure is two functions of the
- * schema (sql/0035_account_erase_usage.sql), which servers call, too (store/account_user.h,
+ * schema (sql/0038_usage_sums.sql), which servers call, too (store/account_user.h,
  * store/account.h).
  */
 #include "store/account_rows.h"

@@ -155,7 +155,7 @@ static const struct pg_stmt delivery_replays = {
     .no_account = "an endpoint hears an account and all its users, which other nodes may have",
     .is_spread = true,
     .spread_max = DELIVERY_REPLAYS_MAX,
-    .spread_order = "event_id",
+    .spread_order = "id",
 };
 
 static const struct pg_stmt delivery_replay = {

@@ -14,10 +14,19 @@ _Static_assert(KEPT_DAYS == USAGE_KEPT_DAYS && SCAN_USERS == USAGE_SCAN_USERS, "
 #define COUNT_OF(name)     PG_OF(#name, PG_I64, struct usage_row, counts.name)
 #define ADD(name)          #name " = t." #name " + excluded." #name
 #define NO_USER            "'00000000-0000-0000-0000-000000000000'"
-/* OFFSET 0 keeps it a look-up by the index, for each row. */
-#define USER_EXISTS                                                               \
-    "(:user_id = " NO_USER " or exists (select from sluice.account_user u where " \
-    "u.account_id = :account_id and u.user_id = :user_id offset 0))"
+#define USERS_BY_KEY       "'ffffffff-ffff-ffff-ffff-ffffffffffff'"
+#define USERS_BY_DAY       "'ffffffff-ffff-ffff-ffff-fffffffffffe'"
+#define FOUR               0xff, 0xff, 0xff, 0xff
+const struct uuid usage_users_by_key = {{FOUR, FOUR, FOUR, FOUR}},
+                  usage_users_by_day = {{FOUR, FOUR, FOUR, 0xff, 0xff, 0xff, 0xfe}};
+
+/* A user that is being erased gets no rows: the last pass over its rows begins long after it was
+ * marked, so a statement that found it unmarked has ended. OFFSET 0 keeps it a look-up by the
+ * index, for each row. */
+#define USER_EXISTS                                              \
+    "(:user_id in (" NO_USER ", " USERS_BY_KEY ", " USERS_BY_DAY \
+    ") or exists (select from sluice.account_user u where "      \
+    "u.account_id = :account_id and u.user_id = :user_id and u.erase_at is null offset 0))"
 /* Sets of several processes are each sorted by the key, so they lock rows in one order. */
 #define ADD_UP                                                                            \
     " on conflict (account_id, day, key_id, user_id) do update set " ADD(reads) ", " ADD( \
@@ -50,7 +59,7 @@ static const struct pg_stmt usage_add = {
 static const struct pg_stmt usage_by_day = {
     .name = "usage_by_day",
     .sql = "select :ord, c.* from @input lateral (select g.day, " SUMS
-           " from sluice.usage g where " OF_RANGE
+           " from sluice.usage g where g.user_id in (" NO_USER ", " USERS_BY_DAY ") and " OF_RANGE
            "group by g.day order by g.day limit :count_max) c",
     PG_TAKES(RANGE),
     PG_GIVES(SUM_OF(day, PG_TIME), TOTALS),
@@ -63,7 +72,8 @@ static const struct pg_stmt usage_of_key = {
     .sql = "select :ord, c.* from @input lateral (select d.day, s.* from generate_series(:from_at, "
            ":to_at - interval '24 hours', interval '24 hours') d(day), lateral (select " SUMS
            " from sluice.usage g where g.account_id = :account_id and g.day = d.day and g.key_id = "
-           ":key_id offset 0) s where s.reads is not null order by d.day limit :count_max) c",
+           ":key_id and g.user_id in (" NO_USER ", " USERS_BY_KEY
+           ") offset 0) s where s.reads is not null order by d.day limit :count_max) c",
     PG_TAKES(RANGE, PG_ARG("key_id", PG_UUID)),
     PG_GIVES(SUM_OF(day, PG_TIME), TOTALS),
     .is_large = true,
@@ -74,7 +84,8 @@ static const struct pg_stmt usage_by_key = {
     .sql = "select :ord, c.* from @input lateral (select s.key_id, (select k.name from "
            "sluice.api_key k where k.account_id = :account_id and k.id = s.key_id) as key_name, "
            "s.reads, s.writes, s.failed, s.blocked, s.flow_calls from (select g.key_id, " SUMS
-           " from sluice.usage g where " OF_RANGE "and g.key_id >= :first "
+           " from sluice.usage g where g.user_id in (" NO_USER ", " USERS_BY_KEY ") and " OF_RANGE
+           "and g.key_id >= :first "
            "group by g.key_id order by g.key_id limit :count_max) s order by s.key_id) c",
     PG_TAKES(RANGE, PG_ARG("first", PG_UUID)),
     PG_GIVES(SUM_OF(key_id, PG_UUID), SUM_OF(key_name, PG_TEXT), TOTALS),

@@ -32,8 +32,12 @@ struct usage_row {
     struct uuid key_id, user_id;
     struct usage_counts counts;
 };
-/* Adds the counts to a row. Nothing is stored if the account or the user no longer exists. Not
- * replayed. */
+/* In place of a user, all users of the account together: by key, and by day with the key nil. Reads
+ * by day or key add these rows to the account's own, so they read no rows of users. */
+extern const struct uuid usage_users_by_key, usage_users_by_day;
+
+/* Adds the counts to a row. Nothing is stored if the account or the user no longer exists, or
+ * if the user is being erased. Not replayed. */
 void store_usage_add(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct usage_row *row);
 

@@ -339,7 +339,7 @@ test('the page of a key without its text: what it may do, its use, and what anot
   await visit.sees('No runs with this key.');
   const midnight = `date_trunc('day', now() at time zone 'UTC') at time zone 'UTC'`, used = path.split('/').at(-1);
   await dashboard.stack.cluster.sql(`insert into sluice.usage select '${account.id}', ${midnight} - n * interval '1 day', key, owner, 6, 2, 1, 3, 0
-    from generate_series(0, 31, 2) n, unnest(array['${used}', '${approver.path.split('/').at(-1)}', gen_random_uuid()]::uuid[]) key, unnest(array['00000000-0000-0000-0000-000000000000', gen_random_uuid()]::uuid[]) owner where key = '${used}' or n < 4`);
+    from generate_series(0, 31, 2) n, unnest(array['${used}', '${approver.path.split('/').at(-1)}', gen_random_uuid()]::uuid[]) key, unnest(array['00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff']::uuid[]) owner where key = '${used}' or n < 4`);
   await visit.page.reload();
   assert.equal(await visit.page.locator('.kpi').innerText().then((text) => text.replace(/\s+/g, ' ')), '330 runs with this key; of those tried, 12.5 % failed');
   await visit.page.getByText('The numbers as a table').click();

@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import https from 'node:https';
 import net from 'node:net';
 import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
 import { makeBadCertificates } from './support/certificates.mjs';
 import { Scripted, writeCatalog } from './support/scripted.mjs';
 import { Stack } from './support/stack.mjs';
@@ -134,6 +135,26 @@ test('a lasting failure has its own outcome, and is never taken for a reply of t
   assert.equal(JSON.stringify(provider.seen), seen);
   failing.length = 0;
   assert.equal((await run('works')).status, 200); // no circuit has opened
+});
+
+// The proxy alone knows why it did not connect: the attempts count, and the event ends, but the
+// endpoint is neither paused nor switched off. The address is public; only the proxy is asked.
+test('an event whose endpoint the proxy does not reach ends like others', async () => {
+  const hook = (await server.call(account.key, 'POST', '/api/webhooks', { url: 'https://8.8.8.8/hook' })).json;
+  failing.splice(0, Infinity, ...Array(20).fill('cannot'));
+  await stack.cluster.sql(`insert into sluice.delivery (account_id, event_id, webhook_id, kind, object, rev, at, data, status, attempt, due_at)
+    values ('${account.id}', gen_random_uuid(), '${hook.id}', 'flow.failed', gen_random_uuid(), 1, now(), '{"flow_id": "x"}', 'pending', 0, now())`);
+  const row = async () => JSON.parse(await stack.cluster.sql(`select row_to_json(d) from (select *, extract(epoch from due_at - now()) as due_s from sluice.delivery where webhook_id = '${hook.id}') d`));
+  const first = await until('the attempt has ended', async () => (await row()).problem && row());
+  assert.match(first.problem, /the proxy did not connect to 8\.8\.8\.8 \(HTTP 502\)/);
+  assert.deepEqual([first.status, first.attempt], ['pending', 1]);
+  assert.ok(first.due_s < 6, String(first.due_s));
+  await stack.cluster.sql(`update sluice.delivery set attempt = 9, due_at = now() where webhook_id = '${hook.id}'`);
+  const last = await until('the event has ended', async () => (await row()).status === 'failed' && row());
+  assert.equal(last.attempt, 10);
+  const { enabled, failures } = (await server.call(account.key, 'GET', `/api/webhooks/${hook.id}`)).json;
+  assert.deepEqual([enabled, failures], [true, 0]);
+  failing.length = 0;
 });
 
 test('neither the log nor a refused setting has the password', async () => {

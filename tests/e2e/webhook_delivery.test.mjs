@@ -256,7 +256,8 @@ test('a late 410 of a former URL leaves the endpoint on', async () => {
   await unlisten(hook);
 });
 
-// A server without the master key of a secret cannot sign: the endpoint did not fail.
+// A server without the master key of a secret cannot sign: the endpoint did not fail. After a day
+// such attempts count, so that the event ends.
 test('a message that cannot be signed is tried again, and counts for nothing', async () => {
   const hook = await listen({ events: ['flow.waiting'] });
   const sealed = await sql(`select key_id from sluice.webhook where id = '${hook.id}'`);
@@ -266,9 +267,14 @@ test('a message that cannot be signed is tried again, and counts for nothing', a
   const { attempt, status, due_s } = await row(hook);
   assert.deepEqual([attempt, status], [0, 'pending']);
   assert.ok(due_s > 5 && due_s < 31, String(due_s));
+  await sql(`update sluice.delivery set at = at - interval '25 hours', due_at = now() where webhook_id = '${hook.id}'`);
+  const old = await until('an attempt counts', async () => (await row(hook)).attempt === 1 && (await row(hook)).due_s < 6 && row(hook));
+  assert.deepEqual([old.status, old.problem], ['pending', 'the message could not be signed']);
+  await sql(`update sluice.delivery set attempt = 9, due_at = now() where webhook_id = '${hook.id}'`);
+  await until('the event ends', async () => (await row(hook)).status === 'failed');
   assert.equal((await call('GET', `/api/webhooks/${hook.id}`)).json.failures, 0);
   await sql(`update sluice.webhook set key_id = '${sealed}' where id = '${hook.id}'`);
-  await hasten(hook);
+  assert.equal((await call('POST', `/api/webhooks/${hook.id}/replay`, { since: new Date(Date.now() - 3_600_000).toISOString() })).json.count, 1);
   await hears(hook, id, 'flow.waiting');
   await post(id, 'cancel');
   await unlisten(hook);

@@ -23,21 +23,28 @@ static int tear_down(void **state)
     return seam_bench_close(*state) ? 0 : -1;
 }
 
-static size_t written(struct seam_bench *b, struct pg_query **last)
+static int64_t number(struct pg_query *query, const char *name)
+{
+    return seam_param(query, name)->as.i64;
+}
+
+static struct uuid id(struct pg_query *query, const char *name)
+{
+    return seam_param(query, name)->as.uuid;
+}
+
+/* Counts the rows of a user, or all (NULL), that are being written. */
+static size_t written(struct seam_bench *b, const struct uuid *user_id, struct pg_query **last)
 {
     size_t count = 0;
     struct pg_query *query;
     for (size_t i = 0; (query = seam_query(b->node.pool, i)); i++)
-        if (strcmp(seam_query_stmt(query)->name, "usage_add") == 0) {
+        if (strcmp(seam_query_stmt(query)->name, "usage_add") == 0 &&
+            (!user_id || uuid_eq(id(query, "user_id"), *user_id))) {
             *last = query;
             count++;
         }
     return count;
-}
-
-static int64_t number(struct pg_query *query, const char *name)
-{
-    return seam_param(query, name)->as.i64;
 }
 
 static void it_writes_once_a_minute_what_it_counted(void **state)
@@ -54,9 +61,9 @@ static void it_writes_once_a_minute_what_it_counted(void **state)
     usage_count(&usage, &by, &failed, false, false);
     usage_count(&usage, &by, &blocked, true, false);
     seam_pass_ms(b->node.loop, USAGE_EVERY_MS - 2000);
-    assert_int_equal(written(b, &row), 0);
+    assert_int_equal(written(b, &by.user_id, &row), 0);
     seam_pass_ms(b->node.loop, 4000);
-    assert_int_equal(written(b, &row), 1);
+    assert_int_equal(written(b, &by.user_id, &row), 1);
     assert_true(uuid_eq(seam_param(row, "account_id")->as.uuid, by.account_id));
     assert_true(uuid_eq(seam_param(row, "user_id")->as.uuid, by.user_id));
     assert_true(uuid_eq(seam_param(row, "key_id")->as.uuid, by.key_id));
@@ -72,10 +79,42 @@ static void it_writes_once_a_minute_what_it_counted(void **state)
     seam_settle(b->node.loop);
     counts_write(&usage);
     seam_settle(b->node.loop);
-    assert_int_equal(written(b, &row), 1);
+    assert_int_equal(written(b, &by.user_id, &row), 1);
     assert_int_equal(number(row, "reads"), 3);
     assert_int_equal(number(row, "blocked"), 2);
     assert_int_equal(number(row, "flow_calls"), 3);
+    seam_node_answer(&b->node, &b->store);
+    assert_true(counts_are_written(&usage));
+    counts_deinit(&usage);
+}
+
+/* The runs of all users of an account are in one row a key and in one row a day; those of the
+ * account itself are in one row. */
+static void runs_of_users_are_summed(void **state)
+{
+    struct seam_bench *b = *state;
+    struct counts usage;
+    struct pg_query *row = NULL;
+    struct uuid account = uuid_v7(), keys[] = {uuid_v7(), uuid_v7()};
+    counts_init(&usage, &usage_class, b->node.loop, b->node.pool);
+    for (size_t i = 0; i < 6; i++)
+        usage_count(&usage, &(struct usage_by){account, uuid_v7(), keys[i / 4]}, &succeeded, i == 0,
+                    false);
+    usage_count(&usage, &(struct usage_by){account, {{0}}, keys[0]}, &succeeded, false, false);
+    counts_write(&usage);
+    seam_settle(b->node.loop);
+    assert_int_equal(written(b, NULL, &row), 6 + 2 + 1 + 1);
+    assert_int_equal(written(b, &usage_users_by_key, &row), 2);
+    bool is_first = uuid_eq(id(row, "key_id"), keys[0]);
+    assert_true(is_first || uuid_eq(id(row, "key_id"), keys[1]));
+    assert_int_equal(number(row, "reads"), is_first ? 3 : 2);
+    assert_int_equal(number(row, "writes"), is_first);
+    assert_int_equal(written(b, &usage_users_by_day, &row), 1);
+    assert_true(uuid_is_nil(id(row, "key_id")));
+    assert_int_equal(number(row, "reads"), 5);
+    assert_int_equal(number(row, "writes"), 1);
+    assert_int_equal(written(b, &(struct uuid){{0}}, &row), 1);
+    assert_int_equal(number(row, "reads"), 1);
     seam_node_answer(&b->node, &b->store);
     assert_true(counts_are_written(&usage));
     counts_deinit(&usage);
@@ -96,7 +135,7 @@ static void rows_are_limited(void **state)
     assert_int_equal(usage.table.map.count, USAGE_MAX);
     assert_int_equal(usage.sent.count, USAGE_FLUSH_MAX);
     seam_settle(b->node.loop);
-    assert_int_equal(written(b, &row), USAGE_FLUSH_MAX);
+    assert_int_equal(written(b, NULL, &row), USAGE_FLUSH_MAX);
     counts_deinit(&usage);
     seam_node_answer(&b->node, &b->store);
 }
@@ -105,6 +144,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(it_writes_once_a_minute_what_it_counted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(runs_of_users_are_summed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_are_limited, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("exec/usage", tests, NULL, NULL);

@@ -182,11 +182,13 @@ static void test_erase(void **state)
     snprintf(sql, sizeof(sql),
              "insert into sluice.connection select '%1$s', n, 'gmail', 'l', false, 'none', '', '', "
              "null, '{}', 'live', null, null, 1, gen_random_uuid(), now(), now() from "
-             "generate_series(1, 1) n; update sluice.connection set parent_id = '%2$s'",
+             "generate_series(1, 1) n; update sluice.connection set parent_id = '%2$s';"
+             "insert into sluice.usage values ('%2$s', now(), '%1$s', '%2$s', 1, 0, 0, 0, 0)",
              late, account_text);
     items_tell(conninfo, sql);
     assert_int_equal(store_account_delete_sync(sync, account, &err), OK);
     assert_int_equal(items_ask(conninfo, "select count(*) from sluice.connection"), 0);
+    assert_int_equal(items_ask(conninfo, "select count(*) from sluice.usage"), 0);
     assert_int_equal(items_ask(conninfo, "select count(*) from sluice.parted"), 5);
     assert_int_equal(rows_of(account), 0);
     assert_int_equal(items_ask(conninfo, "select count(*) from sluice.account_user"), 0);
@@ -230,6 +232,28 @@ static void test_erase_in_bites(void **state)
     assert_int_equal(rows_of(other), ALL_ROWS + 5);
 }
 
+/* Rows of usage are the account's, so they are found by the user; not all users' at once. */
+static void test_erase_usage_in_bites(void **state)
+{
+    static const char call[] = "select sluice.rows_erase(array(select user_id from sluice.usage "
+                               "where user_id < 'ff000000-0000-0000-0000-000000000000'), 50, 1)";
+    (void)state;
+    items_tell(conninfo,
+               "insert into sluice.usage select a.account_id, current_date - d, "
+               "gen_random_uuid(), ('00000000-0000-0000-0000-00000000000' || u)::uuid, 1, 0, 0, 0, "
+               "0 from sluice.account a, generate_series(1, 60) d, generate_series(0, 2) u "
+               "where a.name = 'other';"
+               "insert into sluice.usage select account_id, day, key_id, "
+               "'ffffffff-ffff-ffff-ffff-ffffffffffff', 1, 0, 0, 0, 0 from sluice.usage where "
+               "user_id = '00000000-0000-0000-0000-000000000001'");
+    assert_int_equal(items_ask(conninfo, call), 50);
+    assert_int_equal(items_ask(conninfo, call), 10); /* the other days of this user */
+    assert_int_equal(items_ask(conninfo, call), 50);
+    assert_int_equal(items_ask(conninfo, call), 10);
+    assert_int_equal(items_ask(conninfo, call), 0);
+    assert_int_equal(items_ask(conninfo, "select count(*) from sluice.usage"), 120);
+}
+
 /* A row of another account refers to this account's row, which none of our tables allows. This
  * is reported, and not retried forever. */
 static void test_erase_gives_up(void **state)
@@ -269,9 +293,8 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_export),
-        cmocka_unit_test(test_erase),
-        cmocka_unit_test(test_erase_in_bites),
+        cmocka_unit_test(test_export),         cmocka_unit_test(test_erase),
+        cmocka_unit_test(test_erase_in_bites), cmocka_unit_test(test_erase_usage_in_bites),
         cmocka_unit_test(test_erase_gives_up),
     };
     return unit_result(cmocka_run_group_tests(tests, set_up, tear_down));

@@ -209,6 +209,30 @@ static void test_statements_go_where_their_rows_are(void **state)
     }
 }
 
+static bool has_column(const struct pg_stmt *stmt, slice name)
+{
+    for (size_t i = 0; i < stmt->column_count; i++)
+        if (slice_eq_cstr(name, stmt->columns[i].name))
+            return true;
+    return false;
+}
+
+/* The rows of the shards are merged by these columns. An unsharded database does not need them, so
+ * no other test would notice a wrong name. */
+static void test_a_spread_is_ordered_by_its_columns(void **state)
+{
+    const struct pg_stmt *stmt;
+    (void)state;
+    for (size_t i = 0; (stmt = store_stmt_at(i)); i++) {
+        slice names = slice_cstr(stmt->spread_order ? stmt->spread_order : "");
+        while (names.len) {
+            slice name = slice_split(&names, ' ');
+            if (!has_column(stmt, slice_from(name, name.ptr[0] == '-')))
+                fail_msg("%s: spread_order \"%.*s\" is not a column", stmt->name, SLICE_ARG(name));
+        }
+    }
+}
+
 static void test_writes_say_whether_a_replay_is_harmless(void **state)
 {
     (void)state;
@@ -504,6 +528,7 @@ int main(void)
         cmocka_unit_test(test_citus_distributes_every_table),
         cmocka_unit_test(test_every_statement_names_its_account),
         cmocka_unit_test(test_statements_go_where_their_rows_are),
+        cmocka_unit_test(test_a_spread_is_ordered_by_its_columns),
         cmocka_unit_test(test_writes_say_whether_a_replay_is_harmless),
         cmocka_unit_test(test_plans_on_empty_tables),
         cmocka_unit_test(test_plans_on_tiny_tables),
