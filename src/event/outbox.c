@@ -15,7 +15,8 @@ enum {
     SENDING_MAX = 64,
     LANE_WAITING_MAX = 100,
     WAITING_MAX = 4000,
-    PUTTING_OFF_MAX = 500 /* one statement has all of them */,
+    LANES_WAITING_MAX = 20000,
+    PUTTING_OFF_MAX = 500, /* one statement has all of them */
     NEWS_MAX = 256,
 };
 
@@ -113,6 +114,14 @@ static void serve(struct event_service *service)
     }
 }
 
+/* The first row of a lane may wait also if others have all of WAITING_MAX: else busy endpoints
+ * would keep the events of all others out. */
+static bool can_wait(const struct event_outbox *outbox, const struct event_lane *lane)
+{
+    size_t max = lane->waiting_count == 0 ? LANES_WAITING_MAX : WAITING_MAX;
+    return lane->waiting_count < LANE_WAITING_MAX && outbox->waiting_count < max;
+}
+
 void event_outbox_take(struct event_service *service, const struct due_ref *ref, bool is_next)
 {
     struct event_outbox *outbox = &service->outbox;
@@ -135,7 +144,7 @@ void event_outbox_take(struct event_service *service, const struct due_ref *ref,
         drop_row(service, row);
     } else if (lane->waiting_count == 0 && can_send(outbox, lane)) {
         begin_row(service, row);
-    } else if (lane->waiting_count < LANE_WAITING_MAX && outbox->waiting_count < WAITING_MAX) {
+    } else if (can_wait(outbox, lane)) {
         keyed_join(&lane->keyed, &outbox->ring, &row->link);
         lane->waiting_count++;
         outbox->waiting_count++;
@@ -158,13 +167,12 @@ void event_outbox_ended(struct event_service *service, struct event_row *row)
 
 /* ---- timers ---- */
 
-/* With rows to put off there is room: that takes the rows of one endpoint out of the way of the
- * others'. */
+/* There is room while rows may be put off: that takes the rows of busy endpoints out of the way of
+ * the others'. */
 static bool can_take_row(void *owner)
 {
     const struct event_outbox *outbox = &((const struct event_service *)owner)->outbox;
-    return !outbox->is_stopped && outbox->waiting_count < WAITING_MAX &&
-           outbox->putting_off_count < PUTTING_OFF_MAX;
+    return !outbox->is_stopped && outbox->putting_off_count < PUTTING_OFF_MAX;
 }
 
 static bool is_moving(void *owner, const struct due_ref *ref)

@@ -6,7 +6,11 @@
 
 #include "event/internal.h"
 
-enum { REPLAY_ARENA_BYTES_MAX = 1024 * 1024 };
+enum {
+    REPLAY_ARENA_BYTES_MAX = 1024 * 1024,
+    ROOM_MS = 50, /* other requests have all places for the time of a statement */
+    ROOM_WAITS_MAX = 200,
+};
 
 enum replay_step { REPLAY_FIND, REPLAY_FOUND, REPLAY_NEXT };
 
@@ -53,7 +57,13 @@ static enum op_result step_find(struct op *op)
     return OP_WAIT;
 }
 
-/* A row for which there is no room ends the page, and is found again. */
+static bool may_wait(struct event_replay *replay)
+{
+    return !replay->service->outbox.is_stopped && replay->waits++ < ROOM_WAITS_MAX;
+}
+
+/* A row for which there is no room ends the page, and is found again. If other requests have all
+ * places, the page is found again later. */
 static enum op_result step_found(struct op *op)
 {
     struct event_replay *replay = replay_of(op);
@@ -62,13 +72,18 @@ static enum op_result step_found(struct op *op)
     replay->status = store_due_scan_result(&replay->query, &refs, &count);
     if (replay->status != OK || count == 0)
         return OP_DONE;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && replay->found < EVENT_REPLAYS_MAX; i++) {
         struct replaying *it =
             store_later(&replay->service->outbox.replays, &replaying_class, op, 0);
+        if (!it && i == 0 && may_wait(replay)) {
+            op_sleep(op, &replay->timer, ROOM_MS, "room to send events again");
+            return op_wait_then(op, REPLAY_FIND);
+        }
         if (!it) {
             replay->status = i == 0 ? ERR_BUSY : OK;
             break;
         }
+        replay->waits = 0;
         it->replay = replay;
         it->ref = refs[i];
         replay->in.after = refs[i].id;
@@ -88,7 +103,7 @@ static enum op_result step_next(struct op *op)
 
 static const struct op_step steps[] = {
     [REPLAY_FIND] = {"find", step_find, 0},
-    [REPLAY_FOUND] = {"found", step_found, 0},
+    [REPLAY_FOUND] = {"found", step_found, OP_TO(REPLAY_FIND)},
     [REPLAY_NEXT] = {"next", step_next, OP_TO(REPLAY_FIND)},
 };
 

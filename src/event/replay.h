@@ -21,6 +21,8 @@ struct event_replay {
     struct event_service *service;
     struct delivery_replays in;
     struct pg_query query;
+    struct op_timer timer;
+    unsigned waits; /* for room, since the last row */
 };
 
 /* since, until: event ids; equal: that event. The caller has checked that the endpoint is the

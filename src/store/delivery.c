@@ -100,7 +100,8 @@ static const struct pg_stmt delivery_claim = {
 /* ---- ends ---- */
 
 /* The next event of the object is at its first attempt: it was put off while this one was pending,
- * and is due now, for this process or for any other. */
+ * and is due now, for this process or for any other. An event that was sent again on request kept
+ * none waiting: one after it may be under way, or have attempts of its own to come. */
 #define OF_END(name, type) PG_OF(#name, type, struct delivery_end, name)
 static const char *const status_names[] = {
     [DELIVERY_PENDING] = "pending",
@@ -115,10 +116,12 @@ static const struct pg_stmt delivery_end = {
            "problem = :problem, due_at = case when :status = 'pending' then now() + :delay_ms * "
            "interval '1 millisecond' end, ended_at = case when :status <> 'pending' then now() end "
            "@update(sluice.delivery) and t.attempt = :attempt and t.due_at is not null "
-           "returning :ord as ord, t.account_id, t.webhook_id, t.object, t.rev, t.ended_at), "
+           "returning :ord as ord, t.account_id, t.webhook_id, t.object, t.rev, t.ended_at, "
+           "t.replayed_after), "
            "found as (select e.ord, n.* from ended e cross join lateral (select k.* from "
-           "sluice.delivery k where e.ended_at is not null and k.account_id = e.account_id and "
-           "k.webhook_id = e.webhook_id and k.object = e.object and k.rev > e.rev and "
+           "sluice.delivery k where e.ended_at is not null and e.replayed_after is null and "
+           "k.account_id = e.account_id and k.webhook_id = e.webhook_id and k.object = e.object "
+           "and k.rev > e.rev and "
            "k.status = 'pending' and k.replayed_after is null order by k.rev limit 1) n), "
            "hastened as (update sluice.delivery t set due_at = now() from found f where "
            "t.account_id = any(array[f.account_id]) and t.event_id >= f.event_id and "

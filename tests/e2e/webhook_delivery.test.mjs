@@ -315,6 +315,24 @@ test('order: a later event waits until the one before is delivered', async () =>
   await unlisten(hook);
 });
 
+// The later event has attempts of its own to come; a replay of the earlier one does not use them up.
+test('an event that is sent again leaves the time of a later one alone', async () => {
+  const hook = await listen({ path: '/later', events: ['flow.waiting', 'flow.cancelled'] });
+  const id = await start('probe_approve', { subject: 'later' });
+  const [{ headers }] = await hears(hook, id, 'flow.waiting');
+  const first = () => sql(`select status || attempt from sluice.delivery where webhook_id = '${hook.id}' and kind = 'flow.waiting'`);
+  await until('the first is delivered', async () => (await first()) === 'delivered1');
+  answers['/later'] = (request, reply) => (got.at(-1).json.type === 'flow.waiting' ? reply.writeHead(204).end() : reply.writeHead(429, { 'retry-after': '4000' }).end());
+  assert.equal((await post(id, 'cancel')).status, 200);
+  await until('the later one has failed', async () => (await row(hook))?.code === 429);
+  assert.equal((await call('POST', `/api/webhooks/${hook.id}/deliveries/${headers['webhook-id']}/replay`)).json.count, 1);
+  await until('the first is delivered again', async () => (await first()) === 'delivered2');
+  const { kind, attempt, due_s } = await row(hook);
+  assert.deepEqual([kind, attempt], ['flow.cancelled', 1]);
+  assert.ok(due_s > 3000, String(due_s));
+  await unlisten(hook);
+});
+
 test('410, and five days of failures: the endpoint goes off, and the others hear of it', async () => {
   const other = await listen({ events: ['webhook.disabled'] });
   for (const [path, reason] of [['/gone', 'answered_410'], ['/failing', 'failing']]) {
@@ -365,4 +383,16 @@ test('events are sent again on request, also one that has others after it', asyn
   await call('PATCH', `/api/webhooks/${hook.id}`, { enabled: false });
   assert.equal((await again('replay', { since: '2031-01-31T00:00:00Z' })).status, 409);
   await unlisten(hook);
+});
+
+// Rows of one request take all places of the process; the other request waits for them.
+test('two requests of many events at once: both send all of theirs again', async () => {
+  const hooks = [await listen(), await listen()];
+  await sql(`insert into sluice.delivery (account_id, event_id, webhook_id, kind, object, rev, at, data, status, attempt, ended_at)
+    select '${account.id}', overlay(gen_random_uuid()::text placing '0199' from 1)::uuid, w.id, 'flow.failed', gen_random_uuid(), 1, now(), '{"flow_id": "x"}', 'failed', 1, now()
+    from unnest(array['${hooks[0].id}', '${hooks[1].id}']::uuid[]) w (id), generate_series(1, 600) n`);
+  const replies = await Promise.all(hooks.map(({ id }) => call('POST', `/api/webhooks/${id}/replay`, { since: '2025-01-01T00:00:00Z' })));
+  assert.deepEqual(replies.map(({ status, json }) => [status, json.count]), [[202, 600], [202, 600]]);
+  await sql(`delete from sluice.delivery where webhook_id in ('${hooks[0].id}', '${hooks[1].id}')`);
+  for (const hook of hooks) await unlisten(hook);
 });

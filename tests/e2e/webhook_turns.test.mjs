@@ -1,0 +1,63 @@
+// More events than a server lets wait: one server, whose busy endpoints hold every place and every
+// place to wait. webhook_delivery.test.mjs has the rest of what endpoints are sent.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
+import { Scripted } from './support/scripted.mjs';
+import { Stack } from './support/stack.mjs';
+
+const SENDING_MAX = 64, WAITING_MAX = 4000; // src/event/outbox.c
+const ACCOUNTS = 5, ENDPOINTS = 10, EVENTS = 90; // less than an endpoint lets wait
+let stack, server, receiver, isHeard;
+const held = []; // answers that endpoints owe
+let slow = 0;
+
+before(async () => {
+  stack = await Stack.start();
+  receiver = await Scripted.start((request, reply) => {
+    if (request.url === '/quick') {
+      isHeard = true;
+      return reply.writeHead(204).end();
+    }
+    slow++;
+    held.push(() => reply.writeHead(204).end());
+  });
+  server = await stack.serve({ args: ['--webhook-host', '127.0.0.1', '--webhook-timeout', '60s'] });
+});
+after(async () => {
+  await receiver?.stop();
+  await stack?.stopWell(assert);
+});
+
+const sql = (text) => stack.cluster.sql(text);
+const listen = async (key, path) => {
+  const reply = await server.call(key, 'POST', '/api/webhooks', { url: receiver.url + path });
+  assert.equal(reply.status, 201, reply.text);
+  return reply.json.id;
+};
+
+test('busy endpoints hold all places: an event of another account waits for one of the next', async () => {
+  const busy = [];
+  for (let at = 0; at < ACCOUNTS; at++) {
+    const { id, key } = await stack.account(`busy ${at}`, { apps: [] });
+    for (let n = 0; n < ENDPOINTS; n++) busy.push(`('${id}'::uuid, '${await listen(key, `/slow${at}${n}`)}'::uuid)`);
+  }
+  const account = await stack.account('quick');
+  await listen(account.key, '/quick');
+  await sql(`insert into sluice.delivery (account_id, event_id, webhook_id, kind, object, rev, at, data, status, attempt, due_at)
+    select b.account_id, gen_random_uuid(), b.webhook_id, 'flow.failed', gen_random_uuid(), 1, now(), '{"flow_id": "x"}', 'pending', 0, now()
+    from (values ${busy}) b (account_id, webhook_id), generate_series(1, ${EVENTS})`);
+  const over = ACCOUNTS * ENDPOINTS * EVENTS - SENDING_MAX - WAITING_MAX - ENDPOINTS * ACCOUNTS;
+  await until('the events without a place to wait are put off', async () => Number(await sql('select count(*) from sluice.delivery where attempt = 0 and due_at > at')) >= over);
+  const reply = await server.call(account.key, 'POST', '/api/flows/start', { flowTemplate: 'probe_approve', input: { subject: 'quick' } });
+  assert.equal(reply.status, 200, reply.text);
+  await until('its event is written', async () => (await sql(`select count(*) from sluice.delivery where account_id = '${account.id}'`)) === '1');
+  for (let ended = 0; ended < SENDING_MAX && !isHeard; ended++) {
+    const before = slow;
+    (await until('an answer is owed', () => held.shift()))();
+    await until('a place is taken again', () => isHeard || slow > before);
+  }
+  assert.ok(isHeard, `not after ${SENDING_MAX} others`);
+  await sql('delete from sluice.delivery');
+  for (const answer of held.splice(0)) answer();
+});
