@@ -313,7 +313,7 @@ void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op
     store_ask_of(pool, query, op, list_stmt(filter), &page,
                  PG_VALUES(pg_uuid(filter->account_id), pg_text(filter->template_key),
                            pg_text(status), pg_text(filter->state), pg_text(filter->words),
-                           pg_uuid(filter->payer_id)));
+                           pg_uuid(uuid_or(filter->payer_id, filter->account_id))));
 }
 
 int store_flow_list_result(const struct pg_query *query, struct flow_listed **list, size_t *count,

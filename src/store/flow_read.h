@@ -31,7 +31,7 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
  * steps. */
 struct flow_filter {
     struct uuid account_id;
-    struct uuid payer_id; /* with_asker: the account, also for a user's flows: its keys are named */
+    struct uuid payer_id; /* with_asker: the account whose keys are named; nil: account_id */
     int status;           /* enum flow_status; -1: any */
     bool is_for_approval; /* with FLOW_WAITING and with_asker: only flows that wait for a person */
     slice template_key;   /* SLICE_NONE: any */
