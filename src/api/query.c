@@ -13,10 +13,9 @@ enum { ARGUMENT_BYTES_MAX = 64 * 1024 };
 static const char *right_user(const struct api_request *request, const struct api_names *names,
                               slice name)
 {
-    bool has_input = api_names_has(names, SLICE("input")), has_arguments = names->wrapper != NULL;
-    if (request->outer || !api_names_is_user(name) || api_names_has(names, name) ||
-        uuid_is_nil(request->serve.grant.key_id))
+    if (request->outer || !api_names_is_user(name) || uuid_is_nil(request->serve.grant.key_id))
         return NULL;
+    bool has_input = api_names_has(names, SLICE("input")), has_arguments = names->wrapper != NULL;
     if (request->endpoint->is_of_account)
         return "no user, as this path is for the account alone";
     return has_arguments ? "the header Sluice-User, or put it inside arguments if it is one of them"
@@ -28,6 +27,8 @@ static const char *right_user(const struct api_request *request, const struct ap
 static slice name_fault(struct api_request *request, const struct api_names *names, slice name,
                         const char *what)
 {
+    if (api_names_has(names, name))
+        return SLICE_NONE;
     const char *right = api_names_right(names, name);
     if (!right)
         right = right_user(request, names, name);

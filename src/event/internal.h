@@ -39,7 +39,7 @@ struct event_lane {
 struct event_row {
     struct due_ref ref;
     bool is_next; /* the object's event before it has just ended */
-    bool is_full; /* there is no room for it: it is put off */
+    bool is_full; /* its lane has no room, so it is put off */
     struct list link;
     struct event_lane *lane;
     struct op *op;                        /* its delivery; NULL while it waits */

@@ -67,7 +67,7 @@ slice flow_service_url(const struct flow_service *service, struct uuid id, struc
     return arena_printf(arena, "%s/flows/%s", service->public_url, text);
 }
 
-/* There is no room from now on, and adoption stops first, so that nothing new begins. Runs check
+/* No row gets room from now on, and adoption stops first, so that nothing new begins. Runs check
  * is_draining at their next step; those that sleep are woken for this. */
 void flow_service_drain(struct flow_service *service)
 {
