@@ -15,7 +15,7 @@ struct rotation {
     struct session *session;
     struct arena arena; /* one page */
     struct buf sealed, old_sealed;
-    size_t done, failed, changed; /* changed: connections that another process changed first */
+    size_t done, failed, changed; /* changed: rows that another process changed first */
 };
 
 /* Opens what the row has with the key that sealed it, and seals it with the current key. Account
@@ -58,31 +58,41 @@ static void print_failed(const struct connection *row, const struct err *err)
                   SLICE_ARG(row->integration_id), err->text);
 }
 
-/* Only an error of the database or of memory ends the rotation. */
-static int rotate_one(struct rotation *rotation, const struct connection *row, int pass)
+/* Counts a row that was read in pass 1 to PASSES_MAX (0: there is one pass only). *is_reported:
+ * whether its error is to be printed. Returns an error only of the database or of memory, since all
+ * other rows would fail, too: it ends the rotation. */
+static int count_resealed(struct rotation *rotation, int result, const struct err *err, int pass,
+                          bool *is_reported)
 {
-    struct err err;
-    int result = reseal(rotation, row, &err);
+    /* the store returns ERR_NOTFOUND for a row that has changed, the vault for a key that it does
+     * not have */
+    bool is_changed = result == ERR_NOTFOUND && rotation->sealed.len > 0;
+    *is_reported = false;
     if (result == OK) {
         rotation->done++;
         return OK;
     }
-    /* The database or memory failed: the other connections would fail, too. */
     if (result == ERR_IO || result == ERR_NOMEM) {
-        rotation->session->err = err;
+        rotation->session->err = *err;
         return result;
     }
-    /* the store returns ERR_NOTFOUND for a row that has changed, the vault for a key that it does
-     * not have */
-    bool is_changed = result == ERR_NOTFOUND && rotation->sealed.len > 0;
     if (is_changed)
         rotation->changed++;
     else
         rotation->failed++;
     /* A row that keeps changing is reported after the last pass, a broken row in the first. */
-    if (pass == (is_changed ? PASSES_MAX : 1))
-        print_failed(row, &err);
+    *is_reported = pass == 0 || pass == (is_changed ? PASSES_MAX : 1);
     return OK;
+}
+
+static int rotate_one(struct rotation *rotation, const struct connection *row, int pass)
+{
+    struct err err;
+    bool is_reported;
+    int result = count_resealed(rotation, reseal(rotation, row, &err), &err, pass, &is_reported);
+    if (is_reported)
+        print_failed(row, &err);
+    return result;
 }
 
 static int rotate_pass(struct rotation *rotation, int pass)
@@ -122,23 +132,16 @@ static int reseal_client(struct rotation *rotation, const struct oauth_client *r
         rotation->session->sync, row, buf_slice(&rotation->sealed), vault_ring_key_id(ring), err);
 }
 
-/* As rotate_one, but without a second pass: an error ends the rotation only if all other clients
- * would fail, too. */
 static int rotate_client(struct rotation *rotation, const struct oauth_client *row)
 {
     struct err err;
-    int result = reseal_client(rotation, row, &err);
-    if (result == ERR_IO || result == ERR_NOMEM) {
-        rotation->session->err = err;
-        return result;
-    }
-    if (result == OK) {
-        rotation->done++;
-        return OK;
-    }
-    rotation->failed++;
-    (void)fprintf(stderr, "OAuth client of %.*s: %s\n", SLICE_ARG(row->integration_id), err.text);
-    return OK;
+    bool is_reported;
+    int result =
+        count_resealed(rotation, reseal_client(rotation, row, &err), &err, 0, &is_reported);
+    if (is_reported)
+        (void)fprintf(stderr, "OAuth client of %.*s: %s\n", SLICE_ARG(row->integration_id),
+                      err.text);
+    return result;
 }
 
 static int rotate_clients(struct rotation *rotation)
@@ -182,32 +185,19 @@ static int reseal_webhook(struct rotation *rotation, const struct webhook *row, 
                                      vault_ring_key_id(ring), err);
 }
 
-/* As rotate_one. */
 static int rotate_webhook(struct rotation *rotation, const struct webhook *row, int pass)
 {
     struct err err;
     char id[UUID_TEXT_LEN + 1], account[UUID_TEXT_LEN + 1];
+    bool is_reported;
     buf_clear(&rotation->sealed);
-    int result = reseal_webhook(rotation, row, &err);
-    if (result == ERR_IO || result == ERR_NOMEM) {
-        rotation->session->err = err;
-        return result;
-    }
-    if (result == OK) {
-        rotation->done++;
-        return OK;
-    }
-    bool is_changed = result == ERR_NOTFOUND && rotation->sealed.len > 0;
-    if (is_changed && pass < PASSES_MAX) {
-        rotation->changed++;
-        return OK;
-    }
-    rotation->failed++;
+    int result =
+        count_resealed(rotation, reseal_webhook(rotation, row, &err), &err, pass, &is_reported);
     uuid_format(row->id, id);
     uuid_format(row->account_id, account);
-    if (pass == (is_changed ? PASSES_MAX : 1))
+    if (is_reported)
         (void)fprintf(stderr, "webhook %s of account %s: %s\n", id, account, err.text);
-    return OK;
+    return result;
 }
 
 /* Rows that another process changed first are read again in another pass, and so are those that
