@@ -240,6 +240,7 @@ static uint64_t key_loaded(struct cache_load *under)
         .unattended = !key.unattended_writes.ptr                      ? UNATTENDED_BY_SETTING
                       : slice_eq_cstr(key.unattended_writes, "allow") ? UNATTENDED_ALLOWED
                                                                       : UNATTENDED_REFUSED,
+        .policy = store_key_policy(key.policy, key.policy_rev),
     };
     entry->expires_at = key.expires_at;
     /* Once per load: a key that is used continuously is loaded every ttl_ms. */

@@ -11,6 +11,7 @@
 #include "loop/cache.h"
 #include "store/account_user.h"
 #include "store/api_key.h"
+#include "store/policy.h"
 
 struct vault_auth;
 
@@ -40,6 +41,7 @@ struct vault_grant {
     bool is_of_user;  /* the key acts for one user of its account */
     bool is_formless; /* there is no one to answer its client's forms */
     enum vault_unattended unattended;
+    struct key_policy policy; /* of the account that pays */
 };
 
 /* Returns the account that pays, which has the key: the grant's account, or that of its user. */
