@@ -164,6 +164,8 @@ static enum op_result refuse_early(struct serve_request *serve, enum serve_refus
         [SERVE_PAST_RATE] = {429, "Too many requests"},
         [SERVE_MEMORY_BUSY] =
             {503, "This account's requests use all of its memory at the moment. Try again."},
+        [SERVE_NO_POLICY] = {503, "The policy of this API key could not be read. Nothing was "
+                                  "done. Try again."},
     };
     return api_reply_error(request_of(serve), answers[refusal].status, "%s", answers[refusal].text);
 }
@@ -501,8 +503,10 @@ struct api *api_new(const struct api_config *config, struct err *err)
     if (!api)
         return err_null(err, ERR_NOMEM, "out of memory");
     api->config = *config;
-    api->serve = (struct serve){
-        .face = &face, .work = config->work, .trusted_proxies = config->trusted_proxies};
+    api->serve = (struct serve){.face = &face,
+                                .work = config->work,
+                                .trusted_proxies = config->trusted_proxies,
+                                .policies = config->policies};
     api->routes = all_routes(config, &count);
     if (!api->routes) {
         mem_free(api);
