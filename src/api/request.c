@@ -55,6 +55,11 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_POST, "/api/webhooks/{id}/replay", &api_webhooks_replay},
     {HTTP_METHOD_POST, "/api/webhooks/{id}/roll", &api_webhooks_roll},
     {HTTP_METHOD_POST, "/api/webhooks/{id}/test", &api_webhooks_test},
+    {HTTP_METHOD_GET, "/api/policies", &api_policies_list},
+    {HTTP_METHOD_POST, "/api/policies/test", &api_policies_test},
+    {HTTP_METHOD_GET, "/api/policies/{name}", &api_policies_get},
+    {HTTP_METHOD_PUT, "/api/policies/{name}", &api_policies_set},
+    {HTTP_METHOD_DELETE, "/api/policies/{name}", &api_policies_delete},
     {HTTP_METHOD_GET, "/api/accounts", &api_accounts_list},
     {HTTP_METHOD_POST, "/api/accounts", &api_accounts_create},
     {HTTP_METHOD_GET, "/api/accounts/{id}", &api_accounts_get},
@@ -229,6 +234,9 @@ static enum op_result check_access(struct serve_request *serve)
     enum op_result result = api_user_check_path(request);
     if (result != OP_NEXT)
         return result;
+    if (request->endpoint->refuses_policy && serve->grant.policy.is_named)
+        return api_reply_error(request, 403,
+                               "This API key has a policy of its own, so it may not use this path");
     slice fault = api_query_fault(request);
     if (fault.ptr)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));

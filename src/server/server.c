@@ -24,6 +24,7 @@
 #include "pg/migrate.h"
 #include "shard/shard.h"
 #include "pg/sync.h"
+#include "policy/cache.h"
 #include "server/changes.h"
 #include "server/drain.h"
 #include "server/flow_set.h"

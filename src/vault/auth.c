@@ -305,10 +305,11 @@ bool vault_auth_check_caller(struct vault_auth *auth, struct vault_check *check,
 
 /* ---- guards ---- */
 
-/* Returns whether the key is known to be refused. If it is not cached, it is loaded, and the answer
- * is available in the next round. */
-static bool is_refused_now(struct vault_auth *auth, const struct vault_caller *caller)
+/* Returns whether the key is known to be refused, or to have another policy. If it is not cached,
+ * it is loaded, and the answer is available in the next round. */
+static bool is_refused_now(struct vault_auth *auth, struct vault_guard *guard)
 {
+    const struct vault_caller *caller = &guard->caller;
     struct cache_entry *cached = cache_peek(&auth->keys, caller_key(caller));
     struct entry *entry = cached ? CONTAINER_OF(cached, struct entry, cached) : NULL;
     uint64_t ttl_ns = (uint64_t)GUARD_TTL_MS * 1000 * 1000;
@@ -316,8 +317,9 @@ static bool is_refused_now(struct vault_auth *auth, const struct vault_caller *c
                                                          * change */
     if (entry && cached->until_ns > 0) {
         check_answer(&check, entry);
+        guard->has_other_policy = check.status == OK && check.grant.policy.rev != guard->policy_rev;
         if (loop_now_ns(auth->loop) < entry->learnt_ns + ttl_ns)
-            return check.status == ERR_REFUSED;
+            return check.status == ERR_REFUSED || guard->has_other_policy;
         cache_forget(&auth->keys, cached);
     }
     (void)!cache_await(&auth->keys, caller_key(caller), NULL, NULL);
@@ -329,7 +331,7 @@ static void on_guards_due(struct timer *timer)
     struct vault_auth *auth = CONTAINER_OF(timer, struct vault_auth, guard_timer);
     struct list refused = LIST_INIT(refused);
     LIST_EACH(&auth->guards, struct vault_guard, guard, link) {
-        if (!is_refused_now(auth, &guard->caller))
+        if (!is_refused_now(auth, guard))
             continue;
         list_unlink(&guard->link);
         /* The callbacks run after the loop: they may start and stop guards, which changes
@@ -345,10 +347,11 @@ static void on_guards_due(struct timer *timer)
 }
 
 void vault_guard_start(struct vault_auth *auth, struct vault_guard *guard,
-                       const struct vault_caller *caller)
+                       const struct vault_check *check)
 {
     ASSERT(!guard->auth && guard->on_refused);
-    guard->caller = *caller;
+    guard->caller = check->caller;
+    guard->policy_rev = check->grant.policy.rev;
     guard->auth = auth;
     list_init(&guard->link);
     list_push_back(&auth->guards, &guard->link);

@@ -88,19 +88,21 @@ bool vault_auth_check_caller(struct vault_auth *auth, struct vault_check *check,
                              const struct vault_caller *caller, slice address,
                              struct op *op) MUST_CHECK;
 /* A reply that stays open for a key (an event stream, a long poll) is notified once if the key
- * or the session is refused: within GUARD_EVERY_MS of the notification of the change, or, if
- * that is lost, within GUARD_TTL_MS. */
+ * or the session is refused, or if the key gets another policy: within GUARD_EVERY_MS of the
+ * notification of the change, or, if that is lost, within GUARD_TTL_MS. */
 struct vault_guard {
     void (*on_refused)(struct vault_guard *guard); /* called from a timer; the guard has stopped */
+    bool has_other_policy; /* then: the key is not refused, but has another policy */
     /* private */
     struct vault_caller caller;
+    int64_t policy_rev;
     struct vault_auth *auth; /* NULL: stopped */
     struct list link;
 };
-/* guard->on_refused must be set. The caller stops the guard before its memory, or auth, is
- * freed. */
+/* guard->on_refused must be set. The caller of the check is guarded, and the policy that its key
+ * had then. The guard is stopped before its memory, or auth, is freed. */
 void vault_guard_start(struct vault_auth *auth, struct vault_guard *guard,
-                       const struct vault_caller *caller);
+                       const struct vault_check *check);
 /* Does no harm if the guard was not started (zeroed) or has stopped. */
 void vault_guard_stop(struct vault_guard *guard);
 
