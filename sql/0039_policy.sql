@@ -223,11 +223,14 @@ begin
 end
 $$;
 
--- As in 0036_webhooks.sql, with the policies.
+-- As in 0038_usage_sums.sql, with the policies.
 create or replace function sluice.account_remove(account_id uuid, with_users boolean) returns boolean
 language plpgsql as $$
 begin
     perform from sluice.account a where a.account_id = account_remove.account_id for update;
+    if not found then
+        return false; -- another process was first
+    end if;
     if not with_users and exists (select from sluice.account_user t
             where t.account_id = account_remove.account_id) then
         update sluice.account_user t set erase_at = now() + interval '100 years'
@@ -240,6 +243,7 @@ begin
     delete from sluice.webhook t where t.account_id = account_remove.account_id;
     delete from sluice.policy t where t.account_id = account_remove.account_id;
     delete from sluice.api_key t where t.account_id = account_remove.account_id;
+    delete from sluice.usage t where t.account_id = account_remove.account_id;
     delete from sluice.account_user t where t.account_id = account_remove.account_id;
     delete from sluice.account t where t.account_id = account_remove.account_id;
     return true;

@@ -114,6 +114,10 @@ struct serve_request {
     /* What the caller may do (policy/policy.h); NULL: it has no policy. A reference, until the
      * memory of the op is freed: the ops below it borrow it */
     struct policy *policy;
+    /* The account's id for the end user for whom the request acts, as policies read it; SLICE_NONE:
+     * none. Set by the face's find_user, or of a user's key here; of a caller with a policy it is
+     * in the op's arena after that */
+    slice user;
     struct policy_find *policy_find; /* in the op's arena; NULL: no policy was looked for */
     enum http_match found;
     struct http_route_match match;

@@ -6,6 +6,8 @@
  */
 #include "vault/auth.h"
 
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "base/ip.h"
 #include "base/mem.h"
@@ -35,6 +37,7 @@ struct entry {
     bool is_disabled; /* the account is disabled, and nothing else refuses the key */
     struct vault_grant grant;
     int64_t expires_at;          /* when the key expires; 0: never */
+    char *user;                  /* of a user's key: the account's id for that user; else NULL */
     struct ip_network *networks; /* networks that the key is bound to; NULL: none */
     size_t network_count;
 };
@@ -84,6 +87,8 @@ static void check_answer(struct vault_check *check, const struct entry *entry)
     check->status = entry->status;
     check->is_disabled = entry->is_disabled;
     check->grant = entry->grant;
+    if (entry->user)
+        (void)snprintf(check->user, sizeof(check->user), "%s", entry->user);
     /* A key may expire while its entry is cached, so the clock decides at each use. */
     bool is_over = entry->expires_at && entry->expires_at <= clock_shared_us();
     check->is_elsewhere = check->status == OK && !is_over && entry->grant.is_bound &&
@@ -197,6 +202,18 @@ static void note_use(struct vault_auth *auth, const struct vault_grant *grant, i
     touch->at = at;
 }
 
+/* A user's key is used only with its user's id. */
+static int entry_learn_user(struct entry *entry, slice user)
+{
+    if (!user.ptr)
+        return OK;
+    entry->user = mem_zalloc(user.len + 1);
+    if (!entry->user)
+        return ERR_BUSY;
+    memcpy(entry->user, user.ptr, user.len);
+    return OK;
+}
+
 /* Checks whether a key that was found may be used. A key that has expired by now is cached as
  * refused; a key that expires while it is cached is refused by check_answer. */
 static int check_key(struct entry *entry, const struct api_key *key)
@@ -212,8 +229,10 @@ static int check_key(struct entry *entry, const struct api_key *key)
                       (is_operator && (key->scopes != SCOPE_OPERATOR || !key->addresses.ptr));
     bool is_refused = key->revoked_at || is_over || is_session_over || is_unowned;
     entry->is_disabled = key->is_account_disabled && !is_refused;
-    return is_refused || key->is_account_disabled ? ERR_REFUSED
-                                                  : entry_learn_networks(entry, key->addresses);
+    if (is_refused || key->is_account_disabled)
+        return ERR_REFUSED;
+    int rc = entry_learn_networks(entry, key->addresses);
+    return rc == OK ? entry_learn_user(entry, key->external_id) : rc;
 }
 
 /* A key that was not found and one that may not be used look the same to the caller. */
@@ -254,7 +273,9 @@ static uint64_t key_loaded(struct cache_load *under)
 
 static void drop_key(struct cache_entry *cached)
 {
-    mem_free(CONTAINER_OF(cached, struct entry, cached)->networks);
+    struct entry *entry = CONTAINER_OF(cached, struct entry, cached);
+    mem_free(entry->networks);
+    mem_free(entry->user);
 }
 
 static const struct cache_class key_class = {

@@ -66,7 +66,8 @@ struct vault_check {
     bool is_elsewhere; /* with ERR_REFUSED: a valid key, but not from this address (403) */
     bool is_disabled;  /* with ERR_REFUSED: a valid key of a disabled account */
     struct vault_grant grant;
-    struct vault_caller caller; /* set for a well-formed key; for vault_guard_start */
+    char user[ACCOUNT_USER_ID_MAX + 1]; /* of a user's key: the account's id for that user */
+    struct vault_caller caller;         /* set for a well-formed key; for vault_guard_start */
     /* private */
     slice address;
     struct cache_wait wait;

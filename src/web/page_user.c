@@ -84,7 +84,7 @@ static enum op_result act_for(struct web_request *request, slice user, struct uu
     struct web_session *session = &request->session;
     struct vault_grant *grant = &request->serve.grant;
     ASSERT(uuid_is_nil(session->parent_id) && uuid_is_nil(grant->parent_id));
-    request->user = user;
+    request->user = request->serve.user = user;
     session->parent_id = grant->parent_id = session->account_id;
     session->account_id = grant->account_id = user_id;
     return OP_NEXT;
