@@ -112,7 +112,7 @@ static enum op_result step_find_policy(struct op *op)
     ASSERT(request->serve->policies && !has_no_policy(request));
     request->policy_find = ARENA_NEW(&op->arena, struct policy_find);
     slice user = request->grant.is_of_user ? slice_cstr(request->check.user) : request->user;
-    request->user = arena_dup(&op->arena, user);
+    request->user = user.ptr ? arena_dup(&op->arena, user) : SLICE_NONE;
     if (!request->policy_find || (user.ptr && !request->user.ptr))
         return refuse_for_memory(request);
     return policy_cache_find(request->serve->policies, request->policy_find, serve_payer(request),
