@@ -149,8 +149,9 @@ int policy_test(struct policy *policy, const struct catalog *catalog, slice tool
 /* Adds a warning to the report for each rule that matches no action of the catalog, to which
  * earlier rules leave nothing to decide, whose `recipients_outside` matches actions without
  * recipients, or whose `when` fails for an example of a matching action. It looks up the matching
- * actions, which takes long: for commands, not for requests. */
-void policy_lint(struct policy *policy, const struct catalog *catalog,
-                 struct catalog_report *report);
+ * actions, which takes long: for commands, not for requests. Returns OK or
+ * ERR_NOMEM. */
+int policy_lint(const struct policy *policy, const struct catalog *catalog, slice source,
+                struct catalog_report *report) MUST_CHECK;
 
 #endif
