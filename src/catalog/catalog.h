@@ -476,17 +476,17 @@ static inline size_t catalog_doc_count(const struct catalog *catalog)
     return catalog->integration_count + catalog->action_count;
 }
 
-/* Returns the number of an action's document. The action is one of its integration's `actions`, as
- * all that a lookup or a search returns. */
-static inline size_t catalog_doc(const struct catalog_action *action)
-{
-    return action->integration->search_first + 1 + (size_t)(action - action->integration->actions);
-}
-
 /* Returns the action's index among all actions of its catalog. */
 static inline size_t catalog_position(const struct catalog_action *action)
 {
     return action->integration->action_first + (size_t)(action - action->integration->actions);
+}
+
+/* Returns the number of an action's document. The action is one of its integration's `actions`, as
+ * all that a lookup or a search returns. */
+static inline size_t catalog_doc(const struct catalog_action *action)
+{
+    return catalog_position(action) + action->integration->position + 1;
 }
 
 /* These return the definition of the action's request `at` (0 is the first), and of its reply. */
