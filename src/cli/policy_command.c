@@ -10,6 +10,7 @@
 
 /* ---- lint ---- */
 
+/* The problems of all files are printed together, so that one run shows them. */
 static int lint_source(struct session *session, const struct catalog_source *source,
                        struct catalog_report *report)
 {
@@ -70,7 +71,8 @@ static struct policy *read_policy(struct session *session, const char *path)
 }
 
 /* Without --input, sets *input to NULL. */
-static int read_input(struct session *session, struct command_call *call, const struct json **input)
+static int read_call_input(struct session *session, struct command_call *call,
+                           const struct json **input)
 {
     slice text = command_option(call, "input");
     struct err err;
@@ -114,11 +116,16 @@ static int print_verdict(struct session *session, const struct policy_verdict *v
     return OK;
 }
 
+/* The call is decided as it would be by a server with the same catalog. */
 static int test_policy(struct session *session, struct command_call *call)
 {
     const struct json *input;
     struct policy_verdict verdict;
-    if (read_input(session, call, &input) != OK || session_open_catalog(session) != OK)
+    if (!command_has(call, "tool"))
+        return err_set(&session->err, ERR_INVALID,
+                       "--tool is missing: name the tool that is called, such as "
+                       "gmail_send_message");
+    if (read_call_input(session, call, &input) != OK || session_open_catalog(session) != OK)
         return (int)session->err.code;
     struct policy *policy = read_policy(session, call->argv[0]);
     if (!policy)

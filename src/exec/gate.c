@@ -56,17 +56,24 @@ enum op_result exec_step_find_action(struct op *op)
     if (exec->integration)
         exec->action =
             catalog_find_action(exec->integration, exec->in.action_id, &exec->find_status);
-    exec->out.action_id = arena_dup(&op->arena, short_action_id(exec));
-    if (exec->action) {
+    const struct json *given = exec->in.input;
+    /* This comes before the policy and the fingerprint: the request is the same with and without
+     * such a null. */
+    if (exec->action)
+        exec->in.input = schema_drop_nulls(exec->action->schema, given, &op->arena);
+    if (exec->action && exec->in.policy)
+        exec_decide(exec);
+    if (exec->action)
         exec->out.advice = exec_advice_for(exec->action);
-        /* This comes before the fingerprint: the request is the same with and without such a
-         * null. */
-        exec->in.input = schema_drop_nulls(exec->action->schema, exec->in.input, &op->arena);
-    }
+    else
+        exec->in.input = given;
+    exec->out.action_id = arena_dup(&op->arena, short_action_id(exec));
     exec->out.integration_id = exec->in.integration_id;
     set_deadline(exec);
     if (exec->action && !exec->in.is_dry_run && !(exec->in.scopes & exec_scope_of(exec->action)))
         return stop_not_in_scope(exec);
+    if (exec_is_denied(exec) && !exec->verdict.is_unsure)
+        return exec_stop_denied(exec);
     if (exec->in.file_count > 0)
         return OP_NEXT;
     bool has_key = exec->in.idempotency_key.len > 0 || exec_is_lost_watched(exec);

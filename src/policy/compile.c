@@ -33,6 +33,8 @@ static void refuse_item(struct reader *r, const char *name, uint32_t index, slic
     reader_error(r, pointer.ptr, "\"%.*s\" %s", SLICE_ARG(excerpt), problem);
 }
 
+/* Reads a list of texts with at least `least` items; NULL without one. The advice follows the
+ * message about a wrong number of items. */
 static const struct json *read_list(struct reader *r, const char *name, uint32_t least,
                                     const char *advice)
 {
@@ -44,6 +46,7 @@ static const struct json *read_list(struct reader *r, const char *name, uint32_t
     return list;
 }
 
+/* Patterns that exclude are kept apart, so their place in the list does not matter. */
 static void read_tools(struct reader *r, struct policy_globs *tools)
 {
     const struct json *list = read_list(r, "tools", 1, "; leave it out for all tools");
@@ -133,6 +136,7 @@ static const struct expr *read_when(struct reader *r)
 
 /* ---- decisions ---- */
 
+/* `hold` is a decision of later versions: its message says so, instead of listing the others. */
 static enum policy_decision read_decision(struct reader *r, const char *name)
 {
     static const char *const names[] = {"allow", "confirm", "deny", NULL};
@@ -151,6 +155,7 @@ static enum policy_decision read_decision(struct reader *r, const char *name)
     return (enum policy_decision)decision;
 }
 
+/* The reason becomes a part of messages, which are one line. */
 static slice read_reason(struct reader *r)
 {
     slice reason = reader_text(r, "reason");
@@ -194,6 +199,7 @@ static void read_rule(struct reader *parent, struct reader_path *path, const str
     reader_finish(&r);
 }
 
+/* A policy without rules is its default. */
 static void read_rules(struct reader *r, struct policy *policy)
 {
     const struct json *array = reader_member(r, "rules");
@@ -224,6 +230,7 @@ static void read_policy(struct policy *policy, slice source, const struct json *
     policy->fallback = read_decision(&r, "default");
     read_rules(&r, policy);
     reader_finish(&r);
+    /* Members that found no memory are absent, which could make a rule match more or less. */
     if (policy->arena.is_exhausted)
         catalog_report_add(report, false, source, SLICE_NONE,
                            "the policy needs more than %d KiB of memory: shorten its conditions",

@@ -130,7 +130,9 @@ static uint16_t *find_word(struct policy *policy, const struct catalog_action *a
     return policy->memo ? &policy->memo[position] : NULL;
 }
 
-static unsigned look_up(struct policy *policy, const struct catalog_action *action)
+/* Without memory for a memo each question costs a walk over the rules. A policy without rules needs
+ * no memo. */
+static unsigned recall_action(struct policy *policy, const struct catalog_action *action)
 {
     uint16_t *word = policy->rule_count > 0 ? find_word(policy, action) : NULL;
     if (word && *word)
@@ -143,6 +145,7 @@ static unsigned look_up(struct policy *policy, const struct catalog_action *acti
 
 /* ---- verdicts ---- */
 
+/* No rule can hide what the default denies. */
 static void decide_by_default(const struct policy *policy, struct policy_verdict *verdict)
 {
     verdict->decision = policy->fallback;
@@ -150,6 +153,8 @@ static void decide_by_default(const struct policy *policy, struct policy_verdict
     verdict->reason = policy->fallback_reason;
 }
 
+/* Only a deny is answered later because it rests on a condition that failed: a confirmation does no
+ * harm to a call that is not valid. */
 static void decide_by_rule(const struct policy *policy, size_t index, bool is_unsure,
                            struct policy_verdict *verdict)
 {
@@ -160,6 +165,7 @@ static void decide_by_rule(const struct policy *policy, size_t index, bool is_un
     verdict->is_unsure = is_unsure && rule->decision == POLICY_DENY;
 }
 
+/* The same for every input, so it needs none. */
 static void decide_alone(const struct policy *policy, const struct catalog_action *action,
                          unsigned word, struct policy_verdict *verdict)
 {
@@ -175,7 +181,7 @@ static void decide_alone(const struct policy *policy, const struct catalog_actio
 void policy_foresee_by(struct policy *policy, const struct catalog_action *action,
                        struct policy_verdict *verdict)
 {
-    unsigned word = look_up(policy, action);
+    unsigned word = recall_action(policy, action);
     if (word & IS_ALONE) {
         decide_alone(policy, action, word, verdict);
         return;
@@ -191,6 +197,7 @@ void policy_foresee_by(struct policy *policy, const struct catalog_action *actio
 void policy_facts_init(struct policy_facts *facts, const struct catalog_action *action,
                        const struct json *input, slice user)
 {
+    /* members and root are in facts, so most conditions are evaluated without an allocation */
     facts->action = action;
     facts->members[0] =
         (struct json_member){json_string(SLICE("input")), input ? *input : json_object()};
@@ -219,12 +226,13 @@ enum policy_truth policy_when(const struct policy_rule *rule, struct policy_fact
     return expr_is_true(&value) ? POLICY_TRUE : POLICY_FALSE;
 }
 
+/* A text that is not an address is outside of every domain, since its recipient is not known. */
 struct outside {
     const struct policy_rule *rule;
     bool is_found;
 };
 
-static void look_outside(void *user, slice field, const struct recipient *recipient)
+static void note_outside(void *user, slice field, const struct recipient *recipient)
 {
     struct outside *outside = user;
     (void)field;
@@ -240,12 +248,13 @@ static enum policy_truth recipients_outside(const struct policy_rule *rule,
     if (!facts->action->has_recipients)
         return POLICY_UNSURE;
     bool is_whole = recipient_each_within(facts->action, &facts->members[0].value, &facts->budget,
-                                          &facts->scratch, look_outside, &outside);
+                                          &facts->scratch, note_outside, &outside);
     return !is_whole ? POLICY_UNSURE : outside.is_found ? POLICY_TRUE : POLICY_FALSE;
 }
 
 /* The cheaper condition is evaluated first; one that is false decides whatever the other is. */
-static enum policy_truth holds(const struct policy_rule *rule, struct policy_facts *facts)
+static enum policy_truth evaluate_conditions(const struct policy_rule *rule,
+                                             struct policy_facts *facts)
 {
     enum policy_truth outside = rule->has_homes ? recipients_outside(rule, facts) : POLICY_TRUE;
     if (outside == POLICY_FALSE || !rule->when)
@@ -263,7 +272,7 @@ static void decide_by_input(const struct policy *policy, size_t first, struct po
         const struct policy_rule *rule = &policy->rules[i];
         if (!policy_rule_matches(rule, facts->action))
             continue;
-        enum policy_truth truth = holds(rule, facts);
+        enum policy_truth truth = evaluate_conditions(rule, facts);
         if (truth == POLICY_TRUE || (truth == POLICY_UNSURE && rule->decision != POLICY_ALLOW)) {
             decide_by_rule(policy, i, truth == POLICY_UNSURE, verdict);
             return;
@@ -276,7 +285,7 @@ void policy_decide_by(struct policy *policy, const struct catalog_action *action
                       const struct json *input, slice user, struct policy_verdict *verdict)
 {
     struct policy_facts facts;
-    unsigned word = look_up(policy, action);
+    unsigned word = recall_action(policy, action);
     if (word & IS_ALONE) {
         decide_alone(policy, action, word, verdict);
         return;

@@ -6,6 +6,8 @@
 
 #include "base/arena.h"
 #include "catalog/catalog.h"
+#include "expr/expr.h"
+#include "json/json.h"
 #include "policy/policy.h"
 
 /* Patterns of tool names, with `*` for any text. A name matches if one of `any` does (or if there

@@ -74,8 +74,8 @@ struct policy *policy_compile(const struct json *document, slice label,
  * named in the report: a file, or SLICE_NONE. */
 struct policy *policy_compile_text(slice source, slice text, slice label,
                                    struct catalog_report *report) MUST_CHECK;
-/* Returns the policy of a key whose policy is gone: it denies everything. It is static: references
- * to it are not counted. */
+/* Returns what a key gets whose policy no longer exists: it denies everything. It is static:
+ * references to it are not counted. */
 struct policy *policy_denies_all(void);
 
 /* Both accept NULL. Only one thread at a time may use a policy. */
@@ -88,7 +88,7 @@ bool policy_is_name(slice text);
 /* "allow", "confirm", "deny", "depends" */
 const char *policy_decision_name(enum policy_decision decision);
 
-/* The functions behind the inline ones below; policy is not NULL. */
+/* Called by the inline functions below; policy is not NULL. */
 void policy_decide_by(struct policy *policy, const struct catalog_action *action,
                       const struct json *input, slice user, struct policy_verdict *verdict);
 void policy_foresee_by(struct policy *policy, const struct catalog_action *action,

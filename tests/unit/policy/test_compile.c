@@ -129,11 +129,7 @@ static void limits(void **state)
     refuse(b, repeated(b, "{'default':'deny','rules':[", "         ", 7000, "]}"),
            ": larger than 65536 bytes");
     /* conditions that take much memory, in a document of the right size */
-    char when[600], member[700];
-    (void)snprintf(when, sizeof(when), "input");
-    for (int i = 0; i < 80; i++)
-        (void)strcat(when, ".a[0]");
-    (void)snprintf(member, sizeof(member), "{'decision':'deny','when':'%s'}", when);
+    const char *member = repeated(b, "{'decision':'deny','when':'input.[", "a[0].b[0]", 55, "]'}");
     assert_null(compile(b, repeated(b, "{'default':'deny','rules':[", member, 100, "]}")));
     assert_contains(b->report.problems[b->report.count - 1].text.ptr, "more than 1024 KiB");
 }

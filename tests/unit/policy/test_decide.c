@@ -322,11 +322,12 @@ static void hostile(void **state)
     json_object_set(&b->arena, &input, SLICE("to"), deep);
     decide_large(b, outside, &input, "deny 0 unsure");
     /* the rules share one budget: it is used up by the first, and the rest cannot be evaluated */
-    char rules[8192] = "{'default':'allow','rules':[{'decision':'allow','when':'contains(input.text"
-                       ", `\\'b\\'`)'}";
-    for (int i = 1; i < 60; i++)
-        (void)strcat(rules, ",{'decision':'allow','when':'input.text | length(@) > `1`'}");
-    (void)strcat(rules, ",{'decision':'confirm','when':'input.x'}]}");
+    char rules[8192];
+    size_t len = (size_t)snprintf(rules, sizeof(rules), "{'default':'allow','rules':[");
+    for (int i = 0; i < 60; i++)
+        len += (size_t)snprintf(rules + len, sizeof(rules) - len,
+                                "{'decision':'allow','when':'contains(input.text, `\\'b\\'`)'},");
+    (void)snprintf(rules + len, sizeof(rules) - len, "{'decision':'confirm','when':'input.x'}]}");
     decide_large(b, rules, text, "confirm 60 confirms");
 }
 
