@@ -119,8 +119,8 @@ static slice say_no_integration(struct exec *exec)
 {
     slice action = exec->in.action_id, id = exec->in.integration_id;
     bool is_tool = catalog_short_id(id, action).len < action.len;
-    if (is_tool && catalog_nearest_tool(exec->catalog, action).len > 0)
-        return catalog_say_no_tool(exec->catalog, action, &exec->op.arena);
+    if (is_tool && catalog_nearest_tool(exec->catalog, action, NULL).len > 0)
+        return catalog_say_no_tool(exec->catalog, action, NULL, &exec->op.arena);
     return catalog_say_no_integration(exec->catalog, id, &exec->op.arena);
 }
 
@@ -153,7 +153,7 @@ enum op_result exec_stop_unknown(struct exec *exec)
     return refuse_execution(
         exec, EXEC_ACTION_UNKNOWN, "{detail} Nothing was done.",
         "GET /api/actions?integration_id={integration_id} lists its actions.",
-        catalog_say_no_action(exec->integration, exec->in.action_id, &exec->op.arena));
+        catalog_say_no_action(exec->integration, exec->in.action_id, NULL, &exec->op.arena));
 }
 
 /* ---- connections ---- */
