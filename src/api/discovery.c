@@ -33,7 +33,7 @@ static enum op_result reply_not_found(struct api_request *request,
         outcome.message = catalog_say_no_integration(catalog, integration_id, arena);
         outcome.hint = SLICE("GET /api/integrations lists them.");
     } else {
-        outcome.message = catalog_say_no_action(integration, action_id, arena);
+        outcome.message = catalog_say_no_action(integration, action_id, NULL, arena);
         outcome.hint = arena_printf(arena, "GET /api/actions?integration_id=%.*s lists them.",
                                     SLICE_ARG(integration_id));
     }

@@ -21,6 +21,7 @@ enum exec_reason {
     EXEC_ACTION_UNKNOWN,
     EXEC_INPUT_INVALID,
     EXEC_CONFIRMATION_MISSING,
+    EXEC_POLICY_DENIED, /* by the policy of the caller's key */
     EXEC_NOT_CONNECTED,
     EXEC_CONNECTION_UNKNOWN, /* the tool endpoint named a connection that is not the account's */
     EXEC_REAUTH_REQUIRED,

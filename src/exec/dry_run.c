@@ -112,6 +112,11 @@ slice exec_render_dry_run(struct exec *exec)
     bool is_whole = put_body(w, exec);
     json_close(w, '}');
     put_each(w, exec);
+    if (exec->in.policy) {
+        json_member_open(w, "policy", '{');
+        policy_put_decision(w, &exec->verdict);
+        json_close(w, '}');
+    }
     is_whole = put_later(w, exec) && is_whole && !exec->op.arena.is_exhausted;
     if (exec_shows_json(exec).ptr)
         json_member_raw(w, "shows", exec_shows_json(exec));

@@ -96,7 +96,7 @@ static const struct json *make_input(struct exec *exec, const struct json *item)
     return json_dup(arena, &input);
 }
 
-/* It is never confirmed, so it can only be a read, even if the catalog was replaced since. */
+/* It can only be a read, even if the catalog was replaced since (exec_is_unconfirmed). */
 static void start_part(struct exec *exec, struct json *item)
 {
     struct exec_each *each = exec->each;
@@ -105,6 +105,10 @@ static void start_part(struct exec *exec, struct json *item)
         .account_id = exec->in.account_id,
         .by = exec->in.by,
         .scopes = exec->in.scopes,
+        .policy = exec->in.policy,
+        .user = exec->in.user,
+        .is_confirmed = exec->in.is_confirmed,
+        .refusal_hint = exec->in.refusal_hint,
         .integration_id = exec->in.integration_id,
         .action_id = arena_dup(&exec->op.arena, exec->action->each->action_id),
         .input = input,

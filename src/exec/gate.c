@@ -56,17 +56,24 @@ enum op_result exec_step_find_action(struct op *op)
     if (exec->integration)
         exec->action =
             catalog_find_action(exec->integration, exec->in.action_id, &exec->find_status);
-    exec->out.action_id = arena_dup(&op->arena, short_action_id(exec));
-    if (exec->action) {
+    const struct json *given = exec->in.input;
+    /* This comes before the policy and the fingerprint: the request is the same with and without
+     * such a null. */
+    if (exec->action)
+        exec->in.input = schema_drop_nulls(exec->action->schema, given, &op->arena);
+    if (exec->action && exec->in.policy)
+        exec_decide(exec);
+    if (exec->action)
         exec->out.advice = exec_advice_for(exec->action);
-        /* This comes before the fingerprint: the request is the same with and without such a
-         * null. */
-        exec->in.input = schema_drop_nulls(exec->action->schema, exec->in.input, &op->arena);
-    }
+    else
+        exec->in.input = given;
+    exec->out.action_id = arena_dup(&op->arena, short_action_id(exec));
     exec->out.integration_id = exec->in.integration_id;
     set_deadline(exec);
     if (exec->action && !exec->in.is_dry_run && !(exec->in.scopes & exec_scope_of(exec->action)))
         return stop_not_in_scope(exec);
+    if (exec_is_denied(exec) && !exec->verdict.is_unsure)
+        return exec_stop_denied(exec);
     if (exec->in.file_count > 0)
         return OP_NEXT;
     bool has_key = exec->in.idempotency_key.len > 0 || exec_is_lost_watched(exec);
@@ -112,8 +119,8 @@ static slice say_no_integration(struct exec *exec)
 {
     slice action = exec->in.action_id, id = exec->in.integration_id;
     bool is_tool = catalog_short_id(id, action).len < action.len;
-    if (is_tool && catalog_nearest_tool(exec->catalog, action).len > 0)
-        return catalog_say_no_tool(exec->catalog, action, &exec->op.arena);
+    if (is_tool && catalog_nearest_tool(exec->catalog, action, NULL).len > 0)
+        return catalog_say_no_tool(exec->catalog, action, NULL, &exec->op.arena);
     return catalog_say_no_integration(exec->catalog, id, &exec->op.arena);
 }
 
@@ -146,7 +153,7 @@ enum op_result exec_stop_unknown(struct exec *exec)
     return refuse_execution(
         exec, EXEC_ACTION_UNKNOWN, "{detail} Nothing was done.",
         "GET /api/actions?integration_id={integration_id} lists its actions.",
-        catalog_say_no_action(exec->integration, exec->in.action_id, &exec->op.arena));
+        catalog_say_no_action(exec->integration, exec->in.action_id, NULL, &exec->op.arena));
 }
 
 /* ---- connections ---- */

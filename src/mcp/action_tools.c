@@ -201,8 +201,8 @@ static bool check_owns(struct api_request *request, const struct catalog_action 
 static enum op_result refuse_unknown(struct api_request *request)
 {
     const struct mcp_message *message = request->outer;
-    slice text =
-        catalog_say_no_tool(*request->api->config.catalog, message->name, &request->serve.op.arena);
+    slice text = catalog_say_no_tool(*request->api->config.catalog, message->name, NULL,
+                                     &request->serve.op.arena);
     return mcp_reply_error(request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
                            "Unknown tool: %.*s", SLICE_ARG(text));
 }

@@ -304,7 +304,7 @@ int policy_test(struct policy *policy, const struct catalog *catalog, slice tool
 {
     const struct catalog_action *action = catalog_find_tool(catalog, tool);
     if (!action) {
-        slice text = catalog_say_no_tool(catalog, tool, scratch);
+        slice text = catalog_say_no_tool(catalog, tool, NULL, scratch);
         return err_set(err, text.ptr ? ERR_NOTFOUND : ERR_NOMEM, "%.*s", SLICE_ARG(text));
     }
     if (input)
