@@ -11,8 +11,9 @@ let stack, server, second, account, other;
 
 before(async () => {
   stack = await Stack.start();
-  server = await stack.serve();
-  second = await stack.serve();
+  // both would use their caches for an hour, so a change is seen only through a notification
+  server = await stack.serve({ args: ['--cache-time', '1h'] });
+  second = await stack.serve({ args: ['--cache-time', '1h'] });
   account = await stack.account('policies', { apps: ['probe'] });
   other = await stack.account('another');
 });
@@ -106,11 +107,13 @@ test('a change holds in all processes; keys that name a policy keep it', async (
   await remove('strict', { status: 409 });
   // without its policy the key may do nothing
   await stack.cluster.sql(`delete from sluice.policy where name = 'strict'`);
+  await set('default', ALLOW); // any change drops what is cached of the account's keys
   await obeys(rolled.key, server, 'policy_blocked');
   await set('strict', ALLOW);
   await obeys(rolled.key, server);
   await call('DELETE', `/api/keys/${rolled.id}`);
   await remove('strict');
+  await remove('default');
   await made({ policy: 'strict' }, { status: 409 });
 });
 
@@ -152,7 +155,7 @@ test('the commands', async () => {
   await run('set', account.id, 'agents', file, '--rev', rev);
   for (const at of [server, second]) await obeys(key, at);
   const fails = async (args, words) => {
-    const result = await stack.run(args);
+    const result = await stack.sluice(args);
     assert.notEqual(result.code, 0);
     assert.match(result.stderr, words);
   };
