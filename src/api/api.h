@@ -25,6 +25,7 @@ struct api;
 struct mcp_listeners;
 struct vault_users;
 struct event_service;
+struct policy_cache;
 
 struct api_config {
     struct loop *loop;
@@ -41,6 +42,7 @@ struct api_config {
     uint64_t account_rate_per_s; /* requests per second and account; 0: unlimited */
     uint64_t account_burst;
     struct vault_users *users; /* end users of accounts */
+    struct policy_cache *policies; /* of keys */
     struct leases *leases;     /* shares of the account's rate (limit/lease.h); NULL: this process
                                 * limits alone */
     unsigned schema_known;     /* pg_schema_known(): for /readyz */

@@ -45,7 +45,7 @@ void api_flow_wait_begin(struct api_request *request, struct api_flow_wait *wait
 {
     flow_watch_add(request->api->config.flow, &wait->watch);
     serve_stream_open(&wait->stream, &request->serve.op, request->serve.exchange,
-                      request->api->config.auth, &request->serve.check.caller, ms_max);
+                      request->api->config.auth, &request->serve.check, ms_max);
 }
 
 void api_flow_wait_end(struct api_flow_wait *wait)

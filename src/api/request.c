@@ -57,6 +57,11 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_POST, "/api/webhooks/{id}/replay", &api_webhooks_replay},
     {HTTP_METHOD_POST, "/api/webhooks/{id}/roll", &api_webhooks_roll},
     {HTTP_METHOD_POST, "/api/webhooks/{id}/test", &api_webhooks_test},
+    {HTTP_METHOD_GET, "/api/policies", &api_policies_list},
+    {HTTP_METHOD_POST, "/api/policies/test", &api_policies_test},
+    {HTTP_METHOD_GET, "/api/policies/{name}", &api_policies_get},
+    {HTTP_METHOD_PUT, "/api/policies/{name}", &api_policies_set},
+    {HTTP_METHOD_DELETE, "/api/policies/{name}", &api_policies_delete},
     {HTTP_METHOD_GET, "/api/accounts", &api_accounts_list},
     {HTTP_METHOD_POST, "/api/accounts", &api_accounts_create},
     {HTTP_METHOD_GET, "/api/accounts/{id}", &api_accounts_get},
@@ -166,6 +171,8 @@ static enum op_result refuse_early(struct serve_request *serve, enum serve_refus
         [SERVE_PAST_RATE] = {429, "Too many requests"},
         [SERVE_MEMORY_BUSY] =
             {503, "This account's requests use all of its memory at the moment. Try again."},
+        [SERVE_NO_POLICY] = {503, "The policy of this API key could not be read. Nothing was "
+                                  "done. Try again."},
     };
     return api_reply_error(request_of(serve), answers[refusal].status, "%s", answers[refusal].text);
 }
@@ -250,6 +257,9 @@ static enum op_result check_access(struct serve_request *serve)
     enum op_result result = api_user_check_path(request);
     if (result != OP_NEXT)
         return result;
+    if (request->endpoint->refuses_policy && serve->grant.policy.is_named)
+        return api_reply_error(request, 403,
+                               "This API key has a policy of its own, so it may not use this path");
     slice fault = api_query_fault(request);
     if (fault.ptr)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
@@ -524,8 +534,10 @@ struct api *api_new(const struct api_config *config, struct err *err)
     if (!api)
         return err_null(err, ERR_NOMEM, "out of memory");
     api->config = *config;
-    api->serve = (struct serve){
-        .face = &face, .work = config->work, .trusted_proxies = config->trusted_proxies};
+    api->serve = (struct serve){.face = &face,
+                                .work = config->work,
+                                .trusted_proxies = config->trusted_proxies,
+                                .policies = config->policies};
     api->routes = all_routes(config, &count);
     if (!api->routes) {
         mem_free(api);

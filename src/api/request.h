@@ -50,7 +50,8 @@ struct api_endpoint {
     bool is_of_account;    /* it answers for the account alone: 400 for one of its users, 403 for a
                             * user's key */
     bool serves_user_keys; /* with is_of_account: a user's key is answered, too */
-    int variant;           /* identifies the endpoint if several share `begin` */
+    bool refuses_policy; /* 403 for a key with a policy of its own, which could go beyond it here */
+    int variant;         /* identifies the endpoint if several share `begin` */
 };
 
 struct api_request {
@@ -116,6 +117,8 @@ extern const struct api_endpoint api_keys_list, api_keys_create, api_keys_self, 
 extern const struct api_endpoint api_webhooks_list, api_webhooks_create, api_webhooks_get,
     api_webhooks_change, api_webhooks_delete, api_webhooks_roll, api_webhooks_test,
     api_webhooks_deliveries, api_webhooks_replay, api_webhooks_replay_one;
+extern const struct api_endpoint api_policies_list, api_policies_get, api_policies_set,
+    api_policies_delete, api_policies_test;
 extern const struct api_endpoint api_accounts_list, api_accounts_create, api_accounts_get,
     api_accounts_change, api_accounts_erase, api_accounts_key_create;
 extern const struct api_endpoint api_healthz, api_readyz, api_metrics, api_openapi;

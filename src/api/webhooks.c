@@ -370,6 +370,7 @@ const struct api_endpoint api_webhooks_create = {
     .members = &(const struct api_names){.own = {"url", "events", "description"}},
     .begin = begin_webhook,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 static enum op_result begin_webhook_change(struct api_request *request)
@@ -392,6 +393,7 @@ const struct api_endpoint api_webhooks_change = {
     .members = &(const struct api_names){.own = {"url", "events", "description", "enabled"}},
     .begin = begin_webhook_change,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 static enum op_result begin_webhook_roll(struct api_request *request)
@@ -417,6 +419,7 @@ const struct api_endpoint api_webhooks_roll = {
     .members = &(const struct api_names){.own = {"overlap_s"}, .other = {{"overlap", "overlap_s"}}},
     .begin = begin_webhook_roll,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 static enum op_result begin_webhook_delete(struct api_request *request)
@@ -429,6 +432,7 @@ const struct api_endpoint api_webhooks_delete = {
     .scope = SCOPE_ADMIN,
     .begin = begin_webhook_delete,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 /* ---- a test ---- */
@@ -491,6 +495,7 @@ const struct api_endpoint api_webhooks_test = {
     .scope = SCOPE_ADMIN,
     .begin = begin_webhook_test,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 /* ---- sending again ---- */
@@ -556,6 +561,7 @@ const struct api_endpoint api_webhooks_replay_one = {
     .scope = SCOPE_ADMIN,
     .begin = begin_replay_one,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 static enum op_result begin_replay(struct api_request *request)
@@ -579,4 +585,5 @@ const struct api_endpoint api_webhooks_replay = {
     .members = &(const struct api_names){.own = {"since"}},
     .begin = begin_replay,
     .is_of_account = true,
+    .refuses_policy = true,
 };

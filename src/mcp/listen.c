@@ -364,7 +364,7 @@ static enum op_result start_listening(struct api_request *request, struct listen
     list_init(&listening->link);
     list_push_back(&request->api->config.mcp_listeners->all, &listening->link);
     serve_stream_open(&listening->stream, &request->serve.op, request->serve.exchange,
-                      request->api->config.auth, &request->serve.check.caller, STREAM_MS_MAX);
+                      request->api->config.auth, &request->serve.check, STREAM_MS_MAX);
     watch_topics(request, listening);
     return listening->count > 0 ? api_wait(request, begin_listening) : begin_listening(request);
 }

@@ -19,6 +19,7 @@
 
 #include "base/err.h"
 #include "base/slice.h"
+#include "store/policy.h"
 
 struct arena;
 struct catalog;
@@ -31,7 +32,6 @@ enum {
     POLICY_BODY_BYTES_MAX = 64 * 1024,
     POLICY_RULES_MAX = 100,
     POLICY_GLOBS_MAX = 50,   /* a rule; as many domains */
-    POLICY_NAME_MAX = 63,    /* bytes of a policy's name */
     POLICY_REASON_MAX = 500, /* characters */
     POLICY_LABEL_MAX = POLICY_NAME_MAX + 1 + 20,
     /* The work of one decision: visits of expr.h, shared by all of its conditions. A condition that

@@ -99,6 +99,7 @@ static void take_rights(struct vault_command *command, const struct api_key *old
     key->addresses = old->addresses;
     key->forms = old->forms;
     key->unattended_writes = old->unattended_writes;
+    key->policy = old->policy;
     key->user_id = old->user_id;
     key->external_id = old->external_id;
     key->line = old->line;
@@ -206,6 +207,9 @@ static int made_result(struct vault_command *command)
         return err_set(err, ERR_LIMIT,
                        "the key has been rolled, and a newer key of its line is valid: roll that "
                        "one");
+    case API_KEY_NO_POLICY:
+        return err_set(err, ERR_LIMIT, "the account has no policy \"%.*s\"",
+                       SLICE_ARG(command->in.key.key.policy));
     case API_KEY_FULL:
         return err_set(err, ERR_LIMIT,
                        "the account has the maximum of %d valid keys: revoke one first",

@@ -275,9 +275,24 @@ test('its expiry, its end, its line', async () => {
   await stack.must(['accounts', 'enable', account.id]);
 });
 
-// The program before knows neither column: it decides by expires_at and revoked_at.
-test('the program before refuses a user’s key, and its commands keep lines', async () => {
+// The program before decides by expires_at and revoked_at, which it knows, and knows no policies.
+test('the program before refuses a user’s key, and its commands keep lines and policies', async () => {
   const { id } = await made({ user: 'ada' });
+  const sees = (key) => stack.cluster.sql(`select revoked_at is null and (expires_at is null or expires_at > now()) from sluice.api_key where id = '${key}'`);
+  assert.equal(await sees(id), 'f');
+  const first = await made();
+  assert.equal(await sees(first.id), 't');
+  await stack.cluster.sql(`update sluice.api_key set policy = 'careful' where id = '${first.id}'`);
+  const fresh = crypto.randomUUID();
+  const create = (maker) => stack.cluster.sql(`select sluice.key_create(account_id => '${account.id}', id => '${fresh}', hash => sha256('x'), prefix => 'sk_x', name => 'x', scopes => 'read',
+    created_at => now(), expires_at => null, addresses => null, forms => null, unattended_writes => null, user_id => null, external_id => null,
+    made_by => '${first.made_by}', line => '${first.id}', maker_account => '${account.id}', maker_id => ${maker}, keys_max => 10000, replaces => '${first.id}', replaced_until => now(),
+    event_id => sluice.uuid_floor(current_date), kind => 'key.rolled', actor => 'operator:x', request_id => null, address => null, means => null)`);
+  assert.equal(await create(`'${first.id}'`), 'maker'); // a key with a policy makes none
+  assert.equal(await create('null'), 'made');
+  const row = await stack.cluster.sql(`select line || ' ' || made_by || ' ' || policy from sluice.api_key where id = '${fresh}'`);
+  assert.equal(row, `${first.id} ${first.made_by} careful`);
+});
   const sees = (key) => stack.cluster.sql(`select revoked_at is null and (expires_at is null or expires_at > now()) from sluice.api_key where id = '${key}'`);
   assert.equal(await sees(id), 'f');
   const first = await made();
