@@ -234,7 +234,7 @@ static enum op_result refuse_unknown(struct api_request *request)
                            "Unknown tool: %.*s", SLICE_ARG(text));
 }
 
-static const struct catalog_action *find_action(const struct api_request *request)
+static const struct catalog_action *named_action(const struct api_request *request)
 {
     const struct mcp_message *message = request->outer;
     return serve_known(&request->serve,
@@ -245,7 +245,7 @@ static enum op_result begin_action_tool(struct api_request *request)
 {
     const struct mcp_message *message = request->outer;
     /* the catalog may have been replaced while the user was created */
-    const struct catalog_action *action = find_action(request);
+    const struct catalog_action *action = named_action(request);
     if (!action)
         return refuse_unknown(request);
     const struct json *given[OWN_COUNT], *input = take_owns(request, action, request->body, given);
@@ -270,7 +270,7 @@ enum op_result mcp_action_tool_call(struct api_request *request, const struct mc
                                     const struct json *arguments)
 {
     ASSERT(request->outer == message);
-    if (!find_action(request))
+    if (!named_action(request))
         return refuse_unknown(request);
     request->endpoint = &mcp_run_action; /* both endpoints end in the same way */
     request->envelope = &mcp_tool_result;

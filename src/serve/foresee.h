@@ -9,6 +9,7 @@
 #ifndef SERVE_FORESEE_H
 #define SERVE_FORESEE_H
 
+#include "catalog/catalog.h"
 #include "policy/unlisted.h"
 #include "serve/request.h"
 

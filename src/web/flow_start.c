@@ -35,8 +35,8 @@ struct start {
     size_t choice_count;
 };
 
-static struct policy_verdict foresee(const struct web_request *request,
-                                     const struct flow_template *tmpl)
+static struct policy_verdict foresee_start(const struct web_request *request,
+                                           const struct flow_template *tmpl)
 {
     struct policy_verdict verdict;
     flow_template_foresee(tmpl, *request->web->config.catalog, serve_policy(&request->serve),
@@ -47,7 +47,7 @@ static struct policy_verdict foresee(const struct web_request *request,
 static bool may_start(const struct web_request *request, const struct flow_template *tmpl)
 {
     return serve_may(&request->serve, flow_start_scope(tmpl)) &&
-           foresee(request, tmpl).decision != POLICY_DENY;
+           foresee_start(request, tmpl).decision != POLICY_DENY;
 }
 
 static const struct flow_template_set *templates_of(const struct web_request *request)
@@ -526,7 +526,7 @@ enum op_result web_flow_start(struct web_request *request)
     struct schema_report report;
     struct flow_request in = {
         .kind = FLOW_COMMAND_START, .template_key = key, .trigger_type = SLICE("manual")};
-    if (!tmpl || foresee(request, tmpl).is_hidden)
+    if (!tmpl || foresee_start(request, tmpl).is_hidden)
         return web_reply_problem(request, 404, "No such template",
                                  "It may have been removed. Reload the list.");
     slice once = once_read_field(request, ONCE_FLOW);
