@@ -140,11 +140,10 @@ static const struct expr *read_when(struct reader *r)
 static enum policy_decision read_decision(struct reader *r, const char *name)
 {
     static const char *const names[] = {"allow", "confirm", "deny", NULL};
-    const struct json *value = json_get(r->object, slice_cstr(name));
     int decision = POLICY_DENY;
-    if (!value)
+    if (!json_get(r->object, slice_cstr(name)))
         reader_error(r, NULL, "member \"%s\" is missing: allow, confirm or deny", name);
-    if (!slice_eq_cstr(json_str(value), "hold")) {
+    if (!slice_eq_cstr(json_get_str(r->object, slice_cstr(name)), "hold")) {
         decision = reader_choice(r, name, names, POLICY_DENY);
     } else {
         (void)reader_member(r, name);

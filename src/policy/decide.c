@@ -135,12 +135,12 @@ static uint16_t *find_word(struct policy *policy, const struct catalog_action *a
 static unsigned recall_action(struct policy *policy, const struct catalog_action *action)
 {
     uint16_t *word = policy->rule_count > 0 ? find_word(policy, action) : NULL;
-    if (word && *word)
-        return *word;
-    uint16_t studied = study(policy, action);
+    uint16_t known = word ? *word : 0;
+    if (!known)
+        known = study(policy, action);
     if (word)
-        *word = studied;
-    return studied;
+        *word = known;
+    return known;
 }
 
 /* ---- verdicts ---- */
