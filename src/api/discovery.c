@@ -106,6 +106,7 @@ static bool is_match(const struct api_request *request,
             supports(request, integration, filter->supports_action));
 }
 
+/* Without a policy the text is copied: it was rendered when the catalog was packed. */
 static void put_capabilities(const struct api_request *request, struct json_writer *w,
                              const struct catalog_integration *integration)
 {
@@ -143,6 +144,7 @@ static const struct catalog_integration **order(struct api_request *request,
 {
     const struct catalog *catalog = *request->api->config.catalog;
     struct arena *arena = &request->serve.op.arena;
+    /* actions are compared by name or listed below, and have no heads until one is looked up */
     bool needs_heads = filter->supports_action.ptr || serve_policy(&request->serve);
     slice query = filter->query;
     struct search_request search = {

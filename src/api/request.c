@@ -186,6 +186,7 @@ bool api_may(const struct api_request *request, uint32_t scope, const struct cat
     return serve_may(&request->serve, scope) && (!action || serve_lists(&request->serve, action));
 }
 
+/* The command that starts a flow decides this again, by the same function. */
 static struct policy_verdict foresee_start(const struct api_request *request,
                                            const struct flow_template *tmpl)
 {

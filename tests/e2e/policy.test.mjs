@@ -412,7 +412,7 @@ test('hold is refused until it is built', async () => {
   }
 });
 
-test('a policy binds with its next call, and one that is gone denies', async () => {
+test('a policy binds with its next call, and the default one binds keys without any', async () => {
   const other = await setPolicy('changes', { default: 'allow', rules: [] });
   const { key } = await keyWith('changes');
   const list = () => server.execute(key, 'gmail', 'list_labels', {});
