@@ -11,6 +11,7 @@ import { Pages } from './support/pages.mjs';
 import { ACTIONS, DECISIONS, KINDS, decide, foresee, policyOf } from './support/policy.mjs';
 import { Stack } from './support/stack.mjs';
 
+const LOOSE = { default: 'allow', rules: [] };
 const USER = { 'sluice-user': 'ada' };
 const STRUCTURED = { meta: { 'sluice/structured': true } };
 let stack, server, account;
@@ -43,8 +44,8 @@ after(() => stack?.stopWell(assert));
 const call = (key, method, path, body, headers) => server.call(key, method, path, body, headers);
 const sent = async () => (await stack.provider.ledger()).length;
 
-async function setPolicy(name, document, key = account.key) {
-  const reply = await call(key, 'PUT', `/api/policies/${name}`, document);
+async function setPolicy(name, policy) {
+  const reply = await call(account.key, 'PUT', `/api/policies/${name}`, { policy });
   assert.ok(reply.status < 300, reply.text);
   return reply.json;
 }
@@ -119,7 +120,7 @@ async function shownWith(key, action, as) {
   };
   const batch = async (confirm) => {
     const { json } = await call(key, 'POST', '/api/executions/batch', { executions: [{ ...body, confirm }] }, as);
-    return wordOf(json.results[0]);
+    return wordOf(json.results[0].summary);
   };
   const run = async (confirm) => wordOf(contentOf(await mcp.call('run_action', { ...body, confirm }, { headers: as })));
   const several = async (confirm) => wordOf(contentOf(await mcp.call('run_actions', { actions: [{ ...body, confirm }] }, { headers: as })).results[0]);
@@ -253,12 +254,12 @@ test('the matrix: flows, and what is stored', async () => {
 
 /* ---- a hidden action ---- */
 
-const HIDDEN = 'create_draft', TITLE = /create_draft|Create a draft/i;
+const HIDDEN = 'update_draft', TITLE = /update_draft|Update a draft/i;
 
 // The requests whose replies are compared. The reply to a search has no order here, and no
 // relevance: both come from statistics over all words of the catalog.
 async function repliesOf(at, key) {
-  const mcp = new Mcp(at.base, key, '/mcp?tools=gmail,gmail_create_draft');
+  const mcp = new Mcp(at.base, key, '/mcp?tools=gmail,gmail_update_draft');
   const form = { capabilities: { elicitation: { form: {} } } };
   const rest = (method, path, body) => at.call(key, method, path, body).then(({ status, text }) => ({ status, text }));
   const unordered = ({ items, ...more }) => ({ ...more, items: items.map(({ relevance, ...one }) => JSON.stringify(one)).sort() });
@@ -268,7 +269,7 @@ async function repliesOf(at, key) {
   for (const path of ['/api/actions?integration_id=gmail', '/api/actions?integration_id=gmail&limit=5', '/api/integrations?query=gmail', `/api/integrations?supports_action=gmail_${HIDDEN}`,
     `/api/integrations?supports_action=${HIDDEN}`, '/api/flows/templates', '/api/flows/templates/make_draft', '/api/flows/templates/make_drafts'])
     replies[path] = await rest('GET', path);
-  for (const name of [HIDDEN, `gmail_${HIDDEN}`, 'create_drafts', 'createDraft', 'CREATE_DRAFT', 'make_a_draft', 'send_mesage']) {
+  for (const name of [HIDDEN, `gmail_${HIDDEN}`, 'update_drafts', 'updateDraft', 'UPDATE_DRAFT', 'change_a_draft', 'send_mesage']) {
     replies[`detail ${name}`] = await rest('GET', `/api/actions/gmail/${name}`);
     replies[`run ${name}`] = await run(name);
     replies[`confirmed ${name}`] = await run(name, { confirm: true });
@@ -291,7 +292,7 @@ async function repliesOf(at, key) {
   replies['describe template'] = await tool('describe_action', { template: 'make_draft' });
   replies['all templates'] = await tool('describe_action', { template: '*' });
   replies['tools/list'] = await mcp.ask('tools/list').then(({ result }) => result);
-  for (const query of ['create a draft', 'draft', 'prepare a mail'])
+  for (const query of ['change a draft', 'draft', 'prepare a mail'])
     replies[`search ${query}`] = unordered((await at.call(key, 'GET', `/api/search?query=${encodeURIComponent(query)}&limit=100`)).json);
   // without the times and ids of a request; an id is drawn for each text with data from outside
   return Object.fromEntries(
@@ -309,7 +310,7 @@ test('a hidden action is unknown: every reply is that of a server without it', a
   await writeFile(join(without, 'gmail.json'), JSON.stringify(manifest));
   for (const action of ACTIONS) await writeFile(join(without, 'templates', `call_${action.id}.json`), JSON.stringify(templateOf(action)));
   await setPolicy('hides', { default: 'allow', rules: [{ tools: [`gmail_${HIDDEN}`], decision: 'deny', hidden: true }] });
-  await setPolicy('allows', { default: 'allow', rules: [] });
+  await setPolicy('allows', LOOSE);
   const [hides, allows] = [(await keyWith('hides')).key, (await keyWith('allows')).key];
   const full = await stack.serve(), less = await stack.serve({ env: { SLUICE_CATALOG: without } });
   const [got, expected] = [await repliesOf(full, hides), await repliesOf(less, allows)];
@@ -335,14 +336,14 @@ test('a key with a policy or a user changes neither policies nor keys', async ()
   const [bound, ofUser] = [await keyWith('strict', { scopes: all }), await call(account.key, 'POST', '/api/keys', { name: 'of ada', scopes: all, user: 'ada' })];
   for (const { key } of [bound, ofUser.json]) {
     const attempts = [
-      ['GET', '/api/policies'], ['GET', '/api/policies/strict'], ['PUT', '/api/policies/strict', { default: 'allow', rules: [] }], ['PUT', '/api/policies/default', { default: 'allow', rules: [] }],
+      ['GET', '/api/policies'], ['GET', '/api/policies/strict'], ['PUT', '/api/policies/strict', { policy: LOOSE }], ['PUT', '/api/policies/default', { policy: LOOSE }],
       ['DELETE', '/api/policies/strict'], ['POST', '/api/policies/test', { name: 'strict', tool: 'gmail_send_message', input: {} }], ['POST', '/api/keys', { name: 'free', scopes: ['read', 'execute'] }],
     ];
     for (const [method, path, body] of attempts) assert.equal((await call(key, method, path, body)).status, 403, `${method} ${path}`);
   }
   for (const path of ['/api/policies', '/api/policies/strict']) assert.equal((await call(account.key, 'GET', path, undefined, USER)).status, 400, path);
-  assert.equal((await call(account.key, 'PUT', '/api/policies/strict', { default: 'allow', rules: [] }, USER)).status, 400);
-  assert.equal((await call(account.key, 'GET', '/api/policies/strict')).json.rules.length, 1);
+  assert.equal((await call(account.key, 'PUT', '/api/policies/strict', { policy: LOOSE }, USER)).status, 400);
+  assert.equal((await call(account.key, 'GET', '/api/policies/strict')).json.policy.rules.length, 1);
 });
 
 const SEND = { subject: 's', text: 't' };
@@ -372,7 +373,7 @@ test('no name of a denied action, and no form of a body, gets around the policy'
       const reply = await server.execute(key, app, action_id, input, { confirm: true });
       assert.equal(reply.status, 409, `${app} ${action_id}: ${reply.text}`);
       const batch = await call(key, 'POST', '/api/executions/batch', { executions: [{ integration_id: app, action_id, input, confirm: true }] });
-      assert.notEqual(batch.json.results[0].status, 'succeeded', action_id);
+      assert.notEqual(batch.json.results[0].status, 200, action_id);
       assert.equal((await mcp.call('run_action', { integration_id: app, action_id, input, confirm: true })).isError, true, action_id);
     }
     assert.notEqual((await call(key, 'POST', `/api/tools/${encodeURIComponent(`gmail_${action_id}`)}/execute`, { arguments: input, confirmed: true })).status, 200, action_id);
@@ -407,20 +408,20 @@ test('a stored result is not given to a key that a deny covers', async () => {
 
 test('hold is refused until it is built', async () => {
   for (const rule of [{ decision: 'hold' }, { decision: 'confirm', expires_in: 60 }]) {
-    const reply = await call(account.key, 'PUT', '/api/policies/holds', { default: 'allow', rules: [rule] });
+    const reply = await call(account.key, 'PUT', '/api/policies/holds', { policy: { default: 'allow', rules: [rule] } });
     assert.equal(reply.status, 400, reply.text);
   }
 });
 
 test('a policy binds with its next call, and the default one binds keys without any', async () => {
-  const other = await setPolicy('changes', { default: 'allow', rules: [] });
+  await setPolicy('changes', LOOSE);
   const { key } = await keyWith('changes');
   const list = () => server.execute(key, 'gmail', 'list_labels', {});
   const tag = async () => (await call(key, 'GET', '/api/actions?integration_id=gmail')).headers.get('etag');
   const first = await tag();
   assert.equal((await list()).status, 200);
   assert.equal((await call(key, 'GET', '/api/actions?integration_id=gmail', undefined, { 'if-none-match': first })).status, 304);
-  await setPolicy('changes', { default: 'deny', rules: [], rev: other.rev });
+  await setPolicy('changes', { default: 'deny', rules: [] });
   assert.equal((await list()).json.error_code, 'policy_blocked');
   const changed = await call(key, 'GET', '/api/actions?integration_id=gmail', undefined, { 'if-none-match': first });
   assert.deepEqual([changed.status, changed.json.items], [200, []]);

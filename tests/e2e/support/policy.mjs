@@ -4,7 +4,7 @@
 // The three actions of the matrix: a write with recipients, a write without, and a read.
 export const ACTIONS = [
   { tool: 'gmail_send_message', id: 'send_message', level: 'write', recipients: true, input: { to: 'ada@outside.example', subject: 'yes', text: 'x' } },
-  { tool: 'gmail_create_label', id: 'create_label', level: 'write', recipients: false, input: { name: 'yes' } },
+  { tool: 'gmail_create_draft', id: 'create_draft', level: 'write', recipients: false, input: { to: 'ada@outside.example', subject: 'yes', text: 'x' } },
   { tool: 'gmail_list_labels', id: 'list_labels', level: 'read', recipients: false, input: {} },
 ];
 
@@ -19,7 +19,7 @@ const CONDITIONS = {
     all: () => undefined,
     one: (action) => (action.recipients ? true : undefined),
   },
-  'when true': { rule: () => ({ when: "tool == 'gmail_send_message' || tool == 'gmail_create_label' || tool == 'gmail_list_labels'" }), all: () => undefined, one: () => true },
+  'when true': { rule: () => ({ when: "tool == 'gmail_send_message' || tool == 'gmail_create_draft' || tool == 'gmail_list_labels'" }), all: () => undefined, one: () => true },
   'when false': { rule: () => ({ when: "user == 'nobody' || input.subject == 'no'" }), all: () => undefined, one: () => false },
   'when fails': { rule: () => ({ when: 'abs(tool) > `1`' }), all: () => undefined, one: () => undefined },
 };
