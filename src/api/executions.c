@@ -7,6 +7,7 @@
 #include "call/kept_input.h"
 #include "call/view.h"
 #include "json/number.h"
+#include "serve/foresee.h"
 
 /* A kept input, with escapes. */
 enum { INPUT_BYTES_MAX = 8 * VAULT_PLAIN_MAX };
@@ -64,7 +65,8 @@ static slice find_misplaced(struct api_request *request, const struct api_names 
     const struct catalog_integration *app =
         is_known ? NULL
                  : catalog_find_integration(*request->api->config.catalog, integration_id, NULL);
-    const struct catalog_action *action = app ? catalog_find_action(app, action_id, NULL) : NULL;
+    const struct catalog_action *action =
+        serve_known(&request->serve, app ? catalog_find_action(app, action_id, NULL) : NULL);
     return action ? api_misplaced_fault(request, names, body, action->input_schema) : SLICE_NONE;
 }
 

@@ -13,6 +13,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "flow/template.h"
+#include "serve/foresee.h"
 
 static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/healthz", &api_healthz},
@@ -181,12 +183,34 @@ bool api_may(const struct api_request *request, uint32_t scope, const struct cat
 {
     if (action && scope == SCOPE_EXECUTE)
         scope = exec_scope_of(action);
-    return serve_may(&request->serve, scope);
+    return serve_may(&request->serve, scope) && (!action || serve_lists(&request->serve, action));
+}
+
+/* The command that starts a flow decides this again, by the same function. */
+static struct policy_verdict foresee_start(const struct api_request *request,
+                                           const struct flow_template *tmpl)
+{
+    struct policy_verdict verdict;
+    flow_template_foresee(tmpl, *request->api->config.catalog, serve_policy(&request->serve),
+                          &verdict);
+    return verdict;
 }
 
 bool api_may_start(const struct api_request *request, const struct flow_template *tmpl)
 {
-    return serve_may(&request->serve, flow_start_scope(tmpl));
+    return serve_may(&request->serve, flow_start_scope(tmpl)) &&
+           api_template_is_listed(request, tmpl);
+}
+
+bool api_template_is_listed(const struct api_request *request, const struct flow_template *tmpl)
+{
+    return foresee_start(request, tmpl).decision != POLICY_DENY;
+}
+
+const struct flow_template *api_template_find(const struct api_request *request, slice key)
+{
+    const struct flow_template *tmpl = flow_template_set_find(*request->api->config.templates, key);
+    return tmpl && !foresee_start(request, tmpl).is_hidden ? tmpl : NULL;
 }
 
 enum op_result api_refuse_scope(struct api_request *request, uint32_t scope)

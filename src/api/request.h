@@ -126,12 +126,16 @@ extern const struct api_endpoint api_healthz, api_readyz, api_metrics, api_opena
 /* For tests, which compare the table in request.c with openapi.json. */
 const struct http_route *api_routes(size_t *count);
 
-/* Whether the key may use the action, or any action if it is NULL, in a way that needs this scope.
- * Lists, searches and calls all use this check. */
+/* Whether the key may use the action, or any action if it is NULL, in a way that needs this scope,
+ * by its scopes and its policy. What models choose from is listed by this check. */
 bool api_may(const struct api_request *request, uint32_t scope,
              const struct catalog_action *action);
 /* Whether the key may start a flow of this template. */
 bool api_may_start(const struct api_request *request, const struct flow_template *tmpl);
+/* Finds a template; NULL if it is unknown to the caller. */
+const struct flow_template *api_template_find(const struct api_request *request, slice key);
+/* Whether the policy lets the key start flows of the template. */
+bool api_template_is_listed(const struct api_request *request, const struct flow_template *tmpl);
 /* Answers 403. */
 enum op_result api_refuse_scope(struct api_request *request, uint32_t scope);
 

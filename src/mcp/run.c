@@ -154,7 +154,7 @@ enum op_result mcp_run(struct api_request *request, struct exec_request *wanted)
     if (fault.ptr)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
     /* the scope is checked before a person is asked */
-    if (action && !wanted->is_dry_run && !api_may(request, SCOPE_EXECUTE, action))
+    if (action && !wanted->is_dry_run && !serve_may(&request->serve, exec_scope_of(action)))
         return api_refuse_scope(request, exec_scope_of(action));
     if (action) { /* as the execution does, so that the form and the digest cover the input that is
                      sent */

@@ -4,6 +4,7 @@
  * box ticked. The form's id is the run's idempotency key, so a form that is sent twice runs once.
  */
 #include "call/kept_input.h"
+#include "serve/foresee.h"
 #include "store/audit.h"
 #include "store/connection.h"
 #include "store/execution.h"
@@ -31,7 +32,8 @@ static const struct catalog_action *rerun_action(const struct web_request *reque
 {
     const struct catalog_integration *app =
         catalog_find_integration(*request->web->config.catalog, rerun->integration_id, NULL);
-    return app ? catalog_find_action(app, rerun->action_id, NULL) : NULL;
+    return serve_known(&request->serve,
+                       app ? catalog_find_action(app, rerun->action_id, NULL) : NULL);
 }
 
 /* ---- the form ---- */
@@ -79,7 +81,7 @@ static enum op_result reply_form(struct web_request *request, unsigned status, s
     json_member_str(w, "action", action->title);
     json_member_str(w, "app", action->integration->name);
     json_member_str(w, "effect", slice_cstr(catalog_level_name(action->level)));
-    json_member_bool(w, "confirms", action->requires_confirmation);
+    json_member_bool(w, "confirms", serve_confirms(&request->serve, action));
     json_member_bool(w, "is_final", slice_eq_cstr(action->undo, "never"));
     json_member_str(w, "as", rerun->has_connection ? rerun->connection.label : SLICE_NONE);
     json_member_bool(w, "is_deleted", rerun->connection_id != 0 && !rerun->has_connection);

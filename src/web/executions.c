@@ -6,6 +6,7 @@
  * there.
  */
 #include "flow/template.h"
+#include "serve/foresee.h"
 #include "store/audit.h"
 #include "store/execution.h"
 #include "web/pages.h"
@@ -129,10 +130,12 @@ static void write_choices(const struct web_request *request, struct json_writer 
         view_choice(w, catalog->integrations[i]->integration_id, catalog->integrations[i]->name);
     json_close(w, ']');
     json_member_open(w, "actions", '[');
-    if (action_id.ptr && !(app && catalog_find_action(app, action_id, NULL)))
+    if (action_id.ptr &&
+        !(app && serve_known(&request->serve, catalog_find_action(app, action_id, NULL))))
         view_choice(w, action_id, action_id);
     for (size_t i = 0; app && app->actions && i < app->action_count; i++)
-        view_choice(w, app->actions[i].action_id, app->actions[i].title);
+        if (serve_lists(&request->serve, &app->actions[i]))
+            view_choice(w, app->actions[i].action_id, app->actions[i].title);
     json_close(w, ']');
     view_periods(w);
     write_codes(w, runs->list.values[CODE]);

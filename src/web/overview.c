@@ -3,6 +3,7 @@
  * a new account, the first steps. Five queries run at the same time.
  */
 #include "base/clock.h"
+#include "serve/foresee.h"
 #include "store/connection.h"
 #include "store/flow_inbox.h"
 #include "web/chart.h"
@@ -69,8 +70,8 @@ static const struct catalog_action *first_read(struct web_request *request,
     for (size_t i = 0; i < count && i < EXAMINED_MAX; i++) {
         const struct catalog_action *action =
             catalog_find_action(app, json_str(&ids->as.items[i]), NULL);
-        if (!action || action->level != LEVEL_READ || !action->examples ||
-            action->examples->count == 0)
+        if (!action || !serve_lists(&request->serve, action) || action->level != LEVEL_READ ||
+            !action->examples || action->examples->count == 0)
             continue;
         /* The example works unchanged if it needs no id that belongs to the reader. */
         const struct json *required = JSON_GET(action->input_schema, "required");
