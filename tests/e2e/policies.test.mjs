@@ -56,7 +56,7 @@ test('a revision is a number that the account uses once', async () => {
 });
 
 test('names, documents and other accounts', async () => {
-  for (const name of ['test', 'a', 'a-1', 'x'.repeat(63)]) {
+  for (const name of ['a', 'a-1', 'tests', 'x'.repeat(63)]) {
     await set(name, ALLOW);
     assert.equal((await call('GET', `/api/policies/${name}`)).name, name);
   }
@@ -68,13 +68,14 @@ test('names, documents and other accounts', async () => {
   const wrong = await set('a', { rules: [{ tools: ['Gmail_*'], decision: 'never' }] }, {}, { status: 400 });
   for (const pointer of ['/policy/default', '/policy/rules/0/tools/0', '/policy/rules/0/decision']) assert.ok(wrong.error.includes(pointer), wrong.error);
   assert.match((await set('a', { default: 'hold' }, {}, { status: 400 })).error, /hold/);
-  assert.deepEqual((await call('GET', '/api/policies')).items.map(({ name }) => name), ['a', 'a-1', 'test', 'x'.repeat(63)]);
+  assert.deepEqual((await call('GET', '/api/policies')).items.map(({ name }) => name), ['a', 'a-1', 'tests', 'x'.repeat(63)]);
   // another account sees none of them, and has its own
   await call('GET', '/api/policies/a', undefined, { status: 404, key: other.key });
   await remove('a', { status: 404, key: other.key });
   await set('a', DENY, {}, { key: other.key });
   assert.deepEqual((await call('GET', '/api/policies/a')).policy, ALLOW);
-  for (const name of ['test', 'a', 'a-1', 'x'.repeat(63)]) await remove(name);
+  for (const name of ['a', 'a-1', 'tests', 'x'.repeat(63)]) await remove(name);
+  await set('test', ALLOW, {}, { status: 405 }); // the path of POST /api/policies/test
   // too many
   await stack.cluster.sql(`insert into sluice.policy select '${account.id}', 'p' || n, n, '{"default": "allow"}', now() from generate_series(1, 100) n`);
   assert.match((await set('more', ALLOW, {}, { status: 409 })).error, /maximum of 100/);
