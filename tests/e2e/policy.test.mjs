@@ -13,6 +13,8 @@ import { Stack } from './support/stack.mjs';
 
 const LOOSE = { default: 'allow', rules: [] };
 const USER = { 'sluice-user': 'ada' };
+const FORM = { capabilities: { elicitation: { form: {} } } };
+const YES = { confirmation: { action: 'accept', content: { confirm: true } } };
 const STRUCTURED = { meta: { 'sluice/structured': true } };
 let stack, server, account;
 
@@ -73,19 +75,18 @@ async function shownWithout(key, as) {
   ]);
   const listed = new Set(list.items.map((one) => one.action_id));
   const capable = new Set(apps.items.find((one) => one.integration_id === 'gmail').capabilities);
-  const searched = new Set(search.items.map((one) => one.action_id));
+  const idsOf = (items) => new Set(items.filter((one) => one.integration_id === 'gmail').map((one) => one.action_id));
   const named = new Map(tools.result.tools.map((one) => [one.name, one]));
   const start = tools.result.tools.find((one) => one.name === 'start_flow').description;
-  const results = new Set(found.structuredContent.items.map((one) => one.action_id));
   return Promise.all(
     ACTIONS.map(async (action) => {
       const detail = await get(`/api/actions/gmail/${action.id}`);
       const described = contentOf(await mcp.call('describe_action', { integration_id: 'gmail', action_id: action.id }, { headers: as }));
       const tool = named.get(action.tool);
       return {
-        list: listed.has(action.id), capabilities: capable.has(action.id), search: searched.has(action.id),
+        list: listed.has(action.id), capabilities: capable.has(action.id), search: idsOf(search.items).has(action.id),
         'supports_action': (await get(`/api/integrations?supports_action=${action.tool}`)).items.length === 1,
-        'tools/list': tool !== undefined, search_actions: results.has(action.id),
+        'tools/list': tool !== undefined, search_actions: idsOf(found.structuredContent.items).has(action.id),
         templates: templates.templates.some((one) => one.key === `call_${action.id}`),
         start_flow: start.includes(`\n- call_${action.id}: `),
         detail: detail.policy && [detail.policy.decision, detail.policy.rule, detail.requires_confirmation],
@@ -110,7 +111,7 @@ function expectedWithout(kind, decision, action) {
 // What each surface does with a call, in three words: "done", "asks" (for a confirmation), "denied".
 const wordOf = (summary) => (summary.status === 'succeeded' ? 'done' : summary.error_code !== 'policy_blocked' ? JSON.stringify(summary) : /confirm/.test(summary.hint ?? '') ? 'asks' : 'denied');
 
-async function shownWith(key, action, as) {
+async function shownWith(key, action, takesConfirm, as) {
   const mcp = new Mcp(server.base, key);
   const input = action.input, body = { integration_id: 'gmail', action_id: action.id, input };
   const post = async (more) => wordOf((await call(key, 'POST', '/api/executions', { ...body, ...more }, as)).json);
@@ -124,18 +125,31 @@ async function shownWith(key, action, as) {
   };
   const run = async (confirm) => wordOf(contentOf(await mcp.call('run_action', { ...body, confirm }, { headers: as })));
   const several = async (confirm) => wordOf(contentOf(await mcp.call('run_actions', { actions: [{ ...body, confirm }] }, { headers: as })).results[0]);
-  const own = async (confirm) => wordOf(contentOf(await mcp.call(action.tool, { ...input, ...(confirm && { confirm }) }, { headers: as })));
+  const own = async (confirm) => wordOf(contentOf(await mcp.call(action.tool, { ...input, ...(confirm && takesConfirm && { confirm }) }, { headers: as })));
+  // a client with forms: what the person is asked about, and what their yes does
+  const inForm = async (name, args, summaryOf) => {
+    const asked = (await mcp.ask('tools/call', { name, arguments: args }, { ...FORM, headers: as })).result;
+    if (asked.resultType !== 'input_required') return Array(2).fill(wordOf(summaryOf(contentOf(asked))));
+    const done = await mcp.ask('tools/call', { name, arguments: args, requestState: asked.requestState, inputResponses: YES }, { ...FORM, headers: as });
+    return ['asks', wordOf(summaryOf(contentOf(done.result)))];
+  };
+  const dry = (await call(key, 'POST', '/api/executions', { ...body, dry_run: true }, as)).json;
   const names = ['executions', 'tool', 'batch', 'run_action', 'run_actions', 'own tool'];
-  const shown = {};
+  const shown = {
+    'dry run': dry.dry_run ? [dry.policy.decision, dry.policy.rule] : wordOf(dry),
+    'run_action in a form': await inForm('run_action', body, (one) => one),
+    'run_actions in a form': await inForm('run_actions', { actions: [body] }, (one) => one.results[0]),
+  };
   for (const [name, one] of [post, tool, batch, run, several, own].entries())
     shown[names[name]] = [await (one === post ? one({}) : one(false)), await (one === post ? one({ confirm: true }) : one(true))];
   return shown;
 }
 
 function expectedWith(kind, decision, action) {
-  const { decision: one } = decide(kind, decision, action);
+  const { decision: one, rule } = decide(kind, decision, action);
   const words = one === 'deny' ? ['denied', 'denied'] : one === 'confirm' || action.level === 'write' ? ['asks', 'done'] : ['done', 'done'];
-  return Object.fromEntries(['executions', 'tool', 'batch', 'run_action', 'run_actions', 'own tool'].map((name) => [name, words]));
+  const names = ['executions', 'tool', 'batch', 'run_action', 'run_actions', 'own tool', 'run_action in a form', 'run_actions in a form'];
+  return { 'dry run': one === 'deny' ? 'denied' : [one, rule], ...Object.fromEntries(names.map((name) => [name, words])) };
 }
 
 for (const kind of KINDS)
@@ -150,10 +164,10 @@ for (const kind of KINDS)
           const about = `${name}, ${action.id}, ${as ? 'a user' : 'the account'}`;
           assert.deepEqual(shown[at], expectedWithout(kind, decision, action), about);
           const before = await sent();
-          assert.deepEqual(await shownWith(key, action, as), expectedWith(kind, decision, action), about);
+          assert.deepEqual(await shownWith(key, action, expectedWithout(kind, decision, action).detail[2], as), expectedWith(kind, decision, action), about);
           // what was denied or asks reached no app
-          const words = Object.values(expectedWith(kind, decision, action)).flat();
-          assert.equal((await sent()) - before, words.filter((word) => word === 'done').length, about);
+          const words = action.level === 'write' ? Object.values(expectedWith(kind, decision, action)) : []; // the provider lists writes
+          assert.equal((await sent()) - before, words.filter((word) => word.includes('done')).length, about);
         }
       }
     }
@@ -203,16 +217,18 @@ async function store(as) {
   );
 }
 
-async function shownOfStored(key, { execution, flow, body }, as) {
+async function shownOfStored(key, action, { execution, flow, body }, as) {
   const mcp = new Mcp(server.base, key);
   const get = async (path) => call(key, 'GET', path, undefined, as);
   const read = async (uri) => (await mcp.ask('resources/read', { uri }, { headers: as })).result !== undefined;
-  const history = await mcp.call('history', {}, { ...STRUCTURED, headers: as });
+  // whether any is listed: a list has a page, and the cells fill it
+  const isAny = (executions) => executions.some((one) => one.integration_id === 'gmail' && one.action_id === action.id);
+  const history = await mcp.call('history', { limit: 100 }, { ...STRUCTURED, headers: as });
   return {
     execution: (await get(`/api/executions/${execution}`)).status === 200,
-    executions: (await get('/api/executions?limit=100')).json.executions.some((one) => one.execution_id === execution),
+    executions: isAny((await get('/api/executions?limit=100')).json.executions),
     flow: (await get(`/api/flows/${flow}`)).status === 200,
-    flows: (await get('/api/flows?limit=100')).json.flows.some((one) => one.id === flow),
+    flows: (await get('/api/flows?limit=100')).json.flows.some((one) => one.templateKey === `call_${action.id}`),
     events: await (async () => {
       const gone = new AbortController();
       const reply = await fetch(`${server.base}/api/flows/${flow}/events`, { headers: { authorization: `Bearer ${key}`, ...as }, signal: gone.signal });
@@ -223,7 +239,7 @@ async function shownOfStored(key, { execution, flow, body }, as) {
     get_flow: !(await mcp.call('get_flow', { flow_id: flow }, { headers: as })).isError,
     'execution resource': await read(`sluice://executions/${execution}`),
     'flow resource': await read(`sluice://flows/${flow}`),
-    history: history.structuredContent.executions.some((one) => one.execution_id === execution),
+    history: isAny(history.structuredContent.executions),
     // the stored result of the same request: given only to a key that may make it
     replay: (await call(key, 'POST', '/api/executions', body, as)).headers.get('idempotent-replayed') === 'true',
   };
@@ -246,7 +262,7 @@ test('the matrix: flows, and what is stored', async () => {
           ACTIONS.map(async (action, at) => {
             const about = `${name}, ${action.id}, ${as ? 'a user' : 'the account'}`;
             assert.equal(await shownByFlow(key, action, as), expectedByFlow(kind, decision, action), about);
-            assert.deepEqual(await shownOfStored(key, stored[as ? 'user' : 'account'][at], as), expectedOfStored(kind, decision, action), about);
+            assert.deepEqual(await shownOfStored(key, action, stored[as ? 'user' : 'account'][at], as), expectedOfStored(kind, decision, action), about);
           }),
         );
     }
@@ -260,7 +276,6 @@ const HIDDEN = 'update_draft', TITLE = /update_draft|Update a draft/i;
 // relevance: both come from statistics over all words of the catalog.
 async function repliesOf(at, key) {
   const mcp = new Mcp(at.base, key, '/mcp?tools=gmail,gmail_update_draft');
-  const form = { capabilities: { elicitation: { form: {} } } };
   const rest = (method, path, body) => at.call(key, method, path, body).then(({ status, text }) => ({ status, text }));
   const unordered = ({ items, ...more }) => ({ ...more, items: items.map(({ relevance, ...one }) => JSON.stringify(one)).sort() });
   const run = (action_id, more = {}) => rest('POST', '/api/executions', { integration_id: 'gmail', action_id, input: { to: 'a@b.example' }, ...more });
@@ -279,10 +294,10 @@ async function repliesOf(at, key) {
     replies[`tool ${name}`] = await rest('POST', `/api/tools/gmail_${name}/execute`, { arguments: { to: 'x' }, subject: 'x' });
     replies[`tool without app ${name}`] = await rest('POST', `/api/tools/${name}/execute`, { arguments: { to: 'x' } });
     replies[`own tool ${name}`] = await tool(`gmail_${name}`, { to: 'a@b.example' });
-    replies[`own tool with a form ${name}`] = await tool(`gmail_${name}`, { to: 'a@b.example' }, form);
+    replies[`own tool with a form ${name}`] = await tool(`gmail_${name}`, { to: 'a@b.example' }, FORM);
     replies[`run_action ${name}`] = await tool('run_action', { integration_id: 'gmail', action_id: name, input: {} });
-    replies[`run_action with a form ${name}`] = await tool('run_action', { integration_id: 'gmail', action_id: name, input: {} }, form);
-    replies[`run_actions ${name}`] = await tool('run_actions', { actions: [{ integration_id: 'gmail', action_id: name, input: {} }] }, form);
+    replies[`run_action with a form ${name}`] = await tool('run_action', { integration_id: 'gmail', action_id: name, input: {} }, FORM);
+    replies[`run_actions ${name}`] = await tool('run_actions', { actions: [{ integration_id: 'gmail', action_id: name, input: {} }] }, FORM);
     replies[`describe_action ${name}`] = await tool('describe_action', { integration_id: 'gmail', action_id: name });
     replies[`other app ${name}`] = await rest('POST', '/api/executions', { integration_id: 'gmail_create', action_id: name, input: {} });
   }
@@ -302,7 +317,7 @@ async function repliesOf(at, key) {
 
 test('a hidden action is unknown: every reply is that of a server without it', async () => {
   const manifest = JSON.parse(await readFile(new URL('../../contrib/integrations/gmail.json', import.meta.url), 'utf8'));
-  const makeDraft = { ...templateOf({ id: HIDDEN, tool: `gmail_${HIDDEN}`, level: 'write', input: { to: 'a@b.example' } }), key: 'make_draft', name: 'Make a draft' };
+  const makeDraft = { ...templateOf({ id: HIDDEN, tool: `gmail_${HIDDEN}`, level: 'write', input: { id: 'r1', to: 'a@b.example' } }), key: 'make_draft', name: 'Make a draft' };
   await writeFile(join(stack.catalogDir, 'templates', 'make_draft.json'), JSON.stringify(makeDraft));
   const without = join(stack.dir, 'without');
   await mkdir(join(without, 'templates'), { recursive: true });
@@ -387,11 +402,11 @@ test('no name of a denied action, and no form of a body, gets around the policy'
 });
 
 test('a large input costs a `when` little, and what it cannot decide is denied', async () => {
-  const when = "length(sort(input.text)) > `1` || length(input.text | reverse(@) | reverse(@)) > `9000000` || contains(input.text, 'zz') && length(input.cc[?contains(@, 'x')]) > `5`";
+  const when = "length(sort(input.text)) > `1` || length(join('', [input.html, input.text]) | reverse(@) | reverse(@)) > `9000000` || contains(input.text, 'zz') && length(input.cc[?contains(@, 'x')]) > `5`";
   await setPolicy('heavy', { default: 'allow', rules: Array.from({ length: 20 }, () => ({ side_effect: ['write'], when, decision: 'deny' })) });
   const { key } = await keyWith('heavy');
-  for (const text of ['a'.repeat(1_000_000), 'z'.repeat(1_000_000), '\u{1f600}'.repeat(250_000)]) {
-    const reply = await server.execute(key, 'gmail', 'send_message', { to: 'ada@acme.example', subject: 's', text }, { confirm: true });
+  for (const text of ['a'.repeat(500_000), 'z'.repeat(500_000), '\u{1f600}'.repeat(250_000)]) {
+    const reply = await server.execute(key, 'gmail', 'send_message', { to: 'ada@acme.example', subject: 's', text, html: text }, { confirm: true });
     assert.deepEqual([reply.status, reply.json.error_code], [409, 'policy_blocked'], reply.text.slice(0, 500));
   }
 });
