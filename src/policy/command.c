@@ -58,8 +58,8 @@ static enum op_result step_check(struct op *op)
     if (!policy_is_name(in->name))
         return refuse(command, ERR_SYNTAX,
                       arena_printf(&op->arena,
-                                   "a policy's name has 1 to %d characters a-z, 0-9 and -, and "
-                                   "begins with a letter",
+                                   "a policy's name has 1 to %d characters a-z, 0-9 and -, begins "
+                                   "with a letter, and is not \"test\"",
                                    POLICY_NAME_MAX));
     struct catalog_report *report = catalog_report_new(NULL);
     if (!report)

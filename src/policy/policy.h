@@ -83,7 +83,7 @@ struct policy *policy_ref(struct policy *policy);
 void policy_unref(struct policy *policy);
 /* Returns "name@rev", SLICE_NONE for a draft and for NULL; "gone" for policy_denies_all. */
 slice policy_label(const struct policy *policy);
-/* Whether text is the name of a policy: [a-z][a-z0-9-]{0,62}. */
+/* Whether text is the name of a policy: [a-z][a-z0-9-]{0,62}, but not "test". */
 bool policy_is_name(slice text);
 /* "allow", "confirm", "deny", "depends" */
 const char *policy_decision_name(enum policy_decision decision);

@@ -13,6 +13,8 @@ import { Stack } from './support/stack.mjs';
 
 const LOOSE = { default: 'allow', rules: [] };
 const USER = { 'sluice-user': 'ada' };
+const FORM = { capabilities: { elicitation: { form: {} } } };
+const YES = { confirmation: { action: 'accept', content: { confirm: true } } };
 const STRUCTURED = { meta: { 'sluice/structured': true } };
 let stack, server, account;
 
@@ -124,17 +126,30 @@ async function shownWith(key, action, takesConfirm, as) {
   const run = async (confirm) => wordOf(contentOf(await mcp.call('run_action', { ...body, confirm }, { headers: as })));
   const several = async (confirm) => wordOf(contentOf(await mcp.call('run_actions', { actions: [{ ...body, confirm }] }, { headers: as })).results[0]);
   const own = async (confirm) => wordOf(contentOf(await mcp.call(action.tool, { ...input, ...(confirm && takesConfirm && { confirm }) }, { headers: as })));
+  // a client with forms: what the person is asked about, and what their yes does
+  const inForm = async (name, args, summaryOf) => {
+    const asked = (await mcp.ask('tools/call', { name, arguments: args }, { ...FORM, headers: as })).result;
+    if (asked.resultType !== 'input_required') return Array(2).fill(wordOf(summaryOf(contentOf(asked))));
+    const done = await mcp.ask('tools/call', { name, arguments: args, requestState: asked.requestState, inputResponses: YES }, { ...FORM, headers: as });
+    return ['asks', wordOf(summaryOf(contentOf(done.result)))];
+  };
+  const dry = (await call(key, 'POST', '/api/executions', { ...body, dry_run: true }, as)).json;
   const names = ['executions', 'tool', 'batch', 'run_action', 'run_actions', 'own tool'];
-  const shown = {};
+  const shown = {
+    'dry run': dry.dry_run ? [dry.policy.decision, dry.policy.rule] : wordOf(dry),
+    'run_action in a form': await inForm('run_action', body, (one) => one),
+    'run_actions in a form': await inForm('run_actions', { actions: [body] }, (one) => one.results[0]),
+  };
   for (const [name, one] of [post, tool, batch, run, several, own].entries())
     shown[names[name]] = [await (one === post ? one({}) : one(false)), await (one === post ? one({ confirm: true }) : one(true))];
   return shown;
 }
 
 function expectedWith(kind, decision, action) {
-  const { decision: one } = decide(kind, decision, action);
+  const { decision: one, rule } = decide(kind, decision, action);
   const words = one === 'deny' ? ['denied', 'denied'] : one === 'confirm' || action.level === 'write' ? ['asks', 'done'] : ['done', 'done'];
-  return Object.fromEntries(['executions', 'tool', 'batch', 'run_action', 'run_actions', 'own tool'].map((name) => [name, words]));
+  const names = ['executions', 'tool', 'batch', 'run_action', 'run_actions', 'own tool', 'run_action in a form', 'run_actions in a form'];
+  return { 'dry run': one === 'deny' ? 'denied' : [one, rule], ...Object.fromEntries(names.map((name) => [name, words])) };
 }
 
 for (const kind of KINDS)
@@ -151,8 +166,8 @@ for (const kind of KINDS)
           const before = await sent();
           assert.deepEqual(await shownWith(key, action, expectedWithout(kind, decision, action).detail[2], as), expectedWith(kind, decision, action), about);
           // what was denied or asks reached no app
-          const words = action.level === 'write' ? Object.values(expectedWith(kind, decision, action)).flat() : []; // the provider lists writes
-          assert.equal((await sent()) - before, words.filter((word) => word === 'done').length, about);
+          const words = action.level === 'write' ? Object.values(expectedWith(kind, decision, action)) : []; // the provider lists writes
+          assert.equal((await sent()) - before, words.filter((word) => word.includes('done')).length, about);
         }
       }
     }
@@ -261,7 +276,6 @@ const HIDDEN = 'update_draft', TITLE = /update_draft|Update a draft/i;
 // relevance: both come from statistics over all words of the catalog.
 async function repliesOf(at, key) {
   const mcp = new Mcp(at.base, key, '/mcp?tools=gmail,gmail_update_draft');
-  const form = { capabilities: { elicitation: { form: {} } } };
   const rest = (method, path, body) => at.call(key, method, path, body).then(({ status, text }) => ({ status, text }));
   const unordered = ({ items, ...more }) => ({ ...more, items: items.map(({ relevance, ...one }) => JSON.stringify(one)).sort() });
   const run = (action_id, more = {}) => rest('POST', '/api/executions', { integration_id: 'gmail', action_id, input: { to: 'a@b.example' }, ...more });
@@ -280,10 +294,10 @@ async function repliesOf(at, key) {
     replies[`tool ${name}`] = await rest('POST', `/api/tools/gmail_${name}/execute`, { arguments: { to: 'x' }, subject: 'x' });
     replies[`tool without app ${name}`] = await rest('POST', `/api/tools/${name}/execute`, { arguments: { to: 'x' } });
     replies[`own tool ${name}`] = await tool(`gmail_${name}`, { to: 'a@b.example' });
-    replies[`own tool with a form ${name}`] = await tool(`gmail_${name}`, { to: 'a@b.example' }, form);
+    replies[`own tool with a form ${name}`] = await tool(`gmail_${name}`, { to: 'a@b.example' }, FORM);
     replies[`run_action ${name}`] = await tool('run_action', { integration_id: 'gmail', action_id: name, input: {} });
-    replies[`run_action with a form ${name}`] = await tool('run_action', { integration_id: 'gmail', action_id: name, input: {} }, form);
-    replies[`run_actions ${name}`] = await tool('run_actions', { actions: [{ integration_id: 'gmail', action_id: name, input: {} }] }, form);
+    replies[`run_action with a form ${name}`] = await tool('run_action', { integration_id: 'gmail', action_id: name, input: {} }, FORM);
+    replies[`run_actions ${name}`] = await tool('run_actions', { actions: [{ integration_id: 'gmail', action_id: name, input: {} }] }, FORM);
     replies[`describe_action ${name}`] = await tool('describe_action', { integration_id: 'gmail', action_id: name });
     replies[`other app ${name}`] = await rest('POST', '/api/executions', { integration_id: 'gmail_create', action_id: name, input: {} });
   }
