@@ -107,6 +107,8 @@ static enum op_result begin_command(struct api_request *request, const struct fl
     state->in.account_id = request->serve.grant.account_id;
     state->in.by = serve_by(&request->serve);
     state->in.scopes = request->serve.grant.scopes;
+    state->in.policy = request->serve.policy;
+    state->in.user = request->serve.user;
     request->state = state;
     request->on_gone = api_continue;
     flow_command_start(request->api->config.flow, &state->command, &state->in, &request->serve.op);

@@ -330,6 +330,8 @@ static enum op_result begin_execute(struct api_request *request)
         .account_id = request->serve.grant.account_id,
         .by = serve_by(&request->serve),
         .scopes = request->serve.grant.scopes,
+        .policy = request->serve.policy,
+        .user = request->serve.user,
         .integration_id = tool->integration_id,
         .action_id = tool->name,
         .input = &tool->arguments,

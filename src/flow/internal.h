@@ -132,6 +132,16 @@ struct flow_published {
     size_t bytes_left; /* bytes left for inputs and errors that are kept only for views */
 };
 
+/* The policy of the key that started the flow, which decides about each call (policy.c). */
+struct flow_policy {
+    struct key_policy key; /* as the last statement of the run found it */
+    struct policy *policy; /* a reference; NULL: none, or not found yet */
+    bool is_found;         /* `policy` is that of `key` */
+    slice user;            /* the account's id of the end user; SLICE_NONE: none, or not known */
+    struct policy_find find;
+    bool is_user_known;
+};
+
 struct flow_run {
     /* its arena holds the documents while the flow runs; its request_id is that of the flow */
     struct op op;
@@ -155,6 +165,7 @@ struct flow_run {
     struct flow_progress progress;
     struct flow_transition transition;
     struct flow_published published;
+    struct flow_policy policy;
     /* Two arenas that alternate: one for the step that is being recorded, one for the plan of
      * the next step. */
     struct arena scratch[2];
@@ -312,6 +323,19 @@ struct flow_adopter *flow_adopter_new(struct flow_service *service) MUST_CHECK;
 void flow_adopter_stop(struct flow_adopter *adopter);
 /* take.c: takes the flow of a dead owner in a separate op and runs it. */
 bool flow_take_start(struct flow_service *service, const struct flow_ref *ref, struct op *parent);
+
+/* policy.c */
+/* Called by a start: the policy is that of the request, which is not asked for again before the
+ * first call. Returns false if out of memory. */
+bool flow_policy_start(struct flow_run *run, struct policy *policy, slice user) MUST_CHECK;
+/* Called after each statement that has found the policy of the key. */
+void flow_policy_learn(struct flow_run *run, const struct key_policy *key);
+/* Whether the run knows what decides about its next call. Else call flow_policy_ask and wait unless
+ * it returns true, then flow_policy_take, until that returns true. */
+bool flow_policy_is_known(const struct flow_run *run);
+bool flow_policy_ask(struct flow_run *run) MUST_CHECK;
+bool flow_policy_take(struct flow_run *run) MUST_CHECK;
+void flow_policy_free(struct flow_run *run);
 
 /* shows.c: what ids in the calls of the planned approval mean. flow_shows_are_due returns whether
  * they are to be read before the approval begins. */

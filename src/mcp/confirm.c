@@ -37,7 +37,7 @@ bool mcp_confirm_is_wanted(struct api_request *request, const struct mcp_message
     if (!message->has_forms || wanted->is_dry_run)
         return false;
     const struct catalog_action *action = mcp_wanted_action(request, wanted);
-    return action && action->requires_confirmation;
+    return action && exec_needs_confirmation(wanted, action);
 }
 
 /* ---- no form ---- */

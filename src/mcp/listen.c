@@ -222,8 +222,9 @@ static enum op_result sent(struct listening *listening, bool is_sent)
 static enum op_result start_task_load(struct listening *listening, struct topic *topic)
 {
     struct api_request *request = listening->request;
-    listening->load = flow_load_start_view(
-        request->api->config.flow, request->serve.grant.account_id, topic->id, &request->serve.op);
+    listening->load = flow_load_start_view(request->api->config.flow,
+                                           request->serve.grant.account_id, topic->id,
+                                           request->serve.policy, &request->serve.op);
     listening->loading = topic;
     if (listening->load)
         return api_wait(request, listen_continue);
@@ -231,16 +232,18 @@ static enum op_result start_task_load(struct listening *listening, struct topic 
     return rest(listening, SERVE_HEARTBEAT_MS, "memory");
 }
 
-/* A change by this process comes with the flow's view. After a change by another process, the view
- * is loaded. */
+/* A change by this process comes with the flow's view. After a change by another process, or if a
+ * policy decides whether the caller may have it, the view is loaded. */
 static enum op_result send_topic(struct listening *listening, struct topic *topic)
 {
     bool is_gone = topic->watch.news_rev == INT64_MAX;
     struct flow_view *view = flow_watch_take_view(&topic->watch);
     bool is_sent = true;
     topic->is_notified = false;
-    if (topic->is_task && !view && !is_gone)
+    if (topic->is_task && (!view || listening->request->serve.policy) && !is_gone) {
+        flow_view_unref(view);
         return start_task_load(listening, topic);
+    }
     if (is_gone)
         drop_topic(topic);
     else if (topic->is_task)

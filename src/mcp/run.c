@@ -9,6 +9,7 @@
 #include "mcp/input_form.h"
 #include "mcp/slips.h"
 #include "mcp/stream.h"
+#include "serve/foresee.h"
 #include "store/connection.h"
 
 enum { CHOICES_MAX = 20, CHOICES_BYTES_MAX = 64 * 1024 };
@@ -39,6 +40,8 @@ void mcp_run_prepare(struct api_request *request, const struct mcp_message *mess
     wanted->account_id = request->serve.grant.account_id;
     wanted->by = serve_by(&request->serve);
     wanted->scopes = request->serve.grant.scopes;
+    wanted->policy = request->serve.policy;
+    wanted->user = request->serve.user;
     wanted->lost_by = request->serve.grant.key_id;
     wanted->is_resource = true;
     wanted->wants_view = true;
@@ -121,7 +124,7 @@ struct exec_request mcp_run_dry(const struct exec_request *wanted)
 
 bool mcp_run_will_be_asked(const struct catalog_action *action, const struct exec_request *wanted)
 {
-    return action && action->show_count > 0 && action->requires_confirmation &&
+    return action && action->show_count > 0 && exec_needs_confirmation(wanted, action) &&
            !wanted->is_confirmed && !wanted->is_dry_run && !wanted->refusal_hint.ptr;
 }
 
@@ -156,6 +159,8 @@ enum op_result mcp_run(struct api_request *request, struct exec_request *wanted)
     /* the scope is checked before a person is asked */
     if (action && !wanted->is_dry_run && !serve_may(&request->serve, exec_scope_of(action)))
         return api_refuse_scope(request, exec_scope_of(action));
+    if (action && !serve_lists(&request->serve, action)) /* a person is not asked about it */
+        return start_run(request, wanted);
     if (action) { /* as the execution does, so that the form and the digest cover the input that is
                      sent */
         wanted->input = schema_drop_nulls(action->schema, wanted->input, &request->serve.op.arena);

@@ -142,7 +142,7 @@ static bool may_be_lost(const struct run *run, size_t i, const struct catalog_ac
 {
     const struct act *act = &run->acts[i];
     bool runs = !run->batch.items[i].problem.ptr && !act->result.ptr && !act->wanted.is_dry_run;
-    bool is_allowed = !action->requires_confirmation ||
+    bool is_allowed = !exec_needs_confirmation(&act->wanted, action) ||
                       (act->wanted.is_confirmed && !act->wanted.refusal_hint.ptr);
     return runs && is_allowed && action->level != LEVEL_READ && !act->wanted.idempotency_key.ptr;
 }
@@ -338,8 +338,8 @@ static void take_form_items(struct api_request *request, struct act *act, size_t
     const struct catalog_action *action = act->is_read ? mcp_wanted_action(request, &act->wanted)
                                                        : NULL;
     act->is_in_form = action && json_to_i64(in_form, &act->wanted.connection_id);
-    act->is_unseen = action && !act->is_in_form && action->requires_confirmation &&
-                     !act->wanted.is_dry_run;
+    act->is_unseen = action && !act->is_in_form && !act->wanted.is_dry_run &&
+                     exec_needs_confirmation(&act->wanted, action);
     act->wanted.is_confirmed = act->is_in_form;
     act->wanted.is_dry_run = act->wanted.is_dry_run || act->is_unseen;
     if (act->is_in_form && !act->wanted.idempotency_key.ptr)

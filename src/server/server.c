@@ -264,6 +264,7 @@ static int start_flows(struct server *server, struct err *err)
         .work = &server->work,
         .tracer = server->tracer,
         .events = server->event,
+        .policies = server->policies,
     };
     server->flow = flow_service_new(&flow);
     return server->flow ? OK : out_of_memory(err, "flows");

@@ -13,6 +13,7 @@ struct flow_whole {
     slice waiting_input; /* SLICE_NONE for none */
     /* SLICE_NONE if there is none; without a title the template's name is used */
     slice trace, title;
+    slice policy;            /* with items: that of the key that started it (store_flow_policy) */
     struct flow_step *steps; /* by step_index, attempt */
     size_t step_count;
     struct flow_item *items; /* of the current step only, sorted by item, attempt and fact */

@@ -5,6 +5,7 @@
  */
 #include "base/clock.h"
 #include "call/outcome.h"
+#include "serve/stored.h"
 #include "store/audit.h"
 #include "store/connection.h"
 #include "web/pages.h"
@@ -327,6 +328,7 @@ static web_step on_events;
 static enum op_result load_events(struct web_request *request)
 {
     struct trail *trail = request->state;
+    trail->list.is_sieved = request->serve.policy != NULL;
     store_audit_list(request->web->config.pool, &request->query, &request->serve.op,
                      request->session.account_id, serve_list_scan(&trail->list),
                      trail->list.values[KIND], trail->list.values[BY]);
@@ -348,11 +350,17 @@ static enum op_result on_events(struct web_request *request)
                                               &trail->connection_count);
     if (status != OK)
         return web_reply_database(request, status);
-    for (size_t i = 0; i < count && serve_list_take(&trail->list, found[i].id); i++)
+    for (size_t i = 0; i < count; i++) {
+        bool is_bare;
+        if (!serve_gives_event(&request->serve, *request->web->config.catalog, &found[i], &is_bare))
+            continue;
+        if (!serve_list_take(&trail->list, found[i].id))
+            break;
         if (trail->is_csv)
             add_line(request, &found[i]);
         else
             write_event(request, &request->view, &found[i]);
+    }
     return serve_list_continues(&trail->list, end) ? load_events(request) : reply_trail(request);
 }
 

@@ -5,6 +5,7 @@
  */
 #include "call/kept_input.h"
 #include "call/summary.h"
+#include "serve/stored.h"
 #include "store/connection.h"
 #include "store/execution.h"
 #include "web/pages.h"
@@ -156,6 +157,9 @@ static enum op_result finish_one(struct web_request *request)
     int status = store_execution_get_result(&request->query, &one->execution);
     if (status == ERR_NOTFOUND)
         return web_blocked(request);
+    if (status == OK && !serve_gives(&request->serve, *request->web->config.catalog,
+                                     one->execution.integration_id, one->execution.action_id))
+        return web_reply_missing(request, "There is no such execution.");
     if (status == OK)
         status = kept_input_result(&one->input_query, request->web->config.ring,
                                    request->session.account_id, one->execution.id,

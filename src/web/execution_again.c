@@ -5,6 +5,7 @@
  */
 #include "call/kept_input.h"
 #include "serve/foresee.h"
+#include "serve/stored.h"
 #include "store/audit.h"
 #include "store/connection.h"
 #include "store/execution.h"
@@ -175,6 +176,8 @@ static enum op_result run_it(struct web_request *request)
         .account_id = request->session.account_id,
         .by = serve_by(&request->serve),
         .scopes = request->serve.grant.scopes,
+        .policy = request->serve.policy,
+        .user = request->serve.user,
         .integration_id = rerun->integration_id,
         .action_id = rerun->action_id,
         .input = input,
@@ -244,6 +247,9 @@ static enum op_result on_earlier(struct web_request *request)
         return web_reply_missing(request, "There is no such execution.");
     if (status != OK)
         return web_reply_database(request, status);
+    if (!serve_gives(&request->serve, *request->web->config.catalog, rerun->integration_id,
+                     rerun->action_id))
+        return web_reply_missing(request, "There is no such execution.");
     if (rerun->connection_id == 0)
         return on_connection_named(request);
     web_connection_load(request, &rerun->named, rerun->connection_id);

@@ -7,6 +7,7 @@
  */
 #include "flow/template.h"
 #include "serve/foresee.h"
+#include "serve/stored.h"
 #include "store/audit.h"
 #include "store/execution.h"
 #include "web/pages.h"
@@ -223,6 +224,14 @@ static enum op_result reply_list(struct web_request *request)
 
 /* ---- reading ---- */
 
+/* Whether the policy of the session's key lets it be shown: of a flow's call also the flow. */
+static bool is_given(struct web_request *request, const struct execution *row)
+{
+    return serve_gives(&request->serve, *request->web->config.catalog, row->integration_id,
+                       row->action_id) &&
+           (uuid_is_nil(row->flow_id) || web_gives_flow(request, row->template_key));
+}
+
 /* Returns the query's status. */
 static int add_rows(struct web_request *request, struct uuid *end)
 {
@@ -233,6 +242,8 @@ static int add_rows(struct web_request *request, struct uuid *end)
     int status = store_execution_list_result(&request->query, &list, &count, end);
     for (size_t i = 0; status == OK && i < count; i++) {
         struct row row = row_of(request, &list[i]);
+        if (!is_given(request, &list[i]))
+            continue;
         if ((!code.ptr || slice_eq(code, row.code)) && serve_list_take(&runs->list, list[i].id))
             write_row(request, &request->view, &row);
     }
@@ -303,7 +314,7 @@ enum op_result web_executions(struct web_request *request)
     };
     (void)!uuid_parse(values[KEY], &runs->filter.api_key_id);
     view_period_narrow(&runs->list, PERIOD);
-    runs->list.is_sieved = runs->filter.with_blocked && values[CODE].ptr;
+    runs->list.is_sieved = request->serve.policy || (runs->filter.with_blocked && values[CODE].ptr);
     runs->list.scans_left = SCANS_MAX;
     request->state = runs;
     json_member_open(view_begin(request), "rows", '[');

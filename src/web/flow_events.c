@@ -147,7 +147,7 @@ enum op_result web_flow_events(struct web_request *request)
     if (!events)
         return OP_DONE;
     events->load = flow_load_start(request->web->config.flow, request->session.account_id, id,
-                                   &request->serve.op);
+                                   request->serve.policy, &request->serve.op);
     return events->load ? web_wait(request, begin_stream) : web_reply_database(request, ERR_NOMEM);
 }
 

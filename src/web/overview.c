@@ -191,7 +191,8 @@ static void start_latest(struct web_request *request, struct overview *overview)
 {
     const struct flow_filter latest = {
         .account_id = request->session.account_id, .status = -1, .limit = ROWS_MAX};
-    overview->latest = flow_page_start_rows(request->web->config.flow, &latest, &request->serve.op);
+    overview->latest = flow_page_start_rows(request->web->config.flow, &latest,
+                                            request->serve.policy, &request->serve.op);
 }
 
 static enum op_result finish_overview(struct web_request *request)
@@ -204,6 +205,8 @@ static enum op_result finish_overview(struct web_request *request)
     int status = it->latest ? it->latest->status : ERR_NOMEM;
     if (status == OK)
         status = store_flow_inbox_result(&it->inbox_query, &it->inbox, &it->inbox_count);
+    if (status == OK)
+        it->inbox_count = web_inbox_sieve(request, it->inbox, it->inbox_count);
     if (status == OK)
         status = store_flow_counts_result(&it->counts_query, &it->counts);
     if (status == OK)

@@ -419,6 +419,7 @@ static int do_load(struct seam_store *store, struct pg_query *query)
     cells[n++] = pg_json(row->waiting_input);
     cells[n++] = pg_text(row->trace);
     cells[n++] = pg_text(row->title);
+    cells[n++] = pg_text(seam_key_policy);
     cells[n++] = pg_text(steps.len ? buf_slice(&steps) : SLICE_NONE);
     cells[n++] = pg_text(items.len ? buf_slice(&items) : SLICE_NONE);
     ASSERT(n == query->stmt->column_count);
