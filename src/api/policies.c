@@ -52,6 +52,7 @@ const struct api_endpoint api_policies_list = {
     .refuses_policy = true,
 };
 
+/* Loads the policy with this name, for `then`. No row has a name that is none. */
 static enum op_result load_policy_row(struct api_request *request, slice name, api_step *then)
 {
     if (!policy_is_name(name))
@@ -148,6 +149,7 @@ static enum op_result change_policy(struct api_request *request,
     return api_wait(request, finish_policy_change);
 }
 
+/* Without `rev` the policy is replaced whatever it was: the document is the whole policy. */
 static enum op_result begin_policy_set(struct api_request *request)
 {
     const struct json *rev = json_given(request->body, SLICE("rev"));

@@ -53,8 +53,9 @@ static int lint_policies(struct session *session, struct command_call *call)
 
 /* ---- test ---- */
 
-static bool read_file(struct session *session, const char *path, struct catalog_source *source,
-                      struct catalog_report *report)
+/* The text is in the session's arena, and its name is the path. */
+static bool read_policy_file(struct session *session, const char *path,
+                             struct catalog_source *source, struct catalog_report *report)
 {
     return catalog_read_file(slice_cstr(path), &session->arena, POLICY_BODY_BYTES_MAX, source,
                              report);
@@ -68,7 +69,7 @@ static struct policy *read_policy(struct session *session, const char *path)
     struct catalog_report *report = catalog_report_new(&session->err);
     if (!report)
         return NULL;
-    if (read_file(session, path, &source, report))
+    if (read_policy_file(session, path, &source, report))
         policy = policy_compile_text(source.name, source.text, SLICE_NONE, report);
     if (!policy && report->count > 0)
         (void)err_set(&session->err, ERR_INVALID, "%.*s %.*s: %.*s", SLICE_ARG(slice_cstr(path)),
@@ -175,6 +176,7 @@ static const struct output_list policy_list = {
     .put_json = put_listed_policy,
 };
 
+/* Without the documents, each of which `show` prints. */
 static int list_policies(struct session *session, struct command_call *call)
 {
     struct account account;
@@ -219,7 +221,7 @@ static int read_document(struct session *session, struct command_call *call,
     struct catalog_report *report = catalog_report_new(&session->err);
     if (!report)
         return (int)session->err.code;
-    bool is_read = read_file(session, call->argv[2], &source, report);
+    bool is_read = read_policy_file(session, call->argv[2], &source, report);
     if (!is_read)
         (void)err_set(&session->err, ERR_INVALID, "%s: %.*s", call->argv[2],
                       SLICE_ARG(report->problems[0].text));
@@ -230,6 +232,7 @@ static int read_document(struct session *session, struct command_call *call,
     return *document ? OK : err_set(&session->err, err.code, "%s: %s", call->argv[2], err.text);
 }
 
+/* The document is checked where it is set (policy/command.h), with all of its faults. */
 static int set_policy(struct session *session, struct command_call *call)
 {
     struct account account;
@@ -254,6 +257,7 @@ static int set_policy(struct session *session, struct command_call *call)
     return OK;
 }
 
+/* One that valid keys name is kept: they could do nothing without it. */
 static int delete_policy(struct session *session, struct command_call *call)
 {
     struct account account;
