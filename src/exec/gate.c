@@ -6,6 +6,7 @@
 #include "exec/internal.h"
 #include "call/summary.h"
 #include "catalog/target.h"
+#include "policy/unlisted.h"
 
 enum { TEXT_BYTES_MAX = 256 * 1024 };
 
@@ -115,12 +116,12 @@ static enum op_result refuse_execution(struct exec *exec, enum exec_reason reaso
 }
 
 /* The integration's part of a full tool name is only a guess, so the message has the whole name. */
-static slice say_no_integration(struct exec *exec)
+static slice say_no_integration(struct exec *exec, const bool *unlisted)
 {
     slice action = exec->in.action_id, id = exec->in.integration_id;
     bool is_tool = catalog_short_id(id, action).len < action.len;
-    if (is_tool && catalog_nearest_tool(exec->catalog, action, NULL).len > 0)
-        return catalog_say_no_tool(exec->catalog, action, NULL, &exec->op.arena);
+    if (is_tool && catalog_nearest_tool(exec->catalog, action, unlisted).len > 0)
+        return catalog_say_no_tool(exec->catalog, action, unlisted, &exec->op.arena);
     return catalog_say_no_integration(exec->catalog, id, &exec->op.arena);
 }
 
@@ -135,7 +136,9 @@ static bool is_connect_tool(const struct exec *exec)
 
 enum op_result exec_stop_unknown(struct exec *exec)
 {
-    if (exec->find_status == ERR_NOMEM)
+    const bool *unlisted = NULL; /* a suggestion names nothing that the policy denies */
+    if (exec->find_status == ERR_NOMEM ||
+        policy_unlisted(exec->in.policy, exec->catalog, &exec->op.arena, &unlisted) != OK)
         return exec_stop_unavailable(
             exec, SLICE("The server is short of memory. Nothing was done. Try again."));
     if (!exec->integration && is_connect_tool(exec))
@@ -149,11 +152,11 @@ enum op_result exec_stop_unknown(struct exec *exec)
         return refuse_execution(exec, EXEC_INTEGRATION_UNKNOWN, "{detail} Nothing was done.",
                                 "GET /api/integrations lists the integrations. GET "
                                 "/api/search?query= finds one by what it does.",
-                                say_no_integration(exec));
+                                say_no_integration(exec, unlisted));
     return refuse_execution(
         exec, EXEC_ACTION_UNKNOWN, "{detail} Nothing was done.",
         "GET /api/actions?integration_id={integration_id} lists its actions.",
-        catalog_say_no_action(exec->integration, exec->in.action_id, NULL, &exec->op.arena));
+        catalog_say_no_action(exec->integration, exec->in.action_id, unlisted, &exec->op.arena));
 }
 
 /* ---- connections ---- */
