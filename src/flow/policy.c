@@ -85,6 +85,7 @@ bool flow_policy_take(struct flow_run *run)
         return false;
     drop_policy(own);
     own->policy = own->find.policy;
+    own->find.policy = NULL;
     own->is_found = true;
     return true;
 }
@@ -92,6 +93,7 @@ bool flow_policy_take(struct flow_run *run)
 void flow_policy_free(struct flow_run *run)
 {
     drop_policy(&run->policy);
+    policy_unref(run->policy.find.policy); /* of a run that ended before it was taken */
 }
 
 bool flow_is_hidden(const struct flow_template *tmpl, const struct catalog *catalog,
