@@ -76,7 +76,7 @@ static void load_policy(struct cache_load *under)
 
 /* A text was compiled before it was stored, so one that no longer compiles is of a later version,
  * and what it forbids is not known. */
-static struct policy *compile(struct op *op, const struct policy_row *row)
+static struct policy *compile_row(struct op *op, const struct policy_row *row)
 {
     char text[POLICY_LABEL_MAX + 1];
     struct catalog_report *report = catalog_report_new(NULL);
@@ -95,7 +95,7 @@ static struct policy *compile(struct op *op, const struct policy_row *row)
 }
 
 /* Forgets the least recently used entries whose texts are too much together with the others'. */
-static void trim(struct cache *cache)
+static void forget_least_used(struct cache *cache)
 {
     size_t bytes = 0;
     struct list *at = cache->by_use.prev;
@@ -115,11 +115,11 @@ static uint64_t policy_loaded(struct cache_load *under)
     entry->status = store_policy_get_result(&load_of(under)->query, &row);
     if (entry->status != OK)
         return 0;
-    entry->policy = compile(&under->op, &row);
+    entry->policy = compile_row(&under->op, &row);
     entry->body_bytes = row.body.len;
     if (row.rev != rev_of(entry)) /* the next request has the key's new revision */
         return 0;
-    trim(under->cache);
+    forget_least_used(under->cache);
     return entry->policy == policy_denies_all() ? DENIAL_TTL_MS : TTL_MS;
 }
 
