@@ -31,8 +31,9 @@ struct json_writer;
 enum {
     POLICY_BODY_BYTES_MAX = 64 * 1024,
     POLICY_RULES_MAX = 100,
-    POLICY_GLOBS_MAX = 50,   /* a rule; as many domains */
-    POLICY_REASON_MAX = 500, /* characters */
+    POLICY_GLOBS_MAX = 50,      /* a rule; as many domains */
+    POLICY_GLOBS_ALL_MAX = 500, /* all rules: each is compared with every action in one turn */
+    POLICY_REASON_MAX = 500,    /* characters */
     POLICY_LABEL_MAX = POLICY_NAME_MAX + 1 + 20,
     /* The work of one decision: visits of expr.h, shared by all of its conditions. A condition that
      * needs more cannot be evaluated. */
