@@ -39,6 +39,8 @@ static int lint_sources(struct session *session, struct command_call *call,
     return OK;
 }
 
+/* Exits 1 if a file has an error, so that a check before a deployment can stop. Warnings do not
+ * stop it. */
 static int lint_policies(struct session *session, struct command_call *call)
 {
     if (session_open_catalog(session) != OK)
@@ -53,7 +55,7 @@ static int lint_policies(struct session *session, struct command_call *call)
 
 /* ---- test ---- */
 
-/* The text is in the session's arena, and its name is the path. */
+/* Reads no more than a policy may have, so that a wrong path costs little. */
 static bool read_policy_file(struct session *session, const char *path,
                              struct catalog_source *source, struct catalog_report *report)
 {
@@ -96,6 +98,8 @@ static int read_call_input(struct session *session, struct command_call *call,
     return OK;
 }
 
+/* Without --json one line: the decision, what it comes from, and the reason that a caller would
+ * read. */
 static int print_verdict(struct session *session, const struct policy_verdict *verdict,
                          bool as_json)
 {
@@ -168,6 +172,7 @@ static void put_listed_policy(struct output_json *json, const void *row)
     json_close(&json->w, '}');
 }
 
+/* Documents are printed by `show`: they are too large for a table. */
 static const struct output_list policy_list = {
     .row_size = sizeof(struct policy_row),
     .headings = "POLICY|REV|CHANGED",
@@ -176,7 +181,7 @@ static const struct output_list policy_list = {
     .put_json = put_listed_policy,
 };
 
-/* Without the documents, each of which `show` prints. */
+/* The names and revisions that `set --rev` and `keys create --policy` take. */
 static int list_policies(struct session *session, struct command_call *call)
 {
     struct account account;
@@ -206,7 +211,8 @@ static int show_policy(struct session *session, struct command_call *call)
         return (int)session->err.code;
     buf_init(&text, 16 * (size_t)POLICY_BODY_BYTES_MAX);
     json_write_pretty(&text, document);
-    (void)printf("%.*s\n", SLICE_ARG(buf_slice(&text)));
+    output_text(stdout, buf_slice(&text));
+    (void)printf("\n");
     bool is_ok = buf_is_ok(&text);
     buf_deinit(&text);
     return is_ok ? OK : err_set(&session->err, ERR_NOMEM, "out of memory");
@@ -228,11 +234,12 @@ static int read_document(struct session *session, struct command_call *call,
     catalog_report_free(report);
     if (!is_read)
         return ERR_INVALID;
+    /* as the body of a request, so that a name twice is refused here, too */
     *document = json_parse(&session->arena, source.text, &json_limits_request, &err);
     return *document ? OK : err_set(&session->err, err.code, "%s: %s", call->argv[2], err.text);
 }
 
-/* The document is checked where it is set (policy/command.h), with all of its faults. */
+/* The op checks the document, as for the API. Without --rev the last writer wins. */
 static int set_policy(struct session *session, struct command_call *call)
 {
     struct account account;
@@ -247,17 +254,19 @@ static int set_policy(struct session *session, struct command_call *call)
                        SLICE_ARG(rev));
     request.has_rev = rev.ptr != NULL;
     request.rev = (int64_t)number;
+    /* the file is read before the database is asked: a wrong path is the likelier mistake */
     if (read_document(session, call, &request.document) != OK ||
         session_open_account(session, call, &account) != OK)
         return (int)session->err.code;
     request.account_id = account.account_id;
     if (change_policy(session, &request, &request.rev) != OK)
         return (int)session->err.code;
+    /* as in executions and in the audit trail */
     (void)printf("%s@%lld\n", call->argv[1], (long long)request.rev);
     return OK;
 }
 
-/* One that valid keys name is kept: they could do nothing without it. */
+/* The op refuses to delete a policy that keys name, and names them. */
 static int delete_policy(struct session *session, struct command_call *call)
 {
     struct account account;

@@ -255,7 +255,9 @@ static inline bool exec_is_kept_from_results(const struct exec *exec)
 }
 /* page.c: the input of the current page; in.input belongs to the whole run. */
 const struct json *exec_input(const struct exec *exec);
-/* each.c: once the list of an action with `each` was read: reads its items in addition. Returns
+/* each.c: whether the action reads the items of its list, with this input and for this caller. */
+bool exec_has_each(struct exec *exec);
+/* Once the list of an action with `each` was read: reads its items in addition. Returns
  * OP_NEXT when the output has them; else it waits, and NEXT calls it again. */
 enum op_result exec_read_each(struct exec *exec);
 /* Cancels the reads of items when the run is cancelled. */

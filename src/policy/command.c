@@ -34,7 +34,7 @@ slice policy_faults(const struct catalog_report *report, slice root, struct aren
     return faults.len > 0 ? faults : SLICE("the policy is wrong");
 }
 
-static enum op_result stop_for(struct policy_command *command, int status, slice problem)
+static enum op_result refuse_change(struct policy_command *command, int status, slice problem)
 {
     command->status = status;
     command->problem = problem.ptr ? problem : SLICE("out of memory");
@@ -45,7 +45,7 @@ static enum op_result refuse_document(struct policy_command *command,
                                       const struct catalog_report *report)
 {
     slice faults = policy_faults(report, command->in.root, &command->op.arena);
-    return stop_for(
+    return refuse_change(
         command, ERR_SYNTAX,
         arena_printf(&command->op.arena, "the policy is wrong: %.*s", SLICE_ARG(faults)));
 }
@@ -57,7 +57,7 @@ static enum op_result step_check(struct op *op)
     if (in->kind == POLICY_DELETE) /* a name that none can have is not found */
         return OP_NEXT;
     if (!policy_is_name(in->name))
-        return stop_for(
+        return refuse_change(
             command, ERR_SYNTAX,
             arena_printf(&op->arena,
                          "a policy's name has 1 to %d characters a-z, 0-9 and -, begins "
@@ -65,7 +65,7 @@ static enum op_result step_check(struct op *op)
                          POLICY_NAME_MAX));
     struct catalog_report *report = catalog_report_new(NULL);
     if (!report)
-        return stop_for(command, ERR_NOMEM, SLICE_NONE);
+        return refuse_change(command, ERR_NOMEM, SLICE_NONE);
     struct policy *policy = policy_compile(in->document, SLICE_NONE, report);
     enum op_result result = policy ? OP_NEXT : refuse_document(command, report);
     policy_unref(policy);
@@ -76,14 +76,13 @@ static enum op_result step_check(struct op *op)
     if (command->change.policy.body.ptr)
         return OP_NEXT;
     command->is_large = true;
-    return stop_for(
+    return refuse_change(
         command, ERR_SYNTAX,
         arena_printf(&op->arena, "a policy has at most %d bytes as JSON", POLICY_BODY_BYTES_MAX));
 }
 
 /* ---- the change ---- */
 
-/* Not replayed: a second set could undo one that came between. */
 static enum op_result step_change(struct op *op)
 {
     struct policy_command *command = command_of(op);
@@ -95,7 +94,6 @@ static enum op_result step_change(struct op *op)
     return OP_WAIT;
 }
 
-/* The statement has locked the row, so what it found is the reason. */
 static void take_set(struct policy_command *command)
 {
     struct policy_set set;
@@ -105,17 +103,17 @@ static void take_set(struct policy_command *command)
         return;
     command->rev = set.rev;
     if (set.changed == POLICY_STALE)
-        (void)stop_for(
+        (void)refuse_change(
             command, ERR_LIMIT,
             set.rev == 0
                 ? SLICE("the account has no policy with this name")
                 : arena_printf(arena, "the policy has the revision %lld, not %lld: read it again",
                                (long long)set.rev, (long long)command->in.rev));
     else if (set.changed != POLICY_CHANGED)
-        (void)stop_for(command, ERR_LIMIT,
-                       arena_printf(arena,
-                                    "the account has the maximum of %d policies: delete one first",
-                                    POLICIES_MAX));
+        (void)refuse_change(
+            command, ERR_LIMIT,
+            arena_printf(arena, "the account has the maximum of %d policies: delete one first",
+                         POLICIES_MAX));
 }
 
 static void take_deletion(struct policy_command *command)
@@ -125,10 +123,10 @@ static void take_deletion(struct policy_command *command)
     command->status = store_policy_delete_result(&command->query, &users);
     if (command->status != OK || users.count == 0)
         return;
-    (void)stop_for(command, ERR_LIMIT,
-                   arena_printf(arena, "%lld valid key%s the policy: %.*s%s",
-                                (long long)users.count, users.count == 1 ? " names" : "s name",
-                                SLICE_ARG(users.labels), users.count > 10 ? ", ..." : ""));
+    (void)refuse_change(command, ERR_LIMIT,
+                        arena_printf(arena, "%lld valid key%s the policy: %.*s%s",
+                                     (long long)users.count, users.count == 1 ? " names" : "s name",
+                                     SLICE_ARG(users.labels), users.count > 10 ? ", ..." : ""));
 }
 
 /* The keys that have the policy are not known here: all of the account's are dropped. They are

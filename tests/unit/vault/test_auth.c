@@ -405,7 +405,7 @@ static void tell_policy(const char *name, int64_t rev)
     items_tell(conninfo, sql);
 }
 
-/* A key has the policy that it names, also one that does not exist, else the account's default. A
+/* A key has the policy that it names, also one that no longer exists, else the account's default. A
  * guard is notified of another policy. */
 static void test_a_key_has_a_policy(void **state)
 {
