@@ -90,7 +90,8 @@ static bool put_later(struct json_writer *w, struct exec *exec)
 static void put_each(struct json_writer *w, struct exec *exec)
 {
     const struct catalog_each *each = exec->action->each;
-    if (!each || !target_input_is(each->when, exec->in.input, &exec->op.arena))
+    if (!each || exec_hides(exec, each->action_id) ||
+        !target_input_is(each->when, exec->in.input, &exec->op.arena))
         return;
     json_member_open(w, "each", '{');
     json_member_str(w, "action_id", each->action_id);

@@ -29,7 +29,7 @@ struct exec_each {
 static bool reads_items(struct exec *exec)
 {
     const struct expr *when = exec->action->each->when;
-    return exec->out.reason == EXEC_SUCCEEDED &&
+    return exec->out.reason == EXEC_SUCCEEDED && !exec_hides(exec, exec->action->each->action_id) &&
            target_input_is(when, exec->in.input, &exec->op.arena);
 }
 

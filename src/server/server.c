@@ -205,6 +205,9 @@ static int start_database(struct server *server, struct err *err)
 static void on_account_changed(void *owner, struct uuid account_id, slice integration_id)
 {
     const struct server *server = owner;
+    /* this process's flows are not left to the notification */
+    if (server->flow && !integration_id.ptr)
+        flow_policies_changed(server->flow, &account_id);
     /* changes is NULL during shutdown: the caches of other processes then keep the old row until
      * it expires. */
     if (server->changes)
@@ -372,8 +375,8 @@ static int start_services(struct server *server, struct err *err)
     server->janitor = janitor_of_server(server, config);
     server->leases = leases_new(server->loop, server->pool);
     /* They are checked together, since free_parts accepts any of them being NULL. */
-    if (!server->auth || !server->users || !server->policies || !server->connect ||
-        !server->node || !server->janitor || !server->leases)
+    if (!server->auth || !server->users || !server->policies || !server->connect || !server->node ||
+        !server->janitor || !server->leases)
         return out_of_memory(err, "services");
     if (start_events(server, err) != OK || start_changes(server, err) != OK)
         return (int)err->code;
