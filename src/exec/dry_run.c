@@ -3,7 +3,6 @@
  * it, and later requests as far as they are known without a reply. The credential is masked; files,
  * and bodies that are not text, are replaced by their size.
  */
-#include "catalog/target.h"
 #include "exec/internal.h"
 
 enum { DRY_RUN_BODY_BYTES_MAX = 64 * 1024, DRY_RUN_REPLY_BYTES_MAX = 2 * 1024 * 1024 };
@@ -90,8 +89,7 @@ static bool put_later(struct json_writer *w, struct exec *exec)
 static void put_each(struct json_writer *w, struct exec *exec)
 {
     const struct catalog_each *each = exec->action->each;
-    if (!each || exec_hides(exec, each->action_id) ||
-        !target_input_is(each->when, exec->in.input, &exec->op.arena))
+    if (!exec_has_each(exec))
         return;
     json_member_open(w, "each", '{');
     json_member_str(w, "action_id", each->action_id);

@@ -26,11 +26,17 @@ struct exec_each {
     unsigned part_count;
 };
 
+/* A read that the caller's policy hides is neither made nor named. */
+bool exec_has_each(struct exec *exec)
+{
+    const struct catalog_each *each = exec->action->each;
+    return each && !exec_hides(exec, each->action_id) &&
+           target_input_is(each->when, exec->in.input, &exec->op.arena);
+}
+
 static bool reads_items(struct exec *exec)
 {
-    const struct expr *when = exec->action->each->when;
-    return exec->out.reason == EXEC_SUCCEEDED && !exec_hides(exec, exec->action->each->action_id) &&
-           target_input_is(when, exec->in.input, &exec->op.arena);
+    return exec->out.reason == EXEC_SUCCEEDED && exec_has_each(exec);
 }
 
 static void say_not_read(struct exec *exec, struct json *item, slice why)

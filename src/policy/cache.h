@@ -16,7 +16,8 @@ struct policy_find {
     /* OK; ERR_BUSY if out of memory; ERR_CLOSED while it waits; else the query's status, and
      * nothing is known about the policy */
     int status;
-    struct policy *policy; /* a reference of the caller's; NULL: none */
+    /* A reference of the caller's, also if its op is cancelled before it takes it; NULL: none */
+    struct policy *policy;
     /* private */
     bool is_named;
     struct cache_wait wait;

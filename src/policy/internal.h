@@ -47,11 +47,14 @@ struct policy {
 
 /* Whether the rule's conditions on the action alone hold: its name and its side effect. */
 bool policy_rule_matches(const struct policy_rule *rule, const struct catalog_action *action);
-/* Both are for a rule that matches. The first: whether it decides about no call of the action,
- * because it would allow calls by their recipients, which the manifest does not name. The second:
- * whether it depends on a call's input whether the rule decides about it. */
-bool policy_rule_never_holds(const struct policy_rule *rule, const struct catalog_action *action);
-bool policy_rule_depends(const struct policy_rule *rule, const struct catalog_action *action);
+
+/* Whether conditions hold. */
+enum policy_truth { POLICY_FALSE, POLICY_TRUE, POLICY_UNSURE };
+enum { POLICY_ANY_TRUTH = 1 << POLICY_FALSE | 1 << POLICY_TRUE | 1 << POLICY_UNSURE };
+/* Returns whether the conditions of a rule that matches hold for calls of the action: a set of
+ * 1 << enum policy_truth. The recipients of an action whose manifest does not name them are never
+ * known. */
+unsigned policy_rule_truths(const struct policy_rule *rule, const struct catalog_action *action);
 
 /* One call, for the conditions of rules. The struct must not be copied. */
 struct policy_facts {
@@ -61,7 +64,6 @@ struct policy_facts {
     struct arena scratch;
     struct expr_budget budget; /* of all conditions together */
 };
-enum policy_truth { POLICY_FALSE, POLICY_TRUE, POLICY_UNSURE };
 
 void policy_facts_init(struct policy_facts *facts, const struct catalog_action *action,
                        const struct json *input, slice user);

@@ -110,12 +110,11 @@ static enum op_result step_find_policy(struct op *op)
 {
     struct serve_request *request = request_of(op);
     ASSERT(request->serve->policies && !has_no_policy(request));
-    request->policy_find = ARENA_NEW(&op->arena, struct policy_find);
     slice user = request->grant.is_of_user ? slice_cstr(request->check.user) : request->user;
     request->user = user.ptr ? arena_dup(&op->arena, user) : SLICE_NONE;
-    if (!request->policy_find || (user.ptr && !request->user.ptr))
+    if (user.ptr && !request->user.ptr)
         return refuse_for_memory(request);
-    return policy_cache_find(request->serve->policies, request->policy_find, serve_payer(request),
+    return policy_cache_find(request->serve->policies, &request->policy_find, serve_payer(request),
                              &request->grant.policy, op)
                ? OP_NEXT
                : OP_WAIT;
@@ -125,9 +124,8 @@ static enum op_result step_find_policy(struct op *op)
 static enum op_result step_take_policy(struct op *op)
 {
     struct serve_request *request = request_of(op);
-    const struct policy_find *find = request->policy_find;
-    request->policy = find->policy;
-    if (find->status == OK)
+    request->policy = request->policy_find.policy;
+    if (request->policy_find.status == OK)
         return OP_NEXT;
     serve_retry_after(request, 0);
     return face_of(op)->refuse(request, SERVE_NO_POLICY);
@@ -370,7 +368,7 @@ static void on_end(struct op *op, enum op_end end)
 static void free_request(struct op *op)
 {
     budget_use_end(&request_of(op)->use);
-    policy_unref(request_of(op)->policy);
+    policy_unref(request_of(op)->policy_find.policy);
     mem_free(request_of(op)); /* frees the face's struct, which begins with the request */
 }
 

@@ -111,14 +111,14 @@ struct serve_request {
     struct op_entry entry;
     struct vault_check check;
     struct vault_grant grant; /* grant of the caller; zeroed if there is no caller */
-    /* What the caller may do (policy/policy.h); NULL: it has no policy. A reference, until the
-     * memory of the op is freed: the ops below it borrow it */
+    /* What the caller may do (policy/policy.h); NULL: it has no policy. Valid until the memory of
+     * the op is freed: the ops below it borrow it */
     struct policy *policy;
+    struct policy_find policy_find; /* has the reference */
     /* The account's id for the end user for whom the request acts, as policies read it; SLICE_NONE:
      * none. Set by the face's find_user, or of a user's key here; of a caller with a policy it is
      * in the op's arena after that */
     slice user;
-    struct policy_find *policy_find; /* in the op's arena; NULL: no policy was looked for */
     enum http_match found;
     struct http_route_match match;
     struct budget_use use; /* memory of this request, and of the ops below it */

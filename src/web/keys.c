@@ -73,6 +73,7 @@ void view_key_members(struct web_request *request, struct json_writer *w, const 
     view_time(w, "expires_at", key->expires_at);
     view_time(w, "last_used_at", key->last_used_at);
     json_member_str(w, "user", key->external_id);
+    json_member_str(w, "policy", key->policy);
     json_member_str(w, "addresses", key->addresses);
     json_member_bool(w, "is_formless", key->forms.ptr != NULL);
     json_member_str(w, "unattended_writes", key->unattended_writes);

@@ -5,6 +5,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
+import { Pages } from './support/pages.mjs';
 import { Stack } from './support/stack.mjs';
 
 let stack, server, second, account, other;
@@ -131,6 +132,10 @@ test('a key with a policy of its own neither changes policies nor makes keys', a
   await made({ user: 'nobody-yet' }, refused);
   assert.equal(await stack.cluster.sql(`select count(*) from sluice.account_user where external_id = 'nobody-yet'`), '0');
   await call('POST', '/api/webhooks', { url: 'https://example.com/x' }, refused);
+  const pages = new Pages(server.base);
+  await pages.signIn(key);
+  for (const path of ['/webhooks/new', '/keys/new']) assert.equal((await pages.ask(path)).status, path === '/keys/new' ? 200 : 403);
+  assert.equal(await stack.cluster.sql(`select count(*) from sluice.api_key where made_by = (select id from sluice.api_key where prefix = '${key.slice(0, 10)}')`), '0');
   // nor does a user's key; the header is refused
   const bound = (await made({ user: 'ada', policy: 'own' })).key;
   await set('own', DENY, {}, { status: 403, key: bound });

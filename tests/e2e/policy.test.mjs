@@ -343,6 +343,19 @@ test('a hidden action is unknown: every reply is that of a server without it', a
   await less.stop();
 });
 
+test('a hidden read is not made for another action, nor named by it', async () => {
+  const list = { integration_id: 'gmail', action_id: 'list_messages', input: { details: true, maxResults: 3 } };
+  const run = async (key, more) => (await call(key, 'POST', '/api/executions', { ...list, ...more })).text;
+  await setPolicy('hides-reads', { default: 'allow', rules: [{ tools: ['gmail_get_message'], decision: 'deny', hidden: true }] });
+  const { key } = await keyWith('hides-reads');
+  assert.match(await run(account.key, {}), /"subject"|"snippet"/);
+  assert.match(await run(account.key, { dry_run: true }), /get_message/);
+  for (const text of [await run(key, {}), await run(key, { dry_run: true }), JSON.stringify(await new Mcp(server.base, key).call('run_action', list))]) {
+    assert.match(text, /succeeded|dry_run/);
+    assert.doesNotMatch(text, /get_message|"subject"|"snippet"|not_read/);
+  }
+});
+
 /* ---- an adversary ---- */
 
 test('a key with a policy or a user changes neither policies nor keys', async () => {

@@ -144,6 +144,7 @@ static void names(void **state)
     assert_false(policy_is_name(SLICE("-a")));
     assert_false(policy_is_name(SLICE("a_b")));
     assert_false(policy_is_name(SLICE("A")));
+    assert_false(policy_is_name(SLICE("test"))); /* the endpoint's */
     char name[POLICY_NAME_MAX + 1];
     memset(name, 'a', sizeof(name));
     assert_true(policy_is_name(slice_of(name, POLICY_NAME_MAX)));
