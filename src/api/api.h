@@ -41,11 +41,11 @@ struct api_config {
     const struct address_policy *trusted_proxies;
     uint64_t account_rate_per_s; /* requests per second and account; 0: unlimited */
     uint64_t account_burst;
-    struct vault_users *users; /* end users of accounts */
+    struct vault_users *users;     /* end users of accounts */
     struct policy_cache *policies; /* of keys */
-    struct leases *leases;     /* shares of the account's rate (limit/lease.h); NULL: this process
-                                * limits alone */
-    unsigned schema_known;     /* pg_schema_known(): for /readyz */
+    struct leases *leases; /* shares of the account's rate (limit/lease.h); NULL: this process
+                            * limits alone */
+    unsigned schema_known; /* pg_schema_known(): for /readyz */
     struct connect_service *connect;
     struct event_service *event; /* endpoints of events */
     struct budget_queue *work;   /* the memory of requests; NULL: unlimited */

@@ -26,6 +26,7 @@ static enum op_result reply_no_policy(struct api_request *request)
 
 /* ---- reading ---- */
 
+/* All of an account are one page, without their documents. */
 static enum op_result finish_policy_list(struct api_request *request)
 {
     struct policy_row *rows;
@@ -148,6 +149,7 @@ static enum op_result change_policy(struct api_request *request,
     return api_wait(request, finish_policy_change);
 }
 
+/* A revision that the client read guards against a change by another one meanwhile. */
 static enum op_result begin_policy_set(struct api_request *request)
 {
     const struct json *rev = json_given(request->body, SLICE("rev"));
@@ -173,6 +175,7 @@ const struct api_endpoint api_policies_set = {
     .refuses_policy = true,
 };
 
+/* Keys that name it would lose every right, so it is kept while there are some. */
 static enum op_result begin_policy_delete(struct api_request *request)
 {
     const struct policy_command_request in = {.kind = POLICY_DELETE};
@@ -235,6 +238,7 @@ static enum op_result on_tested_found(struct api_request *request)
     return test_policy(request, NULL, row.body);
 }
 
+/* No call is made, and nothing is stored: an administrator tries a document before it is set. */
 static enum op_result begin_policy_test(struct api_request *request)
 {
     const struct json *document = json_given(request->body, SLICE(DOCUMENT));

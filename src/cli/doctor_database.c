@@ -209,7 +209,8 @@ static void check_sealed(struct doctor *doctor)
                    "all stored credentials are sealed with keys of this server");
 }
 
-/* A key whose policy is gone may do nothing. No command and no request lets that happen. */
+/* A key whose policy no longer exists may do nothing. No command and no request lets that happen.
+ */
 static void check_policies(struct doctor *doctor)
 {
     struct pg_rows rows;

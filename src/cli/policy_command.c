@@ -39,6 +39,8 @@ static int lint_sources(struct session *session, struct command_call *call,
     return OK;
 }
 
+/* Exits 1 if a file has an error, so that a check before a deployment can stop. Warnings do not
+ * stop it. */
 static int lint_policies(struct session *session, struct command_call *call)
 {
     if (session_open_catalog(session) != OK)
@@ -53,8 +55,9 @@ static int lint_policies(struct session *session, struct command_call *call)
 
 /* ---- test ---- */
 
-static bool read_file(struct session *session, const char *path, struct catalog_source *source,
-                      struct catalog_report *report)
+/* Reads no more than a policy may have, so that a wrong path costs little. */
+static bool read_policy_file(struct session *session, const char *path,
+                             struct catalog_source *source, struct catalog_report *report)
 {
     return catalog_read_file(slice_cstr(path), &session->arena, POLICY_BODY_BYTES_MAX, source,
                              report);
@@ -68,7 +71,7 @@ static struct policy *read_policy(struct session *session, const char *path)
     struct catalog_report *report = catalog_report_new(&session->err);
     if (!report)
         return NULL;
-    if (read_file(session, path, &source, report))
+    if (read_policy_file(session, path, &source, report))
         policy = policy_compile_text(source.name, source.text, SLICE_NONE, report);
     if (!policy && report->count > 0)
         (void)err_set(&session->err, ERR_INVALID, "%.*s %.*s: %.*s", SLICE_ARG(slice_cstr(path)),
@@ -95,6 +98,8 @@ static int read_call_input(struct session *session, struct command_call *call,
     return OK;
 }
 
+/* Without --json one line: the decision, what it comes from, and the reason that a caller would
+ * read. */
 static int print_verdict(struct session *session, const struct policy_verdict *verdict,
                          bool as_json)
 {
@@ -167,6 +172,7 @@ static void put_listed_policy(struct output_json *json, const void *row)
     json_close(&json->w, '}');
 }
 
+/* Documents are printed by `show`: they are too large for a table. */
 static const struct output_list policy_list = {
     .row_size = sizeof(struct policy_row),
     .headings = "POLICY|REV|CHANGED",
@@ -175,6 +181,7 @@ static const struct output_list policy_list = {
     .put_json = put_listed_policy,
 };
 
+/* The names and revisions that `set --rev` and `keys create --policy` take. */
 static int list_policies(struct session *session, struct command_call *call)
 {
     struct account account;
@@ -204,7 +211,8 @@ static int show_policy(struct session *session, struct command_call *call)
         return (int)session->err.code;
     buf_init(&text, 16 * (size_t)POLICY_BODY_BYTES_MAX);
     json_write_pretty(&text, document);
-    (void)printf("%.*s\n", SLICE_ARG(buf_slice(&text)));
+    output_text(stdout, buf_slice(&text));
+    (void)printf("\n");
     bool is_ok = buf_is_ok(&text);
     buf_deinit(&text);
     return is_ok ? OK : err_set(&session->err, ERR_NOMEM, "out of memory");
@@ -219,17 +227,19 @@ static int read_document(struct session *session, struct command_call *call,
     struct catalog_report *report = catalog_report_new(&session->err);
     if (!report)
         return (int)session->err.code;
-    bool is_read = read_file(session, call->argv[2], &source, report);
+    bool is_read = read_policy_file(session, call->argv[2], &source, report);
     if (!is_read)
         (void)err_set(&session->err, ERR_INVALID, "%s: %.*s", call->argv[2],
                       SLICE_ARG(report->problems[0].text));
     catalog_report_free(report);
     if (!is_read)
         return ERR_INVALID;
+    /* as the body of a request, so that a name twice is refused here, too */
     *document = json_parse(&session->arena, source.text, &json_limits_request, &err);
     return *document ? OK : err_set(&session->err, err.code, "%s: %s", call->argv[2], err.text);
 }
 
+/* The op checks the document, as for the API. Without --rev the last writer wins. */
 static int set_policy(struct session *session, struct command_call *call)
 {
     struct account account;
@@ -244,16 +254,19 @@ static int set_policy(struct session *session, struct command_call *call)
                        SLICE_ARG(rev));
     request.has_rev = rev.ptr != NULL;
     request.rev = (int64_t)number;
+    /* the file is read before the database is asked: a wrong path is the likelier mistake */
     if (read_document(session, call, &request.document) != OK ||
         session_open_account(session, call, &account) != OK)
         return (int)session->err.code;
     request.account_id = account.account_id;
     if (change_policy(session, &request, &request.rev) != OK)
         return (int)session->err.code;
+    /* as in executions and in the audit trail */
     (void)printf("%s@%lld\n", call->argv[1], (long long)request.rev);
     return OK;
 }
 
+/* The op refuses to delete a policy that keys name, and names them. */
 static int delete_policy(struct session *session, struct command_call *call)
 {
     struct account account;

@@ -28,9 +28,10 @@ struct policy_cache *policy_cache_new(struct loop *loop, struct pg_pool *pool) M
 /* No find may be waiting (asserted). */
 void policy_cache_free(struct policy_cache *cache);
 /* Finds the policy that a key of the account has. If its row has changed since the key was read, it
- * is the policy as it is now; one that a key names and that is gone denies everything, and so does
- * one that this version cannot compile. Returns true if find is filled in and op is not held; else
- * op is held until the answer arrives. Nothing is loaded for a key that has no policy. */
+ * is the policy as it is now; one that a key names and that no longer exists denies everything, and
+ * so does one that this version cannot compile. Returns true if find is filled in and op is not
+ * held; else op is held until the answer arrives. Nothing is loaded for a key that has no policy.
+ */
 bool policy_cache_find(struct policy_cache *cache, struct policy_find *find, struct uuid account_id,
                        const struct key_policy *key, struct op *op) MUST_CHECK;
 

@@ -34,7 +34,7 @@ slice policy_faults(const struct catalog_report *report, slice root, struct aren
     return faults.len > 0 ? faults : SLICE("the policy is wrong");
 }
 
-static enum op_result refuse(struct policy_command *command, int status, slice problem)
+static enum op_result refuse_change(struct policy_command *command, int status, slice problem)
 {
     command->status = status;
     command->problem = problem.ptr ? problem : SLICE("out of memory");
@@ -45,8 +45,9 @@ static enum op_result refuse_document(struct policy_command *command,
                                       const struct catalog_report *report)
 {
     slice faults = policy_faults(report, command->in.root, &command->op.arena);
-    return refuse(command, ERR_SYNTAX,
-                  arena_printf(&command->op.arena, "the policy is wrong: %.*s", SLICE_ARG(faults)));
+    return refuse_change(
+        command, ERR_SYNTAX,
+        arena_printf(&command->op.arena, "the policy is wrong: %.*s", SLICE_ARG(faults)));
 }
 
 static enum op_result step_check(struct op *op)
@@ -56,14 +57,15 @@ static enum op_result step_check(struct op *op)
     if (in->kind == POLICY_DELETE) /* a name that none can have is not found */
         return OP_NEXT;
     if (!policy_is_name(in->name))
-        return refuse(command, ERR_SYNTAX,
-                      arena_printf(&op->arena,
-                                   "a policy's name has 1 to %d characters a-z, 0-9 and -, begins "
-                                   "with a letter, and is not \"test\"",
-                                   POLICY_NAME_MAX));
+        return refuse_change(
+            command, ERR_SYNTAX,
+            arena_printf(&op->arena,
+                         "a policy's name has 1 to %d characters a-z, 0-9 and -, begins "
+                         "with a letter, and is not \"test\"",
+                         POLICY_NAME_MAX));
     struct catalog_report *report = catalog_report_new(NULL);
     if (!report)
-        return refuse(command, ERR_NOMEM, SLICE_NONE);
+        return refuse_change(command, ERR_NOMEM, SLICE_NONE);
     struct policy *policy = policy_compile(in->document, SLICE_NONE, report);
     enum op_result result = policy ? OP_NEXT : refuse_document(command, report);
     policy_unref(policy);
@@ -74,7 +76,7 @@ static enum op_result step_check(struct op *op)
     if (command->change.policy.body.ptr)
         return OP_NEXT;
     command->is_large = true;
-    return refuse(
+    return refuse_change(
         command, ERR_SYNTAX,
         arena_printf(&op->arena, "a policy has at most %d bytes as JSON", POLICY_BODY_BYTES_MAX));
 }
@@ -101,17 +103,17 @@ static void take_set(struct policy_command *command)
         return;
     command->rev = set.rev;
     if (set.changed == POLICY_STALE)
-        (void)refuse(command, ERR_LIMIT,
-                     set.rev == 0
-                         ? SLICE("the account has no policy with this name")
-                         : arena_printf(arena,
-                                        "the policy has the revision %lld, not %lld: read it again",
-                                        (long long)set.rev, (long long)command->in.rev));
+        (void)refuse_change(
+            command, ERR_LIMIT,
+            set.rev == 0
+                ? SLICE("the account has no policy with this name")
+                : arena_printf(arena, "the policy has the revision %lld, not %lld: read it again",
+                               (long long)set.rev, (long long)command->in.rev));
     else if (set.changed != POLICY_CHANGED)
-        (void)refuse(command, ERR_LIMIT,
-                     arena_printf(arena,
-                                  "the account has the maximum of %d policies: delete one first",
-                                  POLICIES_MAX));
+        (void)refuse_change(
+            command, ERR_LIMIT,
+            arena_printf(arena, "the account has the maximum of %d policies: delete one first",
+                         POLICIES_MAX));
 }
 
 static void take_deletion(struct policy_command *command)
@@ -121,10 +123,10 @@ static void take_deletion(struct policy_command *command)
     command->status = store_policy_delete_result(&command->query, &users);
     if (command->status != OK || users.count == 0)
         return;
-    (void)refuse(command, ERR_LIMIT,
-                 arena_printf(arena, "%lld valid key%s the policy: %.*s%s", (long long)users.count,
-                              users.count == 1 ? " names" : "s name", SLICE_ARG(users.labels),
-                              users.count > 10 ? ", ..." : ""));
+    (void)refuse_change(command, ERR_LIMIT,
+                        arena_printf(arena, "%lld valid key%s the policy: %.*s%s",
+                                     (long long)users.count, users.count == 1 ? " names" : "s name",
+                                     SLICE_ARG(users.labels), users.count > 10 ? ", ..." : ""));
 }
 
 /* The keys that have the policy are not known here: all of the account's are dropped. They are

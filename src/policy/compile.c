@@ -46,12 +46,22 @@ static const struct json *read_list(struct reader *r, const char *name, uint32_t
     return list;
 }
 
+static struct policy_glob keep_glob(struct arena *arena, slice glob)
+{
+    return (struct policy_glob){arena_dup(arena, glob), policy_characters(glob)};
+}
+
 /* Patterns that exclude are kept apart, so their place in the list does not matter. */
-static void read_tools(struct reader *r, struct policy_globs *tools)
+static void read_tools(struct reader *r, struct policy_globs *tools, size_t *left)
 {
     const struct json *list = read_list(r, "tools", 1, "; leave it out for all tools");
     uint32_t count = list ? list->count : 0;
-    slice *any = ARENA_ARRAY(r->arena, slice, count), *none = ARENA_ARRAY(r->arena, slice, count);
+    struct policy_glob *any = ARENA_ARRAY(r->arena, struct policy_glob, count),
+                       *none = ARENA_ARRAY(r->arena, struct policy_glob, count);
+    if (count > *left)
+        reader_error(r, "tools", "has too many patterns: all rules together may have %d",
+                     POLICY_GLOBS_ALL_MAX);
+    *left = count > *left ? SIZE_MAX : *left - count; /* the fault is reported once */
     for (uint32_t i = 0; any && none && i < count; i++) {
         slice text = json_str(&list->as.items[i]);
         bool is_excluded = slice_starts_with(text, SLICE("!"));
@@ -62,9 +72,9 @@ static void read_tools(struct reader *r, struct policy_globs *tools)
                         "gmail_send_message; * matches any text, and ! before a pattern excludes "
                         "what it matches");
         else if (is_excluded)
-            none[tools->none_count++] = arena_dup(r->arena, glob);
+            none[tools->none_count++] = keep_glob(r->arena, glob);
         else
-            any[tools->any_count++] = arena_dup(r->arena, glob);
+            any[tools->any_count++] = keep_glob(r->arena, glob);
     }
     tools->any = any;
     tools->none = none;
@@ -180,13 +190,13 @@ static bool read_hidden(struct reader *r, const struct policy_rule *rule)
 }
 
 static void read_rule(struct reader *parent, struct reader_path *path, const struct json *object,
-                      struct policy_rule *rule)
+                      struct policy_rule *rule, size_t *globs_left)
 {
     struct reader r;
     if (!reader_init(&r, parent, path, object))
         return;
     rule->decision = read_decision(&r, "decision");
-    read_tools(&r, &rule->tools);
+    read_tools(&r, &rule->tools, globs_left);
     rule->levels = read_levels(&r);
     read_homes(&r, rule);
     rule->when = read_when(&r);
@@ -209,10 +219,11 @@ static void read_rules(struct reader *r, struct policy *policy)
         return;
     }
     struct policy_rule *rules = ARENA_ARRAY(r->arena, struct policy_rule, array->count);
+    size_t globs_left = POLICY_GLOBS_ALL_MAX;
     policy->rules = rules;
     for (uint32_t i = 0; rules && i < array->count; i++) {
         struct reader_path path = {r->path, SLICE("rules"), i};
-        read_rule(r, &path, &array->as.items[i], &rules[i]);
+        read_rule(r, &path, &array->as.items[i], &rules[i], &globs_left);
     }
     policy->rule_count = rules ? array->count : 0;
 }

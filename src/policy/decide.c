@@ -3,6 +3,7 @@
  * and kept in the memo: the first rule that can decide, and what all inputs have in common. A call
  * evaluates conditions on its input only if that rule has some.
  */
+#include "base/ascii.h"
 #include "base/mem.h"
 #include "catalog/recipient.h"
 #include "policy/internal.h"
@@ -36,10 +37,26 @@ static bool glob_matches(slice glob, slice name)
     return g == glob.len;
 }
 
-static bool has_match(const slice *globs, size_t count, slice name)
+uint64_t policy_characters(slice text)
+{
+    uint64_t set = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        if (ascii_is_lower(c))
+            set |= 1ull << (c - 'a');
+        else if (ascii_is_digit(c))
+            set |= 1ull << (26 + c - '0');
+        else if (c == '_')
+            set |= 1ull << 36;
+    }
+    return set;
+}
+
+static bool has_match(const struct policy_glob *globs, size_t count, slice name,
+                      uint64_t characters)
 {
     for (size_t i = 0; i < count; i++)
-        if (glob_matches(globs[i], name))
+        if ((globs[i].characters & ~characters) == 0 && glob_matches(globs[i].text, name))
             return true;
     return false;
 }
@@ -47,9 +64,14 @@ static bool has_match(const slice *globs, size_t count, slice name)
 bool policy_rule_matches(const struct policy_rule *rule, const struct catalog_action *action)
 {
     const struct policy_globs *tools = &rule->tools;
-    return (rule->levels & 1u << action->level) &&
-           (tools->any_count == 0 || has_match(tools->any, tools->any_count, action->tool_name)) &&
-           !has_match(tools->none, tools->none_count, action->tool_name);
+    slice name = action->tool_name;
+    if (!(rule->levels & 1u << action->level))
+        return false;
+    if (tools->any_count + tools->none_count == 0)
+        return true;
+    uint64_t characters = policy_characters(name);
+    return (tools->any_count == 0 || has_match(tools->any, tools->any_count, name, characters)) &&
+           !has_match(tools->none, tools->none_count, name, characters);
 }
 
 /* Whether recipients_outside cannot be evaluated for any call of the action. */

@@ -10,10 +10,19 @@
 #include "json/json.h"
 #include "policy/policy.h"
 
+/* A pattern with the set of its characters, so that a name that lacks one is refused at once. */
+struct policy_glob {
+    slice text;
+    uint64_t characters;
+};
+
+/* Returns the set of the text's characters a-z, 0-9 and _. */
+uint64_t policy_characters(slice text);
+
 /* Patterns of tool names, with `*` for any text. A name matches if one of `any` does (or if there
  * is none of them) and none of `none` does. */
 struct policy_globs {
-    const slice *any, *none;
+    const struct policy_glob *any, *none;
     size_t any_count, none_count;
 };
 

@@ -380,8 +380,8 @@ static int start_services(struct server *server, struct err *err)
     server->janitor = janitor_of_server(server, config);
     server->leases = leases_new(server->loop, server->pool);
     /* They are checked together, since free_parts accepts any of them being NULL. */
-    if (!server->auth || !server->users || !server->policies || !server->node ||
-        !server->janitor || !server->leases)
+    if (!server->auth || !server->users || !server->policies || !server->node || !server->janitor ||
+        !server->leases)
         return out_of_memory(err, "services");
     if (start_events(server, err) != OK)
         return (int)err->code;

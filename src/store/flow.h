@@ -158,8 +158,8 @@ void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op
                      const struct flow_move *move);
 /* Returns the policy of the move's key, after store_hit_result has returned OK. */
 struct key_policy store_flow_move_policy(const struct pg_query *query);
-/* The same from the text of struct flow_whole. A key that does not exist any more has one that is
- * gone. */
+/* The same from the text of struct flow_whole. A key that no longer exists has one that no
+ * longer exists. */
 struct key_policy store_flow_policy(slice text);
 
 enum flow_item_fact { FLOW_ITEM_BEGUN, FLOW_ITEM_COMPLETED, FLOW_ITEM_FAILED };

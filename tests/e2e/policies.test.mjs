@@ -129,8 +129,8 @@ test('a key with a policy of its own neither changes policies nor makes keys', a
   await call('POST', '/api/policies/test', { name: 'own', tool: 'probe_echo' }, refused);
   await made({}, refused);
   await made({ policy: 'own' }, refused);
-  await made({ user: 'nobody-yet' }, refused);
-  assert.equal(await stack.cluster.sql(`select count(*) from sluice.account_user where external_id = 'nobody-yet'`), '0');
+  await made({ user: 'not-yet' }, refused);
+  assert.equal(await stack.cluster.sql(`select count(*) from sluice.account_user where external_id = 'not-yet'`), '0');
   await call('POST', '/api/webhooks', { url: 'https://example.com/x' }, refused);
   const pages = new Pages(server.base);
   await pages.signIn(key);

@@ -126,6 +126,11 @@ static void limits(void **state)
            repeated(b, "{'default':'deny','rules':[{'decision':'deny','tools':[", "'a'",
                     POLICY_GLOBS_MAX + 1, "]}]}"),
            "/rules/0/tools: 1 to 50");
+    const char *many = repeated(b, "{'decision':'deny','tools':[", "'a'", POLICY_GLOBS_MAX, "]}");
+    size_t rules = POLICY_GLOBS_ALL_MAX / POLICY_GLOBS_MAX;
+    accept(b, repeated(b, "{'default':'deny','rules':[", many, rules, "]}"));
+    refuse(b, repeated(b, "{'default':'deny','rules':[", many, rules + 2, "]}"),
+           "/rules/10/tools: all rules together may have 500");
     refuse(b, repeated(b, "{'default':'deny','rules':[", "         ", 7000, "]}"),
            ": larger than 65536 bytes");
     /* conditions that take much memory, in a document of the right size */

@@ -405,8 +405,8 @@ static void tell_policy(const char *name, int64_t rev)
     items_tell(conninfo, sql);
 }
 
-/* A key has the policy that it names, also one that is gone, else the account's default. A guard is
- * notified of another policy. */
+/* A key has the policy that it names, also one that no longer exists, else the account's default. A
+ * guard is notified of another policy. */
 static void test_a_key_has_a_policy(void **state)
 {
     struct pg_bench bench;
