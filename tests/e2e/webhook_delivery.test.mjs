@@ -227,7 +227,7 @@ test('connections: made, lost, connected again and deleted, also a user\'s and o
   for (const item of [hook, chosen]) await unlisten(item, { key });
 });
 
-// Whatever answer the client gets, there is an event for each change that the rows show.
+// Each change that the rows show has its event, whatever answer the client gets.
 test('servers that die around the change of a connection: its events are those of the rows', async () => {
   const { id: owner, key } = await stack.account('crashing', { apps: [] });
   const hook = await listen({}, { key });
