@@ -146,6 +146,19 @@ static int read_deliveries(struct api_request *request, void **items, size_t *co
     return status;
 }
 
+/* The id of a connection is a number: the end of the UUID that the row has. */
+static void put_object(struct json_writer *w, const struct delivery_item *item)
+{
+    uint64_t number = 0;
+    char text[SLICE_U64_MAX];
+    for (size_t i = sizeof(number); i < sizeof(item->object.bytes); i++)
+        number = number << 8 | item->object.bytes[i];
+    if (slice_starts_with(item->kind, SLICE("connection.")))
+        json_member_str(w, "object", slice_of_u64(number, text));
+    else
+        json_member_uuid(w, "object", item->object);
+}
+
 /* `data` is as it is sent, but for the members that are added to it then (event/deliver.c). A
  * delivery that has ended has no next_at; one that was never answered has no code. */
 static void put_delivery(struct json_writer *w, const void *row, struct arena *arena)
@@ -154,7 +167,7 @@ static void put_delivery(struct json_writer *w, const void *row, struct arena *a
     (void)arena;
     json_member_uuid(w, "event_id", item->id);
     json_member_str(w, "type", item->kind);
-    json_member_uuid(w, "object", item->object);
+    put_object(w, item);
     json_member_i64(w, "rev", item->rev);
     json_member_time(w, "created_at", item->at);
     json_member_str(w, "status", item->status);

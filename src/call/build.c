@@ -757,7 +757,9 @@ int call_build(const struct catalog_action *action, const struct call_scope *sco
                       .files = scope->files,
                       .file_count = action->files.at == at ? scope->file_count : 0};
     ASSERT(scope->file_count <= CALL_FILES_MAX);
-    *built = (struct call_built){.credential_index = SIZE_MAX, .at = at};
+    memset(built, 0, CALL_BUILT_CLEARED);
+    built->credential_index = SIZE_MAX;
+    built->at = at;
     expr_budget_init(&b.budget);
     /* The budget allows any input that the schema accepts, and the earlier replies, even in base64
      * inside a mail that is itself in base64. */

@@ -44,19 +44,22 @@ enum {
  * they are separate parts of the body. */
 struct call_built {
     slice method, url;
-    bool is_host_given; /* the host of url is, or contains, a value of the connection */
-    struct http_header headers[HTTP_CALL_HEADERS_MAX];
-    size_t header_count;
-    slice body[CALL_BODY_PARTS_MAX];
-    size_t body_count;
-    size_t credential_index;      /* index of the header with the credential; SIZE_MAX: none */
-    size_t secret_at, secret_len; /* position of the credential in the url; len 0: none */
-    struct secret_mask secrets;   /* texts that no reply may show */
+    bool is_host_given;           /* the host of url is, or contains, a value of the connection */
     bool is_bare;                 /* sent without the credential, so a refusal does not concern the
                                    * credential */
     bool is_redirected;           /* url was taken from a reply's redirect (redirect.c) */
     unsigned at;                  /* the request's position among the action's requests */
+    size_t credential_index;      /* index of the header with the credential; SIZE_MAX: none */
+    size_t secret_at, secret_len; /* position of the credential in the url; len 0: none */
+    struct secret_mask secrets;   /* texts that no reply may show */
+    size_t header_count, body_count;
+    /* These come last, because they are most of the struct's bytes and are written before they are
+     * read: an empty request has zeros up to here (CALL_BUILT_CLEARED). */
+    struct http_header headers[HTTP_CALL_HEADERS_MAX];
+    slice body[CALL_BODY_PARTS_MAX];
 };
+
+enum { CALL_BUILT_CLEARED = offsetof(struct call_built, headers) };
 
 /* Adds the members of the credential that are secret to the mask. */
 void call_mask_credential(const struct json *credential, struct secret_mask *mask);

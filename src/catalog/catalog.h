@@ -291,6 +291,7 @@ struct catalog_action {
     slice action_id, tool_name, title, description;
     enum catalog_level level;
     bool requires_confirmation;
+    bool has_recipients;          /* `recipients` below is not empty */
     bool is_open;                 /* all members are set, not only those of the head */
     slice item_json, detail_json; /* rendered once: the item and the detail of the discovery
                                    * endpoints */
@@ -372,6 +373,7 @@ struct pack_header;
 struct catalog {
     struct arena arena; /* holds the integrations and actions looked up so far */
     unsigned refs;
+    uint64_t serial; /* no other snapshot of this process has or had it */
     const struct pack_header *pack;
     char *owned;                               /* the pack, or NULL */
     struct catalog_integration **integrations; /* sorted by integration_id */
@@ -463,6 +465,12 @@ slice catalog_say_no_integration(const struct catalog *catalog, slice id, struct
 slice catalog_say_no_action(const struct catalog_integration *integration, slice action,
                             struct arena *arena);
 slice catalog_say_no_tool(const struct catalog *catalog, slice tool_name, struct arena *arena);
+
+/* Returns the action's index among all actions of its catalog. */
+static inline size_t catalog_position(const struct catalog_action *action)
+{
+    return action->integration->action_first + (size_t)(action - action->integration->actions);
+}
 
 /* These return the definition of the action's request `at` (0 is the first), and of its reply. */
 static inline const struct catalog_request *catalog_request_at(const struct catalog_action *action,

@@ -307,6 +307,7 @@ static void read_behaviour(struct reader *r, struct catalog_action *action)
     action->idempotency_member = reader_text(r, "idempotency_member");
     action->undo = reader_text(r, "undo");
     action->recipients = reader_pairs(r, "recipients");
+    action->has_recipients = action->recipients.count > 0;
     action->targets = reader_pairs(r, "target");
     manifest_read_shows(r, action);
     action->gone = reader_text(r, "gone");

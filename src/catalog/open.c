@@ -6,6 +6,7 @@
  *
  * Not thread-safe: lookups write through const pointers (catalog.h).
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
@@ -16,6 +17,8 @@
 enum { CATALOG_ARENA_BYTES_MAX = 512 * 1024 * 1024 };
 
 static const struct json_limits packed_limits = {.depth_max = 128};
+
+static atomic_uint_fast64_t opened_catalogs;
 
 /* ---- opening ---- */
 
@@ -97,6 +100,8 @@ struct catalog *catalog_open(const struct pack_header *pack, char *owned)
     check_pack(pack);
     /* From here on catalog_unref frees the pack, too, even after a failure. */
     catalog->refs = 1;
+    /* a reload opens its catalog on a pool thread */
+    catalog->serial = atomic_fetch_add(&opened_catalogs, 1) + 1;
     catalog->pack = pack;
     catalog->owned = owned;
     catalog->etag = pack->etag;
@@ -165,6 +170,7 @@ static int open_heads(struct catalog_integration *integration)
             .description = pack_text_of(pack, packed[i].description),
             .level = (enum catalog_level)packed[i].level,
             .requires_confirmation = packed[i].requires_confirmation,
+            .has_recipients = packed[i].has_recipients,
             .item_json = pack_text_of(pack, packed[i].item_json),
             .detail_json = pack_text_of(pack, packed[i].detail_json),
             .scope_words = pack_text_of(pack, packed[i].scope_words),

@@ -70,6 +70,7 @@ static struct pack_action pack_action(struct buf *texts, const struct catalog_ac
         .integration = integration,
         .level = (uint16_t)action->level,
         .requires_confirmation = action->requires_confirmation,
+        .has_recipients = action->has_recipients,
     };
 }
 

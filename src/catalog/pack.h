@@ -48,7 +48,8 @@ struct pack_action {
     struct buf_span action_id, tool_name, title, description;
     struct buf_span source, item_json, detail_json, scope_words, undo;
     uint32_t integration;
-    uint16_t level, requires_confirmation;
+    uint16_t level;
+    uint8_t requires_confirmation, has_recipients;
 };
 
 struct pack_header {

@@ -232,7 +232,11 @@ struct listing {
     recipient_fn on_each;
     void *user;
     slice field;
+    struct expr_budget *budget; /* NULL: unlimited */
 };
+
+/* A recipient costs some 100 ns more than its text, which is read several times. */
+enum { RECIPIENT_VISITS = 8, BYTES_A_VISIT = 4 };
 
 static void say_unknown(const struct listing *listing, slice text)
 {
@@ -240,37 +244,78 @@ static void say_unknown(const struct listing *listing, slice text)
     listing->on_each(listing->user, listing->field, &unknown);
 }
 
-/* Lists may be nested; a value that is not text cannot be read as a recipient. */
-static void list_value(const struct listing *listing, const struct json *value)
+static bool is_affordable(const struct listing *listing, uint64_t visits)
+{
+    struct expr_budget *budget = listing->budget;
+    if (!budget)
+        return true;
+    budget->visits += visits;
+    return budget->visits <= budget->visits_max;
+}
+
+/* Lists may be nested; a value that is not text cannot be read as a recipient. Returns false if the
+ * budget is used up. */
+static bool list_value(const struct listing *listing, const struct json *value)
 {
     struct recipient found;
+    bool is_listed = is_affordable(listing, 1);
     if (value->type == JSON_ARRAY) {
-        for (uint32_t i = 0; i < value->count; i++)
-            list_value(listing, &value->as.items[i]);
+        for (uint32_t i = 0; is_listed && i < value->count; i++)
+            is_listed = list_value(listing, &value->as.items[i]);
     } else if (value->type == JSON_STRING) {
-        for (slice rest = json_str(value); recipient_next(&rest, &found);)
+        is_listed = is_listed && is_affordable(listing, value->count / BYTES_A_VISIT);
+        for (slice rest = json_str(value); is_listed && recipient_next(&rest, &found);) {
             listing->on_each(listing->user, listing->field, &found);
+            is_listed = is_affordable(listing, RECIPIENT_VISITS);
+        }
     } else if (value->type != JSON_NULL) {
         say_unknown(listing, SLICE("(no address)"));
     }
+    return is_listed;
+}
+
+/* Lists the recipients of one field. */
+static bool list_field(const struct listing *listing, const struct expr_template *field,
+                       const struct json *root, struct arena *arena)
+{
+    struct expr_budget own;
+    struct json value;
+    expr_budget_init(&own);
+    if (expr_template_eval(field, root, 0, listing->budget ? listing->budget : &own, arena, &value,
+                           NULL) == OK &&
+        list_value(listing, &value))
+        return true;
+    say_unknown(listing, SLICE("(not known)"));
+    return false;
+}
+
+static bool list_all(struct listing *listing, const struct catalog_action *action,
+                     const struct json *input, struct arena *arena)
+{
+    struct json root = json_object();
+    bool is_listed = true;
+    if (action->recipients.count == 0)
+        return true;
+    json_object_set(arena, &root, SLICE("input"), input ? *input : json_object());
+    for (size_t i = 0; i < action->recipients.count; i++) {
+        const struct catalog_pair *pair = &action->recipients.items[i];
+        listing->field = pair->name;
+        is_listed &= list_field(listing, pair->value, &root, arena);
+    }
+    return is_listed;
 }
 
 void recipient_each(const struct catalog_action *action, const struct json *input,
                     struct arena *arena, recipient_fn on_each, void *user)
 {
-    struct json root = json_object();
-    if (action->recipients.count == 0)
-        return;
-    json_object_set(arena, &root, SLICE("input"), input ? *input : json_object());
-    for (size_t i = 0; i < action->recipients.count; i++) {
-        const struct catalog_pair *pair = &action->recipients.items[i];
-        const struct listing listing = {on_each, user, pair->name};
-        struct expr_budget budget;
-        struct json value;
-        expr_budget_init(&budget);
-        if (expr_template_eval(pair->value, &root, 0, &budget, arena, &value, NULL) == OK)
-            list_value(&listing, &value);
-        else
-            say_unknown(&listing, SLICE("(not known)"));
-    }
+    struct listing listing = {.on_each = on_each, .user = user};
+    (void)list_all(&listing, action, input, arena);
+}
+
+bool recipient_each_within(const struct catalog_action *action, const struct json *input,
+                           struct expr_budget *budget, struct arena *arena, recipient_fn on_each,
+                           void *user)
+{
+    struct listing listing = {.on_each = on_each, .user = user, .budget = budget};
+    return list_all(&listing, action, input, arena);
 }

@@ -38,5 +38,11 @@ bool recipient_is_home(slice domain, const slice *homes, size_t home_count);
 typedef void (*recipient_fn)(void *user, slice field, const struct recipient *recipient);
 void recipient_each(const struct catalog_action *action, const struct json *input,
                     struct arena *arena, recipient_fn on_each, void *user);
+/* The same within a budget, which is charged for the texts as well. Returns whether each expression
+ * gave its recipients, and they all were within the budget: what is past it counts as one recipient
+ * without a domain. */
+bool recipient_each_within(const struct catalog_action *action, const struct json *input,
+                           struct expr_budget *budget, struct arena *arena, recipient_fn on_each,
+                           void *user) MUST_CHECK;
 
 #endif

@@ -8,6 +8,6 @@
 
 extern const struct command serve_command, dev_command, migrate_command, accounts_command,
     keys_command, connections_command, webhooks_command, catalog_command, oauth_clients_command,
-    flow_command, doctor_command, healthcheck_command, top_command;
+    flow_command, policy_command, doctor_command, healthcheck_command, top_command;
 
 #endif

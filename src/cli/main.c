@@ -16,10 +16,10 @@
 enum { FILES_MAX = 1024 * 1024 };
 
 static const struct command *const commands[] = {
-    &serve_command, &dev_command,         &migrate_command,       &accounts_command,
-    &keys_command,  &connections_command, &oauth_clients_command, &catalog_command,
-    &flow_command,  &webhooks_command,    &doctor_command,        &healthcheck_command,
-    &top_command,
+    &serve_command,       &dev_command,         &migrate_command,       &accounts_command,
+    &keys_command,        &connections_command, &oauth_clients_command, &catalog_command,
+    &flow_command,        &policy_command,      &webhooks_command,      &doctor_command,
+    &healthcheck_command, &top_command,
 };
 
 /* If descriptor 0, 1 or 2 is closed, the next file or socket would get its number, and every

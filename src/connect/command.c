@@ -5,6 +5,7 @@
 
 #include "connect/internal.h"
 #include "connect/oauth_client.h"
+#include "event/outbox.h"
 
 enum { COMMAND_ARENA_BYTES_MAX = 64 * 1024, DEFAULT_TRIES_MAX = 10 };
 
@@ -72,8 +73,15 @@ static enum op_result step_change(struct op *op)
     return OP_WAIT;
 }
 
-/* If OK, the change is durable, and calls must not use old cache entries. Clients are not
- * cached. */
+/* A connection has changed, and the change is durable: calls must not use old cache entries. */
+static void after_change(struct connect_command *command, slice integration_id)
+{
+    struct uuid account_id = command->in.connection.account_id;
+    connect_changed(command->service, account_id, integration_id);
+    event_written(command->service->config.events, account_id, store_event_of(&command->query));
+}
+
+/* Clients are not cached. */
 static int result_of(struct connect_command *command)
 {
     const struct pg_query *query = &command->query;
@@ -85,14 +93,12 @@ static int result_of(struct connect_command *command)
     case CONNECT_REMOVE:
         status = store_text_result(query, &command->integration_id);
         if (status == OK)
-            connect_changed(command->service, command->in.connection.account_id,
-                            command->integration_id);
+            after_change(command, command->integration_id);
         return status;
     case CONNECT_YIELD:
         status = store_connection_yield_result(query, &command->kept_id);
         if (status == OK)
-            connect_changed(command->service, command->in.connection.account_id,
-                            command->in.twin.integration_id);
+            after_change(command, command->in.twin.integration_id);
         return status;
     case CONNECT_IDENTIFY:
     case CONNECT_CLIENT_SET:

@@ -23,20 +23,22 @@
 #include "vault/seal.h"
 
 struct connect_service;
+struct event_service;
 struct http_client;
 
 /* All pointers must outlive the service. */
 struct connect_config {
     struct pg_pool *pool;
     const struct vault_ring *ring;
-    struct http_client *http;  /* calls token endpoints; NULL: nothing is renewed */
-    struct catalog **catalog;  /* the current snapshot; NULL if http is NULL */
-    size_t cache_max;          /* maximum of cached sets, 0: 20000; the least recently used is
-                                * dropped */
-    unsigned ttl_ms;           /* 0: 2000 */
-    unsigned token_timeout_ms; /* for a request to a token endpoint; 0: 10000 */
-    size_t connections_max;    /* connections that an account may have, 0: unlimited */
-    unsigned use_every_ms;     /* between two writes of a connection's last use, 0: 60000 */
+    struct http_client *http;     /* calls token endpoints; NULL: nothing is renewed */
+    struct catalog **catalog;     /* the current snapshot; NULL if http is NULL */
+    size_t cache_max;             /* maximum of cached sets, 0: 20000; the least recently used is
+                                   * dropped */
+    unsigned ttl_ms;              /* 0: 2000 */
+    unsigned token_timeout_ms;    /* for a request to a token endpoint; 0: 10000 */
+    size_t connections_max;       /* connections that an account may have, 0: unlimited */
+    struct event_service *events; /* sends the events of connections; NULL: another process does */
+    unsigned use_every_ms;        /* between two writes of a connection's last use, 0: 60000 */
     /* Notifies the other processes; may be NULL. */
     void (*on_changed)(void *owner, struct uuid account_id, slice integration_id);
     void *owner;

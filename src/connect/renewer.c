@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "base/metric.h"
 #include "connect/renewer.h"
+#include "event/outbox.h"
 
 enum {
     RENEWAL_ARENA_BYTES_MAX = 16 * 1024 * 1024,
@@ -460,8 +461,11 @@ static enum op_result step_marked(struct op *op)
     struct renewer *renewer = renewer_of(op);
     int64_t rev;
     int status = store_rev_result(&renewer->query, &rev);
-    if (status == OK)
+    if (status == OK) {
         renewer->claim.is_held = false;
+        event_written(renewer->service->config.events, renewer->account_id,
+                      store_event_of(&renewer->query));
+    }
     if (status == ERR_NOTFOUND) { /* the row has changed, and may have a valid grant */
         if (renewer->tries++ < STORE_TRIES_MAX)
             return op_jump(op, STEP_LOAD);

@@ -12,6 +12,7 @@
 #include "connect/save.h"
 
 #include "connect/internal.h"
+#include "event/outbox.h"
 
 enum {
     SAVE_ARENA_BYTES_MAX = 1024 * 1024,
@@ -193,8 +194,11 @@ static enum op_result step_stored(struct op *op)
     if (!save->in.connection_id && status == ERR_LIMIT && save->query.status == OK)
         return stop_save(save, CONNECT_SAVE_FULL);
     save->is_there = !is_own;
-    if (status == OK)
+    if (status == OK) {
+        event_written(save->service->config.events, save->row.account_id,
+                      store_event_of(&save->query));
         return op_jump(op, STEP_AUDIT);
+    }
     if (status == ERR_NOTFOUND) { /* the row has changed since it was loaded */
         store_connection_get(save->service->config.pool, &save->query, op, save->row.account_id,
                              save->row.id);

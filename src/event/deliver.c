@@ -107,14 +107,19 @@ static enum op_result step_claimed(struct op *op)
     return OP_WAIT;
 }
 
-/* A user that is erased in this moment has no name, and soon no row here. */
+/* A user that is erased in this moment has no name, and soon no row here. Nothing was sent, so the
+ * claim counts as no attempt. */
 static enum op_result step_named(struct op *op)
 {
     struct event_delivery *d = delivery_of(op);
     struct account_user *users;
     size_t count;
-    if (store_account_user_list_result(&d->query, &users, &count) != OK || count == 0)
-        return OP_DONE; /* it is due again */
+    if (store_account_user_list_result(&d->query, &users, &count) != OK || count == 0) {
+        end_with(d, DELIVERY_PENDING, SLICE("the user of the event could not be read"));
+        d->end.is_uncounted = true;
+        d->end.delay_ms = OUR_DELAY_MS;
+        return op_jump(op, DELIVERY_END);
+    }
     d->user = users[0].external_id;
     return OP_NEXT;
 }
@@ -279,7 +284,7 @@ static enum op_result step_marked(struct op *op)
 static const struct op_step steps[] = {
     [DELIVERY_CLAIM] = {"claim", step_claim, 0},
     [DELIVERY_CLAIMED] = {"claimed", step_claimed, OP_TO(DELIVERY_END) | OP_TO(DELIVERY_SEND)},
-    [DELIVERY_NAMED] = {"named", step_named, 0},
+    [DELIVERY_NAMED] = {"named", step_named, OP_TO(DELIVERY_END)},
     [DELIVERY_SEND] = {"send", step_send, 0},
     [DELIVERY_SENT] = {"sent", step_sent, 0},
     [DELIVERY_END] = {"end", step_end, 0},

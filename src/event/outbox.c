@@ -225,7 +225,7 @@ static const struct store_later_class news_class = {
 /* Which endpoints hear of it is read, since a row of the statement's result is one event. */
 void event_written(struct event_service *service, struct uuid account_id, struct uuid event_id)
 {
-    if (!service || service->outbox.is_stopped || !service->config.due)
+    if (!service || service->outbox.is_stopped || !service->config.due || uuid_is_nil(event_id))
         return;
     struct news *news = store_later(&service->outbox.news, &news_class, NULL, 0);
     if (!news)

@@ -10,8 +10,9 @@
 
 struct event_service;
 
-/* Call it when the statement has reported that it wrote the event (store_has_event). account_id: of
- * the changed row. service may be NULL. */
+/* Call it when the statement has reported that it wrote the event (store_has_event,
+ * store_event_of). account_id: of the changed row. event_id may be nil: no endpoint hears it.
+ * service may be NULL. */
 void event_written(struct event_service *service, struct uuid account_id, struct uuid event_id);
 
 #endif

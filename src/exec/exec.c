@@ -322,7 +322,9 @@ struct exec *exec_start(struct exec_service *service, const struct exec_request 
     struct exec *exec = arena_alloc(&parent->arena, sizeof(*exec));
     if (!exec)
         return NULL;
-    *exec = (struct exec){.service = service, .in = *request};
+    memset(exec, 0, EXEC_CLEARED);
+    exec->service = service;
+    exec->in = *request;
     list_init(&exec->key.waiters);
     list_init(&exec->key.waiter_link);
     list_init(&exec->all_link);

@@ -108,7 +108,6 @@ struct exec_gate {
 
 /* The current request, and its attempts (attempt.c). */
 struct exec_attempt {
-    struct call_built request;
     struct http_call call;
     uint64_t started_ns;
     uint64_t proof_boot_ns; /* when the query for a newer proof was sent */
@@ -120,6 +119,7 @@ struct exec_attempt {
     slice provider_key;
     struct budget_wait memory; /* to read a large reply */
     size_t reading_bytes;      /* the amount of memory that the run waits for; 0: none */
+    struct call_built request; /* the last member: struct exec */
 };
 
 /* The record (record.c). */
@@ -158,14 +158,18 @@ struct exec {
     struct exec_faults faults;
     struct exec_connection connection;
     struct exec_gate gate;
-    struct exec_attempt attempt;
     struct exec_shows *shows;      /* belongs to shows.c; NULL: none */
     struct call_progress progress; /* only if the action has several requests (sequence.c) */
     struct exec_pages pages;
     struct exec_each *each; /* belongs to each.c; NULL: no item was read */
     struct exec_record record;
     struct exec_trace *trace; /* belongs to trace.c; NULL: not traced */
+    /* The last member, because exec_start does not clear the arrays of its request, a third of the
+     * struct. */
+    struct exec_attempt attempt;
 };
+
+enum { EXEC_CLEARED = offsetof(struct exec, attempt.request) + CALL_BUILT_CLEARED };
 
 enum exec_step {
     EXEC_STEP_FIND_ACTION,

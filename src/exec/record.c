@@ -194,8 +194,6 @@ enum op_result exec_step_mark_connection(struct op *op)
             &op->arena, "{\"connection_id\":\"%lld\",\"integration_id\":\"%.*s\"}",
             (long long)exec->connection.item->id, SLICE_ARG(exec->integration->integration_id)),
     };
-    if (exec_is_shared(exec)) /* the event is the account's own */
-        loss.by.parent_id = (struct uuid){{0}};
     store_connection_lost(exec->service->config.pool, &exec->query, op, &loss);
     return OP_WAIT;
 }
@@ -205,7 +203,8 @@ enum op_result exec_step_mark_connection(struct op *op)
 enum op_result exec_step_notify_connection(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    connect_changed(exec->service->config.connect, exec_connection_owner(exec),
-                    exec->integration->integration_id);
+    struct uuid owner_id = exec_connection_owner(exec);
+    connect_changed(exec->service->config.connect, owner_id, exec->integration->integration_id);
+    event_written(exec->service->config.events, owner_id, store_event_of(&exec->query));
     return OP_NEXT;
 }

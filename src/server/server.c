@@ -339,6 +339,23 @@ static int start_events(struct server *server, struct err *err)
     return server->event ? OK : (int)err->code;
 }
 
+static struct connect_service *connect_of_server(struct server *server, const struct config *config)
+{
+    const struct connect_config connect = {
+        .pool = server->pool,
+        .ring = server->ring,
+        .http = server->out.client,
+        .catalog = &server->catalog,
+        .ttl_ms = (unsigned)config->cache_time_ms,
+        .token_timeout_ms = (unsigned)config->token_timeout_ms,
+        .connections_max = config->account_kept_connections,
+        .events = server->event,
+        .on_changed = on_account_changed,
+        .owner = server,
+    };
+    return connect_new(server->loop, &connect);
+}
+
 static int start_services(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
@@ -349,29 +366,21 @@ static int start_services(struct server *server, struct err *err)
         .on_erasing = on_user_erasing,
         .owner = server,
     };
-    struct connect_config connect = {
-        .pool = server->pool,
-        .ring = server->ring,
-        .http = server->out.client,
-        .catalog = &server->catalog,
-        .ttl_ms = (unsigned)config->cache_time_ms,
-        .token_timeout_ms = (unsigned)config->token_timeout_ms,
-        .connections_max = config->account_kept_connections,
-        .on_changed = on_account_changed,
-        .owner = server,
-    };
     server->auth = vault_auth_new(server->loop, &auth);
     server->users = users_of_server(server, config);
-    server->connect = connect_new(server->loop, &connect);
     /* The node registers in the background; on_tick waits until it may write. */
     server->node = node_new(server->loop, server->pool);
     server->janitor = janitor_of_server(server, config);
     server->leases = leases_new(server->loop, server->pool);
     /* They are checked together, since free_parts accepts any of them being NULL. */
-    if (!server->auth || !server->users || !server->connect || !server->node || !server->janitor ||
-        !server->leases)
+    if (!server->auth || !server->users || !server->node || !server->janitor || !server->leases)
         return out_of_memory(err, "services");
-    if (start_events(server, err) != OK || start_changes(server, err) != OK)
+    if (start_events(server, err) != OK)
+        return (int)err->code;
+    server->connect = connect_of_server(server, config);
+    if (!server->connect)
+        return out_of_memory(err, "connections");
+    if (start_changes(server, err) != OK)
         return (int)err->code;
     bool is_off = slice_eq_cstr(config->connection_limits, "off");
     if (!is_off && !slice_eq_cstr(config->connection_limits, "on") &&

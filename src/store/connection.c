@@ -87,23 +87,29 @@ static const struct pg_stmt connection_get = {
 /* This statement goes alone, since the inserts of a set would not count one another. The count
  * stops at count_max rows of the primary key's index, and leaves out a row of this id: a replay at
  * the limit must find its own row. "do update" changes nothing; it makes the statement return the
- * row, whose token shows which request made it. */
+ * row, whose token shows which request made it. Only that request's statement has an event. */
+#define INSERT_OUTBOX                                                                           \
+    CONNECTION_OUTBOX("'connection.connected'",                                                 \
+                      "(select n.*, :event_id as event_id from @input made n where n.op_token " \
+                      "= :op_token) c",                                                         \
+                      " on conflict do nothing")
+#define INSERT_MAY                                                                           \
+    "where (:count_max = 0 or (select count(*) from (select from sluice.connection o "       \
+    "where o.account_id = :account_id and o.id <> :id limit :count_max) few) < :count_max) " \
+    "and " STORE_ACCOUNT_EXISTS("coalesce(:parent_id, :account_id)")
 static const struct pg_stmt connection_insert = {
     .name = "connection_insert",
-    .sql = "insert into sluice.connection as t (account_id, id, integration_id, label, is_default, "
-           "auth_kind, sealed, key_id, scopes, params, status, error, expires_at, rev, op_token, "
-           "created_at, updated_at, identity_email, identity_subject, identity_label, "
-           "parent_id) "
+    .sql = "with made as (insert into sluice.connection as t (account_id, id, integration_id, "
+           "label, is_default, auth_kind, sealed, key_id, scopes, params, status, error, "
+           "expires_at, rev, op_token, created_at, updated_at, identity_email, identity_subject, "
+           "identity_label, parent_id) "
            "select :account_id, :id, :integration_id, :label, :is_default, :auth_kind, :sealed, "
            ":key_id, :scopes, :params, :status, :error, :expires_at, 1, :op_token, :now, :now, "
-           ":identity_email, :identity_subject, :identity_label, :parent_id @from "
-           "where (:count_max = 0 or (select count(*) from (select from sluice.connection o "
-           "where o.account_id = :account_id and o.id <> :id limit :count_max) few) < :count_max) "
-           "and " STORE_ACCOUNT_EXISTS(
-               "coalesce(:parent_id, :account_id)") " "
-                                                    "on conflict (account_id, id) do update set "
-                                                    "label = t.label "
-                                                    "returning t.account_id, t.id, t.op_token",
+           ":identity_email, :identity_subject, :identity_label, :parent_id @from " INSERT_MAY
+           " on conflict (account_id, id) do update set label = t.label "
+           "returning " CONNECTION_EVENT_ROW ", t.status, t.rev, t.op_token), " INSERT_OUTBOX
+           "select c.account_id, c.id, c.op_token, exists (select from outbox) as has_event "
+           "from made c",
     PG_TAKES(OF(account_id, PG_UUID), OF(id, PG_I64), OF(integration_id, PG_TEXT),
              OF(label, PG_TEXT, .has_no_null = true), OF(is_default, PG_BOOL),
              OF(auth_kind, PG_TEXT), OF(sealed, PG_BYTES, .has_no_null = true),
@@ -113,8 +119,10 @@ static const struct pg_stmt connection_insert = {
              PG_OF("identity_email", PG_TEXT, struct connection, identity.email),
              PG_OF("identity_subject", PG_TEXT, struct connection, identity.subject),
              PG_OF("identity_label", PG_TEXT, struct connection, identity.label),
-             OF(parent_id, PG_UUID, .has_null = true), PG_ARG("count_max", PG_I64)),
-    PG_GIVES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64), PG_ARG("op_token", PG_UUID)),
+             OF(parent_id, PG_UUID, .has_null = true), PG_ARG("count_max", PG_I64),
+             PG_NEW_ID("event_id")),
+    PG_GIVES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64), PG_ARG("op_token", PG_UUID),
+             STORE_HAS_EVENT_COLUMN),
     .key_count = 2,
     .match = PG_MATCH_KEY,
     .access = PG_WRITE,
@@ -124,26 +132,37 @@ static const struct pg_stmt connection_insert = {
 /* This is the fence. A replay finds its own token one revision later, and returns the same result
  * again. All statements with it set rev to :rev + 1, not to t.rev + 1, so that a replay does not
  * count twice. */
-#define CAS \
-    "and (t.rev = :rev or (t.rev = :rev + 1 and t.op_token = :op_token)) returning :ord, t.rev"
+#define CAS "and (t.rev = :rev or (t.rev = :rev + 1 and t.op_token = :op_token)) "
 
 /* A renewal leaves the identity unchanged. A new grant replaces it even if the new identity is
  * unknown, because the grant may belong to another user. */
 #define NEW_OR_KEPT(column) \
     column " = case when :is_grant_new then :" column " else t." column " end, "
+#define NEW_IDENTITY \
+    NEW_OR_KEPT("identity_email") NEW_OR_KEPT("identity_subject") NEW_OR_KEPT("identity_label")
+/* The status that a new grant replaces; NULL for a renewal, which makes no event, and in a resend
+ * of a statement that was executed. */
+#define WAS                                                                    \
+    "case when :is_grant_new then (select o.status from sluice.connection o "  \
+    "where o.account_id = t.account_id and o.id = t.id and o.rev = :rev) end " \
+    "as was"
+#define GRANT_OUTBOX                                                               \
+    CONNECTION_OUTBOX("case when c.was = 'live' then 'connection.connected' else " \
+                      "'connection.recovered' end",                                \
+                      "changed c where c.was is not null", " on conflict do nothing")
 /* scopes: those of a new grant replace the old ones, even if they are unknown; after a renewal NULL
  * means that the provider did not repeat them (RFC 6749 section 5.1). */
 static const struct pg_stmt connection_credentials_set = {
     .name = "connection_credentials_set",
-    .sql = "update sluice.connection t set sealed = :sealed, key_id = :key_id, "
+    .sql = "with changed as (update sluice.connection t set sealed = :sealed, key_id = :key_id, "
            "scopes = case when :is_grant_new then :scopes else "
            "coalesce(:scopes, t.scopes) end, "
            "auth_kind = coalesce(:auth_kind, t.auth_kind), expires_at = :expires_at, status = "
-           "'live', " NEW_OR_KEPT("identity_email") NEW_OR_KEPT("identity_subject")
-               NEW_OR_KEPT("identity_label") "error = null, rev = :rev + 1, op_token = :op_token, "
-                                             "refreshing_by = null, "
-                                             "refreshing_until = null, updated_at = :now "
-                                             "@update(sluice.connection) " CAS,
+           "'live', " NEW_IDENTITY "error = null, rev = :rev + 1, op_token = :op_token, "
+           "refreshing_by = null, refreshing_until = null, updated_at = :now "
+           "@update(sluice.connection) " CAS "returning :ord as ord, " CONNECTION_EVENT_ROW
+           ", t.status, t.rev, :event_id as event_id, " WAS "), " GRANT_OUTBOX
+           "select c.ord, c.rev, " CONNECTION_HAS_EVENT " from changed c",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_I64), PG_ARG("rev", PG_I64),
              PG_NEW_ID("op_token"), OF_NEW(sealed, PG_BYTES), OF_NEW(key_id, PG_TEXT),
              OF_NEW(scopes, PG_TEXT), OF_NEW(expires_at, PG_TIME), PG_NOW("now"),
@@ -151,8 +170,8 @@ static const struct pg_stmt connection_credentials_set = {
              PG_OF("identity_email", PG_TEXT, struct connection_credentials, identity.email),
              PG_OF("identity_subject", PG_TEXT, struct connection_credentials, identity.subject),
              PG_OF("identity_label", PG_TEXT, struct connection_credentials, identity.label),
-             OF_NEW(auth_kind, PG_TEXT)),
-    PG_GIVES(PG_ARG("rev", PG_I64)),
+             OF_NEW(auth_kind, PG_TEXT), PG_NEW_ID("event_id")),
+    PG_GIVES(PG_ARG("rev", PG_I64), STORE_HAS_EVENT_COLUMN),
     .key_count = 2,
     .access = PG_WRITE,
 };

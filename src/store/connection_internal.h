@@ -26,6 +26,19 @@ enum { CONNECTION_COLUMNS = 24 };
     CONNECTION_TWIN_OF(integration_id, PG_TEXT), CONNECTION_TWIN_OF(subject, PG_TEXT), \
         CONNECTION_TWIN_OF(email, PG_TEXT), CONNECTION_TWIN_OF(params, PG_TEXT)
 
+/* The outbox of a statement that changes connections. A row of `from` is {account_id, parent_id,
+ * id, integration_id, status, rev, event_id}; status NULL: the row no longer exists. The object of
+ * its events is the id as the end of a UUID. */
+#define CONNECTION_OUTBOX(kind, from, rest)                                                    \
+    STORE_OUTBOX("select c.account_id, c.parent_id, c.event_id, " kind                         \
+                 " as kind, lpad(to_hex(c.id), 32, '0')::uuid as object, c.rev, now() as at, " \
+                 "c.id, c.integration_id, c.status from " from,                                \
+                 "'connection_id', m.id::text, 'account_id', coalesce(m.parent_id, "           \
+                 "m.account_id), 'integration_id', m.integration_id, 'status', m.status",      \
+                 rest)
+#define CONNECTION_HAS_EVENT STORE_HAS_EVENT("c.event_id")
+#define CONNECTION_EVENT_ROW "t.account_id, t.parent_id, t.id, t.integration_id"
+
 extern const struct pg_column connection_columns[CONNECTION_COLUMNS];
 
 #endif

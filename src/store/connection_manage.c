@@ -64,11 +64,21 @@ static const struct pg_stmt connection_share_set = {
     .access = PG_WRITE_ONCE,
 };
 
+/* A connection that is deleted has one more revision: that of the event, whose id is the audit
+ * event's. */
+#define DELETED                                                                                  \
+    "returning :ord as ord, " CONNECTION_EVENT_ROW ", t.rev + 1 as rev, :event_id as event_id, " \
+    "null::text as status"
+#define DELETED_AUDITED                                                                 \
+    STORE_AUDITED("'connection_id', :id::text, 'integration_id', c.integration_id", "") \
+    ", " CONNECTION_OUTBOX("'connection.deleted'", "changed c", "")
 static const struct pg_stmt connection_delete = {
     .name = "connection_delete",
-    .sql = "with changed as (delete from sluice.connection t @delete(sluice.connection)" CHANGED,
+    .sql = "with changed as (delete from sluice.connection t @delete(sluice.connection) " DELETED
+           "), " DELETED_AUDITED "select c.ord, c.integration_id, " CONNECTION_HAS_EVENT
+           " from changed c",
     PG_TAKES(CHANGE_PARAMS),
-    PG_COLUMNS(changed_columns),
+    PG_GIVES(PG_ARG("integration_id", PG_TEXT), STORE_HAS_EVENT_COLUMN),
     .key_count = 2,
     .access = PG_WRITE_ONCE,
 };
@@ -76,21 +86,19 @@ static const struct pg_stmt connection_delete = {
 /* Each of the connections was committed before it yields, so at least one of two statements sees
  * both. The rows are locked in one order: the second statement waits for the first, and no longer
  * finds a row that the first has deleted. */
+#define IS_TWIN CONNECTION_IS_TWIN("o")
 static const struct pg_stmt connection_yield = {
     .name = "connection_yield",
     .sql = "with twins as (select o.id from @input sluice.connection o "
            "where o.account_id = :account_id and o.integration_id = :integration_id "
-           "and " CONNECTION_IS_TWIN(
-               "o") " order by o.id for update of o), "
-                    "changed as (delete from sluice.connection t @delete(sluice.connection) "
-                    "and exists (select from twins w where w.id <> :id) "
-                    "returning :ord as ord, t.integration_id, "
-                    "(select min(w.id) from twins w where w.id <> :id) as kept_id), " STORE_AUDITED(
-                        "'connection_id', :id::text, 'integration_id', c.integration_id",
-                        "") "select c.ord, c.kept_id from changed c",
+           "and " IS_TWIN " order by o.id for update of o), "
+           "changed as (delete from sluice.connection t @delete(sluice.connection) "
+           "and exists (select from twins w where w.id <> :id) " DELETED
+           ", (select min(w.id) from twins w where w.id <> :id) as kept_id), " DELETED_AUDITED
+           "select c.ord, c.kept_id, " CONNECTION_HAS_EVENT " from changed c",
     PG_TAKES(CHANGE_PARAMS, PG_ARG("integration_id", PG_TEXT), PG_ARG("subject", PG_TEXT),
              PG_ARG("email", PG_TEXT), PG_ARG("params", PG_TEXT)),
-    PG_GIVES(PG_ARG("kept_id", PG_I64)),
+    PG_GIVES(PG_ARG("kept_id", PG_I64), STORE_HAS_EVENT_COLUMN),
     .key_count = 2,
     .access = PG_WRITE_ONCE,
     .goes_alone = true,

@@ -38,29 +38,31 @@ static const struct pg_stmt connection_release = {
     .access = PG_WRITE,
 };
 
-/* Status and audit event are one statement, so there is one event for each loss: the second
+/* Status, audit event and outbox are one statement, so there is one event for each loss: the second
  * process to find it fails the fence, and its `gone` is empty. At a replay `gone` has the row
  * again, and the event conflicts with its first copy, which has the same id. `gone` carries the
- * event's columns, so that the INSERT is for exactly the rows that were changed. */
+ * event's columns, so that the INSERT is for exactly the rows that were changed. Both events have
+ * one id, and are those of the row's owner. */
+#define LOST_OUTBOX \
+    CONNECTION_OUTBOX("'connection.reauth_required'", "gone c", " on conflict do nothing")
 static const struct pg_stmt connection_lost = {
     .name = "connection_lost",
     .sql = "with gone as (update sluice.connection t set status = 'reauth_required', "
            "error = :error, rev = :rev + 1, op_token = :op_token, refreshing_by = null, "
            "refreshing_until = null, updated_at = :now @update(sluice.connection) "
            "and (t.rev = :rev or (t.rev = :rev + 1 and t.op_token = :op_token)) "
-           "returning :ord as ord, t.rev as rev, :account_id as account_id, "
+           "returning :ord as ord, " CONNECTION_EVENT_ROW ", t.status, t.rev, "
            ":event_id as event_id, :reason as reason, :actor as actor, "
-           ":request_id as request_id, :details as details, :address as address, "
-           ":by_parent as parent_id), "
+           ":request_id as request_id, :details as details, :address as address), "
            "audited as (insert into sluice.audit_event "
            "(account_id, id, kind, reason, actor, request_id, details, address, parent_id) "
            "select g.account_id, g.event_id, 'connection.reauth_required', g.reason, g.actor, "
-           "g.request_id, g.details, g.address, g.parent_id from gone g on conflict do nothing) "
-           "select g.ord, g.rev from gone g",
+           "g.request_id, g.details, g.address, g.parent_id from gone g on conflict do "
+           "nothing), " LOST_OUTBOX "select c.ord, c.rev, " CONNECTION_HAS_EVENT " from gone c",
     PG_TAKES(OF(account_id, PG_UUID), OF(id, PG_I64), OF(rev, PG_I64), PG_NEW_ID("op_token"),
              PG_ARG("error", PG_TEXT), PG_NOW("now"), PG_NEW_ID("event_id"), OF(reason, PG_TEXT),
-             STORE_BY(connection_loss), STORE_BY_PARENT(connection_loss), OF(details, PG_JSON)),
-    PG_GIVES(PG_ARG("rev", PG_I64)),
+             STORE_BY(connection_loss), OF(details, PG_JSON)),
+    PG_GIVES(PG_ARG("rev", PG_I64), STORE_HAS_EVENT_COLUMN),
     .key_count = 2,
     .access = PG_WRITE,
 };

@@ -103,6 +103,14 @@ static const struct pg_stmt flow_askers = {
     " or " HAS_ROW(                                                                        \
         "from sluice.tally y where y.account_id = :account_id and y.outcome <> 'blocked'")
 #undef OF
+/* Those that went off by themselves, and those that are paused (store/delivery.h). At most
+ * WEBHOOKS_MAX. */
+#define FAILING_WEBHOOKS                                                                       \
+    "(select json_agg(f) from (select w.id, left(w.url, 100) as url, w.off_reason as reason, " \
+    "w.failures from sluice.webhook w where w.account_id = :account_id and "                   \
+    "(w.off_reason in ('answered_410', 'failing') or (w.off_at is null and w.failures > 2)) "  \
+    "order by w.id) f)"
+
 #define OF(name, type) PG_OF(#name, type, struct flow_counts, name)
 _Static_assert(COUNT_LIMIT == FLOW_COUNT_MAX, "as callers know it");
 
@@ -114,11 +122,12 @@ static const struct pg_stmt flow_counts = {
     COUNT_OF("completed", "t.status = 'completed' and t.id >= :since") /* */
     COUNT_OF("failed", "t.status = 'failed' and t.id >= :since")       /* */
     "(" HAS_EXECUTION ") as has_execution, (select count(*) > 1 from sluice.api_key k where "
-    "k.account_id = :account_id and k.revoked_at is null) as has_keys) c",
+    "k.account_id = :account_id and k.revoked_at is null) as has_keys, " FAILING_WEBHOOKS
+    " as failing_webhooks) c",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("since", PG_UUID), PG_ARG("is_running", PG_TEXT),
              PG_ARG("is_waiting", PG_TEXT)),
     PG_GIVES(OF(running, PG_I64), OF(waiting, PG_I64), OF(completed, PG_I64), OF(failed, PG_I64),
-             OF(has_execution, PG_BOOL), OF(has_keys, PG_BOOL)),
+             OF(has_execution, PG_BOOL), OF(has_keys, PG_BOOL), OF(failing_webhooks, PG_JSON)),
 };
 
 const struct pg_stmt *const flow_inbox_stmts[] = {&flow_inbox, &flow_near, &flow_askers,

@@ -67,6 +67,9 @@ enum { FLOW_COUNT_MAX = 1000 };
 struct flow_counts {
     int64_t running, waiting, completed, failed;
     bool has_execution, has_keys; /* has_keys: more than one key is not revoked */
+    /* [{id, url (its first 100 characters), reason (of going off; null), failures}]: endpoints that
+     * need attention; SLICE_NONE: none does */
+    slice failing_webhooks;
 };
 void store_flow_counts(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        struct uuid account_id, struct uuid since);

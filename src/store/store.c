@@ -61,6 +61,14 @@ bool store_has_event(const struct pg_query *query)
            pg_get_bool(rows, 0, rows->column_count - 1);
 }
 
+struct uuid store_event_of(const struct pg_query *query)
+{
+    for (size_t i = 0; store_has_event(query) && i < query->stmt->param_count; i++)
+        if (strcmp(query->stmt->params[i].name, "event_id") == 0)
+            return query->params[i].as.uuid;
+    return (struct uuid){{0}};
+}
+
 int store_text_result(const struct pg_query *query, slice *text)
 {
     int status = store_hit_result(query);

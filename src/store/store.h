@@ -63,6 +63,8 @@ void *store_list_result(const struct pg_query *query, size_t size, size_t *count
 
 /* For statements that write an event: whether an endpoint hears it. */
 bool store_has_event(const struct pg_query *query);
+/* The same, for statements that make the event's id: it, or nil. */
+struct uuid store_event_of(const struct pg_query *query);
 
 /* As store_hit_result, for statements that return one row with one text or document. */
 int store_text_result(const struct pg_query *query, slice *text) MUST_CHECK;

@@ -16,14 +16,19 @@ enum {
 
 /* The kinds of events that an endpoint can choose, with their text in lists. An endpoint without a
  * choice also gets those of later versions. */
-#define EVENT_KINDS(X)                                                      \
-    X(FLOW_WAITING, "flow.waiting", "A flow waits for an approval")         \
-    X(FLOW_APPROVED, "flow.approved", "Calls of a flow were approved")      \
-    X(FLOW_COMPLETED, "flow.completed", "A flow completed")                 \
-    X(FLOW_FAILED, "flow.failed", "A flow failed")                          \
-    X(FLOW_CANCELLED, "flow.cancelled", "A flow was cancelled or rejected") \
-    X(EXECUTION_OUTCOME_UNKNOWN, "execution.outcome_unknown",               \
-      "It is not known whether a write was done")                           \
+#define EVENT_KINDS(X)                                                                            \
+    X(FLOW_WAITING, "flow.waiting", "A flow waits for an approval")                               \
+    X(FLOW_APPROVED, "flow.approved", "Calls of a flow were approved")                            \
+    X(FLOW_COMPLETED, "flow.completed", "A flow completed")                                       \
+    X(FLOW_FAILED, "flow.failed", "A flow failed")                                                \
+    X(FLOW_CANCELLED, "flow.cancelled", "A flow was cancelled or rejected")                       \
+    X(EXECUTION_OUTCOME_UNKNOWN, "execution.outcome_unknown",                                     \
+      "It is not known whether a write was done")                                                 \
+    X(CONNECTION_CONNECTED, "connection.connected", "An app was connected")                       \
+    X(CONNECTION_REAUTH_REQUIRED, "connection.reauth_required", "A connection needs a new grant") \
+    X(CONNECTION_RECOVERED, "connection.recovered",                                               \
+      "A connection that needed a new grant has one")                                             \
+    X(CONNECTION_DELETED, "connection.deleted", "A connection was deleted")                       \
     X(WEBHOOK_DISABLED, "webhook.disabled", "Another endpoint of the account was switched off")
 #define EVENT_KIND_ENUM(name, text, sentence) EVENT_##name,
 enum event_kind { EVENT_KINDS(EVENT_KIND_ENUM) EVENT_KIND_COUNT };

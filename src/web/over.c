@@ -1,6 +1,6 @@
 /*
- * Pages that are views of an endpoint (struct web_view): the endpoint runs on the page's request,
- * and its reply becomes the page's data.
+ * Endpoints that run on a page's request, and pages that are views of one (struct web_view): its
+ * reply becomes the page's data.
  */
 #include "web/view.h"
 
@@ -9,13 +9,47 @@ static struct web_request *page_of(struct api_request *call)
     return CONTAINER_OF(call, struct web_request, call);
 }
 
-/* For a page, a wrong argument means a wrong address. */
-static enum op_result reply_refusal(struct web_request *request, unsigned status)
+/* ---- an endpoint ---- */
+
+static enum op_result take_reply(struct api_request *call, unsigned status, slice json_text,
+                                 struct op *owner)
 {
-    if (status == 400 || status == 404)
-        return web_reply_missing(request, "There is no page at this address.");
-    return web_reply_database(request, status == 503 ? ERR_BUSY : ERR_INVALID);
+    struct web_request *request = page_of(call);
+    (void)owner; /* the page is a copy */
+    const struct json *reply =
+        json_parse(&request->serve.op.arena, json_text, &json_limits_provider, NULL);
+    return reply ? request->answer(request, status, reply) : web_reply_database(request, ERR_NOMEM);
 }
+
+/* It stays the page's next step until the endpoint has answered. */
+static enum op_result resume_endpoint(struct web_request *request)
+{
+    return request->call.then(&request->call);
+}
+
+enum op_result web_ask(struct web_request *request, const struct api_endpoint *endpoint,
+                       const struct json *arguments, web_answer *then)
+{
+    static const struct api_envelope to_page = {.reply = take_reply};
+    request->call.api = request->web->api;
+    request->answer = then;
+    request->then = resume_endpoint;
+    return api_delegate(&request->call, endpoint, arguments, &to_page);
+}
+
+enum op_result web_reply_refused(struct web_request *request, unsigned status,
+                                 const struct json *reply)
+{
+    slice text = json_get_str(reply, SLICE("error"));
+    if (status == 404)
+        return web_reply_missing(request, "There is no page at this address.");
+    if (status == 503 || !text.ptr)
+        return web_reply_database(request, status == 503 ? ERR_BUSY : ERR_INVALID);
+    return web_reply_problem(request, status, "Not done", "%.*s%s", SLICE_ARG(text),
+                             slice_ends_with(text, SLICE(".")) ? "" : ".");
+}
+
+/* ---- a view ---- */
 
 /* The rows of the reply's list get the page's additions. */
 static void put_member(struct web_request *request, struct json_writer *w,
@@ -42,18 +76,13 @@ static void put_member(struct web_request *request, struct json_writer *w,
     json_close(w, ']');
 }
 
-static enum op_result reply_page(struct api_request *call, unsigned status, slice json_text,
-                                 struct op *owner)
+/* For a view, a wrong argument means a wrong address. */
+static enum op_result reply_page(struct web_request *request, unsigned status,
+                                 const struct json *reply)
 {
-    struct web_request *request = page_of(call);
     const struct web_view *view = request->page->view;
-    struct arena *arena = &request->serve.op.arena;
-    (void)owner; /* the page is a copy */
     if (status != 200)
-        return reply_refusal(request, status);
-    const struct json *reply = json_parse(arena, json_text, &json_limits_provider, NULL);
-    if (!reply)
-        return web_reply_database(request, ERR_NOMEM);
+        return web_reply_refused(request, status == 400 ? 404 : status, reply);
     struct json_writer *w = view_begin(request);
     for (uint32_t i = 0; i < reply->count; i++)
         put_member(request, w, &reply->as.members[i]);
@@ -68,7 +97,6 @@ static enum op_result reply_page(struct api_request *call, unsigned status, slic
 
 enum op_result web_view_begin(struct web_request *request)
 {
-    static const struct api_envelope page = {.reply = reply_page};
     const struct web_view *view = request->page->view;
     struct arena *arena = &request->serve.op.arena;
     struct json *arguments = ARENA_NEW(arena, struct json);
@@ -82,6 +110,5 @@ enum op_result web_view_begin(struct web_request *request)
             json_object_set(arena, arguments, slice_cstr(view->arguments[i].name),
                             json_string(value));
     }
-    request->call.api = request->web->api;
-    return api_delegate(&request->call, view->endpoint, arguments, &page);
+    return web_ask(request, view->endpoint, arguments, reply_page);
 }

@@ -181,6 +181,9 @@ static void write_overview(struct web_request *request, const struct overview *o
     overview_apps_write(request, w, &overview->stats, overview->connections,
                         overview->connection_count);
     write_ended(request, w, overview);
+    json_member_raw(w, "failing",
+                    overview->counts.failing_webhooks.ptr ? overview->counts.failing_webhooks
+                                                          : SLICE("[]"));
 }
 
 static void start_latest(struct web_request *request, struct overview *overview)

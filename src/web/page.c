@@ -34,6 +34,9 @@ static const struct {
      WEB_NOTICE_LIVE},
     {"client_saved", "OAuth client saved.", WEB_NOTICE_PAST},
     {"client_deleted", "OAuth client deleted.", WEB_NOTICE_PAST},
+    {"webhook_changed", "Webhook changed.", WEB_NOTICE_PAST},
+    {"webhook_deleted", "Webhook deleted. Nothing more is sent to it.", WEB_NOTICE_PAST},
+    {"event_replayed", "The event is sent again.", WEB_NOTICE_PAST},
 };
 
 /* ---- headers ---- */
@@ -203,8 +206,9 @@ static void write_brief(struct web_request *request, struct json_writer *w)
  * manifest or a template defines have theirs in the page's own data. */
 static void write_faults(const struct web_request *request, struct json_writer *w)
 {
-    static const char *const fields[] = {"client_id", "client_secret", "label",     "name",
-                                         "scopes",    "expires",       "addresses", "input"};
+    static const char *const fields[] = {"client_id", "client_secret", "label",      "name",
+                                         "scopes",    "expires",       "addresses",  "input",
+                                         "url",       "events",        "description"};
     if (request->fault_count == 0) {
         json_member_str(w, "faults", SLICE_NONE);
         return;

@@ -109,6 +109,11 @@ web_step web_key_revoke_ask, web_connection_delete_ask, web_flow_cancel_ask;
 /* users.c */
 extern const struct web_view web_users;
 web_step web_user, web_user_erase_ask, web_user_erase;
+/* webhooks.c */
+extern const struct web_view web_webhooks;
+web_step web_webhook, web_webhook_new, web_webhook_create, web_webhook_edit, web_webhook_change,
+    web_webhook_switch, web_webhook_test, web_webhook_roll_ask, web_webhook_roll,
+    web_webhook_delete_ask, web_webhook_delete, web_webhook_replay, web_webhook_replay_one;
 /* keys.c */
 web_step web_keys, web_key_form, web_key_create, web_key_revoke;
 struct api_key;

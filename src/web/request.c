@@ -107,6 +107,22 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/users/{id}", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_user)},
     {HTTP_METHOD_GET, "/users/{id}/erase", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_user_erase_ask)},
     {HTTP_METHOD_POST, "/users/{id}/erase", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_user_erase)},
+    {HTTP_METHOD_GET, "/webhooks", VIEW(WEB_ACCOUNT, &web_webhooks)},
+    {HTTP_METHOD_GET, "/webhooks/new", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_webhook_new)},
+    {HTTP_METHOD_POST, "/webhooks/new", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_webhook_create)},
+    {HTTP_METHOD_GET, "/webhooks/{id}", PAGE(WEB_ACCOUNT, SCOPE_READ, web_webhook)},
+    {HTTP_METHOD_GET, "/webhooks/{id}/edit", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_webhook_edit)},
+    {HTTP_METHOD_POST, "/webhooks/{id}/edit", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_webhook_change)},
+    {HTTP_METHOD_POST, "/webhooks/{id}/switch", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_webhook_switch)},
+    {HTTP_METHOD_POST, "/webhooks/{id}/test", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_webhook_test)},
+    {HTTP_METHOD_GET, "/webhooks/{id}/roll", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_webhook_roll_ask)},
+    {HTTP_METHOD_POST, "/webhooks/{id}/roll", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_webhook_roll)},
+    {HTTP_METHOD_GET, "/webhooks/{id}/delete",
+     PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_webhook_delete_ask)},
+    {HTTP_METHOD_POST, "/webhooks/{id}/delete", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_webhook_delete)},
+    {HTTP_METHOD_POST, "/webhooks/{id}/replay", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_webhook_replay)},
+    {HTTP_METHOD_POST, "/webhooks/{id}/deliveries/{event}/replay",
+     PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_webhook_replay_one)},
     {HTTP_METHOD_GET, "/audit", PAGE(WEB_SESSION, SCOPE_ADMIN, web_audit_trail)},
     {HTTP_METHOD_GET, "/audit.csv", PAGE(WEB_SESSION, SCOPE_ADMIN, web_audit_csv)},
     {HTTP_METHOD_GET, "/assets/{name}", FRAMELESS(WEB_OPEN, 0, web_asset)},
@@ -489,9 +505,7 @@ static enum op_result resume_page(struct serve_request *serve)
     struct web_request *request = request_of(serve);
     if (request->late_file)
         return web_reply_view(request, request->late_status, request->late_file);
-    if (request->page->view)
-        return request->call.then(&request->call);
-    ASSERT(request->then); /* a page waits by web_wait */
+    ASSERT(request->then); /* a page waits by web_wait or web_ask */
     return request->then(request);
 }
 

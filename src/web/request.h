@@ -44,6 +44,10 @@ enum web_access {
 /* A page, and each part of it that runs after a wait. */
 typedef enum op_result web_step(struct web_request *request);
 
+/* What a page does with the reply of an endpoint, an object in the op's arena. */
+typedef enum op_result web_answer(struct web_request *request, unsigned status,
+                                  const struct json *reply);
+
 /* A page whose data are the reply of an endpoint: the reply's members, the additions of `row` to
  * each object of a list, and a member "asked" with the arguments in the address. */
 struct web_view {
@@ -87,6 +91,7 @@ struct web_request {
     struct web *web;
     const struct web_page *page;
     web_step *then;             /* runs after the wait; NULL: the page has not waited */
+    web_answer *answer;         /* takes the reply of the endpoint that the page calls */
     struct web_link link;       /* from the address of a WEB_LINK page; token SLICE_NONE: none */
     struct web_session session; /* is_open: whether the request has a session; its key is
                                  * serve.grant */
@@ -229,8 +234,18 @@ enum op_result web_again_faulty(struct web_request *request);
 /* Renders the page of another address, as by GET, instead of the requested one. */
 enum op_result web_go_to(struct web_request *request, slice path);
 
-/* ---- pages that are views of endpoints (over.c) ---- */
+/* ---- endpoints of the API (over.c) ---- */
 
+/* Runs an endpoint on the page's request, with the parameters of its path; arguments (an object in
+ * the op's arena) are its body or its query. `then` gets the reply, whatever its status; it may
+ * call another endpoint. Only endpoints for which the key has the scope: the page's scope includes
+ * it. */
+enum op_result web_ask(struct web_request *request, const struct api_endpoint *endpoint,
+                       const struct json *arguments, web_answer *then);
+/* Sends a page with what an endpoint answered instead of doing what was asked. */
+enum op_result web_reply_refused(struct web_request *request, unsigned status,
+                                 const struct json *reply);
+/* Answers with the page's view. */
 web_step web_view_begin;
 
 /* ---- the pages, for the route table ---- */

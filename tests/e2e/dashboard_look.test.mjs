@@ -168,8 +168,14 @@ async function walk() {
   const apps = ['gmail', 'probe', 'twilio', 'salesforce', 'zendesk', 'hubspot', 'hubspot/client/delete'].map((id) => `/integrations/${id}`).concat('/integrations/gmail/actions/send_message', '/integrations/gmail/actions/none');
   const { connections } = (await dashboard.call(account, 'GET', '/api/connections')).json;
   const keys = JSON.parse(await dashboard.stack.must(['keys', 'list', account.id, '--json']));
+  const hook = (await dashboard.call(account, 'POST', '/api/webhooks', { url: 'https://agent.example.com/in', description: 'The agent' })).json.id;
+  const off = (await dashboard.call(account, 'POST', '/api/webhooks', { url: 'https://off.example.com/', events: ['flow.failed'] })).json.id;
+  await dashboard.stack.cluster.sql(`update sluice.webhook set failures = 4, failing_since = now() where id = '${hook}'; update sluice.webhook set off_at = now(), off_reason = 'answered_410' where id = '${off}';
+    insert into sluice.delivery (account_id, event_id, webhook_id, kind, object, rev, at, data, status, attempt, due_at, ended_at, code, problem)
+    select '${account.id}', gen_random_uuid(), '${hook}', 'flow.completed', gen_random_uuid(), 1, now(), '{"flow_id": "${completed}", "title": "Mails"}', s, 1, case s when 'pending' then 'infinity'::timestamptz end,
+      case s when 'pending' then null else now() end, 200, case s when 'delivered' then null else 'the endpoint answered 500' end from unnest(array['pending', 'delivered', 'failed']) s`);
   for (const path of [
-    '/', '/?notice=client_saved', '/audit', '/audit?kind=flow&period=1h', '/approvals', '/flows', '/flows/new', '/flows/new?template=unread_mail_to_tasks', '/flows/new?template=reschedule_tasks', '/flows/new?template=unread_mail_to_slack', ...flows,
+    '/', '/webhooks', '/webhooks/new', `/webhooks/${hook}`, `/webhooks/${hook}?status=failed`, `/webhooks/${off}`, ...['edit', 'roll', 'delete'].map((verb) => `/webhooks/${hook}/${verb}`), '/?notice=client_saved', '/audit', '/audit?kind=flow&period=1h', '/approvals', '/flows', '/flows/new', '/flows/new?template=unread_mail_to_tasks', '/flows/new?template=reschedule_tasks', '/flows/new?template=unread_mail_to_slack', ...flows,
     '/executions', '/executions?status=failed', '/executions?app=gmail&status=blocked', ...executions, '/integrations', '/integrations?q=nothinglikeit', ...apps,
     '/connections', '/users', '/users?q=none', '/users/ada', '/users/ada/erase', ...['approvals', 'flows', 'flows/new', 'executions', 'integrations', 'connections', 'audit'].map((page) => `/${page}?user=ada`), '/flows?user=none', '/keys?user=ada', '/docs', '/docs/createExecution', '/sign-out', '/keys', '/keys/new', `/keys/${keys[0].id}/revoke`, `/flows/${waiting}/cancel`, `/flows/${completed}/cancel`, `/flows/${completed}/again`, `/connections/${connection}/delete`,
     ...connections.map(({ id }) => `/connections/${id}`), '/connections/1', '/connect/none', '/nowhere/at/all', '/executions/00000000-0000-4000-8000-000000000000', '/connect/callback?state=none&code=none',
@@ -190,6 +196,7 @@ async function walk() {
     await visit.fits();
     seen.push({ method: 'GET', url: visit.page.url() });
   }
+  for (const id of [hook, off]) await dashboard.call(account, 'DELETE', `/api/webhooks/${id}`); // the pictures have none
   await visit.goto('/keys/new');
   await visit.page.getByLabel('Name', { exact: true }).fill('seen');
   await visit.page.getByRole('checkbox', { name: /^read/ }).check();

@@ -6,7 +6,7 @@ import { after, before, test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
 import { until } from './support/client.mjs';
 import { Scripted } from './support/scripted.mjs';
-import { Stack } from './support/stack.mjs';
+import { Stack, credentials } from './support/stack.mjs';
 
 let stack, account, one, two, receiver;
 const got = []; // {path, headers, body, at}: messages at the receiver
@@ -51,8 +51,8 @@ const post = (id, verb, options, body = {}) => call('POST', `/api/flows/${id}/${
 const distinct = (path, object) => {
   const seen = new Map();
   for (const message of at(path)) {
-    const { flow_id, execution_id } = message.json.data;
-    if ((flow_id ?? execution_id) === object && !seen.has(message.headers['webhook-id'])) seen.set(message.headers['webhook-id'], message);
+    const { flow_id, execution_id, connection_id } = message.json.data;
+    if ((flow_id ?? execution_id ?? connection_id) === object && !seen.has(message.headers['webhook-id'])) seen.set(message.headers['webhook-id'], message);
   }
   return [...seen.values()];
 };
@@ -177,6 +177,90 @@ test('a write whose reply says nothing: its outcome is unknown', async () => {
   await hears(hook, execution_id, 'execution.outcome_unknown');
   assert.equal(at(hook.path).length, 1);
   await unlisten(hook);
+});
+
+// ---- connections ----
+
+const KINDS = ['connected', 'reauth_required', 'recovered', 'deleted'].map((kind) => `connection.${kind}`);
+const connect = (options, more = {}) => call('POST', '/api/connections', { integration_id: 'probe', credential: credentials.probe, ...more }, options);
+// The app refuses the credential of the call that this server makes.
+async function refused(options) {
+  await stack.provider.faults([{ match: { path_prefix: '/echo' }, count: -1, action: { status: 401 } }]);
+  const reply = await call('POST', '/api/executions', { integration_id: 'probe', action_id: 'echo', input: { value: 1 } }, options).catch(() => null);
+  await stack.provider.faults([]);
+  return reply;
+}
+
+test('connections: made, lost, connected again and deleted, also a user\'s and one that is shared', async () => {
+  const { id: owner, key } = await stack.account('connecting', { apps: [] });
+  const hook = await listen({}, { key });
+  const chosen = await listen({ events: ['connection.deleted'] }, { key });
+  for (const user of [undefined, 'cy']) {
+    const options = { key, headers: user && { 'sluice-user': user } };
+    const made = await connect(options);
+    assert.equal(made.status, 201, made.text);
+    const { id } = made.json;
+    assert.equal((await refused(options)).json.error_code, 'unauthorized');
+    assert.equal((await connect(options, { connection_id: id })).status, 201);
+    assert.equal((await call('PATCH', `/api/connections/${id}`, { label: 'no event' }, options)).status, 200);
+    assert.equal((await call('DELETE', `/api/connections/${id}`, undefined, options)).status, 200);
+    const messages = await hears(hook, id, ...KINDS);
+    const same = { account_id: owner, connection_id: id, integration_id: 'probe', ...(user ? { user } : {}) };
+    const statuses = ['live', 'reauth_required', 'live', undefined];
+    assert.deepEqual(messages.map(({ json }) => json.data), [1, 2, 3, 5].map((rev, at) => ({ rev, ...same, ...(statuses[at] ? { status: statuses[at] } : {}) })));
+    await hears(chosen, id, 'connection.deleted');
+    const { items } = (await call('GET', `/api/webhooks/${hook.id}/deliveries`, undefined, { key })).json;
+    assert.equal(items[0].object, id);
+    const audit = (await call('GET', '/api/audit?kind=connection.reauth_required', undefined, options)).json.events;
+    assert.equal(audit[0].id, messages[1].headers['webhook-id']);
+  }
+  // a user's call with a connection of the account, which is the account's loss
+  const shared = (await connect({ key })).json;
+  assert.equal((await call('PATCH', `/api/connections/${shared.id}`, { shared: true }, { key })).status, 200);
+  assert.equal((await refused({ key, headers: { 'sluice-user': 'cy' } })).json.error_code, 'integration_not_connected');
+  const [, lost] = await hears(hook, shared.id, ...KINDS.slice(0, 2));
+  assert.equal(lost.json.data.user, undefined);
+  // an erased user had these events no more than the account
+  const cys = (await connect({ key, headers: { 'sluice-user': 'cy' } })).json;
+  await hears(hook, cys.id, 'connection.connected');
+  assert.equal((await call('DELETE', '/api/users/cy', undefined, { key })).status, 202);
+  for (const item of [hook, chosen]) await unlisten(item, { key });
+});
+
+// Each change that the rows show has its event, whatever answer the client gets.
+test('servers that die around the change of a connection: its events are those of the rows', async () => {
+  const { id: owner, key } = await stack.account('crashing', { apps: [] });
+  const hook = await listen({}, { key });
+  const options = { key };
+  const dying = async (step, run) => {
+    const server = await stack.serve({ args, env: { SLUICE_CRASH_AT: step } });
+    assert.equal(await run({ key, server }).catch(() => null), null, step);
+    await dies(server);
+  };
+  const events = () => sql(`select coalesce(string_agg(kind || ' ' || rev, ',' order by at, rev), '') from sluice.delivery where webhook_id = '${hook.id}'`);
+  const row = async () => sql(`select string_agg(id || ' ' || status || ' ' || rev, ',') from sluice.connection where account_id = '${owner}'`);
+  const change = (method, id) => (at) => call(method, `/api/connections/${id}`, undefined, at);
+  await dying('connect_save/store', (at) => connect(at));
+  assert.deepEqual([await row(), await events()], ['', '']);
+  await dying('connect_save/stored', (at) => connect(at));
+  const [id, ...made] = (await row()).split(' ');
+  assert.deepEqual([made, await events()], [['live', '1'], 'connection.connected 1']);
+  await dying('exec/mark_connection', refused);
+  assert.deepEqual([await row(), await events()], [`${id} live 1`, 'connection.connected 1']);
+  await dying('exec/notify_connection', refused);
+  assert.deepEqual([await row(), await events()], [`${id} reauth_required 2`, 'connection.connected 1,connection.reauth_required 2']);
+  await dying('connect_save/audit', (at) => connect(at, { connection_id: id }));
+  assert.deepEqual([await row(), await events()], [`${id} live 3`, 'connection.connected 1,connection.reauth_required 2,connection.recovered 3']);
+  await dying('connect_command/change', change('DELETE', id));
+  assert.equal(await row(), `${id} live 3`);
+  await dying('connect_command/changed', change('DELETE', id));
+  assert.equal(await row(), '');
+  await hears(hook, id, ...KINDS);
+  assert.equal((await call('GET', `/api/connections/${id}`, undefined, options)).status, 404);
+  const ids = new Map();
+  for (const { json, headers } of at(hook.path)) ids.set(json.type, (ids.get(json.type) ?? new Set()).add(headers['webhook-id']));
+  assert.deepEqual([...ids.values()].map(({ size }) => size), [1, 1, 1, 1]);
+  await unlisten(hook, options);
 });
 
 // ---- many endpoints ----

@@ -569,6 +569,43 @@ static void the_catalog_is_shown(void **state)
     assert_err("`sluice catalog list` shows them");
 }
 
+static void policies_are_checked_and_tried(void **state)
+{
+    char path[TEST_PATH_MAX];
+    (void)state;
+    folder_path(&folder, "policy.json", path);
+    folder_write(&folder, "policy.json",
+                 "{\"default\":\"allow\",\"rules\":[{\"tools\":[\"gmail_send_message\"],"
+                 "\"recipients_outside\":[\"acme.com\"],\"decision\":\"deny\",\"reason\":\"no "
+                 "outside mail\"},{\"tools\":[\"gmial_*\"],\"decision\":\"confirm\"}]}",
+                 0600);
+    RUN(0, "policy", "lint", path);
+    assert_out("policy.json /rules/1: warning: matches no action");
+    assert_out("1 policies, 1 warnings: fine");
+    RUN(0, "policy", "test", path, "--tool", "gmail_send_message", "--input",
+        "{\"to\":\"a@evil.example\"}");
+    assert_string_equal(last.out, "deny, by rule 0: no outside mail\n");
+    RUN(0, "policy", "test", path, "--tool", "gmail_send_message", "--json");
+    assert_string_equal(
+        last.out, "{\"decision\":\"depends\",\"rule\":null,\"reason\":null,\"unsure\":false}\n");
+    RUN(0, "policy", "test", path, "--tool", "gmail_list_threads", "--user", "u1");
+    assert_string_equal(last.out, "allow, by default\n");
+    RUN(1, "policy", "test", path, "--tool", "gmail_send_mesage");
+    assert_err("did you mean \"gmail_send_message\"?");
+    RUN(1, "policy", "test", path, "--tool", "gmail_send_message", "--input", "[]");
+    assert_err("--input must be a JSON object, got array");
+    RUN(1, "policy", "test", path, "--tool", "gmail_send_message", "--input", "{\"a\":1,\"a\":2}");
+    assert_err("--input: ");
+    RUN(1, "policy", "test", path);
+    assert_err("--tool is missing");
+    folder_write(&folder, "policy.json", "{\"default\":\"hold\",\"rules\":[{}]}", 0600);
+    RUN(1, "policy", "lint", path);
+    assert_out("policy.json /default: this version of the server cannot hold calls yet");
+    assert_out("policy.json /rules/0: member \"decision\" is missing");
+    RUN(1, "policy", "test", path, "--tool", "gmail_send_message");
+    assert_err("policy.json /default: ");
+}
+
 static void the_catalog_is_searched(void **state)
 {
     (void)state;
@@ -706,6 +743,7 @@ int main(void)
         cmocka_unit_test(rotation_reseals_what_the_ring_opens),
         cmocka_unit_test(a_bad_master_key_is_reported_without_showing_it),
         cmocka_unit_test(the_catalog_is_shown),
+        cmocka_unit_test(policies_are_checked_and_tried),
         cmocka_unit_test(the_catalog_is_searched),
         cmocka_unit_test(lint_names_file_and_place),
         cmocka_unit_test(serve_starts_tells_and_drains),

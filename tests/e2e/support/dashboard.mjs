@@ -12,6 +12,8 @@ import { Stack } from './stack.mjs';
 export const TEMPLATE = 'unread_mail_to_tasks';
 export const APPROVE = /^Approve(?! and)/; // the button that stays on the flow's page
 export const PHONE = { viewport: { width: 390, height: 800 }, isMobile: true, hasTouch: true };
+// The menu of pages.
+export const menu = (visit) => visit.page.getByRole('navigation', { name: 'Pages' });
 const MAIL_SCOPE = 'https://www.googleapis.com/auth/gmail.modify';
 const ROOT = new URL('../../../', import.meta.url).pathname;
 
@@ -68,6 +70,13 @@ export class Dashboard {
   // An account and its key, with mail and notes connected, or with the given apps.
   account(name, options = { apps: ['gmail', 'notion'] }) {
     return this.stack.account(name, options);
+  }
+
+  // Creates another key of an account, with all scopes or the given ones: {id, as}, its id and the
+  // account with that key.
+  async keyOf(own, name, scopes) {
+    const made = JSON.parse(await this.stack.must(['keys', 'create', own.id, '--name', name, ...(scopes ? ['--scopes', scopes] : []), '--json']));
+    return { id: made.id, as: { ...own, key: made.key } };
   }
 
   // A person on the overview page, whose session was made without the sign-in form. The form has

@@ -421,7 +421,7 @@ static void check_stored(struct asker *asker, struct pg_query *query)
 static void insert(struct asker *asker, struct pg_query *query)
 {
     const struct pg_value cells[] = {*seam_param(query, "account_id"), *seam_param(query, "id"),
-                                     *seam_param(query, "op_token")};
+                                     *seam_param(query, "op_token"), pg_bool(false)};
     check_stored(asker, query);
     assert_int_equal(seam_i64(query, "count_max"), asker->machine->node.tuning.connections_max);
     slice label = seam_text(query, "label");
@@ -431,12 +431,12 @@ static void insert(struct asker *asker, struct pg_query *query)
 
 static void set_credentials(struct asker *asker, struct pg_query *query)
 {
-    const struct pg_value cell = pg_i64(seam_i64(query, "rev") + 1);
+    const struct pg_value cells[] = {pg_i64(seam_i64(query, "rev") + 1), pg_bool(false)};
     check_stored(asker, query);
     assert_int_equal(seam_i64(query, "id"), OLD);
     /* the fence */
     assert_int_equal(seam_i64(query, "rev"), asker->machine->store.connections.items[0].rev);
-    seam_row(query, &cell);
+    seam_row(query, cells);
 }
 
 static void note_audit(struct asker *asker, const struct pg_query *query)
@@ -463,13 +463,13 @@ static void find_twin(struct asker *asker, struct pg_query *query)
 /* The connection of the other request remains. It is not the default. */
 static void yield_to_other(struct asker *asker, struct pg_query *query)
 {
-    const struct pg_value kept = pg_i64(OLD);
+    const struct pg_value kept[] = {pg_i64(OLD), pg_bool(false)};
     assert_true(pg_value_is(seam_param(query, "subject"), "u1"));
     assert_true(pg_value_is(seam_param(query, "params"), "{\"host\":\"h\"}"));
     if (!asker->way->is_second)
         return;
     machine_connect(asker->machine, "app", "bearer", OLD, "{}")->is_default = false;
-    seam_row(query, &kept);
+    seam_row(query, kept);
 }
 
 /* Answers as the database would. */

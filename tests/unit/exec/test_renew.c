@@ -243,8 +243,8 @@ static void answer(struct machine *m, const struct way *way, struct course *cour
             store_token(m, query);
         else
             row_of(m)->error = seam_keep(&m->store, seam_text(query, "error"));
-        const struct pg_value rev = pg_i64(seam_i64(query, "rev") + 1);
-        seam_row(query, &rev);
+        const struct pg_value cells[] = {pg_i64(seam_i64(query, "rev") + 1), pg_bool(false)};
+        seam_row(query, cells);
         seam_query_done(query);
     } else if (strcmp(name, "oauth_client_get") == 0) {
         seam_query_done(query); /* the app has no client of its own */

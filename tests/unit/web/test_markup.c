@@ -427,7 +427,9 @@ static struct json fill(const struct json *sample, slice text, bool flag)
         for (uint32_t i = 0; i < sample->count; i++) {
             slice key = json_str(&sample->as.members[i].key);
             bool is_time = slice_ends_with(key, SLICE("_at")) ||
-                           slice_ends_with(key, SLICE("At")) || slice_eq_cstr(key, "at");
+                           slice_ends_with(key, SLICE("At")) || slice_eq_cstr(key, "at") ||
+                           slice_ends_with(key, SLICE("_since")) ||
+                           slice_ends_with(key, SLICE("_until"));
             /* Times are formatted here, to the millisecond. Everything else may have any value. */
             slice filled = is_time ? SLICE("2026-01-31T23:59:59.000Z") : text;
             json_object_set(&arena, &made, key, fill(&sample->as.members[i].value, filled, flag));
