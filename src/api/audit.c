@@ -29,38 +29,13 @@ static void load_events(struct api_request *request, struct serve_list *list)
                          list->values[KIND], SLICE_NONE);
 }
 
-/* The details as they are without a policy. */
-static slice bare_details(struct api_request *request, slice text)
-{
-    struct arena *arena = &request->serve.op.arena;
-    const struct json *details = json_parse(arena, text, &json_limits_provider, NULL);
-    struct json_text bare;
-    struct json_writer *w = json_text_begin(&bare, text.len + 64);
-    json_open(w, '{');
-    for (uint32_t i = 0; json_is(details, JSON_OBJECT) && i < details->count; i++) {
-        slice name = json_str(&details->as.members[i].key);
-        if (slice_eq_cstr(name, "policy") || slice_eq_cstr(name, "rule"))
-            continue;
-        json_key_slice(w, name);
-        json_put(w, &details->as.members[i].value);
-    }
-    json_close(w, '}');
-    return json_text_take(&bare, arena);
-}
-
 /* Keeps the events that the policy of the caller's key does not hide. */
 static size_t sieve_events(struct api_request *request, struct audit_event *list, size_t count)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < count; i++) {
-        bool is_bare;
-        if (!serve_gives_event(&request->serve, *request->api->config.catalog, &list[i], &is_bare))
-            continue;
-        list[kept] = list[i];
-        if (is_bare)
-            list[kept].details = bare_details(request, list[i].details);
-        kept++;
-    }
+    for (size_t i = 0; i < count; i++)
+        if (serve_gives_event(&request->serve, *request->api->config.catalog, &list[i]))
+            list[kept++] = list[i];
     return kept;
 }
 

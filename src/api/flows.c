@@ -237,8 +237,7 @@ bool api_start_read(struct api_request *request, struct flow_request *in)
     if (in->template_key.len == 0)
         return refuse_start(
             request, SLICE("flowTemplate is required. GET /api/flows/templates lists the keys."));
-    const struct flow_template *tmpl =
-        flow_template_set_find(*request->api->config.templates, in->template_key);
+    const struct flow_template *tmpl = api_template_find(request, in->template_key);
     slice fault = tmpl ? api_misplaced_fault(request, request->endpoint->members, request->body,
                                              tmpl->input_schema)
                        : SLICE_NONE;

@@ -11,12 +11,16 @@
 
 enum { TEXT_BYTES_MAX = 256 * 1024, FILES_ON_LOOP_BYTES_MAX = 64 * 1024 };
 
+bool exec_wants_confirmation(const struct exec *exec)
+{
+    return exec->action->requires_confirmation || exec->verdict.decision == POLICY_CONFIRM;
+}
+
 bool exec_is_unconfirmed(const struct exec *exec)
 {
     /* a part has the confirmation of the whole, which was for a read */
     bool is_wrong_part = exec->in.is_part && exec->action && exec->action->level != LEVEL_READ;
-    return exec->action && !exec->in.is_dry_run &&
-           (exec->action->requires_confirmation || exec->verdict.decision == POLICY_CONFIRM) &&
+    return exec->action && !exec->in.is_dry_run && exec_wants_confirmation(exec) &&
            (!exec->in.is_confirmed || exec->in.refusal_hint.ptr || is_wrong_part);
 }
 

@@ -52,12 +52,9 @@ void exec_put_decider(const struct exec *exec, struct json_writer *w)
         json_member_raw(w, "rule", SLICE("null"));
 }
 
-bool exec_needs_confirmation(const struct exec_request *request,
-                             const struct catalog_action *action)
+bool exec_hides(const struct exec *exec, slice action_id)
 {
-    struct policy_verdict verdict;
-    if (action->requires_confirmation || !request->policy)
-        return action->requires_confirmation;
-    policy_decide(request->policy, action, request->input, request->user, &verdict);
-    return verdict.decision == POLICY_CONFIRM;
+    const struct catalog_action *action =
+        exec->in.policy ? catalog_find_head(exec->integration, action_id) : NULL;
+    return action && policy_hides(exec->in.policy, action);
 }

@@ -30,9 +30,7 @@ struct exec_each {
 bool exec_has_each(struct exec *exec)
 {
     const struct catalog_each *each = exec->action->each;
-    const struct catalog_action *read = each ? catalog_find_head(exec->integration, each->action_id)
-                                             : NULL;
-    return read && !policy_hides(exec->in.policy, read) &&
+    return each && !exec_hides(exec, each->action_id) &&
            target_input_is(each->when, exec->in.input, &exec->op.arena);
 }
 

@@ -116,7 +116,7 @@ struct exec_request {
     struct uuid account_id;
     struct audit_by by;    /* for the audit trail; its request_id is logged, too */
     uint32_t scopes;       /* the scopes of the caller's API key */
-    struct policy *policy; /* the policy of that key; NULL: none */
+    struct policy *policy; /* that key's; the run takes a reference. NULL: none */
     slice user;            /* for the policy: the account's id of the end user; SLICE_NONE: none */
     slice integration_id, action_id; /* action_id: short or full tool name */
     const struct json *input;
@@ -190,11 +190,6 @@ int exec_fingerprint(const struct exec_request *request, slice action_id,
 
 /* Returns SCOPE_EXECUTE_READ or SCOPE_EXECUTE_WRITE. A dry run calls no app and needs neither. */
 uint32_t exec_scope_of(const struct catalog_action *action);
-
-/* Whether the request needs a confirmation: because of its action, or of the policy. The input has
- * no nulls of optional members (schema_drop_nulls). */
-bool exec_needs_confirmation(const struct exec_request *request,
-                             const struct catalog_action *action);
 
 /* Starts an execution in parent's arena; parent is held until its end. request is copied, its
  * pointers are borrowed until then. Returns NULL if out of memory. */

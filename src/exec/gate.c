@@ -523,6 +523,7 @@ enum op_result exec_end_dry_run(struct exec *exec)
     if (!exec->summary_json.ptr)
         return exec_stop_memory(exec);
     exec->out.is_dry_run = true;
+    exec->out.wants_confirmation = exec_wants_confirmation(exec);
     if (exec->connection.item)
         name_connection(exec);
     return OP_STOP;

@@ -234,7 +234,9 @@ enum op_result exec_stop_memory(struct exec *exec);
 enum op_result exec_stop_database(struct exec *exec);
 /* gate.c: stops the run, because the integration or action does not exist. */
 enum op_result exec_stop_unknown(struct exec *exec);
-/* check.c: whether the run needs a confirmation and does not have one; a dry run needs none. */
+/* check.c: whether a call of the action needs a confirmation: by its manifest, or by the policy.
+ * The second function: and does not have one; a dry run needs none. */
+bool exec_wants_confirmation(const struct exec *exec);
 bool exec_is_unconfirmed(const struct exec *exec);
 /* decide.c: asks the policy. If it hides the action, the action is unknown from here on. */
 void exec_decide(struct exec *exec);
@@ -246,6 +248,8 @@ static inline bool exec_is_denied(const struct exec *exec)
 enum op_result exec_stop_denied(struct exec *exec);
 /* Returns what the policy says to people about its decision, without a full stop at the end. */
 slice exec_policy_reason(const struct exec *exec);
+/* Whether the policy hides this action of the run's integration: it is not read for parts. */
+bool exec_hides(const struct exec *exec, slice action_id);
 /* Writes "policy" and "rule" as members of the open object; nothing without a policy. */
 void exec_put_decider(const struct exec *exec, struct json_writer *w);
 /* Whether a stored or running result of an equal request is not given to the run. */

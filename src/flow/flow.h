@@ -207,6 +207,9 @@ static inline uint32_t flow_start_scope(const struct flow_template *tmpl)
     return tmpl->writes ? SCOPE_EXECUTE_WRITE : SCOPE_EXECUTE;
 }
 
+/* Called when keys or policies of the account (NULL: of any) may have changed: its running flows
+ * ask for their policies again before the next call. */
+void flow_policies_changed(struct flow_service *service, const struct uuid *account_id);
 /* Whether the policy hides what flows of the template have stored: it denies one of their calls for
  * every input. A call of an action that the catalog no longer has counts as denied. */
 bool flow_is_hidden(const struct flow_template *tmpl, const struct catalog *catalog,

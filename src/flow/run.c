@@ -77,12 +77,6 @@ static enum op_result step_load(struct op *op)
     return OP_WAIT;
 }
 
-/* Returns the key whose policy decides about the flow's calls; nil: none does. */
-static struct uuid policy_key(const struct flow_run *run)
-{
-    return run->service->config.policies ? audit_actor_key(run->whole.actor) : (struct uuid){{0}};
-}
-
 /* Retries without a limit: step_load ends the run once this node no longer owns the flow. The
  * row is read again each time, even if only the template could not be loaded, since it may have
  * changed. */
@@ -108,7 +102,7 @@ static enum op_result step_loaded(struct op *op)
     if (!is_there)
         return OP_DONE; /* another node was faster */
     run->flow = *now;
-    if (!uuid_is_nil(policy_key(run))) {
+    if (!uuid_is_nil(flow_policy_key(run))) {
         const struct key_policy policy = store_flow_policy(run->whole.policy);
         flow_policy_learn(run, &policy);
     }
@@ -215,14 +209,15 @@ static enum op_result step_execute(struct op *op)
 
 static enum op_result step_policy(struct op *op)
 {
-    return flow_policy_ask(flow_run_of(op)) ? OP_NEXT : OP_WAIT;
+    struct flow_run *run = flow_run_of(op);
+    return flow_policy_ask(run, &run->policy.asking, op) ? OP_NEXT : OP_WAIT;
 }
 
 /* Without the policy no call is made: this is tried for as long as the flow is this process's. */
 static enum op_result step_policed(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
-    if (flow_policy_take(run))
+    if (flow_policy_take(run, &run->policy.asking))
         return op_jump(op, RUN_EXECUTE);
     op_sleep(op, &run->timer, LOAD_RETRY_MS, "the database, to read a policy");
     return op_wait_then(op, RUN_EXECUTE);
@@ -397,7 +392,7 @@ static enum op_result step_record(struct op *op)
         .payer_id = uuid_or(run->flow.parent_id, run->flow.account_id),
     };
     if (move.next->status == FLOW_RUNNING)
-        move.key_id = policy_key(run);
+        move.key_id = flow_policy_key(run);
     store_flow_move(run->service->config.pool, &run->query, op, &move);
     return OP_WAIT;
 }
@@ -429,7 +424,7 @@ static enum op_result step_recorded(struct op *op)
         return record_again(run, status);
     if (store_has_event(&run->query))
         event_written(run->service->config.events, run->flow.account_id, run->transition.event.id);
-    if (run->transition.next.status == FLOW_RUNNING && !uuid_is_nil(policy_key(run))) {
+    if (run->transition.next.status == FLOW_RUNNING && !uuid_is_nil(flow_policy_key(run))) {
         const struct key_policy policy = store_flow_move_policy(&run->query);
         flow_policy_learn(run, &policy);
     }

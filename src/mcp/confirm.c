@@ -37,7 +37,7 @@ bool mcp_confirm_is_wanted(struct api_request *request, const struct mcp_message
     if (!message->has_forms || wanted->is_dry_run)
         return false;
     const struct catalog_action *action = mcp_wanted_action(request, wanted);
-    return action && exec_needs_confirmation(wanted, action);
+    return action && serve_confirms(&request->serve, action);
 }
 
 /* ---- no form ---- */
@@ -208,6 +208,8 @@ static enum op_result finish_ask(struct api_request *request)
     if (out->reason != EXEC_SUCCEEDED || !out->is_dry_run)
         return mcp_run_reply(request);
     struct mcp_asking *asking = ((const struct mcp_message *)request->outer)->asking;
+    if (!out->wants_confirmation) /* the policy wants one for other inputs alone */
+        return mcp_run_start(request, &asking->wanted);
     asking->state.connection_id = out->connection_id;
     return mcp_confirm_send(request, &asking->state, show_call(request, asking));
 }

@@ -29,6 +29,7 @@ struct topic {
     bool is_notified; /* a change has not been sent yet */
     struct flow_watch watch;
     struct pg_query query;
+    struct flow_load *first; /* for a caller with a policy, instead of the query */
 };
 
 struct listening {
@@ -295,6 +296,19 @@ static enum op_result listen_continue(struct api_request *request)
 
 /* ---- the beginning ---- */
 
+/* Returns the status of the flow's look-up, and its revision. */
+static int first_rev(struct topic *topic, int64_t *rev)
+{
+    const struct flow_load *load = topic->first;
+    topic->first = NULL;
+    if (!topic->listening->request->serve.policy)
+        return store_rev_result(&topic->query, rev);
+    if (!load)
+        return ERR_NOMEM;
+    *rev = load->whole.flow.rev;
+    return load->status;
+}
+
 /* The watches were added before the flows were looked up, so no change in between is missed. Each
  * task is sent in its present state, since it may have changed before this request. */
 static enum op_result begin_listening(struct api_request *request)
@@ -303,7 +317,7 @@ static enum op_result begin_listening(struct api_request *request)
     for (size_t i = 0; i < listening->count; i++) {
         struct topic *topic = &listening->topics[i];
         int64_t rev;
-        int status = store_rev_result(&topic->query, &rev);
+        int status = first_rev(topic, &rev);
         topic->is_found = status == OK;
         if (status == ERR_NOTFOUND)
             drop_topic(topic);
@@ -323,7 +337,8 @@ static enum op_result begin_listening(struct api_request *request)
     return sent(listening, send_acknowledgement(listening));
 }
 
-/* The revision shows whether the flow belongs to this account. */
+/* The revision shows whether the flow belongs to this account. Whether a policy hides it is known
+ * from its template. */
 static void watch_topics(struct api_request *request, struct listening *listening)
 {
     for (size_t i = 0; i < listening->count; i++) {
@@ -334,8 +349,13 @@ static void watch_topics(struct api_request *request, struct listening *listenin
                                            .wants_view = topic->is_task,
                                            .on_change = on_change};
         flow_watch_add(request->api->config.flow, &topic->watch);
-        store_flow_rev(request->api->config.pool, &topic->query, &request->serve.op,
-                       request->serve.grant.account_id, topic->id);
+        if (request->serve.policy)
+            topic->first = flow_load_start(request->api->config.flow,
+                                           request->serve.grant.account_id, topic->id,
+                                           request->serve.policy, &request->serve.op);
+        else
+            store_flow_rev(request->api->config.pool, &topic->query, &request->serve.op,
+                           request->serve.grant.account_id, topic->id);
     }
 }
 

@@ -10,10 +10,9 @@
 
 enum {
     COUNT_MAX = 2000,
-    /* The texts of all cached policies. A compiled one takes up to 16 times its text. */
-    BODIES_BYTES_MAX = 4 * 1024 * 1024,
-    TTL_MS = 60 * 60 * 1000,  /* so that one that is no longer used does not stay */
-    DENIAL_TTL_MS = 5 * 1000, /* of one that was not compiled; there may have been no memory */
+    BYTES_MAX = 32 * 1024 * 1024, /* of all cached policies, without their memos (2 KB each) */
+    TTL_MS = 60 * 60 * 1000,      /* so that one that is no longer used does not stay */
+    DENIAL_TTL_MS = 5 * 1000,     /* of one that was not compiled; there may have been no memory */
     LOAD_ARENA_BYTES_MAX = 4 * 1024 * 1024,
     KEY_FIXED_BYTES = 16 + 8,
 };
@@ -22,7 +21,6 @@ struct entry {
     struct cache_entry cached; /* its key: account, revision, name */
     int status;                /* ERR_NOTFOUND: the account no longer has it */
     struct policy *policy;
-    size_t body_bytes;
 };
 
 struct load {
@@ -81,7 +79,7 @@ static struct policy *compile_row(struct op *op, const struct policy_row *row)
     char text[POLICY_LABEL_MAX + 1];
     struct catalog_report *report = catalog_report_new(NULL);
     if (!report)
-        return policy_denies_all();
+        return policy_unreadable();
     int len = snprintf(text, sizeof(text), "%.*s@%lld", SLICE_ARG(row->name), (long long)row->rev);
     ASSERT(len > 0 && (size_t)len < sizeof(text));
     slice label = slice_of(text, (size_t)len);
@@ -91,10 +89,10 @@ static struct policy *compile_row(struct op *op, const struct policy_row *row)
                LOG_STR("policy", label),
                LOG_STR("problem", report->count > 0 ? report->problems[0].text : SLICE("")));
     catalog_report_free(report);
-    return policy ? policy : policy_denies_all();
+    return policy ? policy : policy_unreadable();
 }
 
-/* Forgets the least recently used entries whose texts are too much together with the others'. */
+/* Forgets the least recently used entries that take too much memory together with the others. */
 static void forget_least_used(struct cache *cache)
 {
     size_t bytes = 0;
@@ -102,8 +100,9 @@ static void forget_least_used(struct cache *cache)
     while (at != &cache->by_use) {
         struct cache_entry *cached = LIST_ITEM(at, struct cache_entry, link);
         at = at->prev;
-        bytes += entry_of(cached)->body_bytes;
-        if (bytes > BODIES_BYTES_MAX)
+        const struct policy *policy = entry_of(cached)->policy; /* NULL: being loaded */
+        bytes += policy ? policy_bytes(policy) : 0;
+        if (bytes > BYTES_MAX)
             cache_forget(cache, cached);
     }
 }
@@ -116,11 +115,10 @@ static uint64_t policy_loaded(struct cache_load *under)
     if (entry->status != OK)
         return 0;
     entry->policy = compile_row(&under->op, &row);
-    entry->body_bytes = row.body.len;
     if (row.rev != rev_of(entry)) /* the next request has the key's new revision */
         return 0;
     forget_least_used(under->cache);
-    return entry->policy == policy_denies_all() ? DENIAL_TTL_MS : TTL_MS;
+    return entry->policy == policy_unreadable() ? DENIAL_TTL_MS : TTL_MS;
 }
 
 static void answer(struct policy_find *find, const struct entry *entry)

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "policy/internal.h"
 
-/* It has no memo, because it has no rules: nothing in it ever changes. */
+/* They have no memo, because they have no rules: nothing in them ever changes. */
 struct policy *policy_denies_all(void)
 {
     static struct policy gone = {
@@ -15,6 +15,22 @@ struct policy *policy_denies_all(void)
         .fallback_reason = SLICE_INIT("the policy of this API key does not exist any more"),
     };
     return &gone;
+}
+
+struct policy *policy_unreadable(void)
+{
+    static struct policy unreadable = {
+        .is_static = true,
+        .label = SLICE_INIT("unreadable"),
+        .fallback = POLICY_DENY,
+        .fallback_reason = SLICE_INIT("this server cannot read the policy of this API key"),
+    };
+    return &unreadable;
+}
+
+size_t policy_bytes(const struct policy *policy)
+{
+    return sizeof(*policy) + policy->arena.bytes_used;
 }
 
 struct policy *policy_ref(struct policy *policy)

@@ -78,11 +78,17 @@ struct policy *policy_compile_text(slice source, slice text, slice label,
 /* Returns what a key gets whose policy no longer exists: it denies everything. It is static:
  * references to it are not counted. */
 struct policy *policy_denies_all(void);
+/* The same for a policy that exists and cannot be compiled: it is of a later version, or there is
+ * no memory for it. */
+struct policy *policy_unreadable(void);
+/* Returns the memory of a compiled policy, without its memo; policy is not NULL. */
+size_t policy_bytes(const struct policy *policy);
 
 /* Both accept NULL. Only one thread at a time may use a policy. */
 struct policy *policy_ref(struct policy *policy);
 void policy_unref(struct policy *policy);
-/* Returns "name@rev", SLICE_NONE for a draft and for NULL; "gone" for policy_denies_all. */
+/* Returns "name@rev", SLICE_NONE for a draft and for NULL; "gone" and
+ * "unreadable" for the two above. */
 slice policy_label(const struct policy *policy);
 /* Whether text is the name of a policy: [a-z][a-z0-9-]{0,62}, but not "test". */
 bool policy_is_name(slice text);

@@ -19,9 +19,9 @@ static inline bool serve_gives(const struct serve_request *request, const struct
     return !request->policy || serve_gives_by(request, catalog, integration_id, action_id);
 }
 
-/* Whether the caller may have the event. Those of a hidden action are only the ones that say that
- * it is unknown: *is_bare is then set, and the event's details are given without the policy. */
+/* Whether the caller may have the event. Of a hidden action it has only those that say that it is
+ * unknown; the policy is removed from their details. */
 bool serve_gives_event(struct serve_request *request, const struct catalog *catalog,
-                       const struct audit_event *event, bool *is_bare);
+                       struct audit_event *event);
 
 #endif

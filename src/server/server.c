@@ -205,6 +205,9 @@ static int start_database(struct server *server, struct err *err)
 static void on_account_changed(void *owner, struct uuid account_id, slice integration_id)
 {
     const struct server *server = owner;
+    /* this process's flows are not left to the notification */
+    if (server->flow && !integration_id.ptr)
+        flow_policies_changed(server->flow, &account_id);
     /* changes is NULL during shutdown: the caches of other processes then keep the old row until
      * it expires. */
     if (server->changes)

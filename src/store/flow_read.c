@@ -356,6 +356,18 @@ static const struct pg_stmt flow_title = {
 
 STORE_CALL_ID(store_flow_title, flow_title, struct uuid, pg_uuid)
 
+static const struct pg_stmt flow_key_policy = {
+    .name = "flow_key_policy",
+    .sql = "select :ord, concat(t.policy, '@', " STORE_KEY_POLICY_REV("t") ") "
+                                                                           "@read(sluice.api_key)",
+    PG_PARAMS(load_params),
+    PG_GIVES(PG_ARG("policy", PG_TEXT)),
+    .key_count = 2,
+    .is_copied = true,
+};
+
+STORE_CALL_ID(store_flow_key_policy, flow_key_policy, struct uuid, pg_uuid)
+
 /* Reads the newest flows of each status; of waiting flows as many as a person may have to
  * decide. */
 static const struct pg_stmt flow_stamp = {
@@ -385,6 +397,7 @@ const struct pg_stmt *const flow_read_stmts[] = {
     &flow_list_status_inputs,
     &flow_rev,
     &flow_title,
+    &flow_key_policy,
     &flow_stamp,
     NULL,
 };

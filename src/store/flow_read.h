@@ -73,6 +73,10 @@ void store_flow_title(struct pg_pool *pool, struct pg_query *query, struct op *o
                       struct uuid account_id, struct uuid id);
 STORE_ROW_RESULT(store_flow_title_result, flow_title)
 
+/* Reads the policy of a key, for store_flow_policy. Read the result with store_text_result. */
+void store_flow_key_policy(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                           struct uuid account_id, struct uuid key_id);
+
 /* Reads the rev of a watched flow, for long polls and event streams on other nodes: one query per
  * flow, batched into one statement per turn. The result is ERR_NOTFOUND if the flow does not
  * exist. */

@@ -5,6 +5,7 @@
  */
 #include "base/clock.h"
 #include "call/outcome.h"
+#include "serve/foresee.h"
 #include "serve/stored.h"
 #include "store/audit.h"
 #include "store/connection.h"
@@ -133,7 +134,8 @@ static void name_action(struct web_request *request, const struct json *details,
 {
     const struct catalog_integration *app = catalog_find_integration(
         *request->web->config.catalog, json_get_str(details, SLICE("integration_id")), NULL);
-    const struct catalog_action *action = app ? catalog_find_action(app, it->id, NULL) : NULL;
+    const struct catalog_action *action =
+        serve_known(&request->serve, app ? catalog_find_action(app, it->id, NULL) : NULL);
     if (!action)
         return;
     it->text = action->title;
@@ -351,8 +353,7 @@ static enum op_result on_events(struct web_request *request)
     if (status != OK)
         return web_reply_database(request, status);
     for (size_t i = 0; i < count; i++) {
-        bool is_bare;
-        if (!serve_gives_event(&request->serve, *request->web->config.catalog, &found[i], &is_bare))
+        if (!serve_gives_event(&request->serve, *request->web->config.catalog, &found[i]))
             continue;
         if (!serve_list_take(&trail->list, found[i].id))
             break;

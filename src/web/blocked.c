@@ -49,9 +49,8 @@ static enum op_result on_event(struct web_request *request)
     slice kind = audit_kind_name(AUDIT_EXECUTION_BLOCKED);
     if (status == ERR_NOTFOUND || (status == OK && !slice_eq(blocked->event.kind, kind)))
         return web_reply_missing(request, "There is no such execution.");
-    bool is_bare;
-    if (status == OK && !serve_gives_event(&request->serve, *request->web->config.catalog,
-                                           &blocked->event, &is_bare))
+    if (status == OK &&
+        !serve_gives_event(&request->serve, *request->web->config.catalog, &blocked->event))
         return web_reply_missing(request, "There is no such execution.");
     if (status == OK)
         status = store_api_key_list_result(&blocked->keys_query, &keys, &count);

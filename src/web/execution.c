@@ -5,6 +5,7 @@
  */
 #include "call/kept_input.h"
 #include "call/summary.h"
+#include "serve/foresee.h"
 #include "serve/stored.h"
 #include "store/connection.h"
 #include "store/execution.h"
@@ -56,7 +57,8 @@ void view_kept_input(struct web_request *request, struct json_writer *w, slice i
 {
     const struct catalog_integration *app =
         catalog_find_integration(*request->web->config.catalog, integration_id, NULL);
-    const struct catalog_action *action = app ? catalog_find_action(app, action_id, NULL) : NULL;
+    const struct catalog_action *action =
+        serve_known(&request->serve, app ? catalog_find_action(app, action_id, NULL) : NULL);
     if (kept->input) {
         value_view(w, "tree_input", kept->input);
         value_view_text(w, "input", kept->input, VALUE_TEXT_BYTES_MAX);

@@ -151,7 +151,8 @@ void view_names(struct web_request *request, struct json_writer *w, slice app_id
 {
     const struct catalog_integration *app =
         catalog_find_integration(*request->web->config.catalog, app_id, NULL);
-    const struct catalog_action *action = app ? catalog_find_action(app, action_id, NULL) : NULL;
+    const struct catalog_action *action =
+        serve_known(&request->serve, app ? catalog_find_action(app, action_id, NULL) : NULL);
     json_member_str(w, "app", app ? app->name : app_id);
     json_member_str(w, "action", action ? action->title : action_id);
 }
