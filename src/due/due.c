@@ -33,6 +33,9 @@ enum {
 
 static struct metric held =
     METRIC_INIT("sluice_flow_timers", "Due times of the next minute held in memory.", METRIC_GAUGE);
+static struct metric overdue = METRIC_INIT(
+    "sluice_due_overdue_seconds",
+    "How long the row that is due the longest has waited to be taken, by kind.", METRIC_GAUGE);
 
 /* A binary heap by time; a row that is both armed and scanned is in it twice. */
 struct due_heap {
@@ -44,6 +47,7 @@ struct due_heap {
      * resume_at and resume_id. */
     int64_t horizon, resume_at;
     struct uuid resume_id;
+    int64_t late_us;   /* of the latest row that scans found; 0: none was late */
     bool is_truncated; /* the next minute has more rows than the heap may contain */
     bool is_skipped;   /* the scan under way leaves this kind out */
 };
@@ -259,12 +263,41 @@ static bool begin_overdue(struct due_timers *timers, int64_t now)
     return is_any;
 }
 
+/* How late rows are: those in memory, which leave it at once if there is room for them, and those
+ * that the last scans found. */
+static void measure_late(const struct due_timers *timers, int64_t now)
+{
+    static const slice labels[DUE_KIND_COUNT] = {
+        [DUE_FLOW] = SLICE_INIT("of=\"flow\""), [DUE_DELIVERY] = SLICE_INIT("of=\"delivery\"")};
+    for (size_t i = 0; i < DUE_KIND_COUNT; i++) {
+        const struct due_heap *heap = &timers->heaps[i];
+        int64_t held_us = is_due(heap, now) ? now - heap->refs[0].at : 0;
+        int64_t late_us = held_us > heap->late_us ? held_us : heap->late_us;
+        metric_set(metric_series(&overdue, labels[i]), (double)late_us / 1e6);
+    }
+}
+
+/* A scan from the start finds the latest rows first; its further pages change nothing. */
+static void note_late(struct due_timers *timers, const struct due_ref *refs, size_t count)
+{
+    int64_t now = clock_shared_us();
+    for (size_t i = 0; i < DUE_KIND_COUNT && timers->page_at == 0; i++)
+        if (!timers->heaps[i].is_skipped)
+            timers->heaps[i].late_us = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct due_heap *heap = &timers->heaps[refs[i].kind];
+        if (now - refs[i].at > heap->late_us)
+            heap->late_us = now - refs[i].at;
+    }
+}
+
 /* Scans the next minute every REFILL_US (the first time with all overdue rows), else overdue rows.
  * A refill covers twice its interval, so that a late refill leaves no gap. */
 static enum op_result step_choose(struct op *op)
 {
     struct due_timers *timers = timers_of(op);
     int64_t now = clock_shared_us();
+    measure_late(timers, now);
     timers->is_refill = now >= timers->refill_at || wants_refill(timers);
     if (!may_take(timers))
         return op_jump(op, SCAN_SLEEP);
@@ -365,6 +398,8 @@ static enum op_result step_scanned(struct op *op)
     struct due_ref *refs = NULL;
     size_t count = 0;
     bool is_found = store_due_scan_result(&timers->query, &refs, &count) == OK;
+    if (is_found)
+        note_late(timers, refs, count);
     bool has_more = is_found && push_page(timers, refs, count) && count == DUE_SCAN_MAX;
     set_timer(timers);
     if (has_more && timers->is_refill) {

@@ -4,7 +4,10 @@
  */
 #include "seam/seam.h"
 
+#include <stdlib.h>
+
 #include "base/clock.h"
+#include "base/metric.h"
 #include "machine.h"
 
 /* Sorted by key, as in a template set. */
@@ -77,6 +80,21 @@ static void a_scan_that_fails_is_made_again(void **state)
     machine_until(m, id, FLOW_COMPLETED);
 }
 
+/* How long the first due flow has waited, as the metrics say. */
+static double overdue_s(void)
+{
+    static const char name[] = "sluice_due_overdue_seconds{of=\"flow\"} ";
+    struct buf text;
+    buf_init(&text, 1024 * 1024);
+    metric_render(&text);
+    buf_append_char(&text, '\0');
+    const char *found = strstr(text.ptr, name);
+    assert_non_null(found);
+    double seconds = strtod(found + sizeof(name) - 1, NULL);
+    buf_deinit(&text);
+    return seconds;
+}
+
 static void without_room_it_waits_for_a_run_to_end(void **state)
 {
     struct machine *m = *state;
@@ -84,9 +102,12 @@ static void without_room_it_waits_for_a_run_to_end(void **state)
     m->node.flow->config.runs_max = 0;
     seam_walk_for_ms(&m->walk, 60000);
     assert_int_equal(machine_row(m, id)->flow.status, FLOW_WAITING);
+    assert_true(overdue_s() > 50 && overdue_s() < 56); /* it is due since 55 s; a scan measures */
     m->node.flow->config.runs_max = 1;
     flow_service_fire_timers(m->node.flow);
     machine_until(m, id, FLOW_COMPLETED);
+    seam_walk_for_ms(&m->walk, 5000);
+    assert_true(overdue_s() == 0);
 }
 
 /* After the lease has expired, no timer fires under it, and there is no scan. */
