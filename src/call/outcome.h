@@ -125,8 +125,8 @@ struct exec_outcome {
     /* with EXEC_SUCCEEDED: the call was possible; the summary is the request */
     bool is_dry_run;
     bool wants_confirmation; /* of a dry run: the call needs one */
-    int64_t connection_id;  /* set for a dry run, or if the app has several connections; else 0 */
-    slice connection_label; /* the label of that connection */
+    int64_t connection_id;   /* set for a dry run, or if the app has several connections; else 0 */
+    slice connection_label;  /* the label of that connection */
     /* The same request may be sent again: nothing was done, so no key is bound to this outcome,
      * or the request belongs to a flow, which repeats it with the same provider key. */
     bool is_repeatable;

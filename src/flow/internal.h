@@ -153,7 +153,7 @@ struct flow_policy {
     slice user; /* the account's id of the end user; SLICE_NONE: none, or not known */
     /* number of changes of the account's keys and policies: so far, and those that `key` is known
      * to include */
-    unsigned changes, seen;
+    unsigned changes, changes_known;
     struct flow_policy_asking asking; /* the run's own; a lane of a fan-out has another */
 };
 

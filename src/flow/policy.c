@@ -9,7 +9,7 @@
 #include "store/account_user.h"
 #include "store/flow_read.h"
 
-static struct uuid payer_of(const struct flow_run *run)
+static struct uuid policy_owner(const struct flow_run *run)
 {
     return uuid_or(run->flow.parent_id, run->flow.account_id);
 }
@@ -55,7 +55,7 @@ void flow_policy_learn(struct flow_run *run, const struct key_policy *key)
 void flow_policies_changed(struct flow_service *service, const struct uuid *account_id)
 {
     LIST_EACH(&service->runs, struct flow_run, run, link) {
-        if (!account_id || uuid_eq(payer_of(run), *account_id))
+        if (!account_id || uuid_eq(policy_owner(run), *account_id))
             run->policy.changes++;
     }
 }
@@ -65,7 +65,7 @@ void flow_policies_changed(struct flow_service *service, const struct uuid *acco
 static enum flow_policy_part missing_part(const struct flow_run *run)
 {
     const struct flow_policy *own = &run->policy;
-    if (own->changes != own->seen && !uuid_is_nil(flow_policy_key(run)))
+    if (own->changes != own->changes_known && !uuid_is_nil(flow_policy_key(run)))
         return FLOW_POLICY_KEY;
     if (!own->is_found && !store_key_policy_is_none(&own->key))
         return FLOW_POLICY_TEXT;
@@ -88,14 +88,14 @@ bool flow_policy_ask(struct flow_run *run, struct flow_policy_asking *asking, st
         .part = missing_part(run), .changes = own->changes, .key = own->key};
     switch (asking->part) {
     case FLOW_POLICY_KEY:
-        store_flow_key_policy(pool, &asking->query, op, payer_of(run), flow_policy_key(run));
+        store_flow_key_policy(pool, &asking->query, op, policy_owner(run), flow_policy_key(run));
         return false;
     case FLOW_POLICY_TEXT:
-        return policy_cache_find(run->service->config.policies, &asking->find, payer_of(run),
+        return policy_cache_find(run->service->config.policies, &asking->find, policy_owner(run),
                                  &asking->key, op);
     case FLOW_POLICY_USER:
         uuid_format(run->flow.account_id, asking->user_id);
-        store_account_user_names(pool, &asking->query, op, payer_of(run),
+        store_account_user_names(pool, &asking->query, op, policy_owner(run),
                                  slice_cstr(asking->user_id));
         return false;
     case FLOW_POLICY_KNOWN:
@@ -104,7 +104,7 @@ bool flow_policy_ask(struct flow_run *run, struct flow_policy_asking *asking, st
     return true;
 }
 
-static bool take_key(struct flow_run *run, const struct flow_policy_asking *asking)
+static bool take_key_policy(struct flow_run *run, const struct flow_policy_asking *asking)
 {
     slice text = SLICE_NONE;
     int status = store_text_result(&asking->query, &text);
@@ -112,12 +112,12 @@ static bool take_key(struct flow_run *run, const struct flow_policy_asking *aski
         return false;
     const struct key_policy key = store_flow_policy(text);
     flow_policy_learn(run, &key);
-    run->policy.seen = asking->changes;
+    run->policy.changes_known = asking->changes;
     return true;
 }
 
 /* Several lanes of a fan-out may ask for the same text. */
-static bool take_text(struct flow_run *run, struct flow_policy_asking *asking)
+static bool take_policy_text(struct flow_run *run, struct flow_policy_asking *asking)
 {
     struct flow_policy *own = &run->policy;
     struct policy *policy = asking->find.policy;
@@ -133,7 +133,7 @@ static bool take_text(struct flow_run *run, struct flow_policy_asking *asking)
     return true;
 }
 
-static bool take_user(struct flow_run *run, const struct flow_policy_asking *asking)
+static bool take_user_name(struct flow_run *run, const struct flow_policy_asking *asking)
 {
     struct flow_policy *own = &run->policy;
     struct account_user *users;
@@ -150,11 +150,11 @@ bool flow_policy_take(struct flow_run *run, struct flow_policy_asking *asking)
 {
     switch (asking->part) {
     case FLOW_POLICY_KEY:
-        return take_key(run, asking);
+        return take_key_policy(run, asking);
     case FLOW_POLICY_TEXT:
-        return take_text(run, asking);
+        return take_policy_text(run, asking);
     case FLOW_POLICY_USER:
-        return take_user(run, asking);
+        return take_user_name(run, asking);
     case FLOW_POLICY_KNOWN:
         break;
     }

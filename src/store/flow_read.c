@@ -145,8 +145,9 @@ static int read_items(struct arena *arena, slice text, const struct flow *flow,
  * be missing from both. Flow and document are found by their keys, each below an OFFSET 0
  * (pg/stmt.c). Only the owner needs the items and the policy; a view's statement returns NULL in
  * their columns. */
-#define ACTOR_POLICY                                              \
-    "case when d.actor like 'key:%' then " STORE_KEY_POLICY_TEXT( \
+#define A_KEY "'^key:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'"
+#define ACTOR_POLICY                                             \
+    "case when d.actor ~ " A_KEY " then " STORE_KEY_POLICY_TEXT( \
         "coalesce(t.parent_id, t.account_id)", "substr(d.actor, 5)::uuid") " end"
 #define LOAD(items, policy)                                                                      \
     "select :ord, " STORE_FLOW_ROW                                                               \

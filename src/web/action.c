@@ -282,6 +282,25 @@ static void write_undo(const struct web_request *request, struct json_writer *w,
     json_member_str(w, "undo_title", other ? other->title : SLICE_NONE);
 }
 
+/* What the policy of the session's key says about the action; SLICE_NONE if it has none. */
+static slice say_policy(struct web_request *request, const struct catalog_action *action)
+{
+    static const slice says[] = {
+        [POLICY_ALLOW] = SLICE_INIT("The policy of this API key allows it."),
+        [POLICY_CONFIRM] = SLICE_INIT("The policy of this API key requires a confirmation."),
+        [POLICY_DENY] = SLICE_INIT("The policy of this API key denies it."),
+        [POLICY_DEPENDS] = SLICE_INIT("The policy of this API key decides by the input."),
+    };
+    struct policy_verdict verdict;
+    if (!serve_policy(&request->serve))
+        return SLICE_NONE;
+    serve_foresee(&request->serve, action, &verdict);
+    slice said = says[verdict.decision];
+    return verdict.reason.len > 0 ? arena_printf(&request->serve.op.arena, "%.*s Its reason: %.*s",
+                                                 SLICE_ARG(said), SLICE_ARG(verdict.reason))
+                                  : said;
+}
+
 static void on_end(struct web_request *request)
 {
     struct one *one = request->state;
@@ -314,6 +333,7 @@ static enum op_result finish_action(struct web_request *request)
     json_member_str(w, "refused_by",
                     count > 0 && app_refuses(action, choice[0].scopes) ? choice[0].label
                                                                        : SLICE_NONE);
+    json_member_str(w, "policy", say_policy(request, action));
     view_action_curl(request, w, app->integration_id, action->action_id, view_example(action));
     write_fields(request, w, action->input_schema);
     value_view_text(w, "schema", action->input_schema, VALUE_TEXT_BYTES_MAX);

@@ -303,6 +303,7 @@ async function repliesOf(at, key) {
   }
   replies.batch = await rest('POST', '/api/executions/batch', { executions: [{ integration_id: 'gmail', action_id: HIDDEN, input: {}, confirm: true }] });
   replies.start = await rest('POST', '/api/flows/start', { flowTemplate: 'make_draft' });
+  replies['start, misplaced'] = await rest('POST', '/api/flows/start', { flowTemplate: 'make_draft', to: 'x' });
   replies.start_flow = await tool('start_flow', { template: 'make_draft', input: {} });
   replies['describe template'] = await tool('describe_action', { template: 'make_draft' });
   replies['all templates'] = await tool('describe_action', { template: '*' });
@@ -429,6 +430,9 @@ test('a stored result is not given to a key that a deny covers', async () => {
   const run = await call(account.key, 'POST', '/api/executions', body);
   assert.equal(run.status, 200, run.text);
   const { key } = await keyWith('strict');
+  const pages = new Pages(server.base);
+  await pages.signIn(key);
+  assert.match((await pages.go('/integrations/gmail/actions/send_message')).text, /The policy of this API key denies it\. Its reason: no mail/);
   const again = await call(key, 'POST', '/api/executions', body);
   assert.deepEqual([again.status, again.json.error_code, again.json.message.includes('no mail') || again.text.includes('no mail')], [409, 'policy_blocked', true], again.text);
   assert.equal((await call(key, 'GET', `/api/executions/${run.json.execution_id}`)).status, 404);
