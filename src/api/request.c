@@ -245,6 +245,18 @@ static enum op_result refuse_caller(struct serve_request *serve)
     return serve->check.status == ERR_REFUSED ? api_reply_key_refused(request_of(serve)) : OP_NEXT;
 }
 
+/* Whether the key may use the endpoint at all. Endpoints that others run are checked, too. */
+static enum op_result check_key(struct api_request *request)
+{
+    const struct api_endpoint *endpoint = request->endpoint;
+    if (!api_may(request, endpoint->scope, NULL))
+        return api_refuse_scope(request, endpoint->scope);
+    if (endpoint->refuses_policy && request->serve.grant.policy.is_named)
+        return api_reply_error(request, 403,
+                               "This API key has a policy of its own, so it may not use this path");
+    return OP_NEXT;
+}
+
 static enum op_result check_access(struct serve_request *serve)
 {
     struct api_request *request = request_of(serve);
@@ -253,14 +265,11 @@ static enum op_result check_access(struct serve_request *serve)
     request->envelope = request->endpoint->envelope;
     if (!is_as_written(serve->exchange))
         return refuse_early(serve, SERVE_NO_PATH);
-    if (!api_may(request, request->endpoint->scope, NULL))
-        return api_refuse_scope(request, request->endpoint->scope);
-    enum op_result result = api_user_check_path(request);
+    enum op_result result = check_key(request);
+    if (result == OP_NEXT)
+        result = api_user_check_path(request);
     if (result != OP_NEXT)
         return result;
-    if (request->endpoint->refuses_policy && serve->grant.policy.is_named)
-        return api_reply_error(request, 403,
-                               "This API key has a policy of its own, so it may not use this path");
     slice fault = api_query_fault(request);
     if (fault.ptr)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
@@ -392,8 +401,9 @@ enum op_result api_delegate(struct api_request *request, const struct api_endpoi
     request->endpoint = endpoint;
     request->envelope = envelope;
     request->body = request->arguments = arguments;
-    if (!api_may(request, endpoint->scope, NULL))
-        return api_refuse_scope(request, endpoint->scope);
+    enum op_result result = check_key(request);
+    if (result != OP_NEXT)
+        return result;
     slice fault = names ? api_members_fault(request, names, arguments) : SLICE_NONE;
     return fault.ptr ? api_reply_error(request, 400, "%.*s", SLICE_ARG(fault)) : api_begin(request);
 }

@@ -73,6 +73,7 @@ const struct api_endpoint api_webhooks_list = {
     .scope = SCOPE_READ,
     .begin = begin_webhook_list,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 /* Sets *id to the id in the path. Returns false if the request has been answered. */
@@ -115,6 +116,7 @@ const struct api_endpoint api_webhooks_get = {
     .scope = SCOPE_READ,
     .begin = begin_webhook_get,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 /* ---- what an endpoint is sent ---- */
@@ -211,6 +213,7 @@ const struct api_endpoint api_webhooks_deliveries = {
     .query = &(const struct api_names){.own = {"limit", "cursor", "status"}},
     .begin = begin_deliveries,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 /* ---- changes ---- */

@@ -212,6 +212,7 @@ struct policy_changing {
     struct err err;
 };
 
+/* The document is compiled on this loop, too, so nothing is stored that servers cannot read. */
 static void start_policy(struct engine *engine, struct op *op, void *arg)
 {
     struct policy_changing *it = arg;
@@ -228,6 +229,7 @@ static void keep_problem(struct engine *engine, struct op *op, void *arg)
         (void)err_set(&it->err, ERR_INVALID, "%.*s", SLICE_ARG(it->command.problem));
 }
 
+/* What is wrong with the request is said as it is; the rest in terms of the operator. */
 int change_policy(struct session *session, struct policy_command_request *request, int64_t *rev)
 {
     static const struct words of_policy = {"the account has no policy with that name",

@@ -335,6 +335,8 @@ static enum op_result finish_revoke(struct web_request *request)
     const struct changing *it = request->state;
     if (it->command.status == ERR_NOTFOUND)
         return web_reply_missing(request, "The account has no such key.");
+    if (it->command.status == ERR_REFUSED)
+        return web_reply_problem(request, 403, "Not revoked", "Refused: %s.", it->command.err.text);
     if (it->command.status != OK)
         return web_reply_database(request, it->command.status);
     /* The session's own key was revoked, so its cookie is cleared, too. */

@@ -28,15 +28,12 @@ enum {
 };
 
 /* The access to a page, and the scope that the session's key needs; 0: any. */
-#define PAGE(access, scope, begin) \
-    (&(const struct web_page){access, scope, begin, NULL, 0, false, false})
-#define VIEW(access, view) (&(const struct web_page){access, 0, NULL, view, 0, false, false})
+#define PAGE(access, scope, begin) (&(const struct web_page){access, scope, begin, NULL, 0, false})
+#define VIEW(access, view)         (&(const struct web_page){access, 0, NULL, view, 0, false})
 #define FORM(access, scope, begin, bytes_max) \
-    (&(const struct web_page){access, scope, begin, NULL, bytes_max, false, false})
-#define UNBOUND(begin) \
-    (&(const struct web_page){WEB_ACCOUNT, SCOPE_ADMIN, begin, NULL, 0, false, true})
+    (&(const struct web_page){access, scope, begin, NULL, bytes_max, false})
 #define FRAMELESS(access, scope, begin) \
-    (&(const struct web_page){access, scope, begin, NULL, 0, true, false})
+    (&(const struct web_page){access, scope, begin, NULL, 0, true})
 
 static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/", PAGE(WEB_ACCOUNT, SCOPE_READ, web_overview)},
@@ -111,19 +108,21 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/users/{id}/erase", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_user_erase_ask)},
     {HTTP_METHOD_POST, "/users/{id}/erase", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_user_erase)},
     {HTTP_METHOD_GET, "/webhooks", VIEW(WEB_ACCOUNT, &web_webhooks)},
-    {HTTP_METHOD_GET, "/webhooks/new", UNBOUND(web_webhook_new)},
-    {HTTP_METHOD_POST, "/webhooks/new", UNBOUND(web_webhook_create)},
+    {HTTP_METHOD_GET, "/webhooks/new", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_webhook_new)},
+    {HTTP_METHOD_POST, "/webhooks/new", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_webhook_create)},
     {HTTP_METHOD_GET, "/webhooks/{id}", PAGE(WEB_ACCOUNT, SCOPE_READ, web_webhook)},
-    {HTTP_METHOD_GET, "/webhooks/{id}/edit", UNBOUND(web_webhook_edit)},
-    {HTTP_METHOD_POST, "/webhooks/{id}/edit", UNBOUND(web_webhook_change)},
-    {HTTP_METHOD_POST, "/webhooks/{id}/switch", UNBOUND(web_webhook_switch)},
-    {HTTP_METHOD_POST, "/webhooks/{id}/test", UNBOUND(web_webhook_test)},
-    {HTTP_METHOD_GET, "/webhooks/{id}/roll", UNBOUND(web_webhook_roll_ask)},
-    {HTTP_METHOD_POST, "/webhooks/{id}/roll", UNBOUND(web_webhook_roll)},
-    {HTTP_METHOD_GET, "/webhooks/{id}/delete", UNBOUND(web_webhook_delete_ask)},
-    {HTTP_METHOD_POST, "/webhooks/{id}/delete", UNBOUND(web_webhook_delete)},
-    {HTTP_METHOD_POST, "/webhooks/{id}/replay", UNBOUND(web_webhook_replay)},
-    {HTTP_METHOD_POST, "/webhooks/{id}/deliveries/{event}/replay", UNBOUND(web_webhook_replay_one)},
+    {HTTP_METHOD_GET, "/webhooks/{id}/edit", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_webhook_edit)},
+    {HTTP_METHOD_POST, "/webhooks/{id}/edit", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_webhook_change)},
+    {HTTP_METHOD_POST, "/webhooks/{id}/switch", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_webhook_switch)},
+    {HTTP_METHOD_POST, "/webhooks/{id}/test", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_webhook_test)},
+    {HTTP_METHOD_GET, "/webhooks/{id}/roll", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_webhook_roll_ask)},
+    {HTTP_METHOD_POST, "/webhooks/{id}/roll", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_webhook_roll)},
+    {HTTP_METHOD_GET, "/webhooks/{id}/delete",
+     PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_webhook_delete_ask)},
+    {HTTP_METHOD_POST, "/webhooks/{id}/delete", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_webhook_delete)},
+    {HTTP_METHOD_POST, "/webhooks/{id}/replay", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_webhook_replay)},
+    {HTTP_METHOD_POST, "/webhooks/{id}/deliveries/{event}/replay",
+     PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_webhook_replay_one)},
     {HTTP_METHOD_GET, "/audit", PAGE(WEB_SESSION, SCOPE_ADMIN, web_audit_trail)},
     {HTTP_METHOD_GET, "/audit.csv", PAGE(WEB_SESSION, SCOPE_ADMIN, web_audit_csv)},
     {HTTP_METHOD_GET, "/assets/{name}", FRAMELESS(WEB_OPEN, 0, web_asset)},
@@ -261,10 +260,6 @@ static bool is_for_everyone(const struct web_page *page)
 enum op_result web_check_scope(struct web_request *request)
 {
     const struct web_page *page = request->page;
-    if (page->refuses_policy && request->serve.grant.policy.is_named)
-        return web_reply_problem(
-            request, 403, "Not allowed",
-            "The API key of this session has a policy of its own. Sign in with another key.");
     if (serve_may(&request->serve, page->view ? page->view->endpoint->scope : page->scope))
         return OP_NEXT;
     return web_reply_problem(

@@ -68,7 +68,6 @@ struct web_page {
     const struct web_view *view; /* the view, which needs the endpoint's scope; NULL: none */
     size_t form_bytes_max;       /* of the page's form; 0: WEB_FORM_BYTES_MAX */
     bool is_frameless;           /* a stream or an asset, without the frame of a page */
-    bool refuses_policy;         /* 403 for a key with a policy of its own, as in the API */
 };
 
 /* What a notice is about: something past, or a state in which the page has to find its object. */

@@ -5,7 +5,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
-import { Pages } from './support/pages.mjs';
+import { formsOf, Pages } from './support/pages.mjs';
 import { Stack } from './support/stack.mjs';
 
 let stack, server, second, account, other;
@@ -67,7 +67,7 @@ test('names, documents and other accounts', async () => {
     await remove(name, { status: 404 });
   }
   const wrong = await set('a', { rules: [{ tools: ['Gmail_*'], decision: 'never' }] }, {}, { status: 400 });
-  for (const pointer of ['/policy/default', '/policy/rules/0/tools/0', '/policy/rules/0/decision']) assert.ok(wrong.error.includes(pointer), wrong.error);
+  for (const pointer of ['/policy: member "default"', '/policy/rules/0/tools/0', '/policy/rules/0/decision']) assert.ok(wrong.error.includes(pointer), wrong.error);
   assert.match((await set('a', { default: 'hold' }, {}, { status: 400 })).error, /hold/);
   assert.deepEqual((await call('GET', '/api/policies')).items.map(({ name }) => name), ['a', 'a-1', 'tests', 'x'.repeat(63)]);
   // another account sees none of them, and has its own
@@ -132,14 +132,25 @@ test('a key with a policy of its own neither changes policies nor makes keys', a
   await made({ user: 'not-yet' }, refused);
   assert.equal(await stack.cluster.sql(`select count(*) from sluice.account_user where external_id = 'not-yet'`), '0');
   await call('POST', '/api/webhooks', { url: 'https://example.com/x' }, refused);
+  await call('GET', '/api/webhooks', undefined, refused);
+  const mine = (await call('GET', '/api/keys/self', undefined, { key })).id;
+  const another = await made();
+  assert.match((await call('DELETE', `/api/keys/${another.id}`, undefined, refused)).error, /revokes no other key/);
+  // a session of the key is the key
   const pages = new Pages(server.base);
   await pages.signIn(key);
-  for (const path of ['/webhooks/new', '/keys/new']) assert.equal((await pages.ask(path)).status, path === '/keys/new' ? 200 : 403);
-  assert.equal(await stack.cluster.sql(`select count(*) from sluice.api_key where made_by = (select id from sluice.api_key where prefix = '${key.slice(0, 10)}')`), '0');
+  const csrf = formsOf((await pages.go('/keys/new')).text).find((form) => form.fields.csrf).fields.csrf;
+  const form = (path, fields = {}) => pages.ask(path, { method: 'POST', fields: { csrf, ...fields } });
+  assert.equal((await form('/webhooks/new', { url: 'https://example.com/x', all: 'on' })).status, 403);
+  assert.equal((await pages.ask('/webhooks')).status, 403);
+  assert.equal((await form(`/keys/${another.id}/revoke`)).status, 403);
+  await call('GET', '/api/keys/self', undefined, { key: another.key });
+  assert.equal(await stack.cluster.sql(`select count(*) from sluice.webhook where account_id = '${account.id}'`), '0');
   // nor does a user's key; the header is refused
   const bound = (await made({ user: 'ada', policy: 'own' })).key;
   await set('own', DENY, {}, { status: 403, key: bound });
   await set('own', DENY, {}, { status: 400, headers: { 'sluice-user': 'ada' } });
+  await call('DELETE', `/api/keys/${mine}`, undefined, { key });
   // the default may be changed by the keys that follow it
   await set('default', { default: 'deny' });
   await set('default', ALLOW);
