@@ -464,3 +464,64 @@ test('a policy binds with its next call, and the default one binds keys without 
   await setPolicy('default', { default: 'allow', rules: [{ tools: ['gmail_list_*'], decision: 'deny' }] });
   assert.equal((await server.execute(plain, 'gmail', 'list_labels', {})).json.error_code, 'policy_blocked');
 });
+
+/* ---- a flow, and a policy that changes ---- */
+
+// A flow of a write that waits for its approval. Returns what became of it: its status, and the code
+// of its last error.
+async function startWrite(key, as) {
+  const started = await call(key, 'POST', '/api/flows/start', { flowTemplate: `call_${WRITE.id}` }, as);
+  assert.equal(started.status, 200, started.text);
+  await until('the flow waits', async () => (await call(account.key, 'GET', `/api/flows/${started.json.flowId}`, undefined, as)).json.flow.status === 'waiting');
+  return started.json.flowId;
+}
+async function decideWrite(id, what, as) {
+  const reply = await call(account.key, 'POST', `/api/flows/${id}/${what}`, {}, as);
+  assert.equal(reply.status, 200, reply.text);
+  const { flow, steps } = await until('the flow has ended', async () => {
+    const { json } = await call(account.key, 'GET', `/api/flows/${id}`, undefined, as);
+    return ['completed', 'failed'].includes(json.flow.status) && json;
+  });
+  return [flow.status, steps.at(-1).error?.code];
+}
+const WRITE = ACTIONS.find((action) => action.level === 'write');
+
+test('a call of a flow is decided by the policy that its key has when it is made', async () => {
+  const deny = (more) => ({ default: 'allow', rules: [{ tools: [WRITE.tool], decision: 'deny', ...more }] });
+  for (const as of [undefined, USER]) {
+    await setPolicy('flows', LOOSE);
+    const { key, id: keyId } = await keyWith('flows');
+    const flows = [await startWrite(key, as), await startWrite(key, as), await startWrite(key, as)];
+    await setPolicy('flows', deny({ reason: 'Not today.' }));
+    assert.deepEqual(await decideWrite(flows[0], 'approve', as), ['failed', 'policy_blocked']);
+    const refused = await call(key, 'POST', '/api/flows/start', { flowTemplate: `call_${WRITE.id}` }, as);
+    assert.equal(refused.status, 409, refused.text);
+    assert.match(refused.json.error, /Not today/);
+    // the user's name is found again by the process that takes the flow
+    await setPolicy('flows', deny({ when: "user == 'ada'" }));
+    assert.deepEqual(await decideWrite(flows[1], 'approve', as), as ? ['failed', 'policy_blocked'] : ['completed', undefined]);
+    // a revoked key has its last policy, and changes of that still count
+    assert.equal((await call(account.key, 'DELETE', `/api/keys/${keyId}`)).status, 200);
+    await setPolicy('flows', deny({}));
+    assert.deepEqual(await decideWrite(flows[2], 'approve', as), ['failed', 'policy_blocked']);
+    await setPolicy('flows', LOOSE);
+    assert.deepEqual(await decideWrite(flows[2], 'resume', as), ['completed', undefined]);
+  }
+});
+
+test('a run is recorded with the revision that allowed it, a blocked one with the rule that did not', async () => {
+  const { rev } = await setPolicy('recorded', { default: 'allow', rules: [{ tools: ['gmail_list_*'], decision: 'allow' }, { tools: [WRITE.tool], decision: 'deny' }] });
+  const { key } = await keyWith('recorded');
+  const run = await server.execute(key, 'gmail', 'list_labels', {});
+  assert.equal(run.status, 200, run.text);
+  const recorded = await stack.cluster.sql(`select policy from sluice.execution where id = '${run.json.execution_id}'`);
+  assert.equal(recorded, `recorded@${rev}`);
+  const blocked = await server.execute(key, 'gmail', WRITE.id, WRITE.input, { confirm: true });
+  assert.equal(blocked.json.error_code, 'policy_blocked');
+  const event = await until('the event is written', async () => {
+    const { events } = (await call(account.key, 'GET', '/api/audit?kind=execution.blocked&limit=1')).json;
+    return events[0]?.details.policy === `recorded@${rev}` && events[0];
+  });
+  assert.equal(event.reason, 'policy_denied');
+  assert.deepEqual(event.details, { integration_id: 'gmail', action_id: WRITE.id, policy: `recorded@${rev}`, rule: 1 });
+});
