@@ -16,7 +16,8 @@ struct event_outbox {
     struct map known;         /* struct event_row, by event and endpoint: all of the following */
     struct list sending;      /* struct event_row.link */
     struct list putting_off;  /* the same, of rows that are only put off */
-    size_t sending_count, putting_off_count, waiting_count;
+    struct list late;         /* the same, of rows to be put off */
+    size_t sending_count, putting_off_count, late_count, waiting_count;
     struct store_laters news;    /* reads of rows that were just written */
     struct store_laters replays; /* rows that are sent again on request */
     bool is_stopped;             /* nothing new begins */
@@ -32,7 +33,8 @@ struct event_service {
 struct event_lane {
     struct keyed keyed; /* waiting: struct event_row.link */
     struct uuid payer_id;
-    size_t sending_count, putting_off_count, waiting_count;
+    size_t sending_count, waiting_count;
+    size_t putting_off_count; /* including those of event_outbox.late */
 };
 
 /* A row that this process is sending, or will. */

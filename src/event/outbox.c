@@ -17,6 +17,7 @@ enum {
     WAITING_MAX = 4000,
     LANES_WAITING_MAX = 20000,
     PUTTING_OFF_MAX = 500, /* one statement has all of them */
+    LATE_MAX = 20000,
     NEWS_MAX = 256,
 };
 
@@ -78,7 +79,6 @@ static void begin_row(struct event_service *service, struct event_row *row)
 {
     struct event_outbox *outbox = &service->outbox;
     if (row->is_full) {
-        row->lane->putting_off_count++;
         outbox->putting_off_count++;
     } else {
         row->lane->sending_count++;
@@ -112,6 +112,28 @@ static void serve(struct event_service *service)
             has_begun = true;
         }
     }
+}
+
+/* Rows to be put off are taken even while others are, a statement's number at a time: else those of
+ * a busy endpoint would have to be put off before the timers fire rows of others. */
+static void put_off_more(struct event_service *service)
+{
+    struct event_outbox *outbox = &service->outbox;
+    while (!list_is_empty(&outbox->late) && outbox->putting_off_count < PUTTING_OFF_MAX) {
+        struct event_row *row = LIST_ITEM(outbox->late.next, struct event_row, link);
+        list_unlink(&row->link);
+        outbox->late_count--;
+        begin_row(service, row);
+    }
+}
+
+static void join_late(struct event_service *service, struct event_row *row)
+{
+    row->is_full = true;
+    row->lane->putting_off_count++;
+    service->outbox.late_count++;
+    list_push_back(&service->outbox.late, &row->link);
+    put_off_more(service);
 }
 
 /* The first row of a lane may wait also if others have all of WAITING_MAX: else busy endpoints
@@ -148,9 +170,8 @@ void event_outbox_take(struct event_service *service, const struct due_ref *ref,
         keyed_join(&lane->keyed, &outbox->ring, &row->link);
         lane->waiting_count++;
         outbox->waiting_count++;
-    } else if (outbox->putting_off_count < PUTTING_OFF_MAX) {
-        row->is_full = true;
-        begin_row(service, row);
+    } else if (outbox->late_count < LATE_MAX) {
+        join_late(service, row);
     } else {
         drop_row(service, row); /* the next scan finds it */
     }
@@ -161,18 +182,16 @@ void event_outbox_ended(struct event_service *service, struct event_row *row)
     leave_sending(&service->outbox, row);
     drop_row(service, row);
     serve(service);
-    if (!service->outbox.is_stopped)
-        due_fire(service->config.due);
+    put_off_more(service);
 }
 
 /* ---- timers ---- */
 
-/* There is room while rows may be put off: that takes the rows of busy endpoints out of the way of
- * the others'. */
+/* There is always room: a row that can neither be sent, wait nor be put off is dropped, so that the
+ * rows of busy endpoints are out of the way of the others'. */
 static bool can_take_row(void *owner)
 {
-    const struct event_outbox *outbox = &((const struct event_service *)owner)->outbox;
-    return !outbox->is_stopped && outbox->putting_off_count < PUTTING_OFF_MAX;
+    return !((const struct event_service *)owner)->outbox.is_stopped;
 }
 
 static bool is_moving(void *owner, const struct due_ref *ref)
@@ -244,6 +263,7 @@ void event_outbox_init(struct event_service *service)
     list_init(&outbox->ring);
     list_init(&outbox->sending);
     list_init(&outbox->putting_off);
+    list_init(&outbox->late);
     store_laters_init(&outbox->news, service->config.loop, service->config.pool, NEWS_MAX);
     store_laters_init(&outbox->replays, service->config.loop, service->config.pool,
                       DELIVERY_REPLAYS_MAX);
@@ -257,6 +277,12 @@ void event_service_drain(struct event_service *service)
     if (outbox->is_stopped)
         return;
     outbox->is_stopped = true;
+    LIST_EACH(&outbox->late, struct event_row, late, link) {
+        list_unlink(&late->link);
+        late->lane->putting_off_count--;
+        drop_row(service, late);
+    }
+    outbox->late_count = 0;
     LIST_EACH(&outbox->ring, struct event_lane, lane, keyed.ring) {
         struct list *waiting = &lane->keyed.waiting;
         while (!list_is_empty(waiting)) {

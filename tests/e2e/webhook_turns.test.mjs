@@ -8,6 +8,7 @@ import { Stack } from './support/stack.mjs';
 
 const SENDING_MAX = 64, WAITING_MAX = 4000; // src/event/outbox.c
 const ACCOUNTS = 5, ENDPOINTS = 10, EVENTS = 90; // less than an endpoint lets wait
+const BACKLOG = 50_000;
 let stack, server, receiver, isHeard;
 const held = []; // answers that endpoints owe
 let slow = 0;
@@ -15,8 +16,8 @@ let slow = 0;
 before(async () => {
   stack = await Stack.start();
   receiver = await Scripted.start((request, reply) => {
-    if (request.url === '/quick') {
-      isHeard = true;
+    if (request.url.startsWith('/quick')) {
+      isHeard = request.url;
       return reply.writeHead(204).end();
     }
     slow++;
@@ -59,5 +60,29 @@ test('busy endpoints hold all places: an event of another account waits for one 
   }
   assert.ok(isHeard, `not after ${SENDING_MAX} others`);
   await sql('delete from sluice.delivery');
+  for (const answer of held.splice(0)) answer();
+});
+
+// Those that can neither be sent nor wait are put off, which takes a hundred statements, here slow
+// ones. The event of another account, which only a scan finds and which was due last, does not wait
+// for them.
+test('very many events of endpoints that hang: an event of another account does not wait until they are put off', async () => {
+  const { id: owner, key } = await stack.account('hanging', { apps: [] });
+  const hooks = [];
+  for (let n = 0; n < ENDPOINTS; n++) hooks.push(await listen(key, `/hangs${n}`));
+  const account = await stack.account('quick too', { apps: [] });
+  const quick = await listen(account.key, '/quick-too');
+  const add = (of, ids, count) =>
+    sql(`insert into sluice.delivery (account_id, event_id, webhook_id, kind, object, rev, at, data, status, attempt, due_at)
+      select '${of}', gen_random_uuid(), w, 'flow.failed', gen_random_uuid(), 1, now(), '{"flow_id": "x"}', 'pending', 0, now()
+      from unnest(array['${ids.join("','")}']::uuid[]) w, generate_series(1, ${count})`);
+  await sql(`create function public.slow() returns trigger language plpgsql as 'begin perform pg_sleep(0.001); return new; end';
+    create trigger slow before update on sluice.delivery for each row when (new.attempt = old.attempt) execute function public.slow()`);
+  await add(owner, hooks, BACKLOG / ENDPOINTS);
+  await add(account.id, [quick], 1);
+  await until('the event arrives', () => isHeard === '/quick-too');
+  const left = Number(await sql(`select count(*) from sluice.delivery where account_id = '${owner}' and attempt = 0 and due_at = at`));
+  assert.ok(left > BACKLOG / 2, `only ${left} of ${BACKLOG} were still to be put off`);
+  await sql('drop trigger slow on sluice.delivery; delete from sluice.delivery');
   for (const answer of held.splice(0)) answer();
 });
