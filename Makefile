@@ -351,8 +351,8 @@ $(if $(INTEGRATION_C),$(INTEGRATION_C:%.c=build/$(1)/%): build/$(1)/%: build/$(1
 	$$(call link,$(1),dev,-lcmocka))
 
 $(if $(CITUS_C),$(CITUS_C:%.c=build/$(1)/%): build/$(1)/%: build/$(1)/%.o \
-		build/$(1)/libunitsupport.a $(call archives,$(1),store) build/list/ldflags-$(1)
-	$$(call link,$(1),store,-lcmocka))
+		build/$(1)/libunitsupport.a $(call archives,$(1),dev) build/list/ldflags-$(1)
+	$$(call link,$(1),dev,-lcmocka))
 
 # The seam's objects come before the archives, so members with the same functions are not linked.
 $(if $(SEAM_TESTS),$(SEAM_TESTS:%.c=build/$(1)/%): build/$(1)/%: build/$(1)/%.o \
@@ -515,7 +515,9 @@ integration_of = $(call stack_of,$(1)) build/$(1)/tests/sim/sim $(call integrati
 ## test: install missing packages, build, run every test (T= selects; with STRICT=1 a test that passes only at the second try fails)
 .PHONY: test
 test: export TEST_AGAIN ?= 2
-test: $(call integration_of,$(TEST_VARIANT)) $(call unit_programs,$(TEST_VARIANT)) $(fuzz_programs) $(cost_programs)
+# The programs of test-citus are only built, so that they do not rot where there is no Citus.
+test: $(call integration_of,$(TEST_VARIANT)) $(call unit_programs,$(TEST_VARIANT)) $(fuzz_programs) $(cost_programs) \
+		$(CITUS_C:%.c=build/$(TEST_VARIANT)/%)
 	$(call run_tests,$(lint_lines)$(call unit_lines,$(TEST_VARIANT))$(fuzz_lines) \
 		$(call sim_lines,$(TEST_VARIANT)) \
 		$(call integration_lines,$(TEST_VARIANT))$(cost_lines)$(e2e_lines))

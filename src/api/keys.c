@@ -324,7 +324,7 @@ static enum op_result find_key_user(struct api_request *request)
     if (!key->external_id.ptr)
         return draw_key(request);
     return vault_user_find(request->api->config.users, &it->found, key->account_id,
-                           key->external_id, &request->serve.op)
+                           key->external_id, false, &request->serve.op)
                ? on_user_found(request)
                : api_wait(request, on_user_found);
 }

@@ -60,7 +60,7 @@ enum op_result api_user_find(struct serve_request *serve)
     if (!request->user_check)
         return api_reply_no_memory(request);
     return vault_user_find(request->api->config.users, request->user_check, serve_payer(serve),
-                           request->user_id, &serve->op)
+                           request->user_id, true, &serve->op)
                ? OP_NEXT
                : OP_WAIT;
 }

@@ -103,8 +103,8 @@ static const struct pg_stmt account_ended = {
 
 static const struct pg_stmt account_remove = {
     .name = "account_remove",
-    .sql = "select :ord, sluice.account_remove(account_id => :account_id, with_users => false) "
-           "@from",
+    .sql = "select :ord, case when " STORE_ONE_SHARD_AFTER_ANOTHER
+           " then sluice.account_remove(account_id => :account_id, with_users => false) end @from",
     PG_TAKES(PG_ARG("account_id", PG_UUID)),
     PG_GIVES(PG_ARG("is_done", PG_BOOL)),
     .access = PG_WRITE,

@@ -302,8 +302,11 @@ int store_account_claims_sync(struct pg_sync *sync, struct uuid account_id, uint
 
 int store_account_delete_sync(struct pg_sync *sync, struct uuid account_id, struct err *err)
 {
-    char id[UUID_TEXT_LEN + 1], sql[128];
+    char id[UUID_TEXT_LEN + 1], sql[256];
     uuid_format(account_id, id);
-    (void)snprintf(sql, sizeof(sql), "select sluice.account_remove('%s', true)", id);
+    (void)snprintf(sql, sizeof(sql),
+                   "select case when " STORE_ONE_SHARD_AFTER_ANOTHER
+                   " then sluice.account_remove('%s', true) end",
+                   id);
     return pg_sync_run(sync, sql, err);
 }

@@ -33,6 +33,12 @@ STORE_FILES(STORE_STMTS_OF)
     ".summary) <= " STORE_TEXT_OF(STORE_SUMMARY_INLINE_BYTES) " then " row ".summary " \
                                                               "end"
 
+/* A condition that is true, for a statement that changes rows of all shards and then a copied
+ * table: Citus refuses the second change if the shards were changed at the same time. Elsewhere the
+ * setting means nothing. It holds for the rest of the transaction. */
+#define STORE_ONE_SHARD_AFTER_ANOTHER \
+    "set_config('citus.multi_shard_modify_mode', 'sequential', true) is not null"
+
 /* Makes a text parameter; SLICE_NONE becomes an empty text, not NULL. */
 static inline struct pg_value pg_text_or_empty(slice value)
 {

@@ -19,7 +19,7 @@ enum {
     CREATE_ARENA_BYTES_MAX = 64 * 1024,
     ACCOUNTS_MAX = 1000,
     CHANGE_ARENA_BYTES_MAX = 64 * 1024,
-    NOTES_MAX = 1000, /* under way; beyond that, the next load of the user notes its request */
+    NOTES_MAX = 1000, /* under way; beyond that, a request after the user's next load is noted */
     /* A process creates up to this part of the room that it has counted before it counts again. In
      * less room each creation counts. */
     ROOM_PART = 16,
@@ -31,6 +31,7 @@ struct entry {
     int status;
     struct uuid user_id;
     int64_t erase_at;
+    bool is_unnoted; /* the row's time is old, and no request has been noted since the load */
 };
 
 struct load {
@@ -95,24 +96,27 @@ static const struct store_later_class note_class = {
     .failure = "the time of a user's last request was not written",
 };
 
-/* Each load shows how old the row's time is, so a request whose user is cached costs nothing. A
- * note that cannot be made is made by the next load. */
-static void note_request(struct vault_users *users, const struct account_user *user)
+/* Each load shows how old the row's time is, and the first request after it writes the time. A note
+ * that cannot be made is made after the next load. */
+static void note_request(struct vault_users *users, struct cache_entry *cached)
 {
-    if (clock_shared_us() - user->last_request_at < (int64_t)ACCOUNT_USER_REQUEST_S * 1000000)
+    struct entry *entry = CONTAINER_OF(cached, struct entry, cached);
+    if (!entry->is_unnoted)
         return;
+    entry->is_unnoted = false;
     struct note *note = store_later(&users->notes, &note_class, NULL, ACCOUNT_USER_ID_MAX);
     if (!note)
         return;
-    note->account_id = user->account_id;
-    note->external_id = arena_dup(&note->later.op.arena, user->external_id);
+    memcpy(note->account_id.bytes, cached->key.ptr, sizeof(note->account_id.bytes));
+    note->external_id =
+        arena_dup(&note->later.op.arena, slice_from(cached->key, sizeof(note->account_id.bytes)));
 }
 
 /* A user that does not exist may be created at any moment, and one that is being erased may be
  * created again, so only the present waits get that answer. */
 static uint64_t user_loaded(struct cache_load *under)
 {
-    struct vault_users *users = CONTAINER_OF(under->cache, struct vault_users, cache);
+    const struct vault_users *users = CONTAINER_OF(under->cache, struct vault_users, cache);
     struct entry *entry = CONTAINER_OF(under->entry, struct entry, cached);
     struct account_user user;
     entry->status = store_account_user_result(&load_of(under)->query, &user);
@@ -122,7 +126,8 @@ static uint64_t user_loaded(struct cache_load *under)
     entry->erase_at = user.erase_at;
     if (user.erase_at)
         return 0;
-    note_request(users, &user);
+    entry->is_unnoted = clock_shared_us() - user.last_request_at >=
+                        (int64_t)ACCOUNT_USER_REQUEST_S * 1000000;
     return users->config.ttl_ms;
 }
 
@@ -136,7 +141,12 @@ static void answer_check(struct vault_user_check *check, const struct cache_entr
 
 static void on_user_loaded(struct cache_wait *wait, const struct cache_entry *cached)
 {
-    answer_check(CONTAINER_OF(wait, struct vault_user_check, wait), cached);
+    struct vault_user_check *check = CONTAINER_OF(wait, struct vault_user_check, wait);
+    struct cache_entry *kept = check->noting ? cache_peek(&check->noting->cache, cached->key)
+                                             : NULL;
+    answer_check(check, cached);
+    if (kept)
+        note_request(check->noting, kept);
 }
 
 static void drop_user(struct cache_entry *cached)
@@ -154,16 +164,18 @@ static const struct cache_class user_class = {
 };
 
 bool vault_user_find(struct vault_users *users, struct vault_user_check *check,
-                     struct uuid account_id, slice external_id, struct op *op)
+                     struct uuid account_id, slice external_id, bool is_request, struct op *op)
 {
     char room[KEY_BYTES_MAX];
     ASSERT(external_id.len > 0 && external_id.len <= ACCOUNT_USER_ID_MAX);
     slice key = SLICE_JOIN(room, uuid_slice(&account_id), external_id);
     /* the status until the answer arrives, and if the check is cancelled */
-    *check = (struct vault_user_check){.status = ERR_CLOSED};
+    *check = (struct vault_user_check){.status = ERR_CLOSED, .noting = is_request ? users : NULL};
     struct cache_entry *cached = cache_find(&users->cache, key);
     if (cached) {
         answer_check(check, cached);
+        if (is_request)
+            note_request(users, cached);
         return true;
     }
     if (cache_await(&users->cache, key, &check->wait, op))

@@ -49,13 +49,18 @@ struct vault_user_check {
     /* out */
     int status; /* OK; ERR_NOTFOUND: the account has no such user; or an error of pg_query */
     struct uuid user_id;
-    int64_t erase_at;       /* 0, or the user is being erased (struct account_user) */
-    struct cache_wait wait; /* private */
+    int64_t erase_at; /* 0, or the user is being erased (struct account_user) */
+    /* private */
+    struct cache_wait wait;
+    struct vault_users *noting; /* NULL: the user does not make a request */
 };
-/* external_id: 1 to ACCOUNT_USER_ID_MAX bytes. Returns true if the result is known; op is then not
- * held. Returns false if op is held until the answer arrives. */
+/* external_id: 1 to ACCOUNT_USER_ID_MAX bytes. is_request: a request acts for the user, so the time
+ * of its last request is written; an operator who looks at the user's pages only finds it. Returns
+ * true if the result is known; op is then not held. Returns false if op is held until the answer
+ * arrives. */
 bool vault_user_find(struct vault_users *users, struct vault_user_check *check,
-                     struct uuid account_id, slice external_id, struct op *op) MUST_CHECK;
+                     struct uuid account_id, slice external_id, bool is_request,
+                     struct op *op) MUST_CHECK;
 
 /* An op that creates a user, unless the account has it already. */
 struct vault_user_create {

@@ -15,6 +15,7 @@ struct app {
     const struct catalog_integration *integration;
     struct pg_query own, shared; /* OAuth clients; request->query: connections, oldest first */
     struct pg_query choice;      /* the default one first */
+    struct pg_query lent;        /* on a user's page: those that the account shares, oldest first */
     struct oauth_client own_client;
     bool has_own, has_shared;
     struct call_stats stats;
@@ -264,10 +265,13 @@ enum op_result app_reply_connect(struct web_request *request, unsigned status,
 
 /* ---- connections ---- */
 
+/* is_lent: the account's, which the page's user acts through but cannot change. */
 static void write_connection(struct web_request *request, struct json_writer *w,
-                             const struct catalog_integration *app, const struct connection *row)
+                             const struct catalog_integration *app, const struct connection *row,
+                             bool is_lent)
 {
     json_open(w, '{');
+    json_member_bool(w, "lent", is_lent);
     json_member_str(w, "id", arena_printf(&request->serve.op.arena, "%lld", (long long)row->id));
     json_member_str(w, "label", row->label);
     json_member_bool(w, "default", row->is_default);
@@ -281,8 +285,8 @@ static void write_connection(struct web_request *request, struct json_writer *w,
     json_member_bool(w, "folds", catalog_auth_of(app, row->auth_kind)->kind != AUTH_OAUTH2);
     /* A live connection is reconnected on its own page; here only connections that need it have
      * a form. */
-    if (row->status != CONNECTION_LIVE && serve_may(&request->serve, SCOPE_EXECUTE_WRITE) &&
-        app->auth.kind != AUTH_NONE)
+    if (!is_lent && row->status != CONNECTION_LIVE &&
+        serve_may(&request->serve, SCOPE_EXECUTE_WRITE) && app->auth.kind != AUTH_NONE)
         app_view_forms(request, w, app, row, true);
     else
         app_view_no_forms(w);
@@ -316,23 +320,47 @@ static void on_end(struct web_request *request)
     catalog_unref(app->catalog);
 }
 
-/* The default connection comes first, wherever it is in the list. */
-static void write_connections(struct web_request *request, struct json_writer *w,
-                              const struct app *app, const struct connection *rows, size_t count,
-                              const struct connection *first)
+/* A page of connections; one row more than it lists shows that there are others. */
+struct listed {
+    const struct connection *rows;
+    size_t count;
+    bool is_more;
+};
+
+static int read_listed(const struct pg_query *query, struct listed *listed)
 {
-    size_t listed = count > CONNECTIONS_MAX ? CONNECTIONS_MAX : count;
-    ASSERT(count <= CONNECTIONS_MAX + 1);
+    struct connection *rows;
+    int status = store_connection_list_result(query, &rows, &listed->count);
+    ASSERT(status != OK || listed->count <= CONNECTIONS_MAX + 1);
+    listed->rows = rows;
+    listed->is_more = status == OK && listed->count > CONNECTIONS_MAX;
+    if (listed->is_more)
+        listed->count = CONNECTIONS_MAX;
+    return status;
+}
+
+/* The default connection comes first, wherever it is in the list. Those of the account come after a
+ * user's own. The list of all, which has them first, is then read from its beginning. */
+static void write_connections(struct web_request *request, struct json_writer *w,
+                              const struct app *app, const struct listed *own,
+                              const struct listed *lent, const struct connection *first)
+{
     json_member_open(w, "connections", '[');
-    if (count > 0 && first && first->is_default)
-        write_connection(request, w, app->integration, first);
-    for (size_t i = 0; i < listed; i++)
-        if (!first || !first->is_default || rows[i].id != first->id)
-            write_connection(request, w, app->integration, &rows[i]);
+    if (own->count > 0 && first && first->is_default)
+        write_connection(request, w, app->integration, first, false);
+    for (size_t i = 0; i < own->count; i++)
+        if (!first || !first->is_default || own->rows[i].id != first->id)
+            write_connection(request, w, app->integration, &own->rows[i], false);
+    for (size_t i = 0; i < lent->count; i++) {
+        const struct connection known = connect_as_shared(&lent->rows[i]);
+        write_connection(request, w, app->integration, &known, true);
+    }
     json_close(w, ']');
+    json_member_bool(w, "more", own->is_more || lent->is_more);
     json_member_str(w, "after",
-                    count > listed ? connect_cursor(&rows[listed - 1], &request->serve.op.arena)
-                                   : SLICE_NONE);
+                    own->is_more && lent->count == 0
+                        ? connect_cursor(&own->rows[own->count - 1], &request->serve.op.arena)
+                        : SLICE(""));
 }
 
 static void write_app_facts(struct web_request *request, struct json_writer *w,
@@ -373,13 +401,16 @@ static void write_app_facts(struct web_request *request, struct json_writer *w,
 static enum op_result finish_app(struct web_request *request)
 {
     struct app *app = request->state;
-    struct connection *rows, *choice;
-    size_t count, choice_count;
+    struct connection *choice;
+    struct listed own, lent = {0};
+    size_t choice_count;
     /* Calls are counted for the account that pays, so a user's page has no numbers. */
     bool has_stats = uuid_is_nil(request->session.parent_id);
     if (has_stats && call_stats_continues(&app->stats))
         return web_wait(request, finish_app);
-    int status = store_connection_list_result(&request->query, &rows, &count);
+    int status = read_listed(&request->query, &own);
+    if (status == OK && !has_stats)
+        status = read_listed(&app->lent, &lent);
     if (status == OK)
         status = store_connection_list_result(&app->choice, &choice, &choice_count);
     if (status == OK)
@@ -395,9 +426,9 @@ static enum op_result finish_app(struct web_request *request)
                          app_path(request, app->integration->integration_id));
     else
         json_member_str(w, "stats", SLICE_NONE);
-    write_connections(request, w, app, rows, count, choice_count > 0 ? &choice[0] : NULL);
-    for (size_t i = 0; i < count; i++)
-        if (rows[i].status == CONNECTION_LIVE)
+    write_connections(request, w, app, &own, &lent, choice_count > 0 ? &choice[0] : NULL);
+    for (size_t i = 0; i < own.count; i++)
+        if (own.rows[i].status == CONNECTION_LIVE)
             request->notice_about = WEB_NOTICE_LIVE;
     app_view_actions(w, app->integration, choice_count > 0 ? choice[0].scopes : SLICE_NONE);
     app_allow_forms(request, app->integration);
@@ -417,8 +448,7 @@ enum op_result web_app(struct web_request *request)
     request->state = app;
     request->on_end = on_end;
     slice id = app->integration->integration_id;
-    /* Requests one row more than the page shows, to know whether there are others. */
-    const struct connection_page page = {.integration_id = id, .count_max = CONNECTIONS_MAX + 1};
+    struct connection_page page = {.integration_id = id, .count_max = CONNECTIONS_MAX + 1};
     /* The queries go to the database in one batch; finish_app runs once all have their results. */
     store_connection_page(pool, &request->query, &request->serve.op, account_id, &page);
     store_connection_choice(pool, &app->choice, &request->serve.op, account_id, id);
@@ -427,7 +457,11 @@ enum op_result web_app(struct web_request *request)
                                id);
         store_oauth_client_get(pool, &app->shared, &request->serve.op, (struct uuid){{0}}, id);
     }
+    page.is_shared = true;
     if (uuid_is_nil(request->session.parent_id))
         call_stats_begin(request, &app->stats, id);
+    else
+        store_connection_page(pool, &app->lent, &request->serve.op, request->session.parent_id,
+                              &page);
     return web_wait(request, finish_app);
 }

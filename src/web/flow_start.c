@@ -21,7 +21,7 @@ enum {
 /* An input that names a connection of an app. */
 struct choice {
     slice name, integration_id;
-    struct pg_query query;
+    struct pg_query query, lent; /* lent: on a user's page, those that the account shares */
 };
 
 struct start {
@@ -131,23 +131,37 @@ static void write_options(struct json_writer *w, const struct json *values, slic
     }
 }
 
+static void write_options_of(struct web_request *request, struct json_writer *w,
+                             const struct connection *rows, size_t count, slice picked)
+{
+    struct arena *arena = &request->serve.op.arena;
+    for (size_t i = 0; i < count; i++) {
+        slice id = arena_printf(arena, "%lld", (long long)rows[i].id);
+        json_open(w, '{');
+        json_member_str(w, "id", id);
+        json_member_str(
+            w, "name",
+            web_connection_is_lent(request, &rows[i])
+                ? arena_printf(arena, "%.*s, shared by the account", SLICE_ARG(rows[i].label))
+                : rows[i].label);
+        json_member_bool(w, "is_picked", slice_eq(id, picked));
+        json_close(w, '}');
+    }
+}
+
 /* Returns false if there are too many for a choice, or if they could not be read. */
 static bool write_connections_of(struct web_request *request, struct json_writer *w,
                                  const struct choice *choice, slice picked)
 {
-    struct connection *rows;
-    size_t count;
-    if (store_connection_list_result(&choice->query, &rows, &count) != OK ||
-        count > CONNECTIONS_MAX)
+    struct connection *rows, *lent = NULL;
+    size_t count, lent_count = 0;
+    int status = store_connection_list_result(&choice->query, &rows, &count);
+    if (status == OK && !uuid_is_nil(request->session.parent_id))
+        status = store_connection_list_result(&choice->lent, &lent, &lent_count);
+    if (status != OK || count + lent_count > CONNECTIONS_MAX)
         return false;
-    for (size_t i = 0; i < count; i++) {
-        slice id = arena_printf(&request->serve.op.arena, "%lld", (long long)rows[i].id);
-        json_open(w, '{');
-        json_member_str(w, "id", id);
-        json_member_str(w, "name", rows[i].label);
-        json_member_bool(w, "is_picked", slice_eq(id, picked));
-        json_close(w, '}');
-    }
+    write_options_of(request, w, rows, count, picked);
+    write_options_of(request, w, lent, lent_count, picked);
     return true;
 }
 
@@ -346,11 +360,14 @@ static void ask_choices(struct web_request *request, struct start *start)
         struct choice *choice = &start->choices[start->choice_count++];
         choice->name = name;
         choice->integration_id = arena_dup(&request->serve.op.arena, app);
-        store_connection_page(
-            request->web->config.pool, &choice->query, &request->serve.op,
-            request->session.account_id,
-            &(const struct connection_page){.integration_id = choice->integration_id,
-                                            .count_max = CONNECTIONS_MAX + 1});
+        struct connection_page page = {.integration_id = choice->integration_id,
+                                       .count_max = CONNECTIONS_MAX + 1};
+        store_connection_page(request->web->config.pool, &choice->query, &request->serve.op,
+                              request->session.account_id, &page);
+        page.is_shared = true;
+        if (!uuid_is_nil(request->session.parent_id))
+            store_connection_page(request->web->config.pool, &choice->lent, &request->serve.op,
+                                  request->session.parent_id, &page);
     }
 }
 

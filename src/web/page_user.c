@@ -127,7 +127,7 @@ enum op_result web_user_find(struct serve_request *serve)
         return result;
     request->asked_user = user;
     return vault_user_find(request->web->config.users, &request->user_check,
-                           request->session.account_id, user, &serve->op)
+                           request->session.account_id, user, false, &serve->op)
                ? OP_NEXT
                : OP_WAIT;
 }
@@ -195,7 +195,7 @@ enum op_result web_user_follow(struct web_request *request, slice query)
         return web_reply_redirect(request, SLICE("/"), "");
     request->asked_user = user;
     return vault_user_find(request->web->config.users, &request->user_check,
-                           request->session.account_id, user, &request->serve.op)
+                           request->session.account_id, user, false, &request->serve.op)
                ? on_followed(request)
                : web_wait(request, on_followed);
 }

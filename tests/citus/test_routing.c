@@ -15,7 +15,6 @@
 static const char *const exceptions[] = {
     "connection_stale",     /* sluice keys rotate: a page of a hundred rows */
     "oauth_client_stale",   /* sluice keys rotate */
-    "webhook_stale",        /* the same */
     "flow_explain_account", /* sluice flow explain: the account of a flow */
     "flow_explain_user",    /* the same for the flow of a user */
 };

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
+import { Lossy } from './support/lossy.mjs';
 import { Mcp } from './support/mcp.mjs';
 import { Pages } from './support/pages.mjs';
 import { Stack } from './support/stack.mjs';
@@ -273,6 +274,45 @@ test('its expiry, its end, its line', async () => {
   await stack.must(['accounts', 'disable', account.id]);
   for (const at of [server, second]) await until('it is refused', async () => (await status(last.key, at)) === 401);
   await stack.must(['accounts', 'enable', account.id]);
+});
+
+// The database has made the change, and the connection ends before its answer.
+test('a change whose answer was lost has been made once, and holds at once', async (t) => {
+  if (stack.isSharded) return t.skip('the servers ask each node at its own address');
+  const lossy = await Lossy.start(stack);
+  const at = await stack.serve({ args: ['--cache-time', '1h'], env: { DATABASE_URL: lossy.url } });
+  const lose = async (method, path, body) => {
+    lossy.text = `lost-${lossy.lost}`;
+    const reply = await call(account.key, method, path, body, { 'x-request-id': lossy.text }, at);
+    return { ...reply, id: `lost-${lossy.lost - 1}` };
+  };
+  const events = (id) => stack.cluster.sql(`select string_agg(kind, ' ') from sluice.audit_event where request_id = '${id}'`);
+  const keys = async () => (await call(account.key, 'GET', '/api/keys?limit=100')).json.items;
+  const before = await keys();
+  const create = await lose('POST', '/api/keys', { name: 'whose answer is lost', scopes: ['read'] });
+  assert.equal(create.status, 500, create.text);
+  assert.match(create.json.error, /may have been made\. List the keys before you try again, and revoke a new key/);
+  const [one] = await keys();
+  assert.deepEqual([(await keys()).length, one.name, one.revoked_at], [before.length + 1, 'whose answer is lost', null]);
+  assert.equal(await events(create.id), 'key.created');
+  // the old key ends although the reply does not have the new one
+  const old = await made();
+  assert.equal(await status(old.key, at), 200);
+  const rolled = await lose('POST', `/api/keys/${old.id}/roll`, { overlap: 0 });
+  assert.equal(rolled.status, 500, rolled.text);
+  assert.equal(await status(old.key, at), 401);
+  assert.deepEqual((await keys()).filter(({ line }) => line === old.id).map(({ id }) => id === old.id), [false, true]);
+  assert.equal(await events(rolled.id), 'key.rolled');
+  // so does a revoked one, which this server had cached for an hour
+  const last = await made();
+  assert.equal(await status(last.key, at), 200);
+  const revoked = await lose('DELETE', `/api/keys/${last.id}`);
+  assert.ok([200, 500].includes(revoked.status), revoked.text);
+  assert.equal(await status(last.key, at), 401);
+  assert.equal(await events(revoked.id), 'key.revoked');
+  assert.equal(lossy.lost, 3);
+  await at.stop();
+  lossy.stop();
 });
 
 // The program before knows neither column: it decides by expires_at and revoked_at.

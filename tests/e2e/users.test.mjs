@@ -315,7 +315,8 @@ test('connections and events of all users, in pages', async () => {
   assert.deepEqual(await walk('/api/audit?users=all&kind=link&limit=3', 'events', options), events.filter(({ kind }) => kind.startsWith('link.')));
   assert.deepEqual(await walk('/api/audit?limit=100', 'events', options), events.filter(({ user }) => user === null).map(({ user, ...rest }) => rest));
 
-  // one query for the rows and one for the names, however many there are; housekeeping may add some
+  // one query for the rows (on a cluster: for each of the 8 shards) and one for the names, however
+  // many there are; housekeeping may add some
   const sent = async () => Number((await server.metrics()).match(/^sluice_pg_batched_queries_total (\d+)/m)[1]);
   const counts = [];
   for (let at = 0; at < 5; at++) {
@@ -323,7 +324,7 @@ test('connections and events of all users, in pages', async () => {
     await call(undefined, 'GET', '/api/connections?users=all&limit=6', undefined, options);
     counts.push((await sent()) - before);
   }
-  assert.equal(Math.min(...counts), 2, counts.join());
+  assert.equal(Math.min(...counts), stack.isSharded ? 9 : 2, counts.join());
 
   // who may ask
   const reader = await stack.key(many.id, ['--scopes', 'read']);
@@ -341,9 +342,10 @@ test('connections and events of all users, in pages', async () => {
 
 // What a list over all users finds: each event of a user names the account, and no other event does.
 test('every event of a user names its account', async () => {
-  const wrong = `select e.kind, e.account_id, e.parent_id from sluice.audit_event e left join sluice.account_user u on u.user_id = e.account_id
-    where e.parent_id is distinct from u.account_id`;
-  assert.equal(await stack.cluster.sql(wrong), '');
+  const rows = async (sql) => (await stack.cluster.sql(sql)).split('\n').map((row) => row.split('|'));
+  const accounts = new Map(await rows('select user_id, account_id from sluice.account_user'));
+  for (const [owner, parent, kind] of await rows('select distinct account_id, parent_id, kind from sluice.audit_event'))
+    assert.equal(parent, accounts.get(owner) ?? '', kind);
   const kinds = (await stack.cluster.sql('select distinct kind from sluice.audit_event where parent_id is not null order by 1')).split('\n');
   for (const kind of ['connection.added', 'execution.blocked', 'link.created', 'link.used']) assert.ok(kinds.includes(kind), kinds.join());
 });
@@ -351,6 +353,11 @@ test('every event of a user names its account', async () => {
 test('a user’s last request is written once an hour', async () => {
   const seen = () => stack.cluster.sql(`select last_seen_at from sluice.account_user where account_id = '${account.id}' and external_id = 'ada'`);
   const shift = (ago) => stack.cluster.sql(`update sluice.account_user set last_seen_at = now() - interval '${ago}' where account_id = '${account.id}' and external_id = 'ada'`);
+  const look = async (at) => {
+    const operator = new Pages(at.base);
+    await operator.signIn(account.key);
+    return operator.ask('/connections?user=ada');
+  };
   await shift('50 minutes');
   const before = await seen();
   const fresh = await stack.serve(); // it has no user in its cache
@@ -358,8 +365,14 @@ test('a user’s last request is written once an hour', async () => {
   await fresh.stop();
   assert.equal(await seen(), before);
   await shift('61 minutes');
-  const again = await stack.serve();
+  // a look at the user’s pages is not a request of the user
+  const looked = await stack.serve();
   const old = await seen();
+  assert.equal((await look(looked)).status, 200);
+  await looked.stop();
+  assert.equal(await seen(), old);
+  const again = await stack.serve();
+  assert.equal((await look(again)).status, 200); // it caches the user
   assert.equal((await call('ada', 'GET', '/api/connections', undefined, { at: again })).status, 200);
   await until('it is written', async () => (await seen()) !== old);
   const { last_seen_at } = (await call(undefined, 'GET', person('ada'))).json;
@@ -457,9 +470,11 @@ test('a user that is marked during a long pass does not wait for its end', async
   await live('brief');
   const [long, brief] = [await userId('long'), await userId('brief')];
   const left = async () => Number(await stack.cluster.sql(`select count(*) from sluice.idempotency_key where account_id = '${long}'`));
-  await stack.cluster.sql(`insert into sluice.idempotency_key select '${long}', 'k' || n, gen_random_uuid(), sha256('x'), 'bound', null, 'a', 'a', null, true, now(), now() + interval '1 day' from generate_series(1, 12000) n;
+  await stack.cluster.sql(`insert into sluice.idempotency_key select '${long}', 'k' || n, gen_random_uuid(), sha256('x'), 'bound', null, 'a', 'a', null, true, now(), now() + interval '1 day' from generate_series(1, 12000) n`);
+  const { table, node } = await stack.cluster.shardOf('idempotency_key', long);
+  await stack.cluster.sql(`set citus.enable_ddl_propagation = off;
     create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.7); return null; end $$;
-    create trigger slow after delete on sluice.idempotency_key execute function slow()`);
+    create trigger slow after delete on sluice.${table} execute function slow()`, 'sluice', node);
   assert.equal((await erase('long')).status, 202);
   await until('the pass is under way', async () => (await left()) < 12000);
   assert.equal((await erase('brief')).status, 202);
@@ -473,7 +488,7 @@ test('a user that is marked during a long pass does not wait for its end', async
   assert.equal((await change('DELETE')).status, 202);
   await until('its connection is deleted', async () => !(await rowsOf(own.id)).some((row) => row.startsWith('connection ')));
   assert.ok((await left()) > 0);
-  await stack.cluster.sql('drop trigger slow on sluice.idempotency_key');
+  await stack.cluster.sql(`drop trigger slow on sluice.${table}`, 'sluice', node);
   for (const user of ['long', 'brief']) {
     await until(`${user} has a time`, async () => (await stack.cluster.sql(`select count(*) from sluice.account_user where external_id = '${user}' and erase_at < now() + interval '1 year'`)) === '1');
     await due(user);
@@ -664,6 +679,20 @@ test('other pages show one user’s rows, and what is done there is done for tha
   assert.match((await reader.ask('/connections')).text, /for all end users/);
   assert.equal((await reader.ask(`/connections/${shared}`)).status, 200);
   assert.match((await reader.ask('/integrations?user=other')).text, /Probe/);
+  const app = await reader.ask('/integrations/probe?user=other');
+  assert.match(app.text, /<h3>Team<\/h3>\s*<p class="soft">shared by the account</);
+  assert.ok(!app.text.includes(`/connections/${shared}`));
+  assert.ok((await reader.ask('/integrations/probe')).text.includes(`<h3><a href="/connections/${shared}">Team</a></h3>`));
+  // a flow that the user's page starts may name one
+  const mail = await stack.connect(own.id, 'gmail', { access_token: GOOD }, ['--label', 'Mailbox']);
+  const offered = async (query) => [...(await reader.ask(`/flows/new?template=unread_mail_summary${query}`)).text.matchAll(/<option value="(\d+)">([^<]*)</g)].map(([, ...one]) => one);
+  assert.deepEqual(await offered('&user=other'), []);
+  assert.equal((await call(undefined, 'PATCH', `/api/connections/${mail}`, { shared: true }, options)).status, 200);
+  assert.deepEqual(await offered(''), [[`${mail}`, 'Mailbox']]);
+  assert.deepEqual(await offered('&user=other'), [[`${mail}`, 'Mailbox, shared by the account']]);
+  const summary = await reader.press(await reader.ask('/flows/new?template=unread_mail_summary&user=other'), 'Start', { 'input.mailConnectionId': `${mail}` });
+  const [, read] = summary.path.match(/\/flows\/([0-9a-f-]{36})/);
+  await until('its calls have run', async () => (await call('other', 'GET', `/api/flows/${read}`, undefined, options)).json.flow.status === 'completed');
   // what ran through it, and what will, says so, without a link
   const lent = (await echo('other', options)).json.execution_id;
   const asked = (await call('other', 'POST', '/api/flows/start', { flowTemplate: 'probe_approve', input: { subject: 'z' } }, options)).json.flowId;

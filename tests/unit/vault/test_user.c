@@ -17,7 +17,7 @@ struct asker {
     struct vault_users *users;
     struct uuid account_id, proposed;
     slice name;
-    bool creates, was_at_once, is_freed;
+    bool creates, only_looks, was_at_once, is_freed;
     struct vault_user_check check;
     struct vault_user_create create;
     int status;
@@ -32,8 +32,8 @@ static struct asker *asker_of(struct op *op)
 static enum op_result step_find(struct op *op)
 {
     struct asker *asker = asker_of(op);
-    asker->was_at_once =
-        vault_user_find(asker->users, &asker->check, asker->account_id, asker->name, op);
+    asker->was_at_once = vault_user_find(asker->users, &asker->check, asker->account_id,
+                                         asker->name, !asker->only_looks, op);
     return asker->was_at_once ? OP_NEXT : OP_WAIT;
 }
 
@@ -238,7 +238,17 @@ static void test_many_at_once(void **state)
     "update sluice.account_user set last_seen_at = now() - interval '" ago \
     "' where external_id = 'ada'"
 
-/* A load of the user notes the request, if the last note is an hour old. */
+/* Acts like an operator who opens a page of the user. */
+static struct asker look(struct uuid account_id, const char *name)
+{
+    static struct asker asker;
+    ask_start(&asker, account_id, name, false);
+    asker.only_looks = true;
+    pg_bench_until(&bench, &asker.is_freed);
+    return asker;
+}
+
+/* The first request after a load of the user is noted, if the last note is an hour old. */
 static void test_last_request(void **state)
 {
     (void)state;
@@ -255,6 +265,30 @@ static void test_last_request(void **state)
         assert_int_equal(ask(account, "ada", false).status, OK);
     }
     assert_true(asked > 0);
+    end();
+}
+
+/* A look is not noted, and takes nothing from the request that finds the user in the cache. */
+static void test_look(void **state)
+{
+    (void)state;
+    begin(1);
+    assert_int_equal(ask(account, "ada", true).status, OK);
+    items_tell(conninfo, SEEN_BEFORE("61 min"));
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(look(account, "ada").status, OK);
+        assert_int_equal(items_ask(conninfo, SEEN_NOW), 0);
+    }
+    vault_users_free(users);
+    const struct vault_users_config with = {.pool = bench.pool, .ttl_ms = 60000};
+    users = vault_users_new(bench.loop, &with);
+    assert_false(look(account, "ada").was_at_once);
+    assert_true(look(account, "ada").was_at_once);
+    assert_true(ask(account, "ada", false).was_at_once);
+    for (int asked = 0; items_ask(conninfo, SEEN_NOW) == 0; asked++) {
+        assert_true(asked < 1000);
+        assert_true(ask(account, "ada", false).was_at_once);
+    }
     end();
 }
 
@@ -438,6 +472,7 @@ int main(void)
         cmocka_unit_test(test_uncounted),
         cmocka_unit_test(test_many_at_once),
         cmocka_unit_test(test_last_request),
+        cmocka_unit_test(test_look),
         cmocka_unit_test(test_erase),
         cmocka_unit_test(test_no_account),
         cmocka_unit_test(test_an_account_that_is_being_erased),
