@@ -195,7 +195,7 @@ struct more {
     struct delivery_more in;
 };
 
-static struct event_service *service_of(const struct store_later *later)
+static struct event_service *service_of_later(const struct store_later *later)
 {
     return CONTAINER_OF(later->laters, struct event_service, outbox.news);
 }
@@ -203,7 +203,7 @@ static struct event_service *service_of(const struct store_later *later)
 static struct event_lane *lane_of(const struct more *more)
 {
     struct event_lane *lane =
-        keyed_find(&service_of(&more->later)->outbox.lanes, uuid_slice(&more->in.webhook_id));
+        keyed_find(&service_of_later(&more->later)->outbox.lanes, uuid_slice(&more->in.webhook_id));
     ASSERT(lane && lane->is_reading);
     return lane;
 }
@@ -219,7 +219,7 @@ static void send_more(struct store_later *later)
 static bool on_more(struct store_later *later)
 {
     struct more *more = CONTAINER_OF(later, struct more, later);
-    struct event_service *service = service_of(later);
+    struct event_service *service = service_of_later(later);
     struct event_lane *lane = lane_of(more);
     struct due_ref *refs;
     size_t count;
@@ -245,7 +245,7 @@ static void on_more_end(struct store_later *later, enum op_end end)
     (void)end;
     lane->is_reading = false;
     if (is_unused(lane))
-        keyed_drop(&service_of(later)->outbox.lanes, &lane->keyed);
+        keyed_drop(&service_of_later(later)->outbox.lanes, &lane->keyed);
 }
 
 static const struct store_later_class more_class = {
@@ -325,7 +325,7 @@ static void send_news(struct store_later *later)
 
 static bool on_news(struct store_later *later)
 {
-    struct event_service *service = service_of(later);
+    struct event_service *service = service_of_later(later);
     struct due_ref *refs;
     size_t count;
     if (store_due_scan_result(&later->query, &refs, &count) != OK)
