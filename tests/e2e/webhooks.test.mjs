@@ -67,7 +67,7 @@ test('an endpoint is created, listed without its secret, changed and deleted', a
   const self = (await call('GET', '/api/keys/self')).json.id;
   assert.deepEqual(item, {
     id: item.id, url: 'https://example.com/hooks?a=b', description: 'backend', events: ['flow.waiting', 'flow.failed'], enabled: true, off_at: null,
-    off_reason: null, failing_since: null, failures: 0, old_secret_until: null, made_by: self, created_at: item.created_at,
+    off_reason: null, failing_since: null, failures: 0, old_secret_until: null, made_by: self, rev: 1, created_at: item.created_at,
   });
   const list = await call('GET', '/api/webhooks');
   assert.deepEqual(list.json, { items: [item], next_cursor: null });
@@ -78,10 +78,10 @@ test('an endpoint is created, listed without its secret, changed and deleted', a
     assert.deepEqual((await call('GET', `/api/webhooks/${item.id}`)).json, reply.json);
     return reply.json;
   };
-  assert.deepEqual(await patch({ url: 'https://example.com/', events: null, description: null }), { ...item, url: 'https://example.com/', events: null, description: null });
+  assert.deepEqual(await patch({ url: 'https://example.com/', events: null, description: null }), { ...item, rev: 2, url: 'https://example.com/', events: null, description: null });
   const off = await patch({ enabled: false });
   assert.deepEqual([off.enabled, off.off_reason, typeof off.off_at], [false, 'requested', 'string']);
-  assert.deepEqual(await patch({ enabled: false }), off);
+  assert.deepEqual(await patch({ enabled: false }), { ...off, rev: off.rev + 1 });
   await stack.cluster.sql(`update sluice.webhook set failing_since = now(), failures = 3, off_reason = 'failing' where id = '${item.id}'`);
   const on = await patch({ enabled: true });
   assert.deepEqual([on.enabled, on.off_at, on.off_reason, on.failing_since, on.failures], [true, null, null, null, 0]);
@@ -195,6 +195,20 @@ test('while a rolled secret overlaps, both sign', async () => {
   assert.deepEqual(await valid(), [false, false, true, true]);
   await stack.cluster.sql(`update sluice.webhook set old_until = now() - interval '1 second' where id = '${one.id}'`);
   assert.deepEqual(await valid(), [false, false, false, true]);
+  await remove(one);
+});
+
+test('a roll that names the rev of what was read is done once, also if it is sent twice at once', async () => {
+  const one = await made();
+  const roll = (body) => call('POST', `/api/webhooks/${one.id}/roll`, body);
+  const both = await Promise.all([roll({ overlap_s: 0, rev: one.rev }), roll({ overlap_s: 0, rev: one.rev })]);
+  assert.deepEqual(both.map(({ status }) => status).sort(), [200, 409]);
+  const late = await roll({ overlap_s: 3600, rev: one.rev });
+  assert.equal(late.status, 409);
+  assert.match(late.json.error, new RegExp(`since it was read: its rev is ${one.rev + 1} now$`));
+  assert.equal((await roll({ rev: 0 })).status, 400);
+  const { json } = await roll({ rev: one.rev + 1 });
+  assert.equal(json.rev, one.rev + 2);
   await remove(one);
 });
 
