@@ -10,6 +10,7 @@ import { measurePages } from './pages.mjs';
 import { measureTurns } from './turns.mjs';
 import { measureUsers } from './users.mjs';
 import { measureWaiting } from './waiting.mjs';
+import { measureWebhooks } from './webhooks.mjs';
 import { measureWorkers } from './workers.mjs';
 
 // Values that several figures of one repetition share.
@@ -112,6 +113,10 @@ export const figures = [
   ...[['1,000', 0.05, 0.9, 1], ['20,000', 1, 0.7, 0.9]].map(([count, share, least, aim]) => ({
     name: `read executions of ${count} users in turn`, unit: '1/s', against: 'of the account itself', least, aim,
     measure: (stage) => measureUsers(stage, share),
+  })),
+  ...[['starts', 'flow_start'], ['twenty-step flows', 'flow_twenty'], ['three-step flows', 'flow_three']].map(([what, scenario]) => ({
+    name: `one endpoint, all its events delivered: ${what}`, unit: '1/s', against: 'without an endpoint', least: 0.4,
+    measure: (stage) => measureWebhooks(stage, own(scenario)),
   })),
   {
     name: 'median beside strangers: read executions', unit: 'ms', against: 'beside the same flood under one key', isLess: true, least: 1.5, aim: 1.1,

@@ -192,6 +192,8 @@ static enum op_result step_sent(struct op *op)
     struct event_delivery *d = delivery_of(op);
     const struct event_send *send = &d->send;
     bool is_again = is_uncounted(d);
+    d->row->is_sent = true;
+    d->row->is_accepted = send->is_delivered;
     bool is_last = tries_of(d) > (int64_t)ARRAY_LEN(delays_s) && !is_again;
     enum delivery_status status = send->is_delivered ? DELIVERY_DELIVERED
                                   : is_last          ? DELIVERY_FAILED

@@ -88,3 +88,17 @@ test('very many events of endpoints that hang: an event of another account does 
   await sql('drop trigger slow on sluice.delivery; delete from sluice.delivery');
   for (const answer of held.splice(0)) answer();
 });
+
+// What is put off would come back after an hour here, so only the server that has put it off sends
+// it: as soon as the endpoint has accepted what waited.
+test('more events than may wait, of an endpoint that accepts them: all arrive at once', async () => {
+  const COUNT = 700;
+  const { id, key } = await stack.account('burst', { apps: [] });
+  const hook = await listen(key, '/quick-burst');
+  await sql(`create function public.later() returns trigger language plpgsql as 'begin new.due_at = now() + interval ''1 hour''; return new; end';
+    create trigger later before update on sluice.delivery for each row when (new.attempt = old.attempt and new.status = 'pending') execute function public.later()`);
+  await sql(`insert into sluice.delivery (account_id, event_id, webhook_id, kind, object, rev, at, data, status, attempt, due_at)
+    select '${id}', gen_random_uuid(), '${hook}', 'flow.failed', gen_random_uuid(), 1, now(), '{"flow_id": "x"}', 'pending', 0, now() from generate_series(1, ${COUNT})`);
+  await until('all are delivered', async () => (await sql(`select count(*) from sluice.delivery where webhook_id = '${hook}' and status = 'delivered'`)) === String(COUNT));
+  await sql('drop trigger later on sluice.delivery; drop function public.later()');
+});
