@@ -1,11 +1,13 @@
 // All faults together: flows with writes, fan-outs, waits and approvals run on two servers, while
 // servers are killed, or paused past their lease, and PostgreSQL dies. In the end every flow has
 // ended, no confirmed write was made twice, no acknowledged start or approval is lost, and the
-// flows of a dead server are adopted. This is the short form. SOAK_SECONDS=600 gives a long run:
+// flows of a dead server are adopted. The events that were written are those of the changes that the
+// rows show, and each has arrived, those of a flow in order. This is the short form. SOAK_SECONDS=600 gives a long run:
 // 2,000 flows are open at a time, and PostgreSQL dies every five seconds.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { pause, until } from './support/client.mjs';
+import { Scripted } from './support/scripted.mjs';
 import { Stack } from './support/stack.mjs';
 
 const SOAK_SECONDS = Number(process.env.SOAK_SECONDS ?? 0);
@@ -17,7 +19,9 @@ const OUTAGE_EVERY_MS = 5000;
 const END_MS_MAX = 300_000;
 const SERVERS = 2;
 
-let stack, account;
+let stack, account, receiver;
+const args = ['--webhook-host', '127.0.0.1', '--webhook-timeout', '2s'];
+const heard = new Map(); // id of a flow -> Map of revision -> {id, kind}, as they first arrived
 const servers = [];
 const flows = new Map(); // id of an acknowledged start -> {sends, isApproval, isApproved}
 const outages = []; // [begin, end]
@@ -32,9 +36,25 @@ before(async () => {
   // The provider makes a write some time before it answers. If its server dies in between, the
   // write must not be made again.
   await stack.provider.faults([{ match: { path_prefix: '/gmail/v1/users/me/messages/send' }, action: { latency_ms: 100 } }]);
-  while (servers.length < SERVERS) servers.push(await stack.serve());
+  receiver = await Scripted.start(async (request, reply) => {
+    const parts = [];
+    for await (const part of request) parts.push(part);
+    const { type, data } = JSON.parse(Buffer.concat(parts));
+    const of = heard.get(data.flow_id) ?? new Map();
+    heard.set(data.flow_id, of);
+    const id = request.headers['webhook-id'];
+    if (of.has(data.rev)) assert.equal(of.get(data.rev).id, id, 'two events of one revision');
+    else of.set(data.rev, { id, kind: type });
+    reply.writeHead(204).end();
+  });
+  while (servers.length < SERVERS) servers.push(await stack.serve({ args }));
+  const hook = await servers[0].call(account.key, 'POST', '/api/webhooks', { url: `${receiver.url}/all` });
+  assert.equal(hook.status, 201, hook.text);
 });
-after(() => stack?.stopWell(assert));
+after(async () => {
+  await receiver?.stop();
+  await stack?.stopWell(assert);
+});
 
 const call = (server, method, path, body) =>
   server
@@ -108,7 +128,7 @@ const downSince = (begin) => outages.reduce((sum, [down, up]) => sum + Math.max(
 // Returns undefined if the server exits with an error because PostgreSQL dies while it starts.
 async function serveAnew() {
   try {
-    return await stack.serve();
+    return await stack.serve({ args });
   } catch (error) {
     const dead = stack.servers.at(-1);
     if (dead.isRunning || !/\bdatabase\b/.test(dead.log)) throw error;
@@ -169,6 +189,26 @@ async function ledger() {
   return made;
 }
 
+// A flow has an event for its end, and one each for each approval that waited and was given.
+async function checkEvents() {
+  const sql = (text) => stack.cluster.sql(text);
+  assert.equal(await sql(`select string_agg(f.id || ' ' || f.status, ', ') from sluice.flow f where not exists (select from sluice.delivery d
+    where d.account_id = f.account_id and d.object = f.id and d.kind = 'flow.' || f.status and d.rev = f.rev)`), '', 'ends without an event');
+  const approvals = await sql(`select count(*) from sluice.flow_step s join sluice.flow f on f.account_id = s.account_id and f.id = s.flow_id
+    where f.template_key = 'probe_approve' and s.step_index = 0 and s.status = 'completed'`);
+  for (const kind of ['flow.waiting', 'flow.approved']) assert.equal(await sql(`select count(*) from sluice.delivery where kind = '${kind}'`), approvals, kind);
+  assert.equal(await sql('select count(*) from (select from sluice.delivery group by object, rev having count(*) > 1) d'), '0', 'two events of one change');
+  await until('all events are delivered', async () => {
+    await sql(`update sluice.delivery set due_at = now() where due_at > now() + interval '4 seconds'`);
+    await sql('update sluice.webhook set paused_until = null where paused_until is not null');
+    return (await sql(`select count(*) from sluice.delivery where status <> 'delivered'`)) === '0';
+  }, END_MS_MAX);
+  const rows = (await sql(`select object || ' ' || rev || ' ' || event_id || ' ' || kind from sluice.delivery order by object, rev`)).split('\n').filter(Boolean);
+  const arrived = [...heard].flatMap(([flow, of]) => [...of].map(([rev, { id, kind }]) => `${flow} ${rev} ${id} ${kind}`));
+  assert.deepEqual([...arrived].sort(), [...rows].sort(), 'what arrived is what was written');
+  for (const [flow, of] of heard) assert.deepEqual([...of.keys()], [...of.keys()].sort((a, b) => a - b), `the order of ${flow}`);
+}
+
 const statuses = async () =>
   new Map((await stack.cluster.sql(`select id || ' ' || status from sluice.flow`)).split('\n').map((row) => row.split(' ')));
 
@@ -181,6 +221,7 @@ test('flows survive kills, pauses and a database that dies', async (t) => {
   await until('all flows have ended', ended, END_MS_MAX);
   t.diagnostic(`figure: ${flows.size} flows, ${outages.length} crashes of PostgreSQL, adoptions after ${adoptions.join(', ')} ms`);
 
+  await checkEvents();
   const status = await statuses();
   const made = await ledger();
   assert.deepEqual([...made].filter(([, count]) => count > 1), [], 'a write was made twice');
@@ -216,5 +257,6 @@ test('flows survive kills, pauses and a database that dies', async (t) => {
     const repeated = counts.filter((count) => count === 2).length;
     assert.ok(repeated <= 2, `${counts}: at most those that were under way`);
   }
+  await checkEvents();
   t.diagnostic(`${failed.length} flows whose outcome was unknown were resumed`);
 });

@@ -2,10 +2,12 @@
 // order, whatever crashes; retries, and endpoints that fail. webhooks.test.mjs has the endpoints
 // themselves.
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { Webhook } from 'standardwebhooks';
 import { until } from './support/client.mjs';
 import { Scripted } from './support/scripted.mjs';
+import { assertSigned, verify } from './support/signed.mjs';
 import { Stack, credentials } from './support/stack.mjs';
 
 let stack, account, one, two, receiver;
@@ -70,7 +72,7 @@ test('a flow that is approved: its events in order, on whatever server', async (
   await hears(hook, id, 'flow.waiting');
   assert.equal((await post(id, 'approve', { server: two })).status, 200);
   const messages = await hears(hook, id, 'flow.waiting', 'flow.approved', 'flow.completed');
-  for (const message of messages) new Webhook(hook.secret).verify(message.body, message.headers);
+  for (const message of messages) verify(hook.secret, message);
   const rows = JSON.parse(await sql(`select json_agg(json_build_object('status', status, 'attempt', attempt, 'code', code) order by rev) from sluice.delivery where object = '${id}'`));
   assert.deepEqual(rows, rows.map(() => ({ status: 'delivered', attempt: 1, code: 204 })));
   const [waiting, approved, completed] = messages.map(({ json }) => json.data);
@@ -261,6 +263,44 @@ test('servers that die around the change of a connection: its events are those o
   for (const { json, headers } of at(hook.path)) ids.set(json.type, (ids.get(json.type) ?? new Set()).add(headers['webhook-id']));
   assert.deepEqual([...ids.values()].map(({ size }) => size), [1, 1, 1, 1]);
   await unlisten(hook, options);
+});
+
+// ---- signatures ----
+
+// The kinds of the contract, each caused once. webhooks.test.mjs has webhook.test.
+test('every kind of message is signed, by both secrets during a roll', async () => {
+  const { key } = await stack.account('signing');
+  const options = { key };
+  const hook = await listen({}, options);
+  const rolled = await call('POST', `/api/webhooks/${hook.id}/roll`, {}, options);
+  assert.equal(rolled.status, 200, rolled.text);
+  await stack.provider.faults([{ match: { path_prefix: '/gmail/' }, count: -1, action: { status: 500 } }]);
+  const mail = { integration_id: 'gmail', action_id: 'send_message', input: { to: 'ben@example.org', subject: 'signed', text: 'x' }, confirm: true };
+  assert.equal((await call('POST', '/api/executions', mail, options)).json.outcome, 'unknown');
+  await stack.provider.faults([{ match: { method: 'POST' }, count: 1, action: { status: 400 } }]);
+  const failed = await start('probe_chain', { subject: 'failed', confirm: true }, options);
+  await until('it fails', () => distinct(hook.path, failed).length === 1);
+  const waits = async (id) => until('it waits', async () => (await call('GET', `/api/flows/${id}`, undefined, options)).json.flow.status === 'waiting');
+  for (const verb of ['approve', 'cancel']) {
+    const id = await start('probe_approve', { subject: verb }, options);
+    await waits(id);
+    assert.equal((await post(id, verb, options)).status, 200);
+  }
+  const { id } = (await call('GET', '/api/connections?integration_id=probe', undefined, options)).json.connections[0];
+  await refused(options);
+  assert.equal((await connect(options, { connection_id: id })).status, 201);
+  assert.equal((await connect(options)).status, 201);
+  assert.equal((await call('DELETE', `/api/connections/${id}`, undefined, options)).status, 200);
+  const gone = await listen({ events: ['connection.connected'], path: '/signed-gone' }, options);
+  answers[gone.path] = (request, reply) => reply.writeHead(410).end();
+  assert.equal((await connect(options)).status, 201);
+  const kinds = JSON.parse(await readFile(join(import.meta.dirname, '../../src/api/openapi.json'), 'utf8')).components.schemas.WebhookRequest.properties.events.items.enum;
+  await until('each kind has arrived', () => kinds.every((kind) => at(hook.path).some(({ json }) => json.type === kind)));
+  for (const kind of kinds) {
+    const message = at(hook.path).find(({ json }) => json.type === kind);
+    for (const secret of [hook.secret, rolled.json.secret]) assertSigned(secret, message);
+  }
+  for (const item of [hook, gone]) await unlisten(item, options);
 });
 
 // ---- many endpoints ----

@@ -2,13 +2,11 @@
 // messages, which npm's `standardwebhooks` and `svix` verify. webhook_delivery.test.mjs has what is
 // sent when.
 import assert from 'node:assert/strict';
-import { randomBytes } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { after, before, test } from 'node:test';
-import { Webhook as Standard } from 'standardwebhooks';
-import { Webhook as Svix } from 'svix';
 import { until } from './support/client.mjs';
 import { Scripted } from './support/scripted.mjs';
+import { assertSigned, libraries, verifies, verify } from './support/signed.mjs';
 import { Stack } from './support/stack.mjs';
 
 let stack, server, account, receiver;
@@ -63,18 +61,6 @@ async function tried({ id }) {
   assert.equal(reply.status, 200, reply.text);
   return { ...reply.json, message: got[before] };
 }
-const libraries = [Standard, Svix];
-const verify = (secret, { headers, body }, Library = Standard) => void new Library(secret).verify(body, headers);
-const verifies = (...args) => {
-  try {
-    verify(...args);
-    return true;
-  } catch {
-    return false;
-  }
-};
-const flip = (text, at) => text.slice(0, at) + String.fromCharCode(text.charCodeAt(at) ^ 1) + text.slice(at + 1);
-
 test('an endpoint is created, listed without its secret, changed and deleted', async () => {
   const { secret, ...item } = await made({ url: 'https://example.com/hooks?a=b', events: ['flow.failed', 'flow.waiting', 'flow.failed'], description: 'backend' });
   assert.match(secret, /^whsec_[A-Za-z0-9+/]{43}=$/);
@@ -173,28 +159,13 @@ test('both libraries verify a message, and refuse every alteration', async () =>
   const one = await made();
   const { status, problem, message } = await tried(one);
   assert.deepEqual([status, problem], [204, null]);
-  const { 'webhook-id': id, 'webhook-timestamp': at } = message.headers;
+  const at = message.headers['webhook-timestamp'];
   assert.ok(Math.abs(Number(at) - Date.now() / 1000) < 60);
   const body = JSON.parse(message.body);
   assert.deepEqual(body, { type: 'webhook.test', timestamp: body.timestamp, data: { account_id: account.id, webhook_id: one.id } });
   assert.ok(Math.abs(Date.parse(body.timestamp) - Date.now()) < 60e3);
   assert.deepEqual([message.headers['content-type'], message.headers['user-agent']], ['application/json', 'sluice']);
-  for (const Library of libraries) {
-    verify(one.secret, message, Library);
-    const altered = (text) => flip(text, randomBytes(4).readUInt32BE() % text.length);
-    for (let round = 0; round < 100; round++) {
-      assert.throws(() => verify(one.secret, { ...message, body: altered(message.body) }, Library));
-      for (const [name, value] of [['webhook-id', altered(id)], ['webhook-timestamp', String(Number(at) + 1 + (round % 200))]])
-        assert.throws(() => verify(one.secret, { ...message, headers: { ...message.headers, [name]: value } }, Library), name);
-      // the last digit of the base64 of 32 bytes has two unused bits
-      const signature = message.headers['webhook-signature'];
-      const place = 3 + (randomBytes(4).readUInt32BE() % 42);
-      const digit = signature[place] === 'A' ? 'B' : 'A';
-      const wrong = signature.slice(0, place) + digit + signature.slice(place + 1);
-      assert.throws(() => verify(one.secret, { ...message, headers: { ...message.headers, 'webhook-signature': wrong } }, Library), wrong);
-    }
-    assert.throws(() => verify(`whsec_${randomBytes(32).toString('base64')}`, message, Library));
-  }
+  assertSigned(one.secret, message);
   await remove(one);
 });
 
