@@ -13,17 +13,19 @@ static const struct pg_stmt delivery_list = {
     .name = "delivery_list",
     .sql = "select :ord, t.* from @input lateral (" STORE_PAGE_ROWS_SQL(
         "select x.event_id as id, x.kind, x.object, x.rev, x.at, x.status, x.attempt, x.due_at, "
-        "x.code, x.problem, x.data from sluice.delivery x where x.webhook_id = :webhook_id and "
+        "x.code, x.problem, x.data, x.account_id from sluice.delivery x where x.webhook_id = "
+        ":webhook_id and "
         "x.event_id < :before and x.event_id >= :since and x.kind <> '' order by x.event_id desc",
         "id desc",
         "e.id, e.kind, e.object, e.rev, e.at, e.status, e.attempt, e.due_at, e.code, e.problem, "
-        "e.data",
+        "e.data, e.account_id",
         ":status is null or e.status = :status") ") t",
     PG_TAKES(PG_ARG("webhook_id", PG_UUID), STORE_PAGE_RANGE_PARAMS, PG_ARG("status", PG_TEXT)),
     PG_GIVES(OF(id, PG_UUID), OF(kind, PG_TEXT), OF(object, PG_UUID), OF(rev, PG_I64),
              OF(at, PG_TIME), OF(status, PG_TEXT),
              PG_OF("attempt", PG_I64, struct delivery_item, attempts), OF(due_at, PG_TIME),
-             OF(code, PG_I64), OF(problem, PG_TEXT), OF(data, PG_JSON), STORE_PAGE_COLUMNS),
+             OF(code, PG_I64), OF(problem, PG_TEXT), OF(data, PG_JSON), OF(account_id, PG_UUID),
+             STORE_PAGE_COLUMNS),
     .no_account = "an endpoint hears an account and all its users, which other nodes may have",
     .is_spread = true,
     .spread_max = STORE_PAGE_COUNT_MAX,
