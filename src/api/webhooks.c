@@ -74,6 +74,7 @@ const struct api_endpoint api_webhooks_list = {
     .scope = SCOPE_READ,
     .begin = begin_webhook_list,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 /* Sets *id to the id in the path. Returns false if the request has been answered. */
@@ -116,6 +117,7 @@ const struct api_endpoint api_webhooks_get = {
     .scope = SCOPE_READ,
     .begin = begin_webhook_get,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 /* ---- what an endpoint is sent ---- */
@@ -215,6 +217,7 @@ const struct api_endpoint api_webhooks_deliveries = {
     .query = &(const struct api_names){.own = {"limit", "cursor", "status"}},
     .begin = begin_deliveries,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 /* ---- changes ---- */
@@ -387,6 +390,7 @@ const struct api_endpoint api_webhooks_create = {
     .members = &(const struct api_names){.own = {"url", "events", "description"}},
     .begin = begin_webhook,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 static enum op_result begin_webhook_change(struct api_request *request)
@@ -409,6 +413,7 @@ const struct api_endpoint api_webhooks_change = {
     .members = &(const struct api_names){.own = {"url", "events", "description", "enabled"}},
     .begin = begin_webhook_change,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 static enum op_result begin_webhook_roll(struct api_request *request)
@@ -440,6 +445,7 @@ const struct api_endpoint api_webhooks_roll = {
         &(const struct api_names){.own = {"overlap_s", "rev"}, .other = {{"overlap", "overlap_s"}}},
     .begin = begin_webhook_roll,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 static enum op_result begin_webhook_delete(struct api_request *request)
@@ -452,6 +458,7 @@ const struct api_endpoint api_webhooks_delete = {
     .scope = SCOPE_ADMIN,
     .begin = begin_webhook_delete,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 /* ---- a test ---- */
@@ -514,6 +521,7 @@ const struct api_endpoint api_webhooks_test = {
     .scope = SCOPE_ADMIN,
     .begin = begin_webhook_test,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 /* ---- sending again ---- */
@@ -579,6 +587,7 @@ const struct api_endpoint api_webhooks_replay_one = {
     .scope = SCOPE_ADMIN,
     .begin = begin_replay_one,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 static enum op_result begin_replay(struct api_request *request)
@@ -602,4 +611,5 @@ const struct api_endpoint api_webhooks_replay = {
     .members = &(const struct api_names){.own = {"since"}},
     .begin = begin_replay,
     .is_of_account = true,
+    .refuses_policy = true,
 };
