@@ -74,6 +74,7 @@ const struct api_endpoint api_webhooks_list = {
     .scope = SCOPE_READ,
     .begin = begin_webhook_list,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 /* Sets *id to the id in the path. Returns false if the request has been answered. */
@@ -116,6 +117,7 @@ const struct api_endpoint api_webhooks_get = {
     .scope = SCOPE_READ,
     .begin = begin_webhook_get,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 /* ---- what an endpoint is sent ---- */
@@ -212,6 +214,7 @@ const struct api_endpoint api_webhooks_deliveries = {
     .query = &(const struct api_names){.own = {"limit", "cursor", "status"}},
     .begin = begin_deliveries,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 /* ---- changes ---- */
@@ -384,6 +387,7 @@ const struct api_endpoint api_webhooks_create = {
     .members = &(const struct api_names){.own = {"url", "events", "description"}},
     .begin = begin_webhook,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 static enum op_result begin_webhook_change(struct api_request *request)
@@ -406,6 +410,7 @@ const struct api_endpoint api_webhooks_change = {
     .members = &(const struct api_names){.own = {"url", "events", "description", "enabled"}},
     .begin = begin_webhook_change,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 static enum op_result begin_webhook_roll(struct api_request *request)
@@ -437,6 +442,7 @@ const struct api_endpoint api_webhooks_roll = {
         &(const struct api_names){.own = {"overlap_s", "rev"}, .other = {{"overlap", "overlap_s"}}},
     .begin = begin_webhook_roll,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 static enum op_result begin_webhook_delete(struct api_request *request)
@@ -449,6 +455,7 @@ const struct api_endpoint api_webhooks_delete = {
     .scope = SCOPE_ADMIN,
     .begin = begin_webhook_delete,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 /* ---- a test ---- */
@@ -511,6 +518,7 @@ const struct api_endpoint api_webhooks_test = {
     .scope = SCOPE_ADMIN,
     .begin = begin_webhook_test,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 /* ---- sending again ---- */
@@ -576,6 +584,7 @@ const struct api_endpoint api_webhooks_replay_one = {
     .scope = SCOPE_ADMIN,
     .begin = begin_replay_one,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 static enum op_result begin_replay(struct api_request *request)
@@ -599,4 +608,5 @@ const struct api_endpoint api_webhooks_replay = {
     .members = &(const struct api_names){.own = {"since"}},
     .begin = begin_replay,
     .is_of_account = true,
+    .refuses_policy = true,
 };

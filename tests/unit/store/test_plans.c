@@ -188,8 +188,8 @@ static void test_statements_go_where_their_rows_are(void **state)
         "flow_doc",        "flow_step", "oauth_client",    "flow_item",    "oauth_begun",
         "connect_session", "tally",     "rate_lease",      "account_user", "execution_input",
         "usage",           "delivery"};
-    static const char *const copied[] = {"migration",   "account",       "api_key",
-                                         "session_end", "flow_template", "webhook"};
+    static const char *const copied[] = {"migration",     "account", "api_key", "session_end",
+                                         "flow_template", "webhook", "policy"};
     static const char *const verbs[] = {"into ", "update ", "delete from "};
     const slice of_commands =
         SLICE("flow_explain_account flow_explain_user connection_stale oauth_client_stale");
@@ -479,6 +479,8 @@ static void check_all_plans(void)
     "insert into sluice.webhook (account_id, id, url, description, sealed, key_id, failures, "     \
     "rev, created_at) select a.account_id, a.account_id, 'u', '', '', 'k', 0, 1, now() from "      \
     "sluice.account a on conflict do nothing;"                                                     \
+    "insert into sluice.policy select a.account_id, 'p' || n, n, '{}', now() from "                \
+    "sluice.account a, generate_series(1, 5) n on conflict do nothing;"                            \
     "insert into sluice.delivery (account_id, event_id, webhook_id, kind, object, rev, at, data, " \
     "status, attempt, due_at, ended_at) select a.account_id, " FLOW_ID                             \
     ", a.account_id, 'k', " FLOW_ID                                                                \
