@@ -165,6 +165,11 @@ test('a key with a policy of its own neither changes policies nor makes keys', a
   assert.equal((await pages.ask('/webhooks')).status, 403);
   assert.equal((await form(`/keys/${another.id}/revoke`)).status, 403);
   await call('GET', '/api/keys/self', undefined, { key: another.key });
+  await made({ user: 'bob' });
+  await call('PATCH', '/api/users/bob', { label: 'x' }, refused);
+  await call('DELETE', '/api/users/bob', undefined, refused);
+  assert.equal((await form('/users/bob/erase')).status, 403);
+  assert.equal((await call('GET', '/api/users/bob')).erasing, false);
   assert.equal(await stack.cluster.sql(`select count(*) from sluice.webhook where account_id = '${account.id}'`), '0');
   // nor does a user's key; the header is refused
   const bound = (await made({ user: 'ada', policy: 'own' })).key;
