@@ -57,4 +57,5 @@ select pg_temp.distributed('sluice.usage');
 select pg_temp.distributed('sluice.rate_lease');
 select pg_temp.distributed('sluice.account_user');
 select pg_temp.copied('sluice.webhook');
+select pg_temp.copied('sluice.policy');
 select pg_temp.distributed('sluice.delivery');

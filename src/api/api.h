@@ -25,6 +25,7 @@ struct api;
 struct mcp_listeners;
 struct vault_users;
 struct event_service;
+struct policy_cache;
 
 struct api_config {
     struct loop *loop;
@@ -40,10 +41,11 @@ struct api_config {
     const struct address_policy *trusted_proxies;
     uint64_t account_rate_per_s; /* requests per second and account; 0: unlimited */
     uint64_t account_burst;
-    struct vault_users *users; /* end users of accounts */
-    struct leases *leases;     /* shares of the account's rate (limit/lease.h); NULL: this process
-                                * limits alone */
-    unsigned schema_known;     /* pg_schema_known(): for /readyz */
+    struct vault_users *users;     /* end users of accounts */
+    struct policy_cache *policies; /* of keys */
+    struct leases *leases; /* shares of the account's rate (limit/lease.h); NULL: this process
+                            * limits alone */
+    unsigned schema_known; /* pg_schema_known(): for /readyz */
     struct connect_service *connect;
     struct event_service *event; /* endpoints of events */
     struct budget_queue *work;   /* the memory of requests; NULL: unlimited */

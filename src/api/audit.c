@@ -5,6 +5,7 @@
  * shows the actions of every key of the account, so it needs the admin scope.
  */
 #include "api/listing.h"
+#include "serve/stored.h"
 #include "store/audit.h"
 
 enum { KIND, USERS, CURSOR };
@@ -18,6 +19,7 @@ static void load_events(struct api_request *request, struct serve_list *list)
 {
     struct pg_pool *pool = request->api->config.pool;
     struct uuid account_id = request->serve.grant.account_id;
+    list->is_sieved = request->serve.policy != NULL;
     const struct store_page *scan = serve_list_scan(list);
     if (listing_is_all(list, filters))
         store_audit_list_all(pool, &request->query, &request->serve.op, account_id, scan,
@@ -27,11 +29,23 @@ static void load_events(struct api_request *request, struct serve_list *list)
                          list->values[KIND], SLICE_NONE);
 }
 
+/* Keeps the events that the policy of the caller's key does not hide. */
+static size_t sieve_events(struct api_request *request, struct audit_event *list, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (serve_gives_event(&request->serve, *request->api->config.catalog, &list[i]))
+            list[kept++] = list[i];
+    return kept;
+}
+
 static int read_events(struct api_request *request, void **items, size_t *count, struct uuid *next)
 {
     struct audit_event *list;
     int status = store_audit_list_result(&request->query, &list, count, next);
     *items = list;
+    if (status == OK && request->serve.policy)
+        *count = sieve_events(request, list, *count);
     return status;
 }
 

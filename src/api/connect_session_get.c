@@ -115,7 +115,7 @@ static enum op_result begin_link_get(struct api_request *request)
         get->watch.on_change = on_change;
         connect_watch_add(request->api->config.connect, &get->watch);
         serve_stream_open(&get->stream, &request->serve.op, request->serve.exchange,
-                          request->api->config.auth, &request->serve.check.caller, wait_s * 1000);
+                          request->api->config.auth, &request->serve.check, wait_s * 1000);
     }
     return load(request);
 }

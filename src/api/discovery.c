@@ -4,6 +4,8 @@
  */
 #include "api/request.h"
 #include "catalog/search.h"
+#include "json/scan.h"
+#include "serve/foresee.h"
 
 enum {
     PAGE_SIZE_DEFAULT = 20,
@@ -11,6 +13,7 @@ enum {
     FOUND_ITEMS_DEFAULT = 20, /* number of items of a search without `limit` */
     FOUND_ITEMS_MAX = 100,
     LIST_BYTES_MAX = 16 * 1024 * 1024,
+    DETAIL_BYTES_MAX = 4 * 1024 * 1024,
 };
 
 /* ---- common ---- */
@@ -22,6 +25,9 @@ static enum op_result reply_not_found(struct api_request *request,
 {
     const struct catalog *catalog = *request->api->config.catalog;
     struct arena *arena = &request->serve.op.arena;
+    const bool *unlisted;
+    if (serve_unlisted(&request->serve, catalog, &unlisted) != OK)
+        return api_reply_no_memory(request);
     struct exec_outcome outcome = {
         .reason = integration ? EXEC_ACTION_UNKNOWN : EXEC_INTEGRATION_UNKNOWN,
         .integration_id = integration_id,
@@ -33,7 +39,7 @@ static enum op_result reply_not_found(struct api_request *request,
         outcome.message = catalog_say_no_integration(catalog, integration_id, arena);
         outcome.hint = SLICE("GET /api/integrations lists them.");
     } else {
-        outcome.message = catalog_say_no_action(integration, action_id, arena);
+        outcome.message = catalog_say_no_action(integration, action_id, unlisted, arena);
         outcome.hint = arena_printf(arena, "GET /api/actions?integration_id=%.*s lists them.",
                                     SLICE_ARG(integration_id));
     }
@@ -41,12 +47,17 @@ static enum op_result reply_not_found(struct api_request *request,
     return api_reply_outcome(request, &outcome);
 }
 
-/* Returns true if the client already has this catalog and was answered (304). Texts that also
- * depend on the account's connections have their own tag, since this one does not change with
- * them. */
+/* Returns true if the client already has this catalog, as its key's policy shows it, and was
+ * answered (304). Texts that also depend on the account's connections have their own tag, since
+ * this one does not change with them. */
 static bool has_catalog(struct api_request *request)
 {
-    return api_reply_not_modified(request, slice_cstr((*request->api->config.catalog)->etag));
+    slice tag = slice_cstr((*request->api->config.catalog)->etag);
+    slice label = policy_label(serve_policy(&request->serve));
+    if (label.len > 0)
+        tag = arena_printf(&request->serve.op.arena, "\"%.*s.%.*s\"", (int)(tag.len - 2),
+                           tag.ptr + 1, SLICE_ARG(label));
+    return tag.ptr && api_reply_not_modified(request, tag);
 }
 
 /* Reads the `limit` of an intent or a search. */
@@ -75,23 +86,42 @@ struct filter {
 };
 
 /* wanted is an action's id, or a tool's name, which includes its integration. */
-static bool supports(const struct catalog *catalog, const struct catalog_integration *integration,
-                     slice wanted)
+static bool supports(const struct api_request *request,
+                     const struct catalog_integration *integration, slice wanted)
 {
-    const struct catalog_action *tool = catalog_find_tool(catalog, wanted);
-    return tool ? tool->integration == integration : catalog_find_head(integration, wanted) != NULL;
+    const struct catalog_action *action =
+        serve_known(&request->serve, catalog_find_tool(*request->api->config.catalog, wanted));
+    if (!action)
+        action = catalog_find_head(integration, wanted);
+    return action && action->integration == integration && serve_lists(&request->serve, action);
 }
 
-static bool is_match(const struct catalog *catalog, const struct catalog_integration *integration,
-                     const struct filter *filter, enum connect_state state)
+static bool is_match(const struct api_request *request,
+                     const struct catalog_integration *integration, const struct filter *filter,
+                     enum connect_state state)
 {
     return (!filter->connected_only || connect_state_is_live(state)) &&
            (!filter->category.ptr || slice_eq_nocase(filter->category, integration->category)) &&
            (!filter->supports_action.ptr ||
-            supports(catalog, integration, filter->supports_action));
+            supports(request, integration, filter->supports_action));
 }
 
-static void put_integration_state(struct json_writer *w,
+/* Without a policy the text is copied: it was rendered when the catalog was packed. */
+static void put_capabilities(const struct api_request *request, struct json_writer *w,
+                             const struct catalog_integration *integration)
+{
+    if (!serve_policy(&request->serve)) {
+        json_member_raw(w, "capabilities", integration->capabilities_json);
+        return;
+    }
+    json_member_open(w, "capabilities", '[');
+    for (size_t i = 0; i < integration->action_count; i++)
+        if (serve_lists(&request->serve, &integration->actions[i]))
+            json_put_str(w, integration->actions[i].action_id);
+    json_close(w, ']');
+}
+
+static void put_integration_state(const struct api_request *request, struct json_writer *w,
                                   const struct catalog_integration *integration,
                                   enum connect_state state, const struct connection_app *app)
 {
@@ -103,15 +133,19 @@ static void put_integration_state(struct json_writer *w,
     json_member_i64(w, "connections", app ? (int64_t)app->count : 0);
     if (app && app->is_shared)
         json_member_bool(w, "shared", true);
-    json_member_raw(w, "capabilities", integration->capabilities_json);
+    put_capabilities(request, w, integration);
     json_close(w, '}');
 }
 
 /* Returns the matches of the query, best first; without a query, all integrations in their order.
  * Returns NULL if out of memory. */
-static const struct catalog_integration **order(struct arena *arena, const struct catalog *catalog,
+static const struct catalog_integration **order(struct api_request *request,
                                                 const struct filter *filter, size_t *count)
 {
+    const struct catalog *catalog = *request->api->config.catalog;
+    struct arena *arena = &request->serve.op.arena;
+    /* actions are compared by name or listed below, and have no heads until one is looked up */
+    bool needs_heads = filter->supports_action.ptr || serve_policy(&request->serve);
     slice query = filter->query;
     struct search_request search = {
         .query = query, .with_integrations = true, .limit = catalog->integration_count};
@@ -119,7 +153,7 @@ static const struct catalog_integration **order(struct arena *arena, const struc
     const struct catalog_integration **list =
         ARENA_ARRAY(arena, const struct catalog_integration *, catalog->integration_count + 1);
     *count = catalog->integration_count;
-    if (!list || (filter->supports_action.ptr && catalog_open_heads(catalog) != OK) ||
+    if (!list || (needs_heads && catalog_open_heads(catalog) != OK) ||
         (query.ptr && catalog_search(catalog, arena, &search, &hits, count) != OK))
         return NULL;
     if (query.ptr)
@@ -129,7 +163,7 @@ static const struct catalog_integration **order(struct arena *arena, const struc
     return list;
 }
 
-static void put_integrations(struct json_writer *w, const struct catalog *catalog,
+static void put_integrations(const struct api_request *request, struct json_writer *w,
                              const struct filter *filter,
                              const struct catalog_integration *const *list, size_t count,
                              const struct connection_app *apps, size_t app_count)
@@ -139,11 +173,11 @@ static void put_integrations(struct json_writer *w, const struct catalog *catalo
     json_member_open(w, "items", '[');
     for (size_t i = 0; i < count; i++) {
         enum connect_state state = connect_state_for(list[i], apps, app_count);
-        if (!is_match(catalog, list[i], filter, state))
+        if (!is_match(request, list[i], filter, state))
             continue;
         const struct connection_app *app = connect_app_of(apps, app_count, list[i]->integration_id);
         if (total >= first && total < first + filter->page_size)
-            put_integration_state(w, list[i], state, app);
+            put_integration_state(request, w, list[i], state, app);
         total++;
     }
     json_close(w, ']');
@@ -158,17 +192,15 @@ static enum op_result finish_integrations(struct api_request *request)
 {
     const struct filter *filter = request->state;
     ASSERT(filter);
-    const struct catalog *catalog = *request->api->config.catalog;
     struct connection_app *apps = NULL;
     size_t app_count = 0, count = 0;
     int status = connect_apps_result(&filter->apps, &request->serve.op.arena, &apps, &app_count);
     if (status != OK)
         return api_reply_database(request, status);
-    const struct catalog_integration **list =
-        order(&request->serve.op.arena, catalog, filter, &count);
+    const struct catalog_integration **list = order(request, filter, &count);
     if (!list)
         return api_reply_no_memory(request);
-    put_integrations(api_reply_open(request, LIST_BYTES_MAX), catalog, filter, list, count, apps,
+    put_integrations(request, api_reply_open(request, LIST_BYTES_MAX), filter, list, count, apps,
                      app_count);
     return api_reply_close_tagged(request);
 }
@@ -200,15 +232,20 @@ const struct api_endpoint api_integrations_list = {
 
 /* ---- actions ---- */
 
-/* Writes the actions in the order of the manifest, or sorted by how well they match the intent. */
-static void put_actions(struct json_writer *w, const struct catalog_integration *integration,
-                        const struct catalog_hit *ranked, size_t count)
+/* Writes the first `limit` actions in the order of the manifest, or the `count` hits, sorted by how
+ * well they match the intent. */
+static void put_actions(const struct api_request *request, struct json_writer *w,
+                        const struct catalog_integration *integration,
+                        const struct catalog_hit *ranked, size_t count, size_t limit)
 {
     json_member_str(w, "integration_id", integration->integration_id);
     json_member_open(w, "items", '[');
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && limit > 0; i++) {
         const struct catalog_action *action = ranked ? ranked[i].action : &integration->actions[i];
+        if (!serve_lists(&request->serve, action))
+            continue;
         json_put_raw(w, action->item_json);
+        limit--;
     }
     json_close(w, ']');
 }
@@ -230,11 +267,13 @@ static enum op_result begin_actions(struct api_request *request)
         return OP_DONE;
     if (has_catalog(request))
         return OP_DONE;
-    size_t count = within->action_count < search.limit ? within->action_count : search.limit;
+    size_t count = within->action_count;
     if (search.query.ptr &&
-        catalog_search(catalog, &request->serve.op.arena, &search, &ranked, &count) != OK)
+        (serve_unlisted(&request->serve, catalog, &search.unlisted) != OK ||
+         catalog_search(catalog, &request->serve.op.arena, &search, &ranked, &count) != OK))
         return api_reply_no_memory(request);
-    put_actions(api_reply_open(request, LIST_BYTES_MAX), within, ranked, count);
+    put_actions(request, api_reply_open(request, LIST_BYTES_MAX), within, ranked, count,
+                search.limit);
     return api_reply_close(request, 200);
 }
 
@@ -243,6 +282,39 @@ const struct api_endpoint api_actions_list = {
     .query = &(const struct api_names){.own = {"integration_id", "intent", "limit"}},
     .begin = begin_actions,
 };
+
+/* Returns the action's detail as the policy changes it: the member "policy" is added, a call may
+ * need a confirmation, and an action that undoes it is not named if the caller cannot use it.
+ * SLICE_NONE: out of memory. */
+static slice detail_by_policy(struct api_request *request, const struct catalog_action *action)
+{
+    struct arena *arena = &request->serve.op.arena;
+    const struct catalog_action *undo =
+        action->undo.len > 0 ? catalog_find_head(action->integration, action->undo) : NULL;
+    struct policy_verdict verdict;
+    struct json_text text;
+    struct json_scan scan;
+    slice key, value;
+    serve_foresee(&request->serve, action, &verdict);
+    struct json_writer *w = json_text_begin(&text, DETAIL_BYTES_MAX);
+    json_open(w, '{');
+    json_scan_open(&scan, action->detail_json);
+    while (json_scan_next(&scan, &key, &value)) {
+        slice name = json_scan_str(key, arena);
+        json_key_slice(w, name);
+        if (slice_eq_cstr(name, "requires_confirmation"))
+            json_put_bool(w, action->requires_confirmation || verdict.may_confirm);
+        else if (slice_eq_cstr(name, "undo") && undo && !serve_lists(&request->serve, undo))
+            json_put_null(w);
+        else
+            json_put_raw(w, value);
+    }
+    json_member_open(w, "policy", '{');
+    policy_put_decision(w, &verdict);
+    json_close(w, '}');
+    json_close(w, '}');
+    return json_text_take(&text, arena);
+}
 
 static enum op_result begin_action(struct api_request *request)
 {
@@ -253,13 +325,17 @@ static enum op_result begin_action(struct api_request *request)
         catalog_find_integration(catalog, integration_id, NULL);
     if (!integration)
         return reply_not_found(request, NULL, integration_id, action_id);
-    const struct catalog_action *action = catalog_find_action(integration, action_id, NULL);
+    const struct catalog_action *action =
+        serve_known(&request->serve, catalog_find_action(integration, action_id, NULL));
     if (!action)
         return reply_not_found(request, integration, integration_id, action_id);
     if (has_catalog(request))
         return OP_DONE;
     /* The text is copied, because a reload may drop the catalog before the reply is sent. */
-    return api_reply(request, 200, arena_dup(&request->serve.op.arena, action->detail_json));
+    slice detail = serve_policy(&request->serve)
+                       ? detail_by_policy(request, action)
+                       : arena_dup(&request->serve.op.arena, action->detail_json);
+    return detail.ptr ? api_reply(request, 200, detail) : api_reply_no_memory(request);
 }
 
 const struct api_endpoint api_actions_get = {.scope = SCOPE_READ, .begin = begin_action};
@@ -311,6 +387,7 @@ static enum op_result finish_search(struct api_request *request)
     if (state->connected_only)
         state->search.allowed = state->search.connected;
     if (!state->search.connected ||
+        serve_unlisted(&request->serve, catalog, &state->search.unlisted) != OK ||
         catalog_search(catalog, arena, &state->search, &hits, &count) != OK)
         return api_reply_no_memory(request);
     struct json_writer *w = api_reply_open(request, LIST_BYTES_MAX);

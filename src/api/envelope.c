@@ -12,6 +12,7 @@ static const struct api_verdict verdicts[EXEC_REASONS] = {
     [EXEC_ACTION_UNKNOWN] = {409, 409, "not_found", "action_not_found"},
     [EXEC_INPUT_INVALID] = {409, 409, "validation", "invalid_arguments"},
     [EXEC_CONFIRMATION_MISSING] = {409, 412, "confirmation", "confirmation_required"},
+    [EXEC_POLICY_DENIED] = {409, 409, "policy", "policy_denied"},
     [EXEC_NOT_CONNECTED] = {409, 409, "connection", "not_connected"},
     [EXEC_CONNECTION_UNKNOWN] = {409, 409, "connection", "connection_not_found"},
     [EXEC_REAUTH_REQUIRED] = {409, 409, "auth", "reauth_required"},

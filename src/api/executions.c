@@ -7,6 +7,8 @@
 #include "call/kept_input.h"
 #include "call/view.h"
 #include "json/number.h"
+#include "serve/foresee.h"
+#include "serve/stored.h"
 
 /* A kept input, with escapes. */
 enum { INPUT_BYTES_MAX = 8 * VAULT_PLAIN_MAX };
@@ -64,7 +66,8 @@ static slice find_misplaced(struct api_request *request, const struct api_names 
     const struct catalog_integration *app =
         is_known ? NULL
                  : catalog_find_integration(*request->api->config.catalog, integration_id, NULL);
-    const struct catalog_action *action = app ? catalog_find_action(app, action_id, NULL) : NULL;
+    const struct catalog_action *action =
+        serve_known(&request->serve, app ? catalog_find_action(app, action_id, NULL) : NULL);
     return action ? api_misplaced_fault(request, names, body, action->input_schema) : SLICE_NONE;
 }
 
@@ -115,6 +118,8 @@ slice api_execution_read(struct api_request *request, const struct api_names *na
         .account_id = request->serve.grant.account_id,
         .by = serve_by(&request->serve),
         .scopes = request->serve.grant.scopes,
+        .policy = request->serve.policy,
+        .user = request->serve.user,
         .integration_id = integration_id,
         .action_id = action_id,
         .input = input,
@@ -286,6 +291,9 @@ static enum op_result on_row(struct api_request *request)
     int status = store_execution_get_result(&request->query, &execution);
     if (status != OK)
         return reply_fit(request, status, false, summary);
+    if (!serve_gives(&request->serve, *request->api->config.catalog, execution.integration_id,
+                     execution.action_id))
+        return reply_unknown(request);
     find_view(request, get, &execution);
     if (execution.summary.ptr && !get->wanted.select.ptr) {
         status = call_fit_summary(execution.summary, &get->wanted, &request->serve.op.arena,

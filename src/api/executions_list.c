@@ -4,6 +4,8 @@
  * output, and the display unless `display` requests it here. `flow_calls` adds the calls of flows.
  */
 #include "api/listing.h"
+#include "flow/flow.h"
+#include "serve/stored.h"
 #include "store/execution.h"
 
 enum { INTEGRATION, STATUS, SINCE, UNTIL, Q, CURSOR };
@@ -30,8 +32,33 @@ static void load_executions(struct api_request *request, struct serve_list *list
     filter.words = serve_list_words(list, Q, request->api->config.ring,
                                     request->serve.grant.account_id, &request->serve.op.arena);
     filter.with_calls &= !list->values[Q].ptr;
+    list->is_sieved = request->serve.policy != NULL;
     store_execution_list(request->api->config.pool, &request->query, &request->serve.op,
                          request->serve.grant.account_id, serve_list_scan(list), &filter);
+}
+
+/* Whether the caller may hear of the run, or of the call of a flow: then also of the flow, as far
+ * as its present template shows. */
+static bool is_given(struct api_request *request, const struct execution *row)
+{
+    const struct catalog *catalog = *request->api->config.catalog;
+    if (!serve_gives(&request->serve, catalog, row->integration_id, row->action_id))
+        return false;
+    const struct flow_template *tmpl =
+        uuid_is_nil(row->flow_id)
+            ? NULL
+            : flow_template_set_find(*request->api->config.templates, row->template_key);
+    return uuid_is_nil(row->flow_id) ||
+           (tmpl && !flow_is_hidden(tmpl, catalog, request->serve.policy));
+}
+
+static size_t leave_out_hidden(struct api_request *request, struct execution *list, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (is_given(request, &list[i]))
+            list[kept++] = list[i];
+    return kept;
 }
 
 static int read_executions(struct api_request *request, void **items, size_t *count,
@@ -40,6 +67,8 @@ static int read_executions(struct api_request *request, void **items, size_t *co
     struct execution *list;
     int status = store_execution_list_result(&request->query, &list, count, next);
     *items = list;
+    if (status == OK && request->serve.policy)
+        *count = leave_out_hidden(request, list, *count);
     return status;
 }
 

@@ -4,6 +4,7 @@
  * room decides what is allowed in which state; this file converts its answer to a status.
  */
 #include "api/flow_path.h"
+#include "serve/foresee.h"
 
 struct command {
     struct flow_command command;
@@ -32,18 +33,21 @@ slice api_flow_etag(struct api_request *request, int64_t rev)
 
 /* ---- templates ---- */
 
-/* Writes all templates; a model gets only those that it may start. */
+/* Writes all templates that the key's policy does not deny; a model gets only those that it may
+ * start. */
 static void put_templates(struct api_request *request, struct json_writer *w)
 {
     const struct flow_template_set *set = *request->api->config.templates;
     json_key(w, "templates");
-    if (!request->outer || serve_may(&request->serve, SCOPE_EXECUTE_WRITE)) {
+    bool is_of_scopes = request->outer && !serve_may(&request->serve, SCOPE_EXECUTE_WRITE);
+    if (!is_of_scopes && !serve_policy(&request->serve)) {
         json_put_raw(w, set->list_json);
         return;
     }
     json_open(w, '[');
     for (size_t i = 0; i < set->count; i++)
-        if (api_may_start(request, set->items[i]))
+        if (is_of_scopes ? api_may_start(request, set->items[i])
+                         : api_template_is_listed(request, set->items[i]))
             json_put_raw(w, set->items[i]->item_json);
     json_close(w, ']');
 }
@@ -51,7 +55,9 @@ static void put_templates(struct api_request *request, struct json_writer *w)
 static enum op_result reply_no_template(struct api_request *request, slice key)
 {
     slice excerpt = json_excerpt(key, &request->serve.op.arena);
-    slice nearest = flow_template_set_nearest(*request->api->config.templates, key);
+    slice nearest = flow_template_set_nearest(*request->api->config.templates, key,
+                                              *request->api->config.catalog,
+                                              serve_policy(&request->serve));
     if (nearest.len == 0)
         return api_reply_error(request, 404, "Unknown flow template: %.*s", SLICE_ARG(excerpt));
     return api_reply_error(request, 404, "Unknown flow template: %.*s; did you mean \"%.*s\"?",
@@ -70,7 +76,7 @@ const struct api_endpoint api_flows_templates = {.scope = SCOPE_READ, .begin = b
 static enum op_result begin_template(struct api_request *request)
 {
     slice key = request->serve.match.params[0], text = SLICE_NONE;
-    const struct flow_template *tmpl = flow_template_set_find(*request->api->config.templates, key);
+    const struct flow_template *tmpl = api_template_find(request, key);
     struct buf out;
     if (!tmpl)
         return reply_no_template(request, key);
@@ -101,6 +107,8 @@ static enum op_result begin_command(struct api_request *request, const struct fl
     state->in.account_id = request->serve.grant.account_id;
     state->in.by = serve_by(&request->serve);
     state->in.scopes = request->serve.grant.scopes;
+    state->in.policy = request->serve.policy;
+    state->in.user = request->serve.user;
     request->state = state;
     request->on_gone = api_continue;
     flow_command_start(request->api->config.flow, &state->command, &state->in, &request->serve.op);
@@ -229,8 +237,7 @@ bool api_start_read(struct api_request *request, struct flow_request *in)
     if (in->template_key.len == 0)
         return refuse_start(
             request, SLICE("flowTemplate is required. GET /api/flows/templates lists the keys."));
-    const struct flow_template *tmpl =
-        flow_template_set_find(*request->api->config.templates, in->template_key);
+    const struct flow_template *tmpl = api_template_find(request, in->template_key);
     slice fault = tmpl ? api_misplaced_fault(request, request->endpoint->members, request->body,
                                              tmpl->input_schema)
                        : SLICE_NONE;

@@ -45,7 +45,7 @@ void api_flow_wait_begin(struct api_request *request, struct api_flow_wait *wait
 {
     flow_watch_add(request->api->config.flow, &wait->watch);
     serve_stream_open(&wait->stream, &request->serve.op, request->serve.exchange,
-                      request->api->config.auth, &request->serve.check.caller, ms_max);
+                      request->api->config.auth, &request->serve.check, ms_max);
 }
 
 void api_flow_wait_end(struct api_flow_wait *wait)
@@ -58,7 +58,7 @@ bool api_flow_wait_load(struct api_request *request, struct api_flow_wait *wait)
 {
     wait->is_notified = false;
     wait->load = flow_load_start_view(request->api->config.flow, request->serve.grant.account_id,
-                                      wait->id, &request->serve.op);
+                                      wait->id, request->serve.policy, &request->serve.op);
     return wait->load != NULL;
 }
 
@@ -112,12 +112,12 @@ static bool read_until(struct api_request *request, struct get *get)
 }
 
 /* If this process runs the flow, its revision is known without a query. A client that waits for
- * a later revision then sleeps immediately. */
+ * a later revision then sleeps immediately, unless a policy may hide the flow from it. */
 static bool knows_enough(struct api_request *request, struct get *get)
 {
     slice wanted = http_request_header(request->serve.exchange, SLICE("If-None-Match"));
     int64_t rev;
-    if (get->wait.stream.until_ns == 0 || request->on_view ||
+    if (get->wait.stream.until_ns == 0 || request->on_view || request->serve.policy ||
         http_server_is_draining(request->serve.exchange->server) ||
         !flow_is_running_here(request->api->config.flow, request->serve.grant.account_id,
                               get->wait.id, &rev))
@@ -309,7 +309,8 @@ static enum op_result begin_flow_list(struct api_request *request)
                                        .limit = (int64_t)list.limit};
     if (filter.status == STATUS_PENDING)
         return api_reply(request, 200, SLICE("{\"flows\":[]}"));
-    request->state = flow_page_start(request->api->config.flow, &filter, &request->serve.op);
+    request->state = flow_page_start(request->api->config.flow, &filter, request->serve.policy,
+                                     &request->serve.op);
     return request->state ? api_wait(request, finish_flow_list) : api_reply_no_memory(request);
 }
 

@@ -7,6 +7,7 @@
 #include "api/listing.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "policy/policy.h"
 #include "vault/command.h"
 #include "vault/key.h"
 
@@ -37,6 +38,7 @@ static void put_key(struct json_writer *w, const void *row)
         json_member_str(w, "addresses", SLICE_NONE);
     json_member_str(w, "forms", key->forms);
     json_member_str(w, "unattended_writes", key->unattended_writes);
+    json_member_str(w, "policy", key->policy);
     listing_put_id(w, "made_by", key->made_by);
     json_member_uuid(w, "line", key->line);
     json_member_time(w, "created_at", key->created_at);
@@ -273,10 +275,26 @@ static bool read_mcp_word(struct api_request *request, const char *name, const c
     return false;
 }
 
-/* Refuses scopes that the key that asks lacks, before a user is made; the op compares the rest. */
+static bool read_key_policy(struct api_request *request, struct api_key *key)
+{
+    const struct json *name = json_given(request->body, SLICE("policy"));
+    key->policy = json_str(name);
+    if (!name || policy_is_name(key->policy))
+        return true;
+    (void)api_reply_error(request, 400,
+                          "policy must be the name of one of the account's policies, or null for "
+                          "the one that is named " POLICY_DEFAULT_NAME ", if there is one");
+    return false;
+}
+
+/* Refuses a key that makes none, and scopes that it lacks, before a user is made; the op compares
+ * the rest. */
 static bool check_scopes(struct api_request *request, const struct api_key *key)
 {
-    const struct api_key maker = {.scopes = request->serve.grant.scopes};
+    const struct vault_grant *grant = &request->serve.grant;
+    const struct api_key maker = {.scopes = grant->scopes,
+                                  .policy = grant->policy.is_named ? slice_cstr(grant->policy.name)
+                                                                   : SLICE_NONE};
     struct api_key wanted = {.scopes = key->scopes};
     struct err err;
     if ((maker.scopes & SCOPE_OPERATOR) || vault_key_limit(&wanted, &maker, &err) == OK)
@@ -343,7 +361,8 @@ static bool read_new_key(struct api_request *request, struct api_key *key)
     }
     if (!read_scopes(request, key) || !read_key_expiry(request, key) ||
         !read_addresses(request, key) || !read_mcp_word(request, "forms", "never", &key->forms) ||
-        !read_mcp_word(request, "unattended_writes", "allow refuse", &key->unattended_writes))
+        !read_mcp_word(request, "unattended_writes", "allow refuse", &key->unattended_writes) ||
+        !read_key_policy(request, key))
         return false;
     if (!user || vault_user_is_id(key->external_id))
         return check_scopes(request, key);
@@ -360,7 +379,8 @@ static enum op_result begin_create(struct api_request *request)
 }
 
 static const struct api_names new_key_members = {
-    .own = {"name", "scopes", "expires_at", "addresses", "user", "forms", "unattended_writes"},
+    .own = {"name", "scopes", "expires_at", "addresses", "user", "forms", "unattended_writes",
+            "policy"},
     .other = {{"user_id", "user"}, {"external_user_id", "user"}, {"sluice_user", "user"}}};
 
 const struct api_endpoint api_keys_create = {

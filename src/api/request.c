@@ -13,6 +13,8 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/metric.h"
+#include "flow/template.h"
+#include "serve/foresee.h"
 
 static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/healthz", &api_healthz},
@@ -55,6 +57,11 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_POST, "/api/webhooks/{id}/replay", &api_webhooks_replay},
     {HTTP_METHOD_POST, "/api/webhooks/{id}/roll", &api_webhooks_roll},
     {HTTP_METHOD_POST, "/api/webhooks/{id}/test", &api_webhooks_test},
+    {HTTP_METHOD_GET, "/api/policies", &api_policies_list},
+    {HTTP_METHOD_POST, "/api/policies/test", &api_policies_test},
+    {HTTP_METHOD_GET, "/api/policies/{name}", &api_policies_get},
+    {HTTP_METHOD_PUT, "/api/policies/{name}", &api_policies_set},
+    {HTTP_METHOD_DELETE, "/api/policies/{name}", &api_policies_delete},
     {HTTP_METHOD_GET, "/api/accounts", &api_accounts_list},
     {HTTP_METHOD_POST, "/api/accounts", &api_accounts_create},
     {HTTP_METHOD_GET, "/api/accounts/{id}", &api_accounts_get},
@@ -164,6 +171,8 @@ static enum op_result refuse_early(struct serve_request *serve, enum serve_refus
         [SERVE_PAST_RATE] = {429, "Too many requests"},
         [SERVE_MEMORY_BUSY] =
             {503, "This account's requests use all of its memory at the moment. Try again."},
+        [SERVE_NO_POLICY] = {503, "The policy of this API key could not be read. Nothing was "
+                                  "done. Try again."},
     };
     return api_reply_error(request_of(serve), answers[refusal].status, "%s", answers[refusal].text);
 }
@@ -174,12 +183,34 @@ bool api_may(const struct api_request *request, uint32_t scope, const struct cat
 {
     if (action && scope == SCOPE_EXECUTE)
         scope = exec_scope_of(action);
-    return serve_may(&request->serve, scope);
+    return serve_may(&request->serve, scope) && (!action || serve_lists(&request->serve, action));
+}
+
+/* The command that starts a flow decides this again, by the same function. */
+static struct policy_verdict foresee_start(const struct api_request *request,
+                                           const struct flow_template *tmpl)
+{
+    struct policy_verdict verdict;
+    flow_template_foresee(tmpl, *request->api->config.catalog, serve_policy(&request->serve),
+                          &verdict);
+    return verdict;
 }
 
 bool api_may_start(const struct api_request *request, const struct flow_template *tmpl)
 {
-    return serve_may(&request->serve, flow_start_scope(tmpl));
+    return serve_may(&request->serve, flow_start_scope(tmpl)) &&
+           api_template_is_listed(request, tmpl);
+}
+
+bool api_template_is_listed(const struct api_request *request, const struct flow_template *tmpl)
+{
+    return foresee_start(request, tmpl).decision != POLICY_DENY;
+}
+
+const struct flow_template *api_template_find(const struct api_request *request, slice key)
+{
+    const struct flow_template *tmpl = flow_template_set_find(*request->api->config.templates, key);
+    return tmpl && !foresee_start(request, tmpl).is_hidden ? tmpl : NULL;
 }
 
 enum op_result api_refuse_scope(struct api_request *request, uint32_t scope)
@@ -214,6 +245,18 @@ static enum op_result refuse_caller(struct serve_request *serve)
     return serve->check.status == ERR_REFUSED ? api_reply_key_refused(request_of(serve)) : OP_NEXT;
 }
 
+/* Whether the key may use the endpoint at all. Endpoints that others run are checked, too. */
+static enum op_result check_key_rights(struct api_request *request)
+{
+    const struct api_endpoint *endpoint = request->endpoint;
+    if (!api_may(request, endpoint->scope, NULL))
+        return api_refuse_scope(request, endpoint->scope);
+    if (endpoint->refuses_policy && request->serve.grant.policy.is_named)
+        return api_reply_error(request, 403,
+                               "This API key has a policy of its own, so it may not use this path");
+    return OP_NEXT;
+}
+
 static enum op_result check_access(struct serve_request *serve)
 {
     struct api_request *request = request_of(serve);
@@ -222,9 +265,9 @@ static enum op_result check_access(struct serve_request *serve)
     request->envelope = request->endpoint->envelope;
     if (!is_as_written(serve->exchange))
         return refuse_early(serve, SERVE_NO_PATH);
-    if (!api_may(request, request->endpoint->scope, NULL))
-        return api_refuse_scope(request, request->endpoint->scope);
-    enum op_result result = api_user_check_path(request);
+    enum op_result result = check_key_rights(request);
+    if (result == OP_NEXT)
+        result = api_user_check_path(request);
     if (result != OP_NEXT)
         return result;
     slice fault = api_query_fault(request);
@@ -358,8 +401,9 @@ enum op_result api_delegate(struct api_request *request, const struct api_endpoi
     request->endpoint = endpoint;
     request->envelope = envelope;
     request->body = request->arguments = arguments;
-    if (!api_may(request, endpoint->scope, NULL))
-        return api_refuse_scope(request, endpoint->scope);
+    enum op_result result = check_key_rights(request);
+    if (result != OP_NEXT)
+        return result;
     slice fault = names ? api_members_fault(request, names, arguments) : SLICE_NONE;
     return fault.ptr ? api_reply_error(request, 400, "%.*s", SLICE_ARG(fault)) : api_begin(request);
 }
@@ -501,8 +545,10 @@ struct api *api_new(const struct api_config *config, struct err *err)
     if (!api)
         return err_null(err, ERR_NOMEM, "out of memory");
     api->config = *config;
-    api->serve = (struct serve){
-        .face = &face, .work = config->work, .trusted_proxies = config->trusted_proxies};
+    api->serve = (struct serve){.face = &face,
+                                .work = config->work,
+                                .trusted_proxies = config->trusted_proxies,
+                                .policies = config->policies};
     api->routes = all_routes(config, &count);
     if (!api->routes) {
         mem_free(api);

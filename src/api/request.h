@@ -50,7 +50,8 @@ struct api_endpoint {
     bool is_of_account;    /* it answers for the account alone: 400 for one of its users, 403 for a
                             * user's key */
     bool serves_user_keys; /* with is_of_account: a user's key is answered, too */
-    int variant;           /* identifies the endpoint if several share `begin` */
+    bool refuses_policy; /* 403 for a key with a policy of its own, which could go beyond it here */
+    int variant;         /* identifies the endpoint if several share `begin` */
 };
 
 struct api_request {
@@ -116,6 +117,8 @@ extern const struct api_endpoint api_keys_list, api_keys_create, api_keys_self, 
 extern const struct api_endpoint api_webhooks_list, api_webhooks_create, api_webhooks_get,
     api_webhooks_change, api_webhooks_delete, api_webhooks_roll, api_webhooks_test,
     api_webhooks_deliveries, api_webhooks_replay, api_webhooks_replay_one;
+extern const struct api_endpoint api_policies_list, api_policies_get, api_policies_set,
+    api_policies_delete, api_policies_test;
 extern const struct api_endpoint api_accounts_list, api_accounts_create, api_accounts_get,
     api_accounts_change, api_accounts_erase, api_accounts_key_create;
 extern const struct api_endpoint api_healthz, api_readyz, api_metrics, api_openapi;
@@ -123,12 +126,16 @@ extern const struct api_endpoint api_healthz, api_readyz, api_metrics, api_opena
 /* For tests, which compare the table in request.c with openapi.json. */
 const struct http_route *api_routes(size_t *count);
 
-/* Whether the key may use the action, or any action if it is NULL, in a way that needs this scope.
- * Lists, searches and calls all use this check. */
+/* Whether the key may use the action, or any action if it is NULL, in a way that needs this scope,
+ * by its scopes and its policy. What models choose from is listed by this check. */
 bool api_may(const struct api_request *request, uint32_t scope,
              const struct catalog_action *action);
 /* Whether the key may start a flow of this template. */
 bool api_may_start(const struct api_request *request, const struct flow_template *tmpl);
+/* Finds a template; NULL if it is unknown to the caller. */
+const struct flow_template *api_template_find(const struct api_request *request, slice key);
+/* Whether the policy lets the key start flows of the template. */
+bool api_template_is_listed(const struct api_request *request, const struct flow_template *tmpl);
 /* Answers 403. */
 enum op_result api_refuse_scope(struct api_request *request, uint32_t scope);
 

@@ -5,6 +5,7 @@
 #include "api/request.h"
 #include "base/clock.h"
 #include "serve/list.h"
+#include "serve/stored.h"
 #include "store/tally_cache.h"
 
 enum { STATS_HOURS_DEFAULT = 24, REPLY_BYTES_MAX = 1024 * 1024 };
@@ -43,9 +44,11 @@ struct stats {
 };
 
 /* Writes the members of the reply; the sums are sorted by kind. */
-static void put_stats(struct json_writer *w, const struct stats *stats,
+static void put_stats(struct api_request *request, struct json_writer *w,
                       const struct tally_sum *list, size_t count)
 {
+    const struct stats *stats = request->state;
+    const struct catalog *catalog = *request->api->config.catalog;
     static const char *const names[] = {
         [TALLY_BY_TIME] = "by_time",
         [TALLY_BY_APP] = "by_app",
@@ -58,8 +61,11 @@ static void put_stats(struct json_writer *w, const struct stats *stats,
     json_member_i64(w, "step_s", stats->reading.range.step_s);
     for (size_t kind = 0; kind < ARRAY_LEN(names); kind++) {
         json_member_open(w, names[kind], '[');
+        bool has_action = kind == TALLY_BY_ERROR || kind == TALLY_BY_ACTION;
         for (; at < count && list[at].kind == kind; at++)
-            put_sum(w, &list[at]);
+            if (!has_action ||
+                serve_gives(&request->serve, catalog, list[at].integration_id, list[at].action_id))
+                put_sum(w, &list[at]);
         json_close(w, ']');
     }
 }
@@ -74,7 +80,7 @@ static enum op_result reply_stats(struct api_request *request)
     int status = tally_cache_result(&stats->reading, &list, &count, &before);
     if (status != OK)
         return api_reply_database(request, status);
-    put_stats(api_reply_open(request, REPLY_BYTES_MAX), stats, list, count);
+    put_stats(request, api_reply_open(request, REPLY_BYTES_MAX), list, count);
     return api_reply_close(request, 200);
 }
 

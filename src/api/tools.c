@@ -5,6 +5,7 @@
 #include "api/envelope.h"
 #include "api/request.h"
 #include "json/scan.h"
+#include "serve/foresee.h"
 #include "base/clock.h"
 #include "call/view.h"
 
@@ -32,9 +33,11 @@ struct tool {
  * since both parts may contain underscores; else the part before the first underscore, which is
  * then reported as unknown. The result is a slice of the name, because the catalog may be replaced
  * before the answer is written. */
-static slice find_integration(const struct catalog *catalog, slice name)
+static slice find_integration(const struct api_request *request, slice name)
 {
-    const struct catalog_action *action = catalog_find_tool(catalog, name);
+    const struct catalog *catalog = *request->api->config.catalog;
+    const struct catalog_action *action =
+        serve_known(&request->serve, catalog_find_tool(catalog, name));
     if (action)
         return slice_first(name, action->integration->integration_id.len);
     for (size_t len = name.len; len > 0; len--)
@@ -307,7 +310,8 @@ static enum op_result begin_execute(struct api_request *request)
     if (wants_shows && !is_dry_run)
         return api_reply_error(request, 400, "shows is only for a dry run: add dry_run=true");
     const struct catalog_action *action =
-        catalog_find_tool(*request->api->config.catalog, request->serve.match.params[0]);
+        serve_known(&request->serve, catalog_find_tool(*request->api->config.catalog,
+                                                       request->serve.match.params[0]));
     slice fault = action && json_given(request->body, SLICE("arguments"))
                       ? api_misplaced_fault(request, &members, request->body, action->input_schema)
                       : SLICE_NONE;
@@ -320,12 +324,14 @@ static enum op_result begin_execute(struct api_request *request)
     if (!read_files(request, tool))
         return OP_DONE;
     tool->name = request->serve.match.params[0];
-    tool->integration_id = find_integration(*request->api->config.catalog, tool->name);
+    tool->integration_id = find_integration(request, tool->name);
     request->state = tool;
     struct exec_request wanted = {
         .account_id = request->serve.grant.account_id,
         .by = serve_by(&request->serve),
         .scopes = request->serve.grant.scopes,
+        .policy = request->serve.policy,
+        .user = request->serve.user,
         .integration_id = tool->integration_id,
         .action_id = tool->name,
         .input = &tool->arguments,

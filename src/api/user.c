@@ -54,8 +54,9 @@ enum op_result api_user_find(struct serve_request *serve)
                                ACCOUNT_USER_ID_MAX);
     /* An operator's key has no users: api_user_check_path refuses the header. */
     if (!request->user_id.ptr || is_operator(&serve->grant))
-        return op_jump(&serve->op, SERVE_ENTER);
+        return serve_no_user(serve);
     ASSERT(!uuid_is_nil(serve->grant.account_id));
+    serve->user = request->user_id;
     request->user_check = ARENA_NEW(&serve->op.arena, struct vault_user_check);
     if (!request->user_check)
         return api_reply_no_memory(request);

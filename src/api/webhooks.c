@@ -40,6 +40,7 @@ static void put_webhook(struct json_writer *w, const void *row)
     json_member_time(w, "old_secret_until",
                      webhook->old_until > clock_shared_us() ? webhook->old_until : 0);
     listing_put_id(w, "made_by", webhook->api_key);
+    json_member_i64(w, "rev", webhook->rev);
     json_member_time(w, "created_at", webhook->created_at);
 }
 
@@ -73,6 +74,7 @@ const struct api_endpoint api_webhooks_list = {
     .scope = SCOPE_READ,
     .begin = begin_webhook_list,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 /* Sets *id to the id in the path. Returns false if the request has been answered. */
@@ -115,6 +117,7 @@ const struct api_endpoint api_webhooks_get = {
     .scope = SCOPE_READ,
     .begin = begin_webhook_get,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 /* ---- what an endpoint is sent ---- */
@@ -211,6 +214,7 @@ const struct api_endpoint api_webhooks_deliveries = {
     .query = &(const struct api_names){.own = {"limit", "cursor", "status"}},
     .begin = begin_deliveries,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 /* ---- changes ---- */
@@ -383,6 +387,7 @@ const struct api_endpoint api_webhooks_create = {
     .members = &(const struct api_names){.own = {"url", "events", "description"}},
     .begin = begin_webhook,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 static enum op_result begin_webhook_change(struct api_request *request)
@@ -405,12 +410,14 @@ const struct api_endpoint api_webhooks_change = {
     .members = &(const struct api_names){.own = {"url", "events", "description", "enabled"}},
     .begin = begin_webhook_change,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 static enum op_result begin_webhook_roll(struct api_request *request)
 {
     struct webhook_changing *it = webhook_change_new(request, WEBHOOK_ROLL);
     const struct json *overlap = json_given(request->body, SLICE("overlap_s"));
+    const struct json *rev = json_given(request->body, SLICE("rev"));
     int64_t seconds = OVERLAP_S;
     if (!it || !read_webhook_id(request, &it->in.id))
         return OP_DONE;
@@ -421,15 +428,21 @@ static enum op_result begin_webhook_roll(struct api_request *request)
                                "old secret signs, too",
                                WEBHOOK_OVERLAP_S_MAX);
     it->in.overlap_s = seconds;
+    if (rev && (!json_to_i64(rev, &it->in.rev) || it->in.rev < 1))
+        return api_reply_error(request, 400,
+                               "rev must be that of the webhook as it was read: it is rolled only "
+                               "if it still has this one");
     return run_webhook_command(request);
 }
 
 const struct api_endpoint api_webhooks_roll = {
     .scope = SCOPE_ADMIN,
     .body = API_BODY_OPTIONAL,
-    .members = &(const struct api_names){.own = {"overlap_s"}, .other = {{"overlap", "overlap_s"}}},
+    .members =
+        &(const struct api_names){.own = {"overlap_s", "rev"}, .other = {{"overlap", "overlap_s"}}},
     .begin = begin_webhook_roll,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 static enum op_result begin_webhook_delete(struct api_request *request)
@@ -442,6 +455,7 @@ const struct api_endpoint api_webhooks_delete = {
     .scope = SCOPE_ADMIN,
     .begin = begin_webhook_delete,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 /* ---- a test ---- */
@@ -504,6 +518,7 @@ const struct api_endpoint api_webhooks_test = {
     .scope = SCOPE_ADMIN,
     .begin = begin_webhook_test,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 /* ---- sending again ---- */
@@ -569,6 +584,7 @@ const struct api_endpoint api_webhooks_replay_one = {
     .scope = SCOPE_ADMIN,
     .begin = begin_replay_one,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 static enum op_result begin_replay(struct api_request *request)
@@ -592,4 +608,5 @@ const struct api_endpoint api_webhooks_replay = {
     .members = &(const struct api_names){.own = {"since"}},
     .begin = begin_replay,
     .is_of_account = true,
+    .refuses_policy = true,
 };

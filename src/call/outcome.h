@@ -21,6 +21,7 @@ enum exec_reason {
     EXEC_ACTION_UNKNOWN,
     EXEC_INPUT_INVALID,
     EXEC_CONFIRMATION_MISSING,
+    EXEC_POLICY_DENIED, /* by the policy of the caller's key */
     EXEC_NOT_CONNECTED,
     EXEC_CONNECTION_UNKNOWN, /* the tool endpoint named a connection that is not the account's */
     EXEC_REAUTH_REQUIRED,
@@ -123,8 +124,9 @@ struct exec_outcome {
     bool is_left_out; /* a replay whose summary did not fit in the reply: fetch it by its id */
     /* with EXEC_SUCCEEDED: the call was possible; the summary is the request */
     bool is_dry_run;
-    int64_t connection_id;  /* set for a dry run, or if the app has several connections; else 0 */
-    slice connection_label; /* the label of that connection */
+    bool wants_confirmation; /* of a dry run: the call needs one */
+    int64_t connection_id;   /* set for a dry run, or if the app has several connections; else 0 */
+    slice connection_label;  /* the label of that connection */
     /* The same request may be sent again: nothing was done, so no key is bound to this outcome,
      * or the request belongs to a flow, which repeats it with the same provider key. */
     bool is_repeatable;

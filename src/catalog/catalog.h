@@ -456,20 +456,37 @@ const struct catalog_action *catalog_find_tool(const struct catalog *catalog, sl
  * similar. */
 slice catalog_nearest_integration(const struct catalog *catalog, slice id);
 /* Like catalog_nearest_integration, for an action: `action` is an action id or a full tool name;
- * the result is an action id. */
-slice catalog_nearest_action(const struct catalog_integration *integration, slice action);
-slice catalog_nearest_tool(const struct catalog *catalog, slice tool_name);
+ * the result is an action id. unlisted has an entry for each action (catalog_doc), whether it must
+ * not be named; NULL: all may be named. */
+slice catalog_nearest_action(const struct catalog_integration *integration, slice action,
+                             const bool *unlisted);
+slice catalog_nearest_tool(const struct catalog *catalog, slice tool_name, const bool *unlisted);
 /* Returns a sentence for the caller, in the arena: `There is no integration "Gmail"; did you mean
  * "gmail"?`. SLICE_NONE if out of memory. */
 slice catalog_say_no_integration(const struct catalog *catalog, slice id, struct arena *arena);
 slice catalog_say_no_action(const struct catalog_integration *integration, slice action,
-                            struct arena *arena);
-slice catalog_say_no_tool(const struct catalog *catalog, slice tool_name, struct arena *arena);
+                            const bool *unlisted, struct arena *arena);
+slice catalog_say_no_tool(const struct catalog *catalog, slice tool_name, const bool *unlisted,
+                          struct arena *arena);
+
+/* Returns the number of the catalog's documents in the search index, an entry of `unlisted` for
+ * each: every integration, followed by its actions. */
+static inline size_t catalog_doc_count(const struct catalog *catalog)
+{
+    return catalog->integration_count + catalog->action_count;
+}
 
 /* Returns the action's index among all actions of its catalog. */
 static inline size_t catalog_position(const struct catalog_action *action)
 {
     return action->integration->action_first + (size_t)(action - action->integration->actions);
+}
+
+/* Returns the number of an action's document. The action is one of its integration's `actions`, as
+ * all that a lookup or a search returns. */
+static inline size_t catalog_doc(const struct catalog_action *action)
+{
+    return catalog_position(action) + action->integration->position + 1;
 }
 
 /* These return the definition of the action's request `at` (0 is the first), and of its reply. */

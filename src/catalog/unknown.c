@@ -60,15 +60,18 @@ slice catalog_nearest_integration(const struct catalog *catalog, slice id)
     return doc ? found_text(catalog, doc->id) : suggest.best;
 }
 
-slice catalog_nearest_action(const struct catalog_integration *integration, slice action)
+slice catalog_nearest_action(const struct catalog_integration *integration, slice action,
+                             const bool *unlisted)
 {
     const struct catalog *catalog = integration->catalog;
     const struct pack_action *actions = actions_of(catalog) + integration->action_first;
-    struct search_request request = {.with_actions = true};
+    struct search_request request = {.with_actions = true, .unlisted = unlisted};
     struct suggest by_id, by_tool;
     suggest_begin(&by_id, action);
     suggest_begin(&by_tool, action);
     for (size_t i = 0; i < integration->action_count; i++) {
+        if (unlisted && unlisted[integration->search_first + 1 + i])
+            continue;
         suggest_offer(&by_id, pack_text_of(catalog->pack, actions[i].action_id));
         suggest_offer(&by_tool, pack_text_of(catalog->pack, actions[i].tool_name));
     }
@@ -87,9 +90,10 @@ slice catalog_nearest_action(const struct catalog_integration *integration, slic
 }
 
 /* The beginning of a tool's name selects the app, if there is such an app. */
-static const struct search_doc *tool_by_meaning(const struct catalog *catalog, slice tool_name)
+static const struct search_doc *tool_by_meaning(const struct catalog *catalog, slice tool_name,
+                                                const bool *unlisted)
 {
-    struct search_request request = {.with_actions = true};
+    struct search_request request = {.with_actions = true, .unlisted = unlisted};
     for (size_t len = tool_name.len; len > 0; len--) {
         const struct catalog_integration *app =
             len < tool_name.len && tool_name.ptr[len] == '_'
@@ -103,15 +107,17 @@ static const struct search_doc *tool_by_meaning(const struct catalog *catalog, s
     return by_meaning(catalog, tool_name, &request);
 }
 
-slice catalog_nearest_tool(const struct catalog *catalog, slice tool_name)
+slice catalog_nearest_tool(const struct catalog *catalog, slice tool_name, const bool *unlisted)
 {
     const struct pack_action *actions = actions_of(catalog);
     struct suggest suggest;
     suggest_begin(&suggest, tool_name);
     for (size_t i = 0; i < catalog->pack->tables[PACK_ACTIONS].count; i++)
-        suggest_offer(&suggest, pack_text_of(catalog->pack, actions[i].tool_name));
-    const struct search_doc *doc = is_mistyped(&suggest) ? NULL
-                                                         : tool_by_meaning(catalog, tool_name);
+        /* each integration has a document before those of its actions */
+        if (!unlisted || !unlisted[i + 1 + actions[i].integration])
+            suggest_offer(&suggest, pack_text_of(catalog->pack, actions[i].tool_name));
+    const struct search_doc *doc =
+        is_mistyped(&suggest) ? NULL : tool_by_meaning(catalog, tool_name, unlisted);
     return doc ? found_text(catalog, doc->tool_name) : suggest.best;
 }
 
@@ -133,14 +139,16 @@ slice catalog_say_no_integration(const struct catalog *catalog, slice id, struct
 }
 
 slice catalog_say_no_action(const struct catalog_integration *integration, slice action,
-                            struct arena *arena)
+                            const bool *unlisted, struct arena *arena)
 {
     slice what = arena_printf(arena, "%.*s has no action", SLICE_ARG(integration->name));
-    return make_unknown_text(arena, what, action, catalog_nearest_action(integration, action));
+    return make_unknown_text(arena, what, action,
+                             catalog_nearest_action(integration, action, unlisted));
 }
 
-slice catalog_say_no_tool(const struct catalog *catalog, slice tool_name, struct arena *arena)
+slice catalog_say_no_tool(const struct catalog *catalog, slice tool_name, const bool *unlisted,
+                          struct arena *arena)
 {
     return make_unknown_text(arena, SLICE("There is no tool"), tool_name,
-                             catalog_nearest_tool(catalog, tool_name));
+                             catalog_nearest_tool(catalog, tool_name, unlisted));
 }

@@ -44,7 +44,7 @@ static int find_action(struct session *session, const struct catalog_integration
     *found = catalog_find_action(integration, id, NULL);
     if (*found)
         return OK;
-    slice nearest = catalog_nearest_action(integration, id);
+    slice nearest = catalog_nearest_action(integration, id, NULL);
     if (nearest.len > 0)
         return err_set(&session->err, ERR_NOTFOUND,
                        "%.*s has no action \"%.*s\"; did you mean %.*s?", SLICE_ARG(name),

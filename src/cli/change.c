@@ -203,3 +203,48 @@ int change_webhook(struct session *session, struct webhook_command_request *requ
     engine_close(&engine);
     return result;
 }
+
+/* ---- policies ---- */
+
+struct policy_changing {
+    struct policy_command command;
+    const struct policy_command_request *in;
+    struct err err;
+};
+
+/* The document is compiled on this loop, too, so nothing is stored that servers cannot read. */
+static void start_policy(struct engine *engine, struct op *op, void *arg)
+{
+    struct policy_changing *it = arg;
+    policy_command_start(engine->auth, &it->command, it->in, op);
+}
+
+/* The problem is in the memory of the command's op. */
+static void keep_problem(struct engine *engine, struct op *op, void *arg)
+{
+    struct policy_changing *it = arg;
+    (void)engine;
+    (void)op;
+    if (it->command.problem.ptr)
+        (void)err_set(&it->err, ERR_INVALID, "%.*s", SLICE_ARG(it->command.problem));
+}
+
+/* What is wrong with the request is said as it is; the rest in terms of the operator. */
+int change_policy(struct session *session, struct policy_command_request *request, int64_t *rev)
+{
+    static const struct words of_policy = {"the account has no policy with that name",
+                                           "there is no account with that id any more",
+                                           "sluice policy list"};
+    struct policy_changing it = {.in = request};
+    struct engine engine;
+    request->by = session_by(session);
+    int result = engine_open(&engine, session, false);
+    if (result == OK) {
+        engine_run(&engine, start_policy, keep_problem, &it);
+        result = it.err.code != OK ? err_set(&session->err, ERR_INVALID, "%s", it.err.text)
+                                   : say_change(session, it.command.status, &of_policy);
+    }
+    *rev = it.command.rev;
+    engine_close(&engine);
+    return result;
+}

@@ -9,6 +9,7 @@
 #include "connect/command.h"
 #include "connect/save.h"
 #include "event/command.h"
+#include "policy/command.h"
 #include "vault/command.h"
 
 /* For all functions: the session's database is open; session->err has the reason if the result is
@@ -28,5 +29,8 @@ int change_save(struct session *session, struct connect_save_request *request,
  * get the endpoint's id and the secret's text, which the caller wipes. Else both may be NULL. */
 int change_webhook(struct session *session, struct webhook_command_request *request,
                    struct uuid *id, char secret[EVENT_SECRET_TEXT_MAX + 1]) MUST_CHECK;
+/* Sets request->by. *rev gets the revision of a policy that was set. */
+int change_policy(struct session *session, struct policy_command_request *request,
+                  int64_t *rev) MUST_CHECK;
 
 #endif

@@ -209,6 +209,26 @@ static void check_sealed(struct doctor *doctor)
                    "all stored credentials are sealed with keys of this server");
 }
 
+/* A key whose policy no longer exists may do nothing. No command and no request lets that happen.
+ */
+static void check_policies(struct doctor *doctor)
+{
+    struct pg_rows rows;
+    if (!ask_text(doctor,
+                  "select count(*) from sluice.api_key k where k.policy is not null and "
+                  "k.revoked_at is null and coalesce(case when k.user_id is null then k.expires_at "
+                  "else k.ends_at end > now(), true) and "
+                  "not exists (select from sluice.policy p where p.account_id = k.account_id and "
+                  "p.name = k.policy)",
+                  &rows))
+        return;
+    if (number_at(&rows, 0) > 0)
+        doctor_say(doctor, DOCTOR_WARN, "policies",
+                   "`sluice keys list ACCOUNT` shows a key's policy, `sluice policy set` makes it.",
+                   "%lld keys name a policy that does not exist, so they may do nothing",
+                   (long long)number_at(&rows, 0));
+}
+
 void doctor_check_database(struct doctor *doctor)
 {
     if (!connect_database(doctor))
@@ -218,6 +238,8 @@ void doctor_check_database(struct doctor *doctor)
     check_clocks(doctor);
     size_t failed = doctor->counts[DOCTOR_FAIL];
     check_version(doctor);
-    if (doctor->counts[DOCTOR_FAIL] == failed) /* otherwise the schema cannot be read */
-        check_sealed(doctor);
+    if (doctor->counts[DOCTOR_FAIL] != failed) /* the schema cannot be read */
+        return;
+    check_sealed(doctor);
+    check_policies(doctor);
 }

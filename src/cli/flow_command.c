@@ -145,7 +145,7 @@ static int find_template(struct session *session, const struct flow_template_set
     *found = flow_template_set_find(set, key);
     if (*found)
         return OK;
-    slice nearest = flow_template_set_nearest(set, key);
+    slice nearest = flow_template_set_nearest(set, key, NULL, NULL);
     if (nearest.len > 0)
         return err_set(&session->err, ERR_NOTFOUND,
                        "there is no template \"%.*s\"; did you mean %.*s?", SLICE_ARG(key),

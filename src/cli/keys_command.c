@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cli/rotate.h"
+#include "policy/policy.h"
 #include "tls/tls.h"
 #include "vault/key.h"
 
@@ -89,6 +90,11 @@ static int read_options(struct session *session, const struct command_call *call
     if (is_operator && (scopes.ptr || !addresses.ptr))
         return err_set(err, ERR_INVALID,
                        "a key of the operator needs --addresses, and has no other scopes");
+    key->policy = command_option(call, "policy");
+    if (key->policy.ptr && (is_operator || !policy_is_name(key->policy)))
+        return err_set(err, ERR_INVALID,
+                       is_operator ? "a key of the operator has no policy"
+                                   : "policy must be the name of one of the account's policies");
     /* The name is optional, but an invalid one is an error. */
     if (name.len > 0 && output_name_check(name, "a name", API_KEY_NAME_MAX, err) != OK)
         return (int)err->code;
@@ -126,6 +132,7 @@ static void put_api_key(struct output_json *json, const struct api_key *key, con
     output_json_str(json, "user", key->external_id);
     output_json_str(json, "forms", key->forms);
     output_json_str(json, "unattended_writes", key->unattended_writes);
+    output_json_str(json, "policy", key->policy);
     json_close(&json->w, '}');
 }
 
@@ -216,6 +223,7 @@ static void put_key_cells(struct output_table *table, const void *row)
     output_table_cell(table, key->addresses.ptr ? key->addresses : SLICE("any"));
     output_table_cell(table, slice_cstr(mcp_limits(key)));
     output_table_cell(table, key->external_id);
+    output_table_cell(table, key->policy);
     output_table_cell(table, key->name);
 }
 
@@ -226,7 +234,7 @@ static void put_listed_key(struct output_json *json, const void *row)
 
 static const struct output_list key_list = {
     .row_size = sizeof(struct api_key),
-    .headings = "KEY|PREFIX|STATE|SCOPES|CREATED|EXPIRES|USED|FROM|MCP|USER|NAME",
+    .headings = "KEY|PREFIX|STATE|SCOPES|CREATED|EXPIRES|USED|FROM|MCP|USER|POLICY|NAME",
     .none = "the account has no keys; `sluice keys create` makes one",
     .put_cells = put_key_cells,
     .put_json = put_listed_key,
@@ -379,6 +387,9 @@ static const struct config_option create_options[] = {
     {"unattended-writes", "MODE",
      "allow or refuse writes over /mcp that cannot be confirmed in a form; by default as the "
      "server's setting says"},
+    {"policy", "NAME",
+     "what the key may do (sluice policy); by default the account's policy that is "
+     "named " POLICY_DEFAULT_NAME ", if there is one"},
     {"json", NULL, "print JSON, for scripts"},
 };
 

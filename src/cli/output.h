@@ -11,7 +11,7 @@
 #include "base/id.h"
 #include "json/json.h"
 
-enum { OUTPUT_COLUMNS_MAX = 11, OUTPUT_JSON_BYTES_MAX = 256 * 1024 * 1024 };
+enum { OUTPUT_COLUMNS_MAX = 12, OUTPUT_JSON_BYTES_MAX = 256 * 1024 * 1024 };
 
 /* Each column is as wide as its widest cell, and two spaces separate columns. On a narrower
  * terminal the last column is cut or printed on its own line. Cells are copied into the arena. */

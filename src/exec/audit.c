@@ -47,6 +47,7 @@ static slice audit_details(const struct exec *exec, struct arena *arena)
     json_open(w, '{');
     json_member_str(w, "integration_id", slice_first(exec->out.integration_id, 200));
     json_member_str(w, "action_id", slice_first(exec->out.action_id, 200));
+    exec_put_decider(exec, w);
     json_close(w, '}');
     return json_text_take(&text, arena);
 }

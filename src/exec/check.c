@@ -1,9 +1,9 @@
 /*
  * Whether the request may run: validates its input against the schema, its files, and the
- * confirmation of a write. All faults are reported at once, with the paths of the caller's request.
- * An unconfirmed write ends as such even if something else is wrong, and before its idempotency key
- * is loaded, so that a person never confirms a request that cannot run, and nothing is revealed
- * about a key.
+ * confirmation that it needs. All faults are reported at once, with the paths of the caller's
+ * request. An unconfirmed write ends as such even if something else is wrong, and before its
+ * idempotency key is loaded, so that a person never confirms a request that cannot run, and nothing
+ * is revealed about a key.
  */
 #include "call/kept_input.h"
 #include "exec/internal.h"
@@ -11,10 +11,17 @@
 
 enum { TEXT_BYTES_MAX = 256 * 1024, FILES_ON_LOOP_BYTES_MAX = 64 * 1024 };
 
+bool exec_wants_confirmation(const struct exec *exec)
+{
+    return exec->action->requires_confirmation || exec->verdict.decision == POLICY_CONFIRM;
+}
+
 bool exec_is_unconfirmed(const struct exec *exec)
 {
-    return exec->action && exec->action->requires_confirmation && !exec->in.is_dry_run &&
-           (!exec->in.is_confirmed || exec->in.refusal_hint.ptr);
+    /* a part has the confirmation of the whole, which was for a read */
+    bool is_wrong_part = exec->in.is_part && exec->action && exec->action->level != LEVEL_READ;
+    return exec->action && !exec->in.is_dry_run && exec_wants_confirmation(exec) &&
+           (!exec->in.is_confirmed || exec->in.refusal_hint.ptr || is_wrong_part);
 }
 
 static slice input_pointer(const struct exec *exec)
@@ -141,6 +148,15 @@ static void append_hints(const struct exec *exec, struct buf *out)
     }
 }
 
+/* For a person who is asked to confirm it. */
+static void append_reason(const struct exec *exec, struct buf *out)
+{
+    slice reason = exec_policy_reason(exec);
+    buf_append_cstr(out, ", as the policy of this API key requires");
+    if (reason.len > 0)
+        buf_printf(out, " (%.*s)", SLICE_ARG(reason));
+}
+
 static void append_unconfirmed(const struct exec *exec, bool is_faulty, struct buf *out)
 {
     buf_printf(out, "%.*s is a %s action and %s", SLICE_ARG(exec->action->title),
@@ -148,6 +164,8 @@ static void append_unconfirmed(const struct exec *exec, bool is_faulty, struct b
                exec->in.refusal_hint.ptr
                    ? "needs the consent of a person, but this client cannot show a form"
                    : "was not confirmed");
+    if (exec->verdict.decision == POLICY_CONFIRM)
+        append_reason(exec, out);
     if (is_faulty)
         buf_append(out, SLICE(", and the action cannot run as requested: "));
 }
@@ -172,10 +190,12 @@ enum op_result exec_step_check_input(struct op *op)
     check_schema(exec);
     find_file_faults(exec);
     bool is_faulty = exec->faults.input.ptr || are_files_faulty(exec);
-    bool is_unconfirmed = exec_is_unconfirmed(exec);
+    bool is_unconfirmed = exec_is_unconfirmed(exec) && !exec_is_denied(exec);
     struct buf message, hint;
     if (exec->faults.files_status != OK)
         return exec_stop_memory(exec);
+    if (!is_faulty && exec_is_denied(exec))
+        return exec_stop_denied(exec);
     if (!is_faulty && !is_unconfirmed)
         return OP_NEXT;
     buf_init(&message, TEXT_BYTES_MAX);

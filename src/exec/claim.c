@@ -217,8 +217,8 @@ enum op_result exec_step_load_key(struct op *op)
         return replay(exec);
     if (exec_is_lost_watched(exec))
         return load_lost(exec);
-    /* An unconfirmed run may not use the key, even if it has a result. */
-    if (exec->in.idempotency_key.len == 0 || exec_is_unconfirmed(exec))
+    /* Such a run may not use the key, even if it has a result. */
+    if (exec->in.idempotency_key.len == 0 || exec_is_kept_from_results(exec))
         return op_jump(op, EXEC_STEP_CHECK_INPUT);
     if (exec->key.name.len == 0 && (make_table_key(exec) != OK || make_fingerprint(exec) != OK))
         return exec_stop_memory(exec);
@@ -226,9 +226,10 @@ enum op_result exec_step_load_key(struct op *op)
     if (exec->in.is_dry_run)
         return op_jump(op, EXEC_STEP_CHECK_INPUT);
     struct exec *holder = map_get(&exec->service->in_flight, exec->key.name);
-    if (holder && holder != exec)
-        return is_same_request(exec, holder->key.claim.fingerprint) ? wait_for(exec, holder)
-                                                                    : stop_mismatch(exec);
+    if (holder && holder != exec && !is_same_request(exec, holder->key.claim.fingerprint))
+        return stop_mismatch(exec);
+    if (holder && holder != exec) /* a hidden action has no results */
+        return exec->verdict.is_hidden ? exec_stop_unknown(exec) : wait_for(exec, holder);
     if (!holder && map_put(&exec->service->in_flight, exec->key.name, exec, NULL) != OK)
         return exec_stop_memory(exec);
     exec->key.is_holder = true;
@@ -245,6 +246,8 @@ static enum op_result follow_other_run(struct exec *exec)
         return stop_declined(exec);
     if (!is_same_request(exec, claimed->fingerprint))
         return stop_mismatch(exec);
+    if (exec->verdict.is_hidden) /* it has no results */
+        return exec_stop_unknown(exec);
     if (claimed->state == CLAIM_IN_FLIGHT)
         return wait_and_reload(exec);
     if (claimed->has_execution)

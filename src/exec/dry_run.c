@@ -3,7 +3,6 @@
  * it, and later requests as far as they are known without a reply. The credential is masked; files,
  * and bodies that are not text, are replaced by their size.
  */
-#include "catalog/target.h"
 #include "exec/internal.h"
 
 enum { DRY_RUN_BODY_BYTES_MAX = 64 * 1024, DRY_RUN_REPLY_BYTES_MAX = 2 * 1024 * 1024 };
@@ -90,7 +89,7 @@ static bool put_later(struct json_writer *w, struct exec *exec)
 static void put_each(struct json_writer *w, struct exec *exec)
 {
     const struct catalog_each *each = exec->action->each;
-    if (!each || !target_input_is(each->when, exec->in.input, &exec->op.arena))
+    if (!exec_has_each(exec))
         return;
     json_member_open(w, "each", '{');
     json_member_str(w, "action_id", each->action_id);
@@ -112,6 +111,11 @@ slice exec_render_dry_run(struct exec *exec)
     bool is_whole = put_body(w, exec);
     json_close(w, '}');
     put_each(w, exec);
+    if (exec->in.policy) {
+        json_member_open(w, "policy", '{');
+        policy_put_decision(w, &exec->verdict);
+        json_close(w, '}');
+    }
     is_whole = put_later(w, exec) && is_whole && !exec->op.arena.is_exhausted;
     if (exec_shows_json(exec).ptr)
         json_member_raw(w, "shows", exec_shows_json(exec));

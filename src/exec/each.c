@@ -26,11 +26,17 @@ struct exec_each {
     unsigned part_count;
 };
 
+/* A read that the caller's policy hides is neither made nor named. */
+bool exec_has_each(struct exec *exec)
+{
+    const struct catalog_each *each = exec->action->each;
+    return each && !exec_hides(exec, each->action_id) &&
+           target_input_is(each->when, exec->in.input, &exec->op.arena);
+}
+
 static bool reads_items(struct exec *exec)
 {
-    const struct expr *when = exec->action->each->when;
-    return exec->out.reason == EXEC_SUCCEEDED &&
-           target_input_is(when, exec->in.input, &exec->op.arena);
+    return exec->out.reason == EXEC_SUCCEEDED && exec_has_each(exec);
 }
 
 static void say_not_read(struct exec *exec, struct json *item, slice why)
@@ -96,7 +102,7 @@ static const struct json *make_input(struct exec *exec, const struct json *item)
     return json_dup(arena, &input);
 }
 
-/* It is never confirmed, so it can only be a read, even if the catalog was replaced since. */
+/* It can only be a read, even if the catalog was replaced since (exec_is_unconfirmed). */
 static void start_part(struct exec *exec, struct json *item)
 {
     struct exec_each *each = exec->each;
@@ -105,6 +111,10 @@ static void start_part(struct exec *exec, struct json *item)
         .account_id = exec->in.account_id,
         .by = exec->in.by,
         .scopes = exec->in.scopes,
+        .policy = exec->in.policy,
+        .user = exec->in.user,
+        .is_confirmed = exec->in.is_confirmed,
+        .refusal_hint = exec->in.refusal_hint,
         .integration_id = exec->in.integration_id,
         .action_id = arena_dup(&exec->op.arena, exec->action->each->action_id),
         .input = input,

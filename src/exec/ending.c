@@ -98,6 +98,8 @@ void exec_claim_record_later(struct exec *exec, enum claim_end end)
     ending->record.integration_id = ending->claim.integration_id;
     ending->record.action_id = ending->claim.action_id;
     ending->record.summary = arena_dup(&ending->later.op.arena, row->summary);
+    if (row->policy.ptr)
+        ending->record.policy = arena_dup(&ending->later.op.arena, row->policy);
     if (row->input.sealed.ptr)
         ending->record.input.sealed = arena_dup(&ending->later.op.arena, row->input.sealed);
     if (row->input.words.ptr)

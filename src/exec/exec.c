@@ -293,6 +293,7 @@ static void on_cancel(struct op *op)
 /* The struct is in its parent's arena. */
 static void on_free(struct op *op)
 {
+    policy_unref(exec_of(op)->in.policy);
     budget_use_end(&exec_of(op)->use);
 }
 
@@ -325,6 +326,7 @@ struct exec *exec_start(struct exec_service *service, const struct exec_request 
     memset(exec, 0, EXEC_CLEARED);
     exec->service = service;
     exec->in = *request;
+    (void)policy_ref(exec->in.policy);
     list_init(&exec->key.waiters);
     list_init(&exec->key.waiter_link);
     list_init(&exec->all_link);

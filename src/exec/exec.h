@@ -27,6 +27,7 @@
 
 struct exec;
 struct exec_service;
+struct policy; /* policy/policy.h */
 
 enum {
     EXEC_CONNECTION_NONE = -1,
@@ -113,8 +114,10 @@ enum { EXEC_LOST_MS = 5 * 60 * 1000 };
 /* All pointers are borrowed until the execution has ended. */
 struct exec_request {
     struct uuid account_id;
-    struct audit_by by;              /* for the audit trail; its request_id is logged, too */
-    uint32_t scopes;                 /* the scopes of the caller's API key */
+    struct audit_by by;    /* for the audit trail; its request_id is logged, too */
+    uint32_t scopes;       /* the scopes of the caller's API key */
+    struct policy *policy; /* that key's; the run takes a reference. NULL: none */
+    slice user;            /* for the policy: the account's id of the end user; SLICE_NONE: none */
     slice integration_id, action_id; /* action_id: short or full tool name */
     const struct json *input;
     slice input_pointer;      /* JSON Pointer to input in the caller's request; SLICE_NONE:

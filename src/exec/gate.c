@@ -6,6 +6,7 @@
 #include "exec/internal.h"
 #include "call/summary.h"
 #include "catalog/target.h"
+#include "policy/unlisted.h"
 
 enum { TEXT_BYTES_MAX = 256 * 1024 };
 
@@ -56,17 +57,24 @@ enum op_result exec_step_find_action(struct op *op)
     if (exec->integration)
         exec->action =
             catalog_find_action(exec->integration, exec->in.action_id, &exec->find_status);
-    exec->out.action_id = arena_dup(&op->arena, short_action_id(exec));
-    if (exec->action) {
+    const struct json *given = exec->in.input;
+    /* This comes before the policy and the fingerprint: the request is the same with and without
+     * such a null. */
+    if (exec->action)
+        exec->in.input = schema_drop_nulls(exec->action->schema, given, &op->arena);
+    if (exec->action && exec->in.policy)
+        exec_decide(exec);
+    if (exec->action)
         exec->out.advice = exec_advice_for(exec->action);
-        /* This comes before the fingerprint: the request is the same with and without such a
-         * null. */
-        exec->in.input = schema_drop_nulls(exec->action->schema, exec->in.input, &op->arena);
-    }
+    else
+        exec->in.input = given;
+    exec->out.action_id = arena_dup(&op->arena, short_action_id(exec));
     exec->out.integration_id = exec->in.integration_id;
     set_deadline(exec);
     if (exec->action && !exec->in.is_dry_run && !(exec->in.scopes & exec_scope_of(exec->action)))
         return stop_not_in_scope(exec);
+    if (exec_is_denied(exec) && !exec->verdict.is_unsure)
+        return exec_stop_denied(exec);
     if (exec->in.file_count > 0)
         return OP_NEXT;
     bool has_key = exec->in.idempotency_key.len > 0 || exec_is_lost_watched(exec);
@@ -108,12 +116,12 @@ static enum op_result refuse_execution(struct exec *exec, enum exec_reason reaso
 }
 
 /* The integration's part of a full tool name is only a guess, so the message has the whole name. */
-static slice say_no_integration(struct exec *exec)
+static slice say_no_integration(struct exec *exec, const bool *unlisted)
 {
     slice action = exec->in.action_id, id = exec->in.integration_id;
     bool is_tool = catalog_short_id(id, action).len < action.len;
-    if (is_tool && catalog_nearest_tool(exec->catalog, action).len > 0)
-        return catalog_say_no_tool(exec->catalog, action, &exec->op.arena);
+    if (is_tool && catalog_nearest_tool(exec->catalog, action, unlisted).len > 0)
+        return catalog_say_no_tool(exec->catalog, action, unlisted, &exec->op.arena);
     return catalog_say_no_integration(exec->catalog, id, &exec->op.arena);
 }
 
@@ -128,7 +136,9 @@ static bool is_connect_tool(const struct exec *exec)
 
 enum op_result exec_stop_unknown(struct exec *exec)
 {
-    if (exec->find_status == ERR_NOMEM)
+    const bool *unlisted = NULL; /* a suggestion names nothing that the policy denies */
+    if (exec->find_status == ERR_NOMEM ||
+        policy_unlisted(exec->in.policy, exec->catalog, &exec->op.arena, &unlisted) != OK)
         return exec_stop_unavailable(
             exec, SLICE("The server is short of memory. Nothing was done. Try again."));
     if (!exec->integration && is_connect_tool(exec))
@@ -142,11 +152,11 @@ enum op_result exec_stop_unknown(struct exec *exec)
         return refuse_execution(exec, EXEC_INTEGRATION_UNKNOWN, "{detail} Nothing was done.",
                                 "GET /api/integrations lists the integrations. GET "
                                 "/api/search?query= finds one by what it does.",
-                                say_no_integration(exec));
+                                say_no_integration(exec, unlisted));
     return refuse_execution(
         exec, EXEC_ACTION_UNKNOWN, "{detail} Nothing was done.",
         "GET /api/actions?integration_id={integration_id} lists its actions.",
-        catalog_say_no_action(exec->integration, exec->in.action_id, &exec->op.arena));
+        catalog_say_no_action(exec->integration, exec->in.action_id, unlisted, &exec->op.arena));
 }
 
 /* ---- connections ---- */
@@ -513,6 +523,7 @@ enum op_result exec_end_dry_run(struct exec *exec)
     if (!exec->summary_json.ptr)
         return exec_stop_memory(exec);
     exec->out.is_dry_run = true;
+    exec->out.wants_confirmation = exec_wants_confirmation(exec);
     if (exec->connection.item)
         name_connection(exec);
     return OP_STOP;

@@ -13,6 +13,7 @@
 #include "exec/exec.h"
 #include "limit/limits.h"
 #include "call/reply.h"
+#include "policy/policy.h"
 #include "exec/tally.h"
 #include "node/unsent.h"
 #include "store/audit.h"
@@ -143,7 +144,8 @@ struct exec {
     struct catalog *catalog;
     const struct catalog_integration *integration;
     const struct catalog_action *action;
-    int find_status; /* result of the lookup of integration and action */
+    int find_status;               /* result of the lookup of integration and action */
+    struct policy_verdict verdict; /* of the key's policy; zeroed without one */
     uint64_t deadline_ns;
     uint64_t phase_began_ns;             /* start of the wait for limits, or of the record */
     struct concurrency_account *counted; /* NULL: no slot was free */
@@ -232,11 +234,34 @@ enum op_result exec_stop_memory(struct exec *exec);
 enum op_result exec_stop_database(struct exec *exec);
 /* gate.c: stops the run, because the integration or action does not exist. */
 enum op_result exec_stop_unknown(struct exec *exec);
-/* check.c: whether the run needs a confirmation and does not have one; a dry run needs none. */
+/* check.c: whether a call of the action needs a confirmation: by its manifest, or by the policy.
+ * The second function: and does not have one; a dry run needs none. */
+bool exec_wants_confirmation(const struct exec *exec);
 bool exec_is_unconfirmed(const struct exec *exec);
+/* decide.c: asks the policy. If it hides the action, the action is unknown from here on. */
+void exec_decide(struct exec *exec);
+/* Whether the policy denies the run, of an action that is not hidden. */
+static inline bool exec_is_denied(const struct exec *exec)
+{
+    return exec->verdict.decision == POLICY_DENY && !exec->verdict.is_hidden;
+}
+enum op_result exec_stop_denied(struct exec *exec);
+/* Returns what the policy says to people about its decision, without a full stop at the end. */
+slice exec_policy_reason(const struct exec *exec);
+/* Whether the policy hides this action of the run's integration: it is not read for parts. */
+bool exec_hides(const struct exec *exec, slice action_id);
+/* Writes "policy" and "rule" as members of the open object; nothing without a policy. */
+void exec_put_decider(const struct exec *exec, struct json_writer *w);
+/* Whether a stored or running result of an equal request is not given to the run. */
+static inline bool exec_is_kept_from_results(const struct exec *exec)
+{
+    return exec_is_denied(exec) || exec_is_unconfirmed(exec);
+}
 /* page.c: the input of the current page; in.input belongs to the whole run. */
 const struct json *exec_input(const struct exec *exec);
-/* each.c: once the list of an action with `each` was read: reads its items in addition. Returns
+/* each.c: whether the action reads the items of its list, with this input and for this caller. */
+bool exec_has_each(struct exec *exec);
+/* Once the list of an action with `each` was read: reads its items in addition. Returns
  * OP_NEXT when the output has them; else it waits, and NEXT calls it again. */
 enum op_result exec_read_each(struct exec *exec);
 /* Cancels the reads of items when the run is cancelled. */
@@ -351,8 +376,8 @@ int exec_preview(struct exec *exec, struct json *later, struct err *err) MUST_CH
 slice exec_shows_json(const struct exec *exec);
 slice exec_shows_unread_json(const struct exec *exec);
 void exec_shows_cancel(struct exec *exec);
-/* dry_run.c: returns {dry_run, request, shows, unread}, in the op's arena; SLICE_NONE if out of
- * memory. */
+/* dry_run.c: returns {dry_run, request, policy, shows, unread}, in the op's arena; SLICE_NONE if
+ * out of memory. */
 slice exec_render_dry_run(struct exec *exec);
 /* trace.c. These are called, in this order, when the run begins, when the current call is about to
  * start (which may add headers), when its reply was read, and when the run has ended. All are

@@ -21,7 +21,8 @@ struct lost {
 bool exec_is_lost_watched(const struct exec *exec)
 {
     return !uuid_is_nil(exec->in.lost_by) && exec->in.idempotency_key.len == 0 && exec->action &&
-           exec->action->level != LEVEL_READ && !exec->in.is_dry_run && !exec_is_unconfirmed(exec);
+           exec->action->level != LEVEL_READ && !exec->in.is_dry_run &&
+           !exec_is_kept_from_results(exec);
 }
 
 slice exec_lost_key(const struct exec *exec, struct arena *arena)

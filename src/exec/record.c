@@ -72,6 +72,7 @@ enum op_result exec_step_record(struct op *op)
                                         connection ? connection->id : 0, exec->key.claim.owner,
                                         exec->summary_json);
     exec->record.row.api_key_id = audit_actor_key(exec->in.by.actor);
+    exec->record.row.policy = policy_label(exec->in.policy);
     /* a reply that was lost or unreadable, a time-out, or the end of a process */
     if (exec->key.claim.is_write && exec->out.effect == EXEC_EFFECT_UNKNOWN) {
         if (uuid_is_nil(exec->record.event_id))

@@ -78,6 +78,10 @@ static struct exec *start_read(struct exec *exec, const struct catalog_show *sho
         .account_id = exec->in.account_id,
         .by = exec->in.by,
         .scopes = exec->in.scopes,
+        .policy = exec->in.policy,
+        .user = exec->in.user,
+        .is_confirmed = exec->in.is_confirmed,
+        .refusal_hint = exec->in.refusal_hint,
         .integration_id = exec->in.integration_id,
         .action_id = arena_dup(&exec->op.arena, show->action_id),
         .input = make_input(exec, show, root),
@@ -104,7 +108,8 @@ enum op_result exec_step_show(struct op *op)
     json_object_set(&op->arena, &root, SLICE("input"), *exec->in.input);
     for (unsigned i = 0; i < action->show_count; i++) {
         const struct catalog_show *show = &action->shows[i];
-        if (show->action_id.len > 0 && target_has_show(show, exec->in.input, &op->arena))
+        if (show->action_id.len > 0 && !exec_hides(exec, show->action_id) &&
+            target_has_show(show, exec->in.input, &op->arena))
             exec->shows->reads[i] = start_read(exec, show, &root);
     }
     if (op->holds == 0)

@@ -91,6 +91,8 @@ struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
                .request_id = run->op.request_id,
                .parent_id = run->flow.parent_id},
         .scopes = SCOPE_ALL, /* the scopes of the key were checked when the flow was started */
+        .policy = run->policy.policy,
+        .user = run->policy.user,
         .integration_id = integration,
         .action_id = step->tool,
         .input = call->input,

@@ -161,6 +161,25 @@ static enum op_result load_key(struct flow_command *command)
     return OP_WAIT;
 }
 
+/* Whether the policy denies one of the flow's calls for every input; the command is then answered.
+ * A template with a hidden action is unknown. */
+static bool refuse_start(struct flow_command *command, const struct flow_template *tmpl)
+{
+    struct policy_verdict verdict;
+    flow_template_foresee(tmpl, *command->service->config.catalog, command->in.policy, &verdict);
+    if (verdict.decision != POLICY_DENY)
+        return false;
+    if (verdict.is_hidden)
+        (void)answer_command(command, FLOW_ANSWER_NO_TEMPLATE, SLICE_NONE);
+    else
+        (void)conflict(command,
+                       arena_printf(answer_arena(command),
+                                    "The policy of this API key does not allow a call that this "
+                                    "flow makes%s%.*s. Nothing was started.",
+                                    verdict.reason.len > 0 ? ": " : "", SLICE_ARG(verdict.reason)));
+    return true;
+}
+
 /* A null for an optional member means absent, for the fingerprint, too. Without the template the
  * input stays unchanged. An API key that may not start the flow does not get the result of an
  * earlier start either. */
@@ -168,6 +187,8 @@ static enum op_result begin_flow_start(struct flow_command *command)
 {
     const struct flow_template *tmpl =
         flow_template_set_find(*command->service->config.templates, command->in.template_key);
+    if (tmpl && command->in.policy && refuse_start(command, tmpl))
+        return OP_DONE;
     if (tmpl && !(command->in.scopes & flow_start_scope(tmpl)))
         return answer_command(command, FLOW_ANSWER_NOT_IN_SCOPE, SLICE_NONE);
     if (tmpl && tmpl->schema)
@@ -215,7 +236,8 @@ static enum op_result step_begin(struct op *op)
     case FLOW_COMMAND_START:
         return begin_flow_start(command);
     case FLOW_COMMAND_CANCEL:
-        return op_jump(op, COMMAND_CANCEL);
+        /* a policy may hide the flow */
+        return op_jump(op, command->in.policy ? COMMAND_LOAD : COMMAND_CANCEL);
     case FLOW_COMMAND_APPROVE:
     case FLOW_COMMAND_REJECT:
     case FLOW_COMMAND_RESUME:
@@ -310,6 +332,10 @@ static enum op_result step_start(struct op *op)
     if (flow_run_is_known(service, flow.id))
         return repeated(command);
     command->run = flow_run_new(service, &flow, tmpl, command->input_json, command->in.by.actor);
+    if (command->run && !flow_policy_start(command->run, command->in.policy, command->in.user)) {
+        flow_run_drop(command->run);
+        command->run = NULL;
+    }
     if (!command->run)
         return unavailable(command);
     command->flow_id = flow.id;
@@ -450,6 +476,11 @@ static enum op_result step_template(struct op *op)
     flow_template_found(command->service, &command->find);
     if (command->find.status != OK)
         return unavailable(command);
+    if (command->in.policy && !command->is_changed &&
+        flow_is_hidden(command->find.tmpl, *command->service->config.catalog, command->in.policy))
+        return answer_command(command, FLOW_ANSWER_NOT_FOUND, SLICE_NONE);
+    if (command->in.kind == FLOW_COMMAND_CANCEL && !command->is_changed)
+        return op_jump(op, COMMAND_CANCEL);
     if (command->is_changed || command->is_replayed)
         return answer_view(command, &command->whole, command->find.tmpl);
     return OP_NEXT;
@@ -799,7 +830,7 @@ static const struct op_step steps[] = {
      * start */
     [COMMAND_LOAD] = {"load", step_load, 0},
     [COMMAND_LOADED] = {"loaded", step_loaded, 0},
-    [COMMAND_TEMPLATE] = {"template", step_template, 0},
+    [COMMAND_TEMPLATE] = {"template", step_template, OP_TO(COMMAND_CANCEL)},
     [COMMAND_DECIDE] = {"decide", step_decide, OP_TO(COMMAND_TAKE) | OP_TO(COMMAND_REJECT)},
     [COMMAND_TAKE] = {"take", step_take, TO_CHANGED},
     [COMMAND_REJECT] = {"reject", step_reject, TO_CHANGED},

@@ -40,6 +40,7 @@ struct flow_lane {
     struct op_timer timer;
     struct exec *exec;
     struct json input;
+    struct flow_policy_asking asking;
     struct flow_call call; /* the current call to exec */
     struct flow_error error;
     struct flow_item fact;
@@ -66,6 +67,8 @@ enum lane_step {
     LANE_BEGUN,
     LANE_CALL,
     LANE_CALLED,
+    LANE_POLICY,
+    LANE_POLICED,
     LANE_RECORD,
     LANE_RECORDED,
 };
@@ -238,6 +241,8 @@ static enum op_result step_call(struct op *op)
                                     .is_in_doubt = item_of(lane)->is_in_doubt};
     if (flow_run_is_overdue(lane->run))
         return fail_unsent(lane, flow_error_deadline());
+    if (!flow_policy_is_known(lane->run))
+        return op_jump(op, LANE_POLICY);
     if (!flow_plan_item(lane->run, lane->item, &lane->scratch, &lane->input,
                         &lane->call.connection_id, &error))
         return fail_unsent(lane, error);
@@ -299,6 +304,20 @@ static enum op_result step_called(struct op *op)
     return fail_item(lane);
 }
 
+static enum op_result step_policy(struct op *op)
+{
+    struct flow_lane *lane = lane_of(op);
+    return flow_policy_ask(lane->run, &lane->asking, op) ? OP_NEXT : OP_WAIT;
+}
+
+static enum op_result step_policed(struct op *op)
+{
+    struct flow_lane *lane = lane_of(op);
+    if (flow_policy_take(lane->run, &lane->asking))
+        return op_jump(op, LANE_CALL);
+    return call_again(lane, AGAIN_MS, "the database, to read a policy");
+}
+
 static enum op_result step_record(struct op *op)
 {
     return insert(lane_of(op));
@@ -315,8 +334,11 @@ static const struct op_step lane_steps[] = {
     [LANE_TAKE] = {"take", step_take, OP_TO(LANE_CALL)},
     [LANE_BEGIN] = {"begin", step_begin, 0},
     [LANE_BEGUN] = {"begun", step_begun, OP_TO(LANE_BEGIN)},
-    [LANE_CALL] = {"call", step_call, OP_TO(LANE_RECORD)},
+    [LANE_CALL] = {"call", step_call, OP_TO(LANE_POLICY) | OP_TO(LANE_RECORD)},
     [LANE_CALLED] = {"called", step_called, OP_TO(LANE_CALL) | OP_TO(LANE_RECORD)},
+    /* the policy may change while the lanes run */
+    [LANE_POLICY] = {"policy", step_policy, 0},
+    [LANE_POLICED] = {"policed", step_policed, OP_TO(LANE_CALL)},
     [LANE_RECORD] = {"record", step_record, 0},
     [LANE_RECORDED] = {"recorded", step_recorded, OP_TO(LANE_TAKE) | OP_TO(LANE_RECORD)},
 };
@@ -331,6 +353,7 @@ static void cancel_lane(struct op *op)
 /* Lanes are in the run's arena, which outlives its child ops. */
 static void free_lane(struct op *op)
 {
+    flow_policy_asking_free(&lane_of(op)->asking);
     arena_deinit(&lane_of(op)->scratch);
 }
 

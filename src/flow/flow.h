@@ -18,6 +18,7 @@
 #include "node/node.h"
 #include "flow/view_cache.h"
 #include "flow/template.h"
+#include "policy/cache.h"
 #include "store/api_key.h"
 #include "store/flow.h"
 #include "store/flow_read.h"
@@ -36,10 +37,11 @@ struct flow_config {
     struct flow_template_set **templates; /* the current set; all its versions are stored */
     /* maximum number of flows in memory; 0: 2000. Further due flows wait */
     size_t runs_max;
-    uint64_t idempotency_ttl_ms;  /* lifetime of the idempotency key of a start */
-    struct budget_queue *work;    /* counts the memory of runs, by account; NULL: not counted */
-    struct tracer *tracer;        /* NULL: no traces */
-    struct event_service *events; /* sends the events of flows; NULL: the next process does */
+    uint64_t idempotency_ttl_ms;   /* lifetime of the idempotency key of a start */
+    struct budget_queue *work;     /* counts the memory of runs, by account; NULL: not counted */
+    struct tracer *tracer;         /* NULL: no traces */
+    struct event_service *events;  /* sends the events of flows; NULL: the next process does */
+    struct policy_cache *policies; /* of the keys that started flows; NULL: no key has one */
 };
 
 /* config is copied, its pointers are borrowed. Returns NULL if out of memory. The service begins to
@@ -109,6 +111,10 @@ struct flow_request {
     struct uuid account_id;
     struct audit_by by;
     uint32_t scopes; /* of the caller's API key; without SCOPE_READ the view is a FLOW_VIEW_BARE */
+    /* The policy of that key, and the account's id of the end user; NULL and SLICE_NONE: none. A
+     * flow whose stored outputs it hides (flow_is_hidden) is not found. */
+    struct policy *policy;
+    slice user;
     /* START: the id for the flow, made by uuid_v7 in this deployment and used only by this request
      * and its repetitions; nil: a new id is made */
     struct uuid flow_id;
@@ -200,6 +206,14 @@ static inline uint32_t flow_start_scope(const struct flow_template *tmpl)
 {
     return tmpl->writes ? SCOPE_EXECUTE_WRITE : SCOPE_EXECUTE;
 }
+
+/* Called when keys or policies of the account (NULL: of any) may have changed: its running flows
+ * ask for their policies again before the next call. */
+void flow_policies_changed(struct flow_service *service, const struct uuid *account_id);
+/* Whether the policy hides what flows of the template have stored: it denies one of their calls for
+ * every input. A call of an action that the catalog no longer has counts as denied. */
+bool flow_is_hidden(const struct flow_template *tmpl, const struct catalog *catalog,
+                    struct policy *policy);
 
 /* ---- views and watches ---- */
 

@@ -24,8 +24,11 @@ static const char *reason_words(enum exec_reason reason)
         return "Nothing was done. The template names an action that this server does not have. "
                "Resume the flow once its operator has added the action.";
     case EXEC_CONFIRMATION_MISSING:
-        return "Nothing was done. The template does not confirm this write, so resume does not "
+        return "Nothing was done. The template does not confirm this call, so resume does not "
                "help. Start a flow with a template that confirms it.";
+    case EXEC_POLICY_DENIED:
+        return "Nothing was done. The policy of the API key that started the flow decides. Resume "
+               "the flow once the policy allows the call.";
     case EXEC_NOT_CONNECTED:
         return "Nothing was done. Connect the app, then resume the flow.";
     case EXEC_CONNECTION_UNKNOWN:

@@ -132,6 +132,31 @@ struct flow_published {
     size_t bytes_left; /* bytes left for inputs and errors that are kept only for views */
 };
 
+/* What is asked for before a call, one after the other (policy.c): the key's policy, its text, and
+ * the end user's name. */
+enum flow_policy_part { FLOW_POLICY_KNOWN, FLOW_POLICY_KEY, FLOW_POLICY_TEXT, FLOW_POLICY_USER };
+struct flow_policy_asking {
+    enum flow_policy_part part;
+    unsigned changes;      /* those of the run when it was asked */
+    struct key_policy key; /* whose text is asked for */
+    struct policy_find find;
+    struct pg_query query;
+    char user_id[UUID_TEXT_LEN + 1];
+};
+
+/* The policy of the key that started the flow, which decides about each call. */
+struct flow_policy {
+    struct key_policy key; /* as the last statement found it */
+    struct policy *policy; /* a reference; NULL: none, or not found yet */
+    bool is_found;         /* `policy` is that of `key` */
+    bool is_user_known;
+    slice user; /* the account's id of the end user; SLICE_NONE: none, or not known */
+    /* number of changes of the account's keys and policies: so far, and those that `key` is known
+     * to include */
+    unsigned changes, changes_known;
+    struct flow_policy_asking asking; /* the run's own; a lane of a fan-out has another */
+};
+
 struct flow_run {
     /* its arena holds the documents while the flow runs; its request_id is that of the flow */
     struct op op;
@@ -155,6 +180,7 @@ struct flow_run {
     struct flow_progress progress;
     struct flow_transition transition;
     struct flow_published published;
+    struct flow_policy policy;
     /* Two arenas that alternate: one for the step that is being recorded, one for the plan of
      * the next step. */
     struct arena scratch[2];
@@ -312,6 +338,24 @@ struct flow_adopter *flow_adopter_new(struct flow_service *service) MUST_CHECK;
 void flow_adopter_stop(struct flow_adopter *adopter);
 /* take.c: takes the flow of a dead owner in a separate op and runs it. */
 bool flow_take_start(struct flow_service *service, const struct flow_ref *ref, struct op *parent);
+
+/* policy.c */
+/* Called by a start: the policy is that of the request, which is not asked for again before the
+ * first call. Returns false if out of memory. */
+bool flow_policy_start(struct flow_run *run, struct policy *policy, slice user) MUST_CHECK;
+/* Called after each statement that has found the policy of the key. */
+void flow_policy_learn(struct flow_run *run, const struct key_policy *key);
+/* Returns the key that started the flow; nil if no policy decides about it. */
+struct uuid flow_policy_key(const struct flow_run *run);
+/* Whether the run knows what decides about its next call. Else flow_policy_ask asks for one part of
+ * that: op is held until the answer arrives, unless it returns true. Then flow_policy_take takes
+ * it; false: it failed, and is to be asked for again. */
+bool flow_policy_is_known(const struct flow_run *run);
+bool flow_policy_ask(struct flow_run *run, struct flow_policy_asking *asking,
+                     struct op *op) MUST_CHECK;
+bool flow_policy_take(struct flow_run *run, struct flow_policy_asking *asking) MUST_CHECK;
+void flow_policy_asking_free(struct flow_policy_asking *asking);
+void flow_policy_free(struct flow_run *run);
 
 /* shows.c: what ids in the calls of the planned approval mean. flow_shows_are_due returns whether
  * they are to be read before the approval begins. */

@@ -22,18 +22,37 @@ OP_OF(load_of, flow_load)
 enum load_step { LOAD_CHECK_REV, LOAD_CHECKED, LOAD_SEND, LOAD_READ, LOAD_TEMPLATE };
 
 /* If a view is cached or the flow runs here, reads only the flow's revision, which shows whether
- * that view is current. Without either, the revision alone would be useless. */
+ * that view is current. Without either, the revision alone would be useless. For a policy, the
+ * template has to be known, so the flow is loaded. */
 static enum op_result step_check_rev(struct op *op)
 {
     struct flow_load *load = load_of(op);
     struct flow_service *service = load->service;
     int64_t rev;
-    if (load->wants_view && (flow_view_cache_find(service->views, load->account_id, load->id) ||
-                             flow_is_running_here(service, load->account_id, load->id, &rev))) {
+    if (load->wants_view && !load->policy &&
+        (flow_view_cache_find(service->views, load->account_id, load->id) ||
+         flow_is_running_here(service, load->account_id, load->id, &rev))) {
         store_flow_rev(service->config.pool, &load->query, op, load->account_id, load->id);
         return OP_WAIT;
     }
     return op_jump(op, LOAD_SEND);
+}
+
+/* The row exists, so the status of the template is the result, unless the policy hides the flow.
+ * Views are added to the cache only here. */
+static enum op_result finish_load(struct flow_load *load)
+{
+    load->status = load->find.status;
+    load->tmpl = load->find.tmpl;
+    if (load->status == OK && load->policy &&
+        flow_is_hidden(load->tmpl, *load->service->config.catalog, load->policy))
+        load->status = ERR_NOTFOUND;
+    if (load->status != OK || !load->wants_view)
+        return OP_DONE;
+    load->view = flow_view_new(load->op.loop, &load->whole, load->tmpl);
+    if (load->view)
+        flow_view_cache_put(load->service->views, load->view);
+    return OP_DONE;
 }
 
 /* If a cached view or a run has this revision, it is the answer. If another node has changed the
@@ -59,20 +78,6 @@ static enum op_result step_load(struct op *op)
     store_flow_load(load->service->config.pool, &load->query, op, load->account_id, load->id,
                     false);
     return OP_WAIT;
-}
-
-/* The row exists, so the status of the template is the result. Views are added to the cache only
- * here. */
-static enum op_result finish_load(struct flow_load *load)
-{
-    load->status = load->find.status;
-    load->tmpl = load->find.tmpl;
-    if (load->status != OK || !load->wants_view)
-        return OP_DONE;
-    load->view = flow_view_new(load->op.loop, &load->whole, load->tmpl);
-    if (load->view)
-        flow_view_cache_put(load->service->views, load->view);
-    return OP_DONE;
 }
 
 static enum op_result step_loaded(struct op *op)
@@ -119,7 +124,8 @@ static const struct op_class load_class = {
 };
 
 static struct flow_load *start_flow_load(struct flow_service *service, struct uuid account_id,
-                                         struct uuid id, struct op *parent, bool wants_view)
+                                         struct uuid id, struct policy *policy, struct op *parent,
+                                         bool wants_view)
 {
     ASSERT(parent);
     struct flow_load *load = mem_zalloc(sizeof(*load));
@@ -128,6 +134,7 @@ static struct flow_load *start_flow_load(struct flow_service *service, struct uu
     load->service = service;
     load->account_id = account_id;
     load->id = id;
+    load->policy = policy;
     load->status = ERR_BUSY; /* the status if the load is cancelled before it has a result */
     load->wants_view = wants_view;
     op_start(&load->op, &load_class, parent->loop, parent, LOAD_ARENA_BYTES_MAX);
@@ -135,15 +142,15 @@ static struct flow_load *start_flow_load(struct flow_service *service, struct uu
 }
 
 struct flow_load *flow_load_start(struct flow_service *service, struct uuid account_id,
-                                  struct uuid id, struct op *parent)
+                                  struct uuid id, struct policy *policy, struct op *parent)
 {
-    return start_flow_load(service, account_id, id, parent, false);
+    return start_flow_load(service, account_id, id, policy, parent, false);
 }
 
 struct flow_load *flow_load_start_view(struct flow_service *service, struct uuid account_id,
-                                       struct uuid id, struct op *parent)
+                                       struct uuid id, struct policy *policy, struct op *parent)
 {
-    return start_flow_load(service, account_id, id, parent, true);
+    return start_flow_load(service, account_id, id, policy, parent, true);
 }
 
 bool flow_load_has_ended(const struct flow_load *load)
@@ -224,10 +231,13 @@ static void page_put(struct flow_page *page)
 {
     ASSERT(page->next < page->listed);
     const struct flow_listed *listed = &page->list[page->next];
+    const struct catalog *catalog = *page->service->config.catalog;
     page->status = page->find.status;
     if (page->status != OK)
         return;
-    if (page->wants_rows) {
+    if (page->policy && flow_is_hidden(page->find.tmpl, catalog, page->policy)) {
+        /* as if it were not there */
+    } else if (page->wants_rows) {
         if (!page->need || flow_has_need(page->need, listed, page->find.tmpl, &page->op.arena))
             page->rows[page->count++] = row_of(page, listed);
     } else {
@@ -305,13 +315,14 @@ static const struct op_class page_class = {
 };
 
 static struct flow_page *start_page(struct flow_service *service, const struct flow_filter *filter,
-                                    bool wants_rows, struct op *parent)
+                                    struct policy *policy, bool wants_rows, struct op *parent)
 {
     struct flow_page *page = mem_zalloc(sizeof(*page));
     if (!page)
         return NULL;
     page->service = service;
     page->filter = *filter;
+    page->policy = policy;
     page->filter.is_rows_alone |= wants_rows;
     page->filter.with_asker = wants_rows && !filter->with_input;
     page->wants_rows = wants_rows;
@@ -323,23 +334,25 @@ static struct flow_page *start_page(struct flow_service *service, const struct f
 }
 
 struct flow_page *flow_page_start(struct flow_service *service, const struct flow_filter *filter,
-                                  struct op *parent)
+                                  struct policy *policy, struct op *parent)
 {
-    return start_page(service, filter, false, parent);
+    return start_page(service, filter, policy, false, parent);
 }
 
 struct flow_page *flow_page_start_rows(struct flow_service *service,
-                                       const struct flow_filter *filter, struct op *parent)
+                                       const struct flow_filter *filter, struct policy *policy,
+                                       struct op *parent)
 {
-    return start_page(service, filter, true, parent);
+    return start_page(service, filter, policy, true, parent);
 }
 
 struct flow_page *flow_page_start_needing(struct flow_service *service,
                                           const struct flow_filter *filter,
-                                          const struct flow_need *need, struct op *parent)
+                                          const struct flow_need *need, struct policy *policy,
+                                          struct op *parent)
 {
     ASSERT(filter->with_input);
-    struct flow_page *page = start_page(service, filter, true, parent);
+    struct flow_page *page = start_page(service, filter, policy, true, parent);
     if (page)
         page->need = need; /* set before the op's first step */
     return page;

@@ -20,18 +20,22 @@ struct flow_load {
      * of memory */
     struct flow_view *view;
     /* private */
+    struct policy *policy;
     bool wants_view;
     struct pg_query query;
     struct flow_template_find find;
 };
 
-/* Holds parent until the load is done. Returns NULL, with nothing started, if out of memory. */
+/* Holds parent until the load is done. policy: of the reader's key, borrowed until then; a flow
+ * that it hides is not found. Returns NULL, with nothing started, if out of memory. */
 struct flow_load *flow_load_start(struct flow_service *service, struct uuid account_id,
-                                  struct uuid id, struct op *parent) MUST_CHECK;
+                                  struct uuid id, struct policy *policy,
+                                  struct op *parent) MUST_CHECK;
 /* Like flow_load_start, but only for the view: if the view of the current revision is cached or
  * can be made here, only the revision is read from the database. */
 struct flow_load *flow_load_start_view(struct flow_service *service, struct uuid account_id,
-                                       struct uuid id, struct op *parent) MUST_CHECK;
+                                       struct uuid id, struct policy *policy,
+                                       struct op *parent) MUST_CHECK;
 /* Whether the flow will not continue by itself. It may be resumable. */
 bool flow_load_has_ended(const struct flow_load *load);
 /* Returns {flow, steps} in the op's arena; SLICE_NONE if it is too large, or if out of memory. Not
@@ -76,25 +80,27 @@ struct flow_page {
     /* the value of `before` for the next page; nil if there are no older flows */
     struct uuid older;
     /* private */
+    struct policy *policy;
     bool wants_rows;
     struct flow_listed *list;
     size_t listed, next, searches;
     struct pg_query query;
     struct flow_template_find find;
 };
+/* policy: as in flow_load_start; a page without the flows that it hides is shorter. */
 /* Loads records for a client; without input and context if filter->is_rows_alone is set. Returns
  * NULL if out of memory. */
 struct flow_page *flow_page_start(struct flow_service *service, const struct flow_filter *filter,
-                                  struct op *parent) MUST_CHECK;
+                                  struct policy *policy, struct op *parent) MUST_CHECK;
 /* Loads rows for a page of the dashboard. The filter's is_rows_alone and with_asker must be set. */
 struct flow_page *flow_page_start_rows(struct flow_service *service,
-                                       const struct flow_filter *filter,
+                                       const struct flow_filter *filter, struct policy *policy,
                                        struct op *parent) MUST_CHECK;
 /* Loads rows of flows with remaining steps that use or may use a connection. Examines filter.limit
  * flows. The filter's with_input must be set. */
 struct flow_page *flow_page_start_needing(struct flow_service *service,
                                           const struct flow_filter *filter,
-                                          const struct flow_need *need,
+                                          const struct flow_need *need, struct policy *policy,
                                           struct op *parent) MUST_CHECK;
 /* need.c: whether a flow has this need. The slices of listed, and values parsed from them, are in
  * arena. */

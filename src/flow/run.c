@@ -31,6 +31,8 @@ enum run_step {
     RUN_TEMPLATE,
     RUN_PLAN,
     RUN_EXECUTE,
+    RUN_POLICY,
+    RUN_POLICED,
     RUN_CALL,
     RUN_CALLED,
     RUN_FAN_OUT,
@@ -100,6 +102,10 @@ static enum op_result step_loaded(struct op *op)
     if (!is_there)
         return OP_DONE; /* another node was faster */
     run->flow = *now;
+    if (!uuid_is_nil(flow_policy_key(run))) {
+        const struct key_policy policy = store_flow_policy(run->whole.policy);
+        flow_policy_learn(run, &policy);
+    }
     flow_trace_load(run);
     if (flow_template_find(run->service, &run->find, now->template_version, op))
         return OP_NEXT;
@@ -161,6 +167,14 @@ static enum op_result fail_step(struct flow_run *run, struct flow_error error)
     return OP_STOP;
 }
 
+/* Whether the plan makes calls. */
+static bool is_decided(struct flow_run *run)
+{
+    enum flow_plan_kind kind = run->plan.kind;
+    return kind == FLOW_PLAN_CALL || kind == FLOW_PLAN_FAN_OUT ||
+           (kind == FLOW_PLAN_PARK && flow_shows_are_due(run));
+}
+
 /*
  * Every plan passes through here each time it is executed, so a drain and the deadline stop the
  * flow here. A process that shuts down begins nothing, with one exception: a write whose intent it
@@ -188,7 +202,25 @@ static enum op_result step_execute(struct op *op)
     if (run->plan.kind != FLOW_PLAN_END && run->plan.kind != FLOW_PLAN_FAULT &&
         flow_run_is_overdue(run))
         return fail_step(run, flow_error_deadline());
+    if (is_decided(run) && !flow_policy_is_known(run))
+        return op_jump(op, RUN_POLICY);
     return op_jump(op, steps_of_plans[run->plan.kind]);
+}
+
+static enum op_result step_policy(struct op *op)
+{
+    struct flow_run *run = flow_run_of(op);
+    return flow_policy_ask(run, &run->policy.asking, op) ? OP_NEXT : OP_WAIT;
+}
+
+/* Without the policy no call is made: this is tried for as long as the flow is this process's. */
+static enum op_result step_policed(struct op *op)
+{
+    struct flow_run *run = flow_run_of(op);
+    if (flow_policy_take(run, &run->policy.asking))
+        return op_jump(op, RUN_EXECUTE);
+    op_sleep(op, &run->timer, LOAD_RETRY_MS, "the database, to read a policy");
+    return op_wait_then(op, RUN_EXECUTE);
 }
 
 static struct flow_call call_of(struct flow_run *run)
@@ -357,7 +389,10 @@ static enum op_result step_record(struct op *op)
         .finished = flow_run_has_finished(run) ? &run->transition.finished : NULL,
         .waiting_input = flow_run_waiting_input(run),
         .event = run->transition.event,
+        .payer_id = uuid_or(run->flow.parent_id, run->flow.account_id),
     };
+    if (move.next->status == FLOW_RUNNING)
+        move.key_id = flow_policy_key(run);
     store_flow_move(run->service->config.pool, &run->query, op, &move);
     return OP_WAIT;
 }
@@ -389,6 +424,10 @@ static enum op_result step_recorded(struct op *op)
         return record_again(run, status);
     if (store_has_event(&run->query))
         event_written(run->service->config.events, run->flow.account_id, run->transition.event.id);
+    if (run->transition.next.status == FLOW_RUNNING && !uuid_is_nil(flow_policy_key(run))) {
+        const struct key_policy policy = store_flow_move_policy(&run->query);
+        flow_policy_learn(run, &policy);
+    }
     flow_run_recorded(run);
     if (run->flow.status != FLOW_RUNNING)
         return OP_DONE; /* parked, or ended */
@@ -421,7 +460,10 @@ static const struct op_step steps[] = {
     [RUN_TEMPLATE] = {"template", step_template, OP_TO(RUN_LOAD) | TO_RECORD},
     [RUN_PLAN] = {"plan", step_plan, TO_RECORD},
     /* one step for each kind of plan; each prepares a transition, unless the plan is dropped */
-    [RUN_EXECUTE] = {"execute", step_execute, TO_A_PLAN | TO_RECORD},
+    [RUN_EXECUTE] = {"execute", step_execute, TO_A_PLAN | TO_RECORD | OP_TO(RUN_POLICY)},
+    /* before a call, if the policy of the flow's key has changed or was not loaded yet */
+    [RUN_POLICY] = {"policy", step_policy, 0},
+    [RUN_POLICED] = {"policed", step_policed, OP_TO(RUN_EXECUTE)},
     [RUN_CALL] = {"call", step_call, TO_RECORD},
     [RUN_CALLED] = {"called", step_called, OP_TO(RUN_EXECUTE) | TO_RECORD},
     [RUN_FAN_OUT] = {"fan_out", step_fan_out, TO_RECORD},
@@ -463,6 +505,7 @@ static void free_run(struct op *op)
     arena_deinit(&run->scratch[0]);
     arena_deinit(&run->scratch[1]);
     flow_template_unref(run->tmpl);
+    flow_policy_free(run);
     budget_use_end(&run->use); /* comes last, since the arenas charge their memory to this use */
     mem_free(run);
 }

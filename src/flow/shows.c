@@ -114,6 +114,8 @@ void flow_shows_read(struct flow_run *run)
                    .request_id = run->op.request_id,
                    .parent_id = run->flow.parent_id},
             .scopes = SCOPE_ALL,
+            .policy = run->policy.policy,
+            .user = run->policy.user,
             .integration_id = show->integration_id,
             .action_id = show->action_id,
             .input = show->input,

@@ -25,6 +25,7 @@
 #include "base/map.h"
 #include "catalog/catalog.h"
 #include "expr/expr.h"
+#include "policy/policy.h"
 #include "schema/schema.h"
 
 enum {
@@ -127,6 +128,11 @@ struct flow_template *flow_template_compile(slice name, slice text, const struct
  * written. */
 void flow_template_write_detail(struct buf *out, const struct flow_template *tmpl,
                                 const struct catalog *catalog);
+/* Sets *verdict to the strictest of the verdicts on its calls, as far as they are known without an
+ * input: one hidden call hides the template, one that is always denied denies it. policy NULL:
+ * none. A tool that the catalog no longer has does not count: its call fails. */
+void flow_template_foresee(const struct flow_template *tmpl, const struct catalog *catalog,
+                           struct policy *policy, struct policy_verdict *verdict);
 /* Steps of `to` get the titles of the steps of `from` with the same key and type. */
 void flow_template_copy_titles(struct flow_template *to, const struct flow_template *from);
 struct flow_template *flow_template_ref(struct flow_template *tmpl);
@@ -153,7 +159,9 @@ struct flow_template_set *flow_template_set_load(const char *dir, const struct c
 void flow_template_set_free(struct flow_template_set *set);
 /* Returns the template, borrowed, or NULL if it is unknown. */
 struct flow_template *flow_template_set_find(const struct flow_template_set *set, slice key);
-/* Returns the nearest key to an unknown key, borrowed from the set; SLICE_NONE if none is near. */
-slice flow_template_set_nearest(const struct flow_template_set *set, slice key);
+/* Returns the nearest key to an unknown key, borrowed from the set; SLICE_NONE if none is near.
+ * Templates that the policy denies are not named. */
+slice flow_template_set_nearest(const struct flow_template_set *set, slice key,
+                                const struct catalog *catalog, struct policy *policy);
 
 #endif

@@ -31,6 +31,31 @@ static void put_call(struct json_writer *w, const struct flow_template *tmpl,
         json_member_bool(w, "for_each", true);
 }
 
+/* Decisions in order of strictness; a hidden action is stricter than any. */
+static unsigned strictness(const struct policy_verdict *verdict)
+{
+    static const unsigned of[] = {
+        [POLICY_ALLOW] = 0, [POLICY_DEPENDS] = 1, [POLICY_CONFIRM] = 2, [POLICY_DENY] = 3};
+    return of[verdict->decision] + verdict->is_hidden;
+}
+
+void flow_template_foresee(const struct flow_template *tmpl, const struct catalog *catalog,
+                           struct policy *policy, struct policy_verdict *verdict)
+{
+    *verdict = (struct policy_verdict){.rule = POLICY_RULE_DEFAULT};
+    for (size_t i = 0; policy && i < tmpl->step_count; i++) {
+        const struct catalog_action *action = tmpl->steps[i].type == FLOW_TOOL_CALL
+                                                  ? catalog_find_tool(catalog, tmpl->steps[i].tool)
+                                                  : NULL;
+        struct policy_verdict one;
+        if (!action)
+            continue;
+        policy_foresee(policy, action, &one);
+        if (strictness(&one) > strictness(verdict))
+            *verdict = one;
+    }
+}
+
 static void put_step_detail(struct json_writer *w, const struct flow_template *tmpl,
                             const struct flow_step_def *step, const struct catalog *catalog)
 {

@@ -143,11 +143,16 @@ struct flow_template *flow_template_set_find(const struct flow_template_set *set
     return found ? *found : NULL;
 }
 
-slice flow_template_set_nearest(const struct flow_template_set *set, slice key)
+slice flow_template_set_nearest(const struct flow_template_set *set, slice key,
+                                const struct catalog *catalog, struct policy *policy)
 {
     struct suggest suggest;
     suggest_begin(&suggest, key);
-    for (size_t i = 0; i < set->count; i++)
-        suggest_offer(&suggest, set->items[i]->key);
+    for (size_t i = 0; i < set->count; i++) {
+        struct policy_verdict verdict;
+        flow_template_foresee(set->items[i], catalog, policy, &verdict);
+        if (verdict.decision != POLICY_DENY)
+            suggest_offer(&suggest, set->items[i]->key);
+    }
     return suggest.best;
 }

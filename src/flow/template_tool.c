@@ -82,7 +82,7 @@ void template_check_tool(struct reader *r, struct flow_template *tmpl,
     const struct catalog_action *action = catalog_find_tool(catalog, step->tool);
     if (!action) {
         reader_error(r, "tool", "%.*s",
-                     SLICE_ARG(catalog_say_no_tool(catalog, step->tool, r->arena)));
+                     SLICE_ARG(catalog_say_no_tool(catalog, step->tool, NULL, r->arena)));
         return;
     }
     tmpl->writes = tmpl->writes || action->level != LEVEL_READ;

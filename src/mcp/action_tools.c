@@ -6,6 +6,7 @@
  */
 #include "catalog/tool.h"
 #include "mcp/method.h"
+#include "serve/foresee.h"
 
 /* ---- the list ---- */
 
@@ -59,19 +60,22 @@ static const struct {
 };
 
 /* Returns NULL if the tool does not take the argument. */
-static const char *own_name(const struct catalog_action *action, enum own own)
+static const char *own_name(const struct api_request *request, const struct catalog_action *action,
+                            enum own own)
 {
     const struct json *properties = JSON_GET(action->input_schema, "properties");
-    bool is_taken = own == CONFIRM ? action->requires_confirmation : action->level != LEVEL_READ;
+    bool is_taken = own == CONFIRM ? serve_confirms(&request->serve, action)
+                                   : action->level != LEVEL_READ;
     if (!is_taken)
         return NULL;
     return json_get(properties, slice_cstr(owns[own].name)) ? owns[own].other : owns[own].name;
 }
 
-static void put_owns(struct json_writer *w, const struct catalog_action *action)
+static void put_owns(const struct api_request *request, struct json_writer *w,
+                     const struct catalog_action *action)
 {
     for (enum own own = 0; own < OWN_COUNT; own++) {
-        const char *name = own_name(action, own);
+        const char *name = own_name(request, action, own);
         if (!name)
             continue;
         json_member_open(w, name, '{');
@@ -83,7 +87,8 @@ static void put_owns(struct json_writer *w, const struct catalog_action *action)
 
 /* The top level has only keywords that all clients accept; catalog_tool_description has the
  * rest. */
-static void put_schema(struct json_writer *w, const struct catalog_action *action)
+static void put_schema(const struct api_request *request, struct json_writer *w,
+                       const struct catalog_action *action)
 {
     const struct json *schema = action->input_schema, *properties = JSON_GET(schema, "properties");
     const struct json *required = JSON_GET(schema, "required");
@@ -97,7 +102,7 @@ static void put_schema(struct json_writer *w, const struct catalog_action *actio
         json_key_slice(w, json_str(&properties->as.members[i].key));
         catalog_tool_put_schema(&tool, w, &properties->as.members[i].value);
     }
-    put_owns(w, action);
+    put_owns(request, w, action);
     json_close(w, '}');
     json_member_open(w, "required", '[');
     for (uint32_t i = 0; json_is(required, JSON_ARRAY) && i < required->count; i++)
@@ -111,6 +116,21 @@ static void put_schema(struct json_writer *w, const struct catalog_action *actio
     json_close(w, '}');
 }
 
+/* Writes what the key's policy says about the tool, for clients that show it. */
+static void put_policy(const struct api_request *request, struct json_writer *w,
+                       const struct catalog_action *action)
+{
+    struct policy_verdict verdict;
+    if (!serve_policy(&request->serve))
+        return;
+    serve_foresee(&request->serve, action, &verdict);
+    json_member_open(w, "_meta", '{');
+    json_member_open(w, MCP_META_POLICY, '{');
+    policy_put_decision(w, &verdict);
+    json_close(w, '}');
+    json_close(w, '}');
+}
+
 /* Writes a tool with its hints for clients. Many clients decide by readOnlyHint alone whether to
  * ask their user. */
 static void put_tool(struct api_request *request, struct json_writer *w,
@@ -120,7 +140,7 @@ static void put_tool(struct api_request *request, struct json_writer *w,
     json_member_str(w, "name", action->tool_name);
     json_member_str(w, "title", action->title);
     json_member_str(w, "description", catalog_tool_description(action, &request->serve.op.arena));
-    put_schema(w, action);
+    put_schema(request, w, action);
     json_member_open(w, "annotations", '{');
     json_member_bool(w, "readOnlyHint", action->level == LEVEL_READ);
     json_member_bool(w, "destructiveHint",
@@ -128,6 +148,7 @@ static void put_tool(struct api_request *request, struct json_writer *w,
     json_member_bool(w, "idempotentHint", action->is_idempotent);
     json_member_bool(w, "openWorldHint", true);
     json_close(w, '}');
+    put_policy(request, w, action);
     json_close(w, '}');
 }
 
@@ -155,13 +176,15 @@ void mcp_action_tools_put(struct api_request *request, struct json_writer *w, si
 /* Returns the arguments that are inputs of the action. If some arguments are the tool's own, their
  * table is copied, but not the values. given receives the tool's own arguments, NULL where absent
  * or null. Returns NULL if out of memory. */
-static const struct json *take_owns(struct arena *arena, const struct catalog_action *action,
+static const struct json *take_owns(struct api_request *request,
+                                    const struct catalog_action *action,
                                     const struct json *arguments, const struct json **given)
 {
+    struct arena *arena = &request->serve.op.arena;
     const char *names[OWN_COUNT];
     bool is_any = false;
     for (enum own own = 0; own < OWN_COUNT; own++) {
-        names[own] = own_name(action, own);
+        names[own] = own_name(request, action, own);
         slice name = names[own] ? slice_cstr(names[own]) : SLICE_NONE;
         given[own] = names[own] ? json_given(arguments, name) : NULL;
         is_any = is_any || (names[own] && json_get(arguments, name));
@@ -191,8 +214,9 @@ static bool check_owns(struct api_request *request, const struct catalog_action 
     static const enum json_type types[] = {[CONFIRM] = JSON_BOOL, [KEY] = JSON_STRING};
     for (enum own own = 0; own < OWN_COUNT; own++)
         if (given[own] && given[own]->type != types[own]) {
-            (void)api_reply_error(request, 400, "%s must be %s, got %s", own_name(action, own),
-                                  wanted[own], json_type_name(given[own]));
+            (void)api_reply_error(request, 400, "%s must be %s, got %s",
+                                  own_name(request, action, own), wanted[own],
+                                  json_type_name(given[own]));
             return false;
         }
     return true;
@@ -201,22 +225,30 @@ static bool check_owns(struct api_request *request, const struct catalog_action 
 static enum op_result refuse_unknown(struct api_request *request)
 {
     const struct mcp_message *message = request->outer;
-    slice text =
-        catalog_say_no_tool(*request->api->config.catalog, message->name, &request->serve.op.arena);
+    const struct catalog *catalog = *request->api->config.catalog;
+    const bool *unlisted;
+    if (serve_unlisted(&request->serve, catalog, &unlisted) != OK)
+        return api_reply_no_memory(request);
+    slice text = catalog_say_no_tool(catalog, message->name, unlisted, &request->serve.op.arena);
     return mcp_reply_error(request, message, 200, MCP_INVALID_PARAMS, SLICE_NONE,
                            "Unknown tool: %.*s", SLICE_ARG(text));
+}
+
+static const struct catalog_action *named_action(const struct api_request *request)
+{
+    const struct mcp_message *message = request->outer;
+    return serve_known(&request->serve,
+                       catalog_find_tool(*request->api->config.catalog, message->name));
 }
 
 static enum op_result begin_action_tool(struct api_request *request)
 {
     const struct mcp_message *message = request->outer;
-    struct arena *arena = &request->serve.op.arena;
     /* the catalog may have been replaced while the user was created */
-    const struct catalog_action *action =
-        catalog_find_tool(*request->api->config.catalog, message->name);
+    const struct catalog_action *action = named_action(request);
     if (!action)
         return refuse_unknown(request);
-    const struct json *given[OWN_COUNT], *input = take_owns(arena, action, request->body, given);
+    const struct json *given[OWN_COUNT], *input = take_owns(request, action, request->body, given);
     if (!input)
         return api_reply_no_memory(request);
     if (!check_owns(request, action, given))
@@ -226,7 +258,7 @@ static enum op_result begin_action_tool(struct api_request *request)
         .action_id = message->name,
         .input = input,
         .input_pointer = SLICE(""),
-        .confirm_name = own_name(action, CONFIRM),
+        .confirm_name = own_name(request, action, CONFIRM),
         .is_confirmed = given[CONFIRM] && given[CONFIRM]->as.boolean,
         .idempotency_key = json_str(given[KEY]),
     };
@@ -238,7 +270,7 @@ enum op_result mcp_action_tool_call(struct api_request *request, const struct mc
                                     const struct json *arguments)
 {
     ASSERT(request->outer == message);
-    if (!catalog_find_tool(*request->api->config.catalog, message->name))
+    if (!named_action(request))
         return refuse_unknown(request);
     request->endpoint = &mcp_run_action; /* both endpoints end in the same way */
     request->envelope = &mcp_tool_result;

@@ -10,6 +10,7 @@
 #include "flow/template.h"
 #include "json/scan.h"
 #include "mcp/input_form.h"
+#include "serve/foresee.h"
 #include "store/idempotency.h"
 
 enum { FLOWS_NAMED_MAX = 3 };
@@ -25,7 +26,9 @@ const struct catalog_action *mcp_wanted_action(struct api_request *request,
 {
     const struct catalog_integration *integration =
         catalog_find_integration(*request->api->config.catalog, wanted->integration_id, NULL);
-    return integration ? catalog_find_action(integration, wanted->action_id, NULL) : NULL;
+    return serve_known(&request->serve,
+                       integration ? catalog_find_action(integration, wanted->action_id, NULL)
+                                   : NULL);
 }
 
 bool mcp_confirm_is_wanted(struct api_request *request, const struct mcp_message *message,
@@ -34,7 +37,7 @@ bool mcp_confirm_is_wanted(struct api_request *request, const struct mcp_message
     if (!message->has_forms || wanted->is_dry_run)
         return false;
     const struct catalog_action *action = mcp_wanted_action(request, wanted);
-    return action && action->requires_confirmation;
+    return action && serve_confirms(&request->serve, action);
 }
 
 /* ---- no form ---- */
@@ -62,7 +65,7 @@ slice mcp_confirm_refusal(struct api_request *request, const struct mcp_message 
     buf_init(&hint, MCP_FORM_BYTES_MAX);
     buf_append_cstr(&hint, "Use a client that can show a form (MCP elicitation)");
     for (size_t i = 0; i < set->count && count < FLOWS_NAMED_MAX; i++)
-        if (has_approved_step(set->items[i], tool_name))
+        if (has_approved_step(set->items[i], tool_name) && api_may_start(request, set->items[i]))
             buf_printf(&hint, "%s%.*s",
                        count++ > 0 ? ", " : ", or a flow that waits for an approval: ",
                        SLICE_ARG(set->items[i]->key));
@@ -205,6 +208,8 @@ static enum op_result finish_ask(struct api_request *request)
     if (out->reason != EXEC_SUCCEEDED || !out->is_dry_run)
         return mcp_run_reply(request);
     struct mcp_asking *asking = ((const struct mcp_message *)request->outer)->asking;
+    if (!out->wants_confirmation) /* the policy wants one for other inputs alone */
+        return mcp_run_start(request, &asking->wanted);
     asking->state.connection_id = out->connection_id;
     return mcp_confirm_send(request, &asking->state, show_call(request, asking));
 }

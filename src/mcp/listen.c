@@ -29,6 +29,7 @@ struct topic {
     bool is_notified; /* a change has not been sent yet */
     struct flow_watch watch;
     struct pg_query query;
+    struct flow_load *first; /* for a caller with a policy, instead of the query */
 };
 
 struct listening {
@@ -222,8 +223,9 @@ static enum op_result sent(struct listening *listening, bool is_sent)
 static enum op_result start_task_load(struct listening *listening, struct topic *topic)
 {
     struct api_request *request = listening->request;
-    listening->load = flow_load_start_view(
-        request->api->config.flow, request->serve.grant.account_id, topic->id, &request->serve.op);
+    listening->load = flow_load_start_view(request->api->config.flow,
+                                           request->serve.grant.account_id, topic->id,
+                                           request->serve.policy, &request->serve.op);
     listening->loading = topic;
     if (listening->load)
         return api_wait(request, listen_continue);
@@ -231,16 +233,18 @@ static enum op_result start_task_load(struct listening *listening, struct topic 
     return rest(listening, SERVE_HEARTBEAT_MS, "memory");
 }
 
-/* A change by this process comes with the flow's view. After a change by another process, the view
- * is loaded. */
+/* A change by this process comes with the flow's view. After a change by another process, or if a
+ * policy decides whether the caller may have it, the view is loaded. */
 static enum op_result send_topic(struct listening *listening, struct topic *topic)
 {
     bool is_gone = topic->watch.news_rev == INT64_MAX;
     struct flow_view *view = flow_watch_take_view(&topic->watch);
     bool is_sent = true;
     topic->is_notified = false;
-    if (topic->is_task && !view && !is_gone)
+    if (topic->is_task && (!view || listening->request->serve.policy) && !is_gone) {
+        flow_view_unref(view);
         return start_task_load(listening, topic);
+    }
     if (is_gone)
         drop_topic(topic);
     else if (topic->is_task)
@@ -292,6 +296,19 @@ static enum op_result listen_continue(struct api_request *request)
 
 /* ---- the beginning ---- */
 
+/* Returns the status of the flow's look-up, and its revision. */
+static int first_rev(struct topic *topic, int64_t *rev)
+{
+    const struct flow_load *load = topic->first;
+    topic->first = NULL;
+    if (!topic->listening->request->serve.policy)
+        return store_rev_result(&topic->query, rev);
+    if (!load)
+        return ERR_NOMEM;
+    *rev = load->whole.flow.rev;
+    return load->status;
+}
+
 /* The watches were added before the flows were looked up, so no change in between is missed. Each
  * task is sent in its present state, since it may have changed before this request. */
 static enum op_result begin_listening(struct api_request *request)
@@ -300,7 +317,7 @@ static enum op_result begin_listening(struct api_request *request)
     for (size_t i = 0; i < listening->count; i++) {
         struct topic *topic = &listening->topics[i];
         int64_t rev;
-        int status = store_rev_result(&topic->query, &rev);
+        int status = first_rev(topic, &rev);
         topic->is_found = status == OK;
         if (status == ERR_NOTFOUND)
             drop_topic(topic);
@@ -320,7 +337,8 @@ static enum op_result begin_listening(struct api_request *request)
     return sent(listening, send_acknowledgement(listening));
 }
 
-/* The revision shows whether the flow belongs to this account. */
+/* The revision shows whether the flow belongs to this account. Whether a policy hides it is known
+ * from its template. */
 static void watch_topics(struct api_request *request, struct listening *listening)
 {
     for (size_t i = 0; i < listening->count; i++) {
@@ -331,8 +349,13 @@ static void watch_topics(struct api_request *request, struct listening *listenin
                                            .wants_view = topic->is_task,
                                            .on_change = on_change};
         flow_watch_add(request->api->config.flow, &topic->watch);
-        store_flow_rev(request->api->config.pool, &topic->query, &request->serve.op,
-                       request->serve.grant.account_id, topic->id);
+        if (request->serve.policy)
+            topic->first = flow_load_start(request->api->config.flow,
+                                           request->serve.grant.account_id, topic->id,
+                                           request->serve.policy, &request->serve.op);
+        else
+            store_flow_rev(request->api->config.pool, &topic->query, &request->serve.op,
+                           request->serve.grant.account_id, topic->id);
     }
 }
 
@@ -364,7 +387,7 @@ static enum op_result start_listening(struct api_request *request, struct listen
     list_init(&listening->link);
     list_push_back(&request->api->config.mcp_listeners->all, &listening->link);
     serve_stream_open(&listening->stream, &request->serve.op, request->serve.exchange,
-                      request->api->config.auth, &request->serve.check.caller, STREAM_MS_MAX);
+                      request->api->config.auth, &request->serve.check, STREAM_MS_MAX);
     watch_topics(request, listening);
     return listening->count > 0 ? api_wait(request, begin_listening) : begin_listening(request);
 }

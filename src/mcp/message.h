@@ -11,6 +11,7 @@
 #define MCP_LEGACY       "2025-11-25" /* the newest earlier revision */
 #define MCP_TASKS        "io.modelcontextprotocol/tasks"
 #define MCP_META_KEY     "sluice/idempotency_key"
+#define MCP_META_POLICY  "sluice/policy"
 #define MCP_META_STRUCT  "sluice/structured"
 #define MCP_SUBSCRIPTION "io.modelcontextprotocol/subscriptionId"
 

@@ -48,6 +48,8 @@ void mcp_tool_result_put(struct json_writer *w, struct api_request *request, str
 /* Starts an execution whose outcome is the tool's result (run.c), or first asks for missing input
  * or a confirmation. */
 enum op_result mcp_run(struct api_request *request, struct exec_request *wanted);
+/* Starts it without asking. */
+enum op_result mcp_run_start(struct api_request *request, const struct exec_request *wanted);
 /* Ends such an execution: answers with its outcome. */
 api_step mcp_run_reply;
 /* Returns the idempotency key in _meta, for clients that may not add an argument to the model's, or
@@ -85,7 +87,8 @@ int mcp_label_take(struct api_request *request, const struct mcp_label_search *s
                    struct exec_request *wanted, slice label, slice *refusal) MUST_CHECK;
 /* Whether what the ids of this call mean is to be read before it is refused for lack of `confirm`.
  * action: NULL if it is unknown. */
-bool mcp_run_will_be_asked(const struct catalog_action *action, const struct exec_request *wanted);
+bool mcp_run_will_be_asked(const struct api_request *request, const struct catalog_action *action,
+                           const struct exec_request *wanted);
 /* A dry run that reads that, without record. */
 struct exec_request mcp_run_dry(const struct exec_request *wanted);
 /* The members that a result begins with, each followed by a comma: whether it is the result of an

@@ -9,6 +9,7 @@
 #include "mcp/input_form.h"
 #include "mcp/slips.h"
 #include "mcp/stream.h"
+#include "serve/foresee.h"
 #include "store/connection.h"
 
 enum { CHOICES_MAX = 20, CHOICES_BYTES_MAX = 64 * 1024 };
@@ -39,6 +40,8 @@ void mcp_run_prepare(struct api_request *request, const struct mcp_message *mess
     wanted->account_id = request->serve.grant.account_id;
     wanted->by = serve_by(&request->serve);
     wanted->scopes = request->serve.grant.scopes;
+    wanted->policy = request->serve.policy;
+    wanted->user = request->serve.user;
     wanted->lost_by = request->serve.grant.key_id;
     wanted->is_resource = true;
     wanted->wants_view = true;
@@ -81,7 +84,7 @@ enum op_result mcp_run_reply(struct api_request *request)
     return api_execution_reply(request);
 }
 
-static enum op_result start_run(struct api_request *request, const struct exec_request *wanted)
+enum op_result mcp_run_start(struct api_request *request, const struct exec_request *wanted)
 {
     request->state = exec_start(request->api->config.exec, wanted, &request->serve.op);
     return request->state ? api_execution_wait(request, mcp_run_reply)
@@ -108,7 +111,7 @@ static enum op_result finish_shows(struct api_request *request)
 {
     struct mcp_message *message = request->outer;
     message->shows = mcp_run_shows(request->state, &request->serve.op.arena);
-    return start_run(request, message->unconfirmed);
+    return mcp_run_start(request, message->unconfirmed);
 }
 
 struct exec_request mcp_run_dry(const struct exec_request *wanted)
@@ -119,9 +122,10 @@ struct exec_request mcp_run_dry(const struct exec_request *wanted)
     return dry;
 }
 
-bool mcp_run_will_be_asked(const struct catalog_action *action, const struct exec_request *wanted)
+bool mcp_run_will_be_asked(const struct api_request *request, const struct catalog_action *action,
+                           const struct exec_request *wanted)
 {
-    return action && action->show_count > 0 && action->requires_confirmation &&
+    return action && action->show_count > 0 && serve_confirms(&request->serve, action) &&
            !wanted->is_confirmed && !wanted->is_dry_run && !wanted->refusal_hint.ptr;
 }
 
@@ -154,8 +158,10 @@ enum op_result mcp_run(struct api_request *request, struct exec_request *wanted)
     if (fault.ptr)
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(fault));
     /* the scope is checked before a person is asked */
-    if (action && !wanted->is_dry_run && !api_may(request, SCOPE_EXECUTE, action))
+    if (action && !wanted->is_dry_run && !serve_may(&request->serve, exec_scope_of(action)))
         return api_refuse_scope(request, exec_scope_of(action));
+    if (action && !serve_lists(&request->serve, action)) /* a person is not asked about it */
+        return mcp_run_start(request, wanted);
     if (action) { /* as the execution does, so that the form and the digest cover the input that is
                      sent */
         wanted->input = schema_drop_nulls(action->schema, wanted->input, &request->serve.op.arena);
@@ -174,8 +180,8 @@ enum op_result mcp_run(struct api_request *request, struct exec_request *wanted)
         return mcp_confirm_ask(request, wanted);
     if (action && !message->is_agreed)
         wanted->refusal_hint = mcp_confirm_refusal(request, message, action->tool_name);
-    return mcp_run_will_be_asked(action, wanted) ? ask_shows(request, wanted)
-                                                 : start_run(request, wanted);
+    return mcp_run_will_be_asked(request, action, wanted) ? ask_shows(request, wanted)
+                                                          : mcp_run_start(request, wanted);
 }
 
 /* ---- a connection by its label ---- */

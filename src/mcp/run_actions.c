@@ -242,10 +242,11 @@ static enum op_result finish_dry_runs(struct api_request *request)
         struct act *act = &run->acts[i];
         struct exec *exec = run->batch.items[i].exec;
         const struct exec_outcome *out = exec ? exec_outcome_of(exec) : NULL;
-        act->is_in_form = exec && act->asking == ASKS_IN_FORM && out->is_dry_run &&
-                          out->reason == EXEC_SUCCEEDED;
+        bool is_asked = exec && act->asking == ASKS_IN_FORM;
+        bool can_run = is_asked && out->is_dry_run && out->reason == EXEC_SUCCEEDED;
+        act->is_in_form = can_run && out->wants_confirmation;
         count += act->is_in_form;
-        if (exec && act->asking == ASKS_IN_FORM && !act->is_in_form)
+        if (is_asked && !can_run)
             act->result = arena_dup(arena, outcome_result(request, act, exec));
         if (exec && act->asking == ASKS_IN_WORDS)
             act->shows = mcp_run_shows(exec, arena);
@@ -289,7 +290,7 @@ static enum op_result ask_form(struct api_request *request)
             act->asking = ASKS_IN_FORM;
             dry.is_recorded_by_caller = false;
             dry.idempotency_key = act->wanted.idempotency_key;
-        } else if (mcp_run_will_be_asked(action, &act->wanted)) {
+        } else if (mcp_run_will_be_asked(request, action, &act->wanted)) {
             act->asking = ASKS_IN_WORDS;
         } else {
             continue;

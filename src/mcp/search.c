@@ -9,6 +9,7 @@
 #include "catalog/tool.h"
 #include "connect/connect.h"
 #include "flow/template.h"
+#include "serve/foresee.h"
 
 enum {
     QUERIES_MAX = 5,
@@ -332,7 +333,8 @@ static enum op_result finish_lookup(struct api_request *request)
         return api_reply_no_memory(request);
     lookup->count_max = lookup->query_count * lookup->search.limit;
     lookup->found = ARENA_ARRAY(lookup->arena, struct found, lookup->count_max);
-    if (!lookup->search.connected || !lookup->found)
+    if (!lookup->search.connected || !lookup->found ||
+        serve_unlisted(&request->serve, catalog, &lookup->search.unlisted) != OK)
         return api_reply_no_memory(request);
     for (size_t i = 0; i < lookup->query_count; i++)
         if (!find_query(request, lookup, i))

@@ -144,8 +144,7 @@ static enum op_result begin_start_flow(struct api_request *request)
     struct flow_request in;
     if (!api_start_read(request, &in))
         return OP_DONE;
-    const struct flow_template *tmpl =
-        flow_template_set_find(*request->api->config.templates, in.template_key);
+    const struct flow_template *tmpl = api_template_find(request, in.template_key);
     const struct flow_step_def *step = confirmed_step(tmpl);
     if (tmpl && tmpl->schema)
         in.input = mcp_mend_input(request, message, tmpl->schema, in.input);

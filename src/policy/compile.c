@@ -46,12 +46,22 @@ static const struct json *read_list(struct reader *r, const char *name, uint32_t
     return list;
 }
 
+static struct policy_glob keep_glob(struct arena *arena, slice glob)
+{
+    return (struct policy_glob){arena_dup(arena, glob), policy_characters(glob)};
+}
+
 /* Patterns that exclude are kept apart, so their place in the list does not matter. */
-static void read_tools(struct reader *r, struct policy_globs *tools)
+static void read_tools(struct reader *r, struct policy_globs *tools, size_t *left)
 {
     const struct json *list = read_list(r, "tools", 1, "; leave it out for all tools");
     uint32_t count = list ? list->count : 0;
-    slice *any = ARENA_ARRAY(r->arena, slice, count), *none = ARENA_ARRAY(r->arena, slice, count);
+    struct policy_glob *any = ARENA_ARRAY(r->arena, struct policy_glob, count),
+                       *none = ARENA_ARRAY(r->arena, struct policy_glob, count);
+    if (count > *left)
+        reader_error(r, "tools", "has too many patterns: all rules together may have %d",
+                     POLICY_GLOBS_ALL_MAX);
+    *left = count > *left ? SIZE_MAX : *left - count; /* the fault is reported once */
     for (uint32_t i = 0; any && none && i < count; i++) {
         slice text = json_str(&list->as.items[i]);
         bool is_excluded = slice_starts_with(text, SLICE("!"));
@@ -62,9 +72,9 @@ static void read_tools(struct reader *r, struct policy_globs *tools)
                         "gmail_send_message; * matches any text, and ! before a pattern excludes "
                         "what it matches");
         else if (is_excluded)
-            none[tools->none_count++] = arena_dup(r->arena, glob);
+            none[tools->none_count++] = keep_glob(r->arena, glob);
         else
-            any[tools->any_count++] = arena_dup(r->arena, glob);
+            any[tools->any_count++] = keep_glob(r->arena, glob);
     }
     tools->any = any;
     tools->none = none;
@@ -180,13 +190,13 @@ static bool read_hidden(struct reader *r, const struct policy_rule *rule)
 }
 
 static void read_rule(struct reader *parent, struct reader_path *path, const struct json *object,
-                      struct policy_rule *rule)
+                      struct policy_rule *rule, size_t *globs_left)
 {
     struct reader r;
     if (!reader_init(&r, parent, path, object))
         return;
     rule->decision = read_decision(&r, "decision");
-    read_tools(&r, &rule->tools);
+    read_tools(&r, &rule->tools, globs_left);
     rule->levels = read_levels(&r);
     read_homes(&r, rule);
     rule->when = read_when(&r);
@@ -209,10 +219,11 @@ static void read_rules(struct reader *r, struct policy *policy)
         return;
     }
     struct policy_rule *rules = ARENA_ARRAY(r->arena, struct policy_rule, array->count);
+    size_t globs_left = POLICY_GLOBS_ALL_MAX;
     policy->rules = rules;
     for (uint32_t i = 0; rules && i < array->count; i++) {
         struct reader_path path = {r->path, SLICE("rules"), i};
-        read_rule(r, &path, &array->as.items[i], &rules[i]);
+        read_rule(r, &path, &array->as.items[i], &rules[i], &globs_left);
     }
     policy->rule_count = rules ? array->count : 0;
 }
@@ -236,7 +247,7 @@ static void read_policy(struct policy *policy, slice source, const struct json *
                            POLICY_ARENA_BYTES_MAX / 1024);
 }
 
-static struct policy *compile(slice source, const struct json *document,
+static struct policy *compile(slice source, const struct json *document, slice label,
                               struct catalog_report *report)
 {
     struct policy *policy = mem_zalloc(sizeof(*policy));
@@ -245,7 +256,9 @@ static struct policy *compile(slice source, const struct json *document,
         catalog_report_add(report, false, source, SLICE_NONE, "out of memory");
         return NULL;
     }
+    policy->refs = 1;
     arena_init(&policy->arena, POLICY_ARENA_BYTES_MAX);
+    policy->label = label.ptr ? arena_dup(&policy->arena, label) : SLICE_NONE;
     read_policy(policy, source, document, report);
     if (report->error_count == errors)
         return policy;
@@ -253,7 +266,14 @@ static struct policy *compile(slice source, const struct json *document,
     return NULL;
 }
 
-struct policy *policy_compile_text(slice source, slice text, struct catalog_report *report)
+struct policy *policy_compile(const struct json *document, slice label,
+                              struct catalog_report *report)
+{
+    return compile(SLICE_NONE, document, label, report);
+}
+
+struct policy *policy_compile_text(slice source, slice text, slice label,
+                                   struct catalog_report *report)
 {
     struct arena arena;
     struct err err;
@@ -266,7 +286,7 @@ struct policy *policy_compile_text(slice source, slice text, struct catalog_repo
     arena_init(&arena, PARSE_ARENA_BYTES_MAX);
     const struct json *document = json_parse(&arena, text, &json_limits_request, &err);
     if (document)
-        policy = compile(source, document, report);
+        policy = compile(source, document, label, report);
     else
         catalog_report_add(report, false, source, SLICE_NONE, "%s", err.text);
     arena_deinit(&arena);

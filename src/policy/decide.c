@@ -3,6 +3,7 @@
  * and kept in the memo: the first rule that can decide, and what all inputs have in common. A call
  * evaluates conditions on its input only if that rule has some.
  */
+#include "base/ascii.h"
 #include "base/mem.h"
 #include "catalog/recipient.h"
 #include "policy/internal.h"
@@ -36,10 +37,26 @@ static bool glob_matches(slice glob, slice name)
     return g == glob.len;
 }
 
-static bool has_match(const slice *globs, size_t count, slice name)
+uint64_t policy_characters(slice text)
+{
+    uint64_t set = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        if (ascii_is_lower(c))
+            set |= 1ull << (c - 'a');
+        else if (ascii_is_digit(c))
+            set |= 1ull << (26 + c - '0');
+        else if (c == '_')
+            set |= 1ull << 36;
+    }
+    return set;
+}
+
+static bool has_match(const struct policy_glob *globs, size_t count, slice name,
+                      uint64_t characters)
 {
     for (size_t i = 0; i < count; i++)
-        if (glob_matches(globs[i], name))
+        if ((globs[i].characters & ~characters) == 0 && glob_matches(globs[i].text, name))
             return true;
     return false;
 }
@@ -47,9 +64,14 @@ static bool has_match(const slice *globs, size_t count, slice name)
 bool policy_rule_matches(const struct policy_rule *rule, const struct catalog_action *action)
 {
     const struct policy_globs *tools = &rule->tools;
-    return (rule->levels & 1u << action->level) &&
-           (tools->any_count == 0 || has_match(tools->any, tools->any_count, action->tool_name)) &&
-           !has_match(tools->none, tools->none_count, action->tool_name);
+    slice name = action->tool_name;
+    if (!(rule->levels & 1u << action->level))
+        return false;
+    if (tools->any_count + tools->none_count == 0)
+        return true;
+    uint64_t characters = policy_characters(name);
+    return (tools->any_count == 0 || has_match(tools->any, tools->any_count, name, characters)) &&
+           !has_match(tools->none, tools->none_count, name, characters);
 }
 
 /* Whether recipients_outside cannot be evaluated for any call of the action. */
@@ -58,60 +80,105 @@ static bool lacks_recipients(const struct policy_rule *rule, const struct catalo
     return rule->has_homes && !action->has_recipients;
 }
 
-bool policy_rule_never_holds(const struct policy_rule *rule, const struct catalog_action *action)
+unsigned policy_rule_truths(const struct policy_rule *rule, const struct catalog_action *action)
 {
-    return rule->decision == POLICY_ALLOW && lacks_recipients(rule, action);
-}
-
-bool policy_rule_depends(const struct policy_rule *rule, const struct catalog_action *action)
-{
-    return rule->when || (rule->has_homes && action->has_recipients);
+    if (lacks_recipients(rule, action))
+        return (rule->when ? 1u << POLICY_FALSE : 0) | 1u << POLICY_UNSURE;
+    return rule->when || rule->has_homes ? POLICY_ANY_TRUTH : 1u << POLICY_TRUE;
 }
 
 /* ---- the memo ---- */
 
 /* A word of the memo. 0: nothing is known. */
 enum {
-    FIRST_MASK = 0x7F, /* the first rule that can decide; FIRST_NONE: the default */
+    FIRST_MASK = 0x7F, /* the first rule that matches the action; FIRST_NONE: the default */
     FIRST_NONE = POLICY_RULES_MAX,
     DECISION_SHIFT = 7, /* what all inputs have in common; 2 bits */
     DECISION_MASK = 3,
     MAY_CONFIRM = 1 << 9,
     IS_HIDDEN = 1 << 10,
-    IS_ALONE = 1 << 11, /* the first rule (or the default) decides about all inputs */
+    IS_ALONE = 1 << 11, /* that rule (or the default) decides about all inputs */
     IS_KNOWN = 1 << 15,
 };
 _Static_assert(FIRST_NONE <= FIRST_MASK, "its bits are enough");
 _Static_assert((int)POLICY_DEPENDS <= DECISION_MASK, "its bits are enough");
 
-/* Walks over the rules that can decide, up to the first that decides about every input. */
+/* What can become of calls from some rule on. */
+struct outcomes {
+    unsigned decisions; /* set of 1 << enum policy_decision */
+    int rule;           /* whose decision it is, if there is one; or POLICY_RULE_* */
+    bool is_hidden;
+};
+
+/* The rule of an outcome is an earlier one, which asks for a confirmation. */
+enum { RULE_ASKED = -3 };
+
+static const struct outcomes asked_before = {1u << POLICY_CONFIRM, RULE_ASKED, false};
+
+static void add_outcomes(struct outcomes *all, struct outcomes more)
+{
+    bool is_first = all->decisions == 0;
+    all->rule = is_first || all->rule == more.rule ? more.rule : POLICY_RULE_SEVERAL;
+    all->decisions |= more.decisions;
+    all->is_hidden |= more.is_hidden;
+}
+
+/* Goes from what follows a rule to what begins with it, as decide_by_input does with one input.
+ * Two cases: [0] no earlier rule asks for a confirmation because its condition could not be
+ * evaluated, [1] one does. */
+static void precede(const struct policy *policy, size_t index, unsigned truths,
+                    struct outcomes outcomes[2])
+{
+    const struct policy_rule *rule = &policy->rules[index];
+    const struct outcomes own = {1u << rule->decision, (int)index, rule->is_hidden};
+    const struct outcomes owns[2] = {own, rule->decision == POLICY_DENY ? own : asked_before};
+    struct outcomes all[2] = {{.decisions = 0}, {.decisions = 0}};
+    for (int i = 0; i < 2; i++) {
+        bool asks = rule->decision == POLICY_CONFIRM;
+        struct outcomes unsure = outcomes[asks ? 1 : i];
+        if (asks && i == 0 && unsure.rule == RULE_ASKED)
+            unsure.rule = (int)index;
+        if (truths & 1u << POLICY_TRUE)
+            add_outcomes(&all[i], owns[i]);
+        if (truths & 1u << POLICY_FALSE)
+            add_outcomes(&all[i], outcomes[i]);
+        if (truths & 1u << POLICY_UNSURE)
+            add_outcomes(&all[i], rule->decision == POLICY_DENY ? own : unsure);
+    }
+    outcomes[0] = all[0];
+    outcomes[1] = all[1];
+}
+
+static uint16_t make_word(struct outcomes outcomes, unsigned first)
+{
+    unsigned common = POLICY_DEPENDS, word = IS_KNOWN;
+    for (unsigned decision = POLICY_ALLOW; decision < POLICY_DEPENDS; decision++)
+        if (outcomes.decisions == 1u << decision)
+            common = decision;
+    if (common != POLICY_DEPENDS && outcomes.rule != POLICY_RULE_SEVERAL) {
+        first = outcomes.rule >= 0 ? (unsigned)outcomes.rule : FIRST_NONE;
+        word |= IS_ALONE;
+    }
+    word |= first | common << DECISION_SHIFT;
+    word |= outcomes.decisions & 1u << POLICY_CONFIRM ? MAY_CONFIRM : 0;
+    word |= outcomes.is_hidden && common == POLICY_DENY ? IS_HIDDEN : 0;
+    return (uint16_t)word;
+}
+
+/* Walks over the rules from the last to the first. */
 static uint16_t study(const struct policy *policy, const struct catalog_action *action)
 {
-    unsigned first = FIRST_NONE, deciders = 0, decisions = 0;
-    bool is_decided = false, is_hidden = false;
-    for (size_t i = 0; i < policy->rule_count && !is_decided; i++) {
-        const struct policy_rule *rule = &policy->rules[i];
-        if (!policy_rule_matches(rule, action) || policy_rule_never_holds(rule, action))
+    const struct outcomes fallback = {1u << policy->fallback, POLICY_RULE_DEFAULT, false};
+    struct outcomes outcomes[2] = {fallback,
+                                   policy->fallback == POLICY_DENY ? fallback : asked_before};
+    unsigned first = FIRST_NONE;
+    for (size_t i = policy->rule_count; i-- > 0;) {
+        if (!policy_rule_matches(&policy->rules[i], action))
             continue;
-        if (deciders++ == 0)
-            first = (unsigned)i;
-        decisions |= 1u << rule->decision;
-        is_hidden |= rule->is_hidden;
-        is_decided = !policy_rule_depends(rule, action);
+        first = (unsigned)i;
+        precede(policy, i, policy_rule_truths(&policy->rules[i], action), outcomes);
     }
-    if (!is_decided) {
-        deciders++;
-        decisions |= 1u << policy->fallback;
-    }
-    unsigned common = POLICY_DEPENDS;
-    for (unsigned decision = POLICY_ALLOW; decision < POLICY_DEPENDS; decision++)
-        if (decisions == 1u << decision)
-            common = decision;
-    unsigned word = IS_KNOWN | first | common << DECISION_SHIFT;
-    word |= decisions & 1u << POLICY_CONFIRM ? MAY_CONFIRM : 0;
-    word |= is_hidden && common == POLICY_DENY ? IS_HIDDEN : 0;
-    word |= deciders == 1 ? IS_ALONE : 0;
-    return (uint16_t)word;
+    return make_word(outcomes[0], first);
 }
 
 /* Returns the memo's word for the action, NULL if out of memory. Another snapshot of the catalog
@@ -150,6 +217,7 @@ static void decide_by_default(const struct policy *policy, struct policy_verdict
 {
     verdict->decision = policy->fallback;
     verdict->rule = POLICY_RULE_DEFAULT;
+    verdict->reason = policy->fallback_reason;
 }
 
 /* Only a deny is answered later because it rests on a condition that failed: a confirmation does no
@@ -263,21 +331,33 @@ static enum policy_truth evaluate_conditions(const struct policy_rule *rule,
 }
 
 /* A condition that cannot be evaluated counts as true in a rule that restricts, as false in one
- * that allows. */
+ * that allows. But a caller must not get around a later deny by making an earlier condition fail:
+ * such a rule that asks for a confirmation is the least that is decided, and the search goes on. */
 static void decide_by_input(const struct policy *policy, size_t first, struct policy_facts *facts,
                             struct policy_verdict *verdict)
 {
-    for (size_t i = first; i < policy->rule_count; i++) {
+    size_t count = policy->rule_count, asks = count, i;
+    enum policy_truth truth = POLICY_TRUE;
+    for (i = first; i < count; i++) {
         const struct policy_rule *rule = &policy->rules[i];
-        if (!policy_rule_matches(rule, facts->action))
-            continue;
-        enum policy_truth truth = evaluate_conditions(rule, facts);
-        if (truth == POLICY_TRUE || (truth == POLICY_UNSURE && rule->decision != POLICY_ALLOW)) {
-            decide_by_rule(policy, i, truth == POLICY_UNSURE, verdict);
-            return;
-        }
+        truth = policy_rule_matches(rule, facts->action) ? evaluate_conditions(rule, facts)
+                                                         : POLICY_FALSE;
+        if (truth == POLICY_TRUE || (truth == POLICY_UNSURE && rule->decision == POLICY_DENY))
+            break;
+        if (truth == POLICY_UNSURE && rule->decision == POLICY_CONFIRM && asks == count)
+            asks = i;
     }
-    decide_by_default(policy, verdict);
+    enum policy_decision found = i < count ? policy->rules[i].decision : policy->fallback;
+    if (asks < count && found != POLICY_DENY)
+        decide_by_rule(policy, asks, false, verdict);
+    else if (i < count)
+        decide_by_rule(policy, i, truth == POLICY_UNSURE, verdict);
+    else
+        decide_by_default(policy, verdict);
+    /* another input might have been asked about, instead of denied */
+    verdict->is_unsure |= found == POLICY_DENY && asks < count &&
+                          policy_rule_truths(&policy->rules[asks], facts->action) !=
+                              1u << POLICY_UNSURE;
 }
 
 void policy_decide_by(struct policy *policy, const struct catalog_action *action,
@@ -303,7 +383,7 @@ int policy_test(struct policy *policy, const struct catalog *catalog, slice tool
 {
     const struct catalog_action *action = catalog_find_tool(catalog, tool);
     if (!action) {
-        slice text = catalog_say_no_tool(catalog, tool, scratch);
+        slice text = catalog_say_no_tool(catalog, tool, NULL, scratch);
         return err_set(err, text.ptr ? ERR_NOTFOUND : ERR_NOMEM, "%.*s", SLICE_ARG(text));
     }
     if (input)

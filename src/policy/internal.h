@@ -10,10 +10,19 @@
 #include "json/json.h"
 #include "policy/policy.h"
 
+/* A pattern with the set of its characters, so that a name that lacks one is refused at once. */
+struct policy_glob {
+    slice text;
+    uint64_t characters;
+};
+
+/* Returns the set of the text's characters a-z, 0-9 and _. */
+uint64_t policy_characters(slice text);
+
 /* Patterns of tool names, with `*` for any text. A name matches if one of `any` does (or if there
  * is none of them) and none of `none` does. */
 struct policy_globs {
-    const slice *any, *none;
+    const struct policy_glob *any, *none;
     size_t any_count, none_count;
 };
 
@@ -32,9 +41,13 @@ struct policy_rule {
 
 struct policy {
     struct arena arena; /* holds the rules and their texts */
+    unsigned refs;
+    bool is_static; /* references are not counted */
+    slice label;
     const struct policy_rule *rules;
     size_t rule_count;
     enum policy_decision fallback; /* `default` */
+    slice fallback_reason;
     /* What is known of each action of the catalog with this serial; see decide.c. NULL: nothing */
     uint16_t *memo;
     size_t memo_count;
@@ -43,11 +56,14 @@ struct policy {
 
 /* Whether the rule's conditions on the action alone hold: its name and its side effect. */
 bool policy_rule_matches(const struct policy_rule *rule, const struct catalog_action *action);
-/* Both are for a rule that matches. The first: whether it decides about no call of the action,
- * because it would allow calls by their recipients, which the manifest does not name. The second:
- * whether it depends on a call's input whether the rule decides about it. */
-bool policy_rule_never_holds(const struct policy_rule *rule, const struct catalog_action *action);
-bool policy_rule_depends(const struct policy_rule *rule, const struct catalog_action *action);
+
+/* Whether conditions hold. */
+enum policy_truth { POLICY_FALSE, POLICY_TRUE, POLICY_UNSURE };
+enum { POLICY_ANY_TRUTH = 1 << POLICY_FALSE | 1 << POLICY_TRUE | 1 << POLICY_UNSURE };
+/* Returns whether the conditions of a rule that matches hold for calls of the action: a set of
+ * 1 << enum policy_truth. The recipients of an action whose manifest does not name them are never
+ * known. */
+unsigned policy_rule_truths(const struct policy_rule *rule, const struct catalog_action *action);
 
 /* One call, for the conditions of rules. The struct must not be copied. */
 struct policy_facts {
@@ -57,7 +73,6 @@ struct policy_facts {
     struct arena scratch;
     struct expr_budget budget; /* of all conditions together */
 };
-enum policy_truth { POLICY_FALSE, POLICY_TRUE, POLICY_UNSURE };
 
 void policy_facts_init(struct policy_facts *facts, const struct catalog_action *action,
                        const struct json *input, slice user);

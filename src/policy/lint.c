@@ -67,7 +67,9 @@ static void lint_action(const struct policy *policy, const struct catalog_action
         if (rule->when)
             lint_examples(rule, action, &found[i]);
         found[i].decides++;
-        is_decided = !policy_rule_never_holds(rule, action) && !policy_rule_depends(rule, action);
+        unsigned truths = policy_rule_truths(rule, action);
+        is_decided = truths == 1u << POLICY_TRUE ||
+                     (truths == 1u << POLICY_UNSURE && rule->decision == POLICY_DENY);
     }
 }
 

@@ -4,7 +4,7 @@
  * default does.
  *
  * A struct policy is one compiled revision. It is immutable, apart from a memo of two bytes an
- * action that is filled when an action is first asked for. Deciding does
+ * action that is filled when an action is first asked for, and counted by references. Deciding does
  * no I/O and takes limited time (POLICY_VISITS_MAX).
  *
  * NULL is the policy of a key that has none: all is allowed as it is without policies. Functions
@@ -19,6 +19,7 @@
 
 #include "base/err.h"
 #include "base/slice.h"
+#include "store/policy.h"
 
 struct arena;
 struct catalog;
@@ -30,8 +31,10 @@ struct json_writer;
 enum {
     POLICY_BODY_BYTES_MAX = 64 * 1024,
     POLICY_RULES_MAX = 100,
-    POLICY_GLOBS_MAX = 50,   /* a rule; as many domains */
-    POLICY_REASON_MAX = 500, /* characters */
+    POLICY_GLOBS_MAX = 50,      /* a rule; as many domains */
+    POLICY_GLOBS_ALL_MAX = 500, /* all rules: each is compared with every action in one turn */
+    POLICY_REASON_MAX = 500,    /* characters */
+    POLICY_LABEL_MAX = POLICY_NAME_MAX + 1 + 20,
     /* The work of one decision: visits of expr.h, shared by all of its conditions. A condition that
      * needs more cannot be evaluated. */
     POLICY_VISITS_MAX = 200000,
@@ -63,14 +66,32 @@ struct policy_verdict {
 
 struct policy;
 
-/* Compiles the text of a document (src/policy/README.md "Format"), of at most POLICY_BODY_BYTES_MAX
- * bytes. Returns NULL if the report has an error: each fault of the document with its JSON Pointer,
- * as in manifests. A lack of memory is an error of the report, too. `source` is
+/* Compiles a document (src/policy/README.md "Format"); it is not kept. label is "name@rev", or
+ * SLICE_NONE for a draft. Returns NULL if the report has an error: each fault of the document with
+ * its JSON Pointer, as in manifests. A lack of memory is an error of the report, too. */
+struct policy *policy_compile(const struct json *document, slice label,
+                              struct catalog_report *report) MUST_CHECK;
+/* Parses and compiles the text of a document, of at most POLICY_BODY_BYTES_MAX bytes. `source` is
  * named in the report: a file, or SLICE_NONE. */
-struct policy *policy_compile_text(slice source, slice text,
+struct policy *policy_compile_text(slice source, slice text, slice label,
                                    struct catalog_report *report) MUST_CHECK;
-/* policy may be NULL. */
+/* Returns what a key gets whose policy no longer exists: it denies everything. It is static:
+ * references to it are not counted. */
+struct policy *policy_denies_all(void);
+/* The same for a policy that exists and cannot be compiled: it is of a later version, or there is
+ * no memory for it. */
+struct policy *policy_unreadable(void);
+/* Returns the memory of a compiled policy, without its memo; policy is not NULL. */
+size_t policy_bytes(const struct policy *policy);
+
+/* Both accept NULL. Only one thread at a time may use a policy. */
+struct policy *policy_ref(struct policy *policy);
 void policy_unref(struct policy *policy);
+/* Returns "name@rev", SLICE_NONE for a draft and for NULL; "gone" and
+ * "unreadable" for the two above. */
+slice policy_label(const struct policy *policy);
+/* Whether text is the name of a policy: [a-z][a-z0-9-]{0,62}, but not "test". */
+bool policy_is_name(slice text);
 /* "allow", "confirm", "deny", "depends" */
 const char *policy_decision_name(enum policy_decision decision);
 
@@ -93,13 +114,30 @@ static inline void policy_decide(struct policy *policy, const struct catalog_act
 }
 
 /* Decides what all calls of an action have in common: their decision, or POLICY_DEPENDS. action may
- * be a head (catalog.h); of which nothing else is read. */
+ * be a head (catalog.h); it is looked up if the policy asks for its recipients. */
 static inline void policy_foresee(struct policy *policy, const struct catalog_action *action,
                                   struct policy_verdict *verdict)
 {
     *verdict = (struct policy_verdict){.rule = POLICY_RULE_DEFAULT};
     if (policy)
         policy_foresee_by(policy, action, verdict);
+}
+
+/* Whether the action is unknown to the caller. */
+static inline bool policy_hides(struct policy *policy, const struct catalog_action *action)
+{
+    struct policy_verdict verdict;
+    policy_foresee(policy, action, &verdict);
+    return verdict.is_hidden;
+}
+
+/* Whether all calls of the action are denied, hidden ones included: its stored outputs are not
+ * given either. */
+static inline bool policy_denies(struct policy *policy, const struct catalog_action *action)
+{
+    struct policy_verdict verdict;
+    policy_foresee(policy, action, &verdict);
+    return verdict.decision == POLICY_DENY;
 }
 
 /* Writes "decision" and "rule" (its index; null if there is none, or several) as members of the

@@ -416,11 +416,14 @@ static bool is_action(const struct search_doc *doc)
     return doc->action != SEARCH_NO_ACTION;
 }
 
-static bool may_be_found(const struct search_request *request, const struct search_doc *doc)
+static bool may_be_found(const struct search_request *request, const struct search_doc *docs,
+                         size_t at)
 {
+    const struct search_doc *doc = &docs[at];
     bool is_left_out = doc->is_read ? request->without_reads : request->without_writes;
     return (is_action(doc) ? request->with_actions && !is_left_out : request->with_integrations) &&
-           (!request->allowed || request->allowed[doc->integration]);
+           (!request->allowed || request->allowed[doc->integration]) &&
+           !(request->unlisted && request->unlisted[at]);
 }
 
 /* Returns the share of a name's words that the query has. It is limited to 1, because expansions
@@ -514,7 +517,7 @@ static size_t pick_best(const struct query *q, const struct search_request *requ
 {
     size_t count = 0;
     for (size_t doc = q->doc_first; doc < q->doc_end; doc++) {
-        if (!may_be_found(request, &q->index->docs[doc]))
+        if (!may_be_found(request, q->index->docs, doc))
             continue;
         struct search_found found = find_doc(q, request, doc);
         if (found.score <= 0 && !request->keeps_all)

@@ -38,6 +38,8 @@ struct search_request {
     size_t doc_first, doc_count;        /* the range of hits; doc_count 0: all documents */
     /* For each integration of the index, whether it may be found; NULL if all may be found. */
     const bool *allowed;
+    /* For each document, whether it must not be found; NULL if all may be found. */
+    const bool *unlisted;
     /* For each integration, whether it wins ties; NULL if none does. */
     const bool *connected;
     size_t limit;

@@ -77,15 +77,58 @@ static enum op_result step_take_rate(struct op *op)
     return face_of(op)->refuse(request, SERVE_PAST_RATE);
 }
 
+static bool has_no_policy(const struct serve_request *request)
+{
+    return store_key_policy_is_none(&request->grant.policy);
+}
+
+enum op_result serve_no_user(struct serve_request *request)
+{
+    return op_jump(&request->op, has_no_policy(request) ? SERVE_ENTER : SERVE_FIND_POLICY);
+}
+
 static enum op_result step_find_user(struct op *op)
 {
     const struct serve_face *face = face_of(op);
-    return face->find_user ? face->find_user(request_of(op)) : op_jump(op, SERVE_ENTER);
+    return face->find_user ? face->find_user(request_of(op)) : serve_no_user(request_of(op));
 }
 
 static enum op_result step_take_user(struct op *op)
 {
-    return face_of(op)->take_user(request_of(op));
+    enum op_result result = face_of(op)->take_user(request_of(op));
+    return result == OP_NEXT && has_no_policy(request_of(op)) ? op_jump(op, SERVE_ENTER) : result;
+}
+
+static enum op_result refuse_for_memory(struct serve_request *request)
+{
+    serve_retry_after(request, BUDGET_WAIT_MS);
+    return request->serve->face->refuse(request, SERVE_MEMORY_BUSY);
+}
+
+/* The policy is the account's, also for one of its users. */
+static enum op_result step_find_policy(struct op *op)
+{
+    struct serve_request *request = request_of(op);
+    ASSERT(request->serve->policies && !has_no_policy(request));
+    slice user = request->grant.is_of_user ? slice_cstr(request->check.user) : request->user;
+    request->user = user.ptr ? arena_dup(&op->arena, user) : SLICE_NONE;
+    if (user.ptr && !request->user.ptr)
+        return refuse_for_memory(request);
+    return policy_cache_find(request->serve->policies, &request->policy_find, serve_payer(request),
+                             &request->grant.policy, op)
+               ? OP_NEXT
+               : OP_WAIT;
+}
+
+/* A caller whose policy is not known may do nothing. */
+static enum op_result step_take_policy(struct op *op)
+{
+    struct serve_request *request = request_of(op);
+    request->policy = request->policy_find.policy;
+    if (request->policy_find.status == OK)
+        return OP_NEXT;
+    serve_retry_after(request, 0);
+    return face_of(op)->refuse(request, SERVE_NO_POLICY);
 }
 
 static enum op_result step_enter(struct op *op)
@@ -190,12 +233,6 @@ static enum op_result step_ask_memory(struct op *op)
     bool is_taken =
         budget_wait_op(&request->memory, op, &request->use, bytes, kind, BUDGET_WAIT_MS);
     return is_taken ? OP_NEXT : OP_WAIT;
-}
-
-static enum op_result refuse_for_memory(struct serve_request *request)
-{
-    serve_retry_after(request, BUDGET_WAIT_MS);
-    return request->serve->face->refuse(request, SERVE_MEMORY_BUSY);
 }
 
 static void stop_waiting(struct serve_request *request)
@@ -331,6 +368,7 @@ static void on_end(struct op *op, enum op_end end)
 static void free_request(struct op *op)
 {
     budget_use_end(&request_of(op)->use);
+    policy_unref(request_of(op)->policy_find.policy);
     mem_free(request_of(op)); /* frees the face's struct, which begins with the request */
 }
 
@@ -338,8 +376,11 @@ static const struct op_step steps[] = {
     [SERVE_FIND_CALLER] = {"find_caller", step_find_caller, OP_TO(SERVE_ENTER)},
     [SERVE_TAKE_CALLER] = {"take_caller", step_take_caller, OP_TO(SERVE_ENTER)},
     [SERVE_TAKE_RATE] = {"take_rate", step_take_rate, OP_TO(SERVE_TAKE_RATE)},
-    [SERVE_FIND_USER] = {"find_user", step_find_user, OP_TO(SERVE_ENTER)},
-    [SERVE_TAKE_USER] = {"take_user", step_take_user, 0},
+    [SERVE_FIND_USER] = {"find_user", step_find_user,
+                         OP_TO(SERVE_FIND_POLICY) | OP_TO(SERVE_ENTER)},
+    [SERVE_TAKE_USER] = {"take_user", step_take_user, OP_TO(SERVE_ENTER)},
+    [SERVE_FIND_POLICY] = {"find_policy", step_find_policy, 0},
+    [SERVE_TAKE_POLICY] = {"take_policy", step_take_policy, 0},
     [SERVE_ENTER] = {"enter", step_enter, 0},
     [SERVE_ROUTE] = {"route", step_route, 0},
     [SERVE_ASK_MEMORY] = {"ask_memory", step_ask_memory, 0},

@@ -1,7 +1,7 @@
 /*
  * request: the life of a request as an op, the same for every face (api with mcp, web). The order
- * is: caller, rate, user, entrance, route, memory, body, endpoint. A face's request begins with a
- * struct serve_request; a struct serve_face has the face's own parts.
+ * is: caller, rate, user, policy, entrance, route, memory, body, endpoint. A face's request begins
+ * with a struct serve_request; a struct serve_face has the face's own parts.
  *
  * The exchange does not read the body (HTTP_BODY_WAIT) until the caller is known and the endpoint
  * has found the caller allowed, so that anonymous requests take only the memory of a head. The
@@ -18,6 +18,7 @@
 #include "http/server.h"
 #include "limit/account_rate.h"
 #include "loop/budget_wait.h"
+#include "policy/cache.h"
 #include "store/audit.h"
 #include "vault/auth.h"
 
@@ -34,6 +35,8 @@ enum serve_step {
     SERVE_TAKE_RATE,
     SERVE_FIND_USER,
     SERVE_TAKE_USER,
+    SERVE_FIND_POLICY, /* skipped for a caller without a policy */
+    SERVE_TAKE_POLICY,
     SERVE_ENTER, /* a request without a caller joins the queue of anonymous requests or of probes */
     SERVE_ROUTE,
     SERVE_ASK_MEMORY,
@@ -50,6 +53,7 @@ enum serve_refusal {
     SERVE_NO_METHOD,   /* 405; Allow is set */
     SERVE_PAST_RATE,   /* 429; Retry-After is set */
     SERVE_MEMORY_BUSY, /* 503; Retry-After is set */
+    SERVE_NO_POLICY,   /* 503; Retry-After is set: the caller's policy could not be read */
 };
 
 struct serve_request;
@@ -66,8 +70,8 @@ struct serve_face {
     serve_hook *find_caller;
     /* Handles the result of the check: serve_caller_set, a refusal, or a jump to SERVE_ENTER */
     serve_hook *take_caller;
-    /* find_user begins to find the end user for whom the request acts, or jumps to SERVE_ENTER if
-     * it names none; take_user handles the result. Both NULL: the face has no users */
+    /* find_user begins to find the end user for whom the request acts, or returns serve_no_user()
+     * if it names none; take_user handles the result. Both NULL: the face has no users */
     serve_hook *find_user, *take_user;
     /* admit is called before 404 and 405 are answered, check_access after */
     serve_hook *admit, *check_access;
@@ -94,6 +98,7 @@ struct serve {
     struct account_rate *rate;                    /* NULL: off */
     struct budget_queue *work;                    /* NULL: requests take any memory */
     const struct address_policy *trusted_proxies; /* NULL: none */
+    struct policy_cache *policies;                /* NULL: no caller has a policy (asserted) */
     size_t active;                                /* requests under way */
 };
 
@@ -106,6 +111,14 @@ struct serve_request {
     struct op_entry entry;
     struct vault_check check;
     struct vault_grant grant; /* grant of the caller; zeroed if there is no caller */
+    /* What the caller may do (policy/policy.h); NULL: it has no policy. Valid until the memory of
+     * the op is freed: the ops below it borrow it */
+    struct policy *policy;
+    struct policy_find policy_find; /* has the reference */
+    /* The account's id for the end user for whom the request acts, as policies read it; SLICE_NONE:
+     * none. Set by the face's find_user, or of a user's key here; of a caller with a policy it is
+     * in the op's arena after that */
+    slice user;
     enum http_match found;
     struct http_route_match match;
     struct budget_use use; /* memory of this request, and of the ops below it */
@@ -124,6 +137,8 @@ void serve_on_body_paused(struct http_exchange *exchange, void *ctx);
 /* Sets the caller. After this, log lines name its account, its connection is read in the
  * account's turn, and memory counts in its share. */
 void serve_caller_set(struct serve_request *request, const struct vault_grant *grant);
+/* For find_user: the request acts for no user. */
+enum op_result serve_no_user(struct serve_request *request);
 /* Whether the caller has the scope (for SCOPE_EXECUTE: at least one of its two scopes); 0: none
  * is needed. */
 bool serve_may(const struct serve_request *request, uint32_t scope);

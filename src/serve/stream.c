@@ -8,19 +8,20 @@
 static void on_refused(struct vault_guard *guard)
 {
     struct serve_stream *stream = CONTAINER_OF(guard, struct serve_stream, guard);
-    stream->is_refused = true;
+    stream->is_refused = !guard->has_other_policy;
+    stream->is_over = guard->has_other_policy;
     serve_stream_wake(stream);
 }
 
 void serve_stream_open(struct serve_stream *stream, struct op *op, struct http_exchange *exchange,
-                       struct vault_auth *auth, const struct vault_caller *caller, uint64_t ms_max)
+                       struct vault_auth *auth, const struct vault_check *check, uint64_t ms_max)
 {
     stream->op = op;
     stream->exchange = exchange;
     if (ms_max > 0)
         stream->until_ns = loop_now_ns(op->loop) + ms_max * 1000000;
     stream->guard.on_refused = on_refused;
-    vault_guard_start(auth, &stream->guard, caller);
+    vault_guard_start(auth, &stream->guard, check);
 }
 
 void serve_stream_close(struct serve_stream *stream)
@@ -38,7 +39,8 @@ enum serve_stream_state serve_stream_check(const struct serve_stream *stream)
 {
     if (stream->is_refused)
         return SERVE_STREAM_REFUSED;
-    if ((stream->until_ns > 0 && loop_now_ns(stream->op->loop) >= stream->until_ns) ||
+    if (stream->is_over ||
+        (stream->until_ns > 0 && loop_now_ns(stream->op->loop) >= stream->until_ns) ||
         http_server_is_draining(stream->exchange->server))
         return SERVE_STREAM_OVER;
     return http_reply_pending(stream->exchange) > SERVE_SLOW_BYTES ? SERVE_STREAM_SLOW

@@ -22,6 +22,7 @@ struct serve_stream {
     struct http_exchange *exchange;
     uint64_t until_ns; /* loop time; 0: no end */
     bool is_refused;   /* the key was revoked, or has expired */
+    bool is_over;      /* the key has another policy: its client asks again */
     /* private */
     struct op_timer timer;
     struct vault_guard guard;
@@ -34,10 +35,10 @@ enum serve_stream_state {
     SERVE_STREAM_READY,
 };
 
-/* Starts to watch the caller's key. ms_max: maximum life; 0: until_ns is set already, or there
- * is no end. */
+/* Starts to watch the key of the request's check. ms_max: maximum life; 0: until_ns is set already,
+ * or there is no end. */
 void serve_stream_open(struct serve_stream *stream, struct op *op, struct http_exchange *exchange,
-                       struct vault_auth *auth, const struct vault_caller *caller, uint64_t ms_max);
+                       struct vault_auth *auth, const struct vault_check *check, uint64_t ms_max);
 /* To be called before the op ends, even if the stream was never opened: callbacks must not reach
  * an op that has ended. */
 void serve_stream_close(struct serve_stream *stream);

@@ -43,6 +43,8 @@ static void on_notify(void *owner, slice payload)
         vault_users_forget(changes->config.users, (struct uuid){{0}}, SLICE_NONE);
         connect_forget_all(changes->config.connect);
         mcp_listeners_tools_changed(changes->config.mcp_listeners, NULL);
+        if (*changes->config.flow)
+            flow_policies_changed(*changes->config.flow, NULL);
         return;
     }
     if (*changes->config.exec && exec_service_hear(*changes->config.exec, payload))
@@ -66,6 +68,8 @@ static void on_notify(void *owner, slice payload)
     }
     vault_auth_forget(changes->config.auth, account_id);
     connect_forget_account(changes->config.connect, account_id);
+    if (*changes->config.flow)
+        flow_policies_changed(*changes->config.flow, &account_id);
 }
 
 struct changes *changes_new(struct loop *loop, const struct changes_config *config, struct err *err)

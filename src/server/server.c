@@ -24,6 +24,7 @@
 #include "pg/migrate.h"
 #include "shard/shard.h"
 #include "pg/sync.h"
+#include "policy/cache.h"
 #include "server/changes.h"
 #include "server/drain.h"
 #include "server/flow_set.h"
@@ -64,6 +65,7 @@ struct server {
     struct pg_sync *sync; /* while it starts */
     struct vault_auth *auth;
     struct vault_users *users;
+    struct policy_cache *policies;
     struct event_service *event;
     struct connect_service *connect;
     struct changes *changes;
@@ -203,6 +205,9 @@ static int start_database(struct server *server, struct err *err)
 static void on_account_changed(void *owner, struct uuid account_id, slice integration_id)
 {
     const struct server *server = owner;
+    /* this process's flows are not left to the notification */
+    if (server->flow && !integration_id.ptr)
+        flow_policies_changed(server->flow, &account_id);
     /* changes is NULL during shutdown: the caches of other processes then keep the old row until
      * it expires. */
     if (server->changes)
@@ -262,6 +267,7 @@ static int start_flows(struct server *server, struct err *err)
         .work = &server->work,
         .tracer = server->tracer,
         .events = server->event,
+        .policies = server->policies,
     };
     server->flow = flow_service_new(&flow);
     return server->flow ? OK : out_of_memory(err, "flows");
@@ -368,12 +374,14 @@ static int start_services(struct server *server, struct err *err)
     };
     server->auth = vault_auth_new(server->loop, &auth);
     server->users = users_of_server(server, config);
+    server->policies = policy_cache_new(server->loop, server->pool);
     /* The node registers in the background; on_tick waits until it may write. */
     server->node = node_new(server->loop, server->pool);
     server->janitor = janitor_of_server(server, config);
     server->leases = leases_new(server->loop, server->pool);
     /* They are checked together, since free_parts accepts any of them being NULL. */
-    if (!server->auth || !server->users || !server->node || !server->janitor || !server->leases)
+    if (!server->auth || !server->users || !server->policies || !server->node || !server->janitor ||
+        !server->leases)
         return out_of_memory(err, "services");
     if (start_events(server, err) != OK)
         return (int)err->code;
@@ -505,6 +513,7 @@ static int start_inbound(struct server *server, struct err *err)
         .account_rate_per_s = config->account_rate,
         .account_burst = config->account_burst,
         .users = server->users,
+        .policies = server->policies,
         .leases = server->leases,
         .schema_known = pg_schema_known(embed_sql, embed_sql_count),
         .connect = server->connect,
@@ -720,6 +729,7 @@ static void free_parts(struct server *server)
     connect_free(server->connect);
     event_service_free(server->event);
     vault_users_free(server->users);
+    policy_cache_free(server->policies);
     if (server->auth)
         vault_auth_free(server->auth);
     trace_free(server->tracer);

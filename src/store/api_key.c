@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "store/internal.h"
+#include "store/policy.h"
 
 /* ---- scopes ---- */
 
@@ -92,7 +93,7 @@ slice scopes_format(uint32_t set, char out[48])
 #define KEY_COLUMNS                                                                        \
     "t.account_id, t.id, t.hash, t.prefix, t.name, t.scopes, t.created_at, t.expires_at, " \
     "t.revoked_at, t.last_used_at, t.addresses, t.forms, t.unattended_writes, t.user_id, " \
-    "t.external_id, t.made_by, coalesce(t.line, t.id) as line, t.ends_at"
+    "t.external_id, t.made_by, coalesce(t.line, t.id) as line, t.ends_at, t.policy"
 
 #define OF(name, type, ...) PG_OF(#name, type, struct api_key, name, __VA_ARGS__)
 
@@ -115,20 +116,23 @@ static const struct pg_column key_columns[] = {
     OF(made_by, PG_UUID),
     OF(line, PG_UUID),
     OF(ends_at, PG_TIME),
+    OF(policy, PG_TEXT),
     PG_OF("is_disabled", PG_BOOL, struct api_key, is_account_disabled),
     OF(is_session_ended, PG_BOOL),
-    OF(sessions_ended_at, PG_TIME)};
-/* The key is looked up by the unique index on hash (api_key_hash): at most one row. Account and
- * session are read with the key, each by its primary key, so that a request is authorized from one
- * snapshot and one query. session_hash is NULL if the key itself is used: `exists` is then false.
- * The caller checks expiry and revocation, with the right error for each. */
+    OF(sessions_ended_at, PG_TIME),
+    OF(policy_rev, PG_I64)};
+/* The key is looked up by the unique index on hash (api_key_hash): at most one row. Account,
+ * session and policy are read with the key, each by its primary key, so that a request is
+ * authorized from one snapshot and one query. session_hash is NULL if the key itself is used:
+ * `exists` is then false. The caller checks expiry and revocation, with the right error for each.
+ */
 static const struct pg_stmt api_key_find = {
     .name = "api_key_find",
     .sql = "select :ord, " KEY_COLUMNS ", not exists (select 1 from sluice.account a "
            "where a.account_id = t.account_id and a.disabled_at is null), exists (select 1 from "
            "sluice.session_end e "
            "where e.account_id = t.account_id and e.session_hash = :session_hash), "
-           "t.sessions_ended_at @read(sluice.api_key)",
+           "t.sessions_ended_at, " STORE_KEY_POLICY_REV("t") " @read(sluice.api_key)",
     PG_TAKES(PG_ARG("hash", PG_BYTES), PG_ARG("session_hash", PG_BYTES)),
     PG_COLUMNS(key_columns),
     .key_count = 1,
@@ -152,7 +156,7 @@ static const struct pg_stmt api_key_touch = {
 
 #define OF_CHANGE(name, type, ...) PG_OF(#name, type, struct api_key_change, key.name, __VA_ARGS__)
 
-static const char *const made_texts[] = {"made", "maker", "gone", "rolled", "full"};
+static const char *const made_texts[] = {"made", "maker", "gone", "rolled", "policy", "full"};
 static const struct pg_words made_words = {made_texts, ARRAY_LEN(made_texts),
                                            API_KEY_REPLACED_OVER};
 struct made {
@@ -166,8 +170,9 @@ static const struct pg_stmt api_key_create = {
     .sql = "select :ord, c.* from @input lateral sluice.key_create(account_id => :account_id, "
            "id => :id, hash => :hash, prefix => :prefix, name => :name, scopes => :scopes, "
            "created_at => :created_at, expires_at => :expires_at, addresses => :addresses, "
-           "forms => :forms, unattended_writes => :unattended_writes, user_id => :user_id, "
-           "external_id => :external_id, made_by => :made_by, line => :line, maker_account => "
+           "forms => :forms, unattended_writes => :unattended_writes, policy => :policy, "
+           "user_id => :user_id, external_id => :external_id, made_by => :made_by, line => :line, "
+           "maker_account => "
            ":maker_account, maker_id => :maker_id, keys_max => :keys_max, replaces => :replaces, "
            "replaced_until => :replaced_until, " STORE_BY_ARGS ") c",
     PG_TAKES(OF_CHANGE(account_id, PG_UUID), OF_CHANGE(id, PG_UUID), OF_CHANGE(hash, PG_BYTES),
@@ -175,8 +180,9 @@ static const struct pg_stmt api_key_create = {
              OF_CHANGE(name, PG_TEXT, .has_no_null = true), PG_ARG("scopes", PG_TEXT),
              OF_CHANGE(created_at, PG_TIME), OF_CHANGE(expires_at, PG_TIME),
              OF_CHANGE(addresses, PG_TEXT), OF_CHANGE(forms, PG_TEXT),
-             OF_CHANGE(unattended_writes, PG_TEXT), OF_CHANGE(user_id, PG_UUID, .has_null = true),
-             OF_CHANGE(external_id, PG_TEXT), OF_CHANGE(made_by, PG_UUID, .has_null = true),
+             OF_CHANGE(unattended_writes, PG_TEXT), OF_CHANGE(policy, PG_TEXT),
+             OF_CHANGE(user_id, PG_UUID, .has_null = true), OF_CHANGE(external_id, PG_TEXT),
+             OF_CHANGE(made_by, PG_UUID, .has_null = true),
              OF_CHANGE(line, PG_UUID, .has_null = true),
              PG_OF("maker_account", PG_UUID, struct api_key_change, maker_account),
              PG_OF("maker_id", PG_UUID, struct api_key_change, maker_id, .has_null = true),
@@ -191,7 +197,7 @@ static const struct pg_stmt api_key_create = {
 };
 
 /* The columns of a session are constants where keys are not looked up by their hashes. */
-#define NO_SESSION "false, false, null::timestamptz"
+#define NO_SESSION "false, false, null::timestamptz, null::bigint"
 static const struct pg_stmt api_key_get = {
     .name = "api_key_get",
     .sql = "select :ord, " KEY_COLUMNS ", " NO_SESSION " @read(sluice.api_key)",

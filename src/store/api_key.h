@@ -37,6 +37,8 @@ struct api_key {
     /* For /mcp: forms is "never" or SLICE_NONE; unattended_writes is "allow", "refuse" or
      * SLICE_NONE (sql/0026_key_limits.sql) */
     slice forms, unattended_writes;
+    slice policy;       /* the name of its policy; SLICE_NONE: the account's default, if any */
+    int64_t policy_rev; /* only set by find: for store_key_policy */
     /* The end user that it acts for, and the account's id for that user; nil and SLICE_NONE: it
      * acts for the account */
     struct uuid user_id;
@@ -112,6 +114,7 @@ enum api_key_made {
     API_KEY_MAKER_OVER,    /* the key that makes it is revoked or has expired */
     API_KEY_REPLACED_OVER, /* the key to replace is, or does not exist */
     API_KEY_ROLLED,        /* a newer key of that key's line is live */
+    API_KEY_NO_POLICY,     /* the account has no policy with the key's name for it */
     API_KEY_FULL,          /* the account has API_KEY_LIVE_MAX live keys */
 };
 /* Returns ERR_INVALID if a key has that id or hash or the account does not exist. If it returns OK,

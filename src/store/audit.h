@@ -34,6 +34,8 @@
     X(LINK_CREATED, "link.created", "A connect link was created")                                 \
     X(LINK_USED, "link.used", "A connect link was opened")                                        \
     X(LINK_REFUSED, "link.refused", "A login was refused on a connect link")                      \
+    X(POLICY_CHANGED, "policy.changed", "A policy was made or changed")                           \
+    X(POLICY_DELETED, "policy.deleted", "A policy was deleted")                                   \
     X(USER_ERASED, "user.erased", "An end user was erased")                                       \
     X(WEBHOOK_CREATED, "webhook.created", "A webhook was created")                                \
     X(WEBHOOK_CHANGED, "webhook.changed", "A webhook was changed")                                \

@@ -9,7 +9,7 @@
 
 #define EXECUTION_INSERT                                                                       \
     "insert into sluice.execution (account_id, id, integration_id, action_id, connection_id, " \
-    "status, error_code, started_at, finished_at, owner, summary, api_key_id, attempts) "
+    "status, error_code, started_at, finished_at, owner, summary, api_key_id, attempts, policy) "
 
 #define OF(name, type, ...) PG_OF(#name, type, struct execution, name, __VA_ARGS__)
 
@@ -23,7 +23,7 @@ static const struct pg_words statuses = {status_words, ARRAY_LEN(status_words), 
         PG_WORD("status", struct execution, is_succeeded, &statuses), OF(error_code, PG_TEXT), \
         OF(started_at, PG_TIME), OF(finished_at, PG_TIME), OF(owner, PG_UUID),                 \
         OF(summary, PG_TEXT), OF(api_key_id, PG_UUID, .has_null = true),                       \
-        OF(attempts, PG_I64, .has_null = true)
+        OF(attempts, PG_I64, .has_null = true), OF(policy, PG_TEXT)
 static const struct pg_column insert_params[] = {OF(account_id, PG_UUID), MEMBERS};
 static const struct pg_column insert_input_params[] = {OF(account_id, PG_UUID), MEMBERS,
                                                        STORE_INPUT_PARAMS(execution)};
@@ -35,8 +35,8 @@ static const struct pg_column insert_input_params[] = {OF(account_id, PG_UUID), 
         .name = stmt_name,                                                                        \
         .sql = before EXECUTION_INSERT                                                            \
             "@row :account_id, :id, :integration_id, :action_id, :connection_id, :status, "       \
-            ":error_code, :started_at, :finished_at, :owner, :summary, :api_key_id, :attempts "   \
-            "@end" rest,                                                                          \
+            ":error_code, :started_at, :finished_at, :owner, :summary, :api_key_id, :attempts, "  \
+            ":policy @end" rest,                                                                  \
         PG_PARAMS(takes), .key_count = 2, .match = PG_MATCH_NONE, .access = PG_WRITE, __VA_ARGS__ \
     }
 #define OR_NOTHING " on conflict do nothing"
@@ -69,10 +69,11 @@ static const struct pg_column finish_input_params[] = {
     ":integration_id as integration_id, :action_id as action_id, "                               \
     ":connection_id as connection_id, :status as status, :error_code as error_code, "            \
     ":started_at as started_at, :finished_at as finished_at, :owner as owner, "                  \
-    ":summary as summary, :api_key_id as api_key_id, :attempts as attempts" more "), " kept      \
-    "stored as (" EXECUTION_INSERT "select m.account_id, m.id, m.integration_id, m.action_id, "  \
+    ":summary as summary, :api_key_id as api_key_id, :attempts as attempts, :policy as "         \
+    "policy" more "), " kept "stored as (" EXECUTION_INSERT                                      \
+    "select m.account_id, m.id, m.integration_id, m.action_id, "                                 \
     "m.connection_id, m.status, m.error_code, m.started_at, m.finished_at, m.owner, m.summary, " \
-    "m.api_key_id, m.attempts from moved m"
+    "m.api_key_id, m.attempts, m.policy from moved m"
 #define FINISH_ONCE ") select m.ord from moved m"
 #define FINISH_AGAIN                                                                        \
     " on conflict do nothing) select :ord @from where :ord in (select m.ord from moved m) " \

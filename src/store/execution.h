@@ -23,6 +23,8 @@ struct execution {
     struct uuid api_key_id; /* the caller; nil if unknown, as in rows of the previous version */
     slice api_key_name;     /* set when one execution is read */
     int64_t attempts;       /* requests sent to the app; 0: unknown */
+    slice policy;           /* "name@rev" of the policy that allowed it; SLICE_NONE: none; only
+                             * written */
     struct execution_input input; /* stored with the row unless it is empty; not read with it */
     /* Of a run whose outcome is unknown, only written: the id of that event (nil: none is made),
      * and of a user's run the account. */

@@ -243,7 +243,11 @@ static const struct pg_column finished_params[] = {
     "t.updated_at, t.template_key, t.title, t.status, " STORE_FLOW_EVENT_TEXTS
 /* The kind follows from the status: waiting (for an approval), completed, failed. */
 #define MOVED_OUTBOX STORE_FLOW_OUTBOX_OF("'flow.' || c.status", "moved")
-static const struct pg_column moved_columns[] = {STORE_HAS_EVENT_COLUMN};
+static const struct pg_column parked_columns[] = {STORE_HAS_EVENT_COLUMN};
+/* A key's policy is read only if the flow goes on: its next call may follow at once. */
+#define MOVED_POLICY \
+    "case when :key_id is not null then " STORE_KEY_POLICY_TEXT(":payer_id", ":key_id") " end"
+static const struct pg_column moved_columns[] = {PG_ARG("policy", PG_TEXT), STORE_HAS_EVENT_COLUMN};
 
 /* A flow with an owner is running (a CHECK), so owner alone is the fence. It is written neither as
  * an equality nor with the status, since the planner would then consider the partial index
@@ -264,9 +268,13 @@ static const struct pg_column moved_columns[] = {STORE_HAS_EVENT_COLUMN};
 /* Returns which of the queries were executed. In a resend a query may find its own token in the
  * row, even while its first attempt is still committing it: FOR SHARE waits for that commit and
  * then sees the row's last version. `:ord in` is a hashed subplan, see execution.c. */
-#define ANSWER_ONCE "select m.ord, " STORE_HAS_EVENT("m.event_id") " from moved m"
-#define ANSWER_AGAIN                                                         \
-    "select :ord, " STORE_HAS_EVENT(                                         \
+#define ANSWER_ONCE  ONCE("")
+#define MOVE_ONCE    ONCE("m.policy, ")
+#define ONCE(policy) "select m.ord, " policy STORE_HAS_EVENT("m.event_id") " from moved m"
+#define ANSWER_AGAIN ANSWERED_AGAIN("")
+#define MOVE_AGAIN   ANSWERED_AGAIN(MOVED_POLICY ", ")
+#define ANSWERED_AGAIN(policy)                                               \
+    "select :ord, " policy STORE_HAS_EVENT(                                  \
         ":event_id") " @from where :ord in (select m.ord from moved m) "     \
                      "or (select f.op_token = :op_token from sluice.flow f " \
                      "where f.account_id = :account_id and f.id = :id for share)"
@@ -283,6 +291,8 @@ static const struct pg_column move_params[] = {
     STORE_FLOW_OF(is_begun, PG_BOOL),
     STORE_FLOW_OF(adoptions, PG_I64),
     STORE_FLOW_OF(updated_at, PG_TIME),
+    PG_ARG("key_id", PG_UUID),
+    PG_ARG("payer_id", PG_UUID),
     STORE_FLOW_EVENT_PARAMS,
     FINISHED_PARAMS};
 /* A flow that ends clears its owner in the same statement, as the CHECK demands. */
@@ -295,15 +305,15 @@ static const struct pg_column move_params[] = {
                "step_index = :step_index, attempt = :attempt, is_begun = :is_begun, "          \
                "adoptions = :adoptions, updated_at = :updated_at, "                            \
                "completed_at = case when :status = 'completed' then :updated_at end "          \
-               "@update(sluice.flow) " fence MOVED_COLUMNS "), " STEPPED rest                  \
-               "), " MOVED_OUTBOX answer,                                                      \
+               "@update(sluice.flow) " fence MOVED_COLUMNS ", " MOVED_POLICY                   \
+               " as policy), " STEPPED rest "), " MOVED_OUTBOX answer,                         \
         PG_PARAMS(move_params), PG_COLUMNS(moved_columns), .key_count = 2, .access = PG_WRITE, \
         __VA_ARGS__                                                                            \
     }
 static const struct pg_stmt flow_move_again =
-    MOVE_STMT("flow_move_again", STAYS, WHERE_OURS, AGAIN, ANSWER_AGAIN, );
+    MOVE_STMT("flow_move_again", STAYS, WHERE_OURS, AGAIN, MOVE_AGAIN, );
 static const struct pg_stmt flow_move =
-    MOVE_STMT("flow_move", STAYS, WHERE_OURS, "", ANSWER_ONCE, .again = &flow_move_again);
+    MOVE_STMT("flow_move", STAYS, WHERE_OURS, "", MOVE_ONCE, .again = &flow_move_again);
 
 /* A separate statement because flow_doc is partitioned: merely opening a plan that updates all
  * partitions costs more than a transition. flow_doc is found by any(array[]) and two bounds for the
@@ -334,7 +344,7 @@ static const struct pg_column park_params[] = {
                "), shown as (update sluice.flow_doc d set waiting_input = m.shown from moved m " \
                "where d.account_id = any(array[m.account_id]) and d.flow_id >= m.id and "        \
                "d.flow_id <= m.id), " MOVED_OUTBOX answer,                                       \
-        PG_PARAMS(park_params), PG_COLUMNS(moved_columns), .key_count = 2, .access = PG_WRITE,   \
+        PG_PARAMS(park_params), PG_COLUMNS(parked_columns), .key_count = 2, .access = PG_WRITE,  \
         __VA_ARGS__                                                                              \
     }
 static const struct pg_stmt flow_park_again =
@@ -355,9 +365,9 @@ static const struct pg_stmt flow_park =
 /* waiting_for is cleared with the pause; wake_at stays (store/flow.h explains its meaning then). */
 #define TAKEN "owner = case when :status = 'running' then :owner end, waiting_for = null, "
 static const struct pg_stmt flow_wake_again =
-    MOVE_STMT("flow_wake_again", TAKEN, WHERE_DUE, AGAIN, ANSWER_AGAIN, );
+    MOVE_STMT("flow_wake_again", TAKEN, WHERE_DUE, AGAIN, MOVE_AGAIN, );
 static const struct pg_stmt flow_wake =
-    MOVE_STMT("flow_wake", TAKEN, WHERE_DUE, "", ANSWER_ONCE, .again = &flow_wake_again);
+    MOVE_STMT("flow_wake", TAKEN, WHERE_DUE, "", MOVE_ONCE, .again = &flow_wake_again);
 static const struct pg_stmt flow_wake_park_again =
     PARK_STMT("flow_wake_park_again", WHERE_DUE, AGAIN, ANSWER_AGAIN, );
 static const struct pg_stmt flow_wake_park =
@@ -381,21 +391,46 @@ void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op
 {
     const struct flow *next = move->next;
     bool is_parked = next->status == FLOW_WAITING;
-    /* owner, op_token, the shown document if it parks, the event, and the attempt */
-    struct pg_value values[3 + EVENT_VALUES + ARRAY_LEN(finished_params)] = {
+    /* owner, op_token, the shown document if it parks, else key and account, the event, and the
+     * attempt */
+    struct pg_value values[4 + EVENT_VALUES + ARRAY_LEN(finished_params)] = {
         pg_uuid(move->owner), pg_uuid(move->op_token)};
     size_t count = 2;
     /* A cancel does not come from the owner, so it has no owner fence (flow_take.c). */
     ASSERT(next->rev > 1 && next->status != FLOW_CANCELLED);
     ASSERT(!is_parked || (next->waiting_for != FLOW_WAITS_NOT && !next->is_begun));
-    if (is_parked)
+    ASSERT(uuid_is_nil(move->key_id) || next->status == FLOW_RUNNING);
+    if (is_parked) {
         values[count++] = pg_json(move->waiting_input);
+    } else {
+        bool has_key = !uuid_is_nil(move->key_id);
+        values[count++] = has_key ? pg_uuid(move->key_id) : pg_null(PG_UUID);
+        values[count++] = has_key ? pg_uuid(move->payer_id) : pg_null(PG_UUID);
+    }
     count += fill_event(&values[count], &move->event);
     fill_finished(&values[count], move->finished);
     store_ask_of(pool, query, op,
                  is_parked ? (move->is_wake ? &flow_wake_park : &flow_park)
                            : (move->is_wake ? &flow_wake : &flow_move),
                  next, values, count + ARRAY_LEN(finished_params));
+}
+
+/* The key's own policy, `@`, and the revision; either may be empty. */
+struct key_policy store_flow_policy(slice text)
+{
+    int64_t rev;
+    bool is_found = text.ptr != NULL;
+    slice named = slice_split(&text, '@');
+    if (!is_found) /* there is no such key any more: a policy that no row has denies */
+        return store_key_policy(SLICE("-"), 0);
+    return store_key_policy(named.len > 0 ? named : SLICE_NONE, slice_to_i64(text, &rev) ? rev : 0);
+}
+
+struct key_policy store_flow_move_policy(const struct pg_query *query)
+{
+    const struct pg_rows *rows = &query->rows;
+    ASSERT(query->status == OK && rows->count > 0 && rows->column_count == 2);
+    return store_flow_policy(pg_get_bytes(rows, 0, 0));
 }
 
 const struct pg_stmt *const flow_stmts[] = {

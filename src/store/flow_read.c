@@ -143,12 +143,17 @@ static int read_items(struct arena *arena, slice text, const struct flow *flow,
 
 /* There is only one statement and so one snapshot: a step that completes between two reads cannot
  * be missing from both. Flow and document are found by their keys, each below an OFFSET 0
- * (pg/stmt.c). Only the owner needs the items; a view's statement returns NULL in their column. */
-#define LOAD(items)                                                                           \
-    "select :ord, " STORE_FLOW_ROW                                                            \
-    ", d.input, d.actor, d.waiting_input, d.trace, t.title, " STEP_FRAMES ", " items          \
-    " from @input lateral (select f.* from sluice.flow f where f.account_id = :account_id "   \
-    "and f.id = :id offset 0) t, lateral (select c.input, c.actor, c.waiting_input, c.trace " \
+ * (pg/stmt.c). Only the owner needs the items and the policy; a view's statement returns NULL in
+ * their columns. */
+#define A_KEY "'^key:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'"
+#define ACTOR_POLICY                                             \
+    "case when d.actor ~ " A_KEY " then " STORE_KEY_POLICY_TEXT( \
+        "coalesce(t.parent_id, t.account_id)", "substr(d.actor, 5)::uuid") " end"
+#define LOAD(items, policy)                                                                      \
+    "select :ord, " STORE_FLOW_ROW                                                               \
+    ", d.input, d.actor, d.waiting_input, d.trace, t.title, " policy ", " STEP_FRAMES ", " items \
+    " from @input lateral (select f.* from sluice.flow f where f.account_id = :account_id "      \
+    "and f.id = :id offset 0) t, lateral (select c.input, c.actor, c.waiting_input, c.trace "    \
     "from sluice.flow_doc c where c.account_id = :account_id and c.flow_id = :id offset 0) d"
 
 #define OF_WHOLE(name, type, ...) PG_OF(#name, type, struct flow_whole, name, __VA_ARGS__)
@@ -156,21 +161,23 @@ _Static_assert(offsetof(struct flow_whole, flow) == 0, "its columns are those of
 static const struct pg_column load_params[] = {PG_ARG("account_id", PG_UUID),
                                                PG_ARG("id", PG_UUID)};
 static const struct pg_column load_columns[] = {
-    STORE_FLOW_ROW_COLUMNS,           OF_WHOLE(input, PG_JSON),      OF_WHOLE(actor, PG_TEXT),
-    OF_WHOLE(waiting_input, PG_JSON), OF_WHOLE(trace, PG_TEXT),      OF_WHOLE(title, PG_TEXT),
-    PG_ARG("step_frames", PG_TEXT),   PG_ARG("item_frames", PG_TEXT)};
-enum { STEP_FRAMES_COLUMN = STORE_FLOW_COLUMNS + 5, ITEM_FRAMES_COLUMN };
+    STORE_FLOW_ROW_COLUMNS,        OF_WHOLE(input, PG_JSON),
+    OF_WHOLE(actor, PG_TEXT),      OF_WHOLE(waiting_input, PG_JSON),
+    OF_WHOLE(trace, PG_TEXT),      OF_WHOLE(title, PG_TEXT),
+    OF_WHOLE(policy, PG_TEXT),     PG_ARG("step_frames", PG_TEXT),
+    PG_ARG("item_frames", PG_TEXT)};
+enum { STEP_FRAMES_COLUMN = STORE_FLOW_COLUMNS + 6, ITEM_FRAMES_COLUMN };
 
 static const struct pg_stmt flow_load = {
     .name = "flow_load",
-    .sql = LOAD("null::text"),
+    .sql = LOAD("null::text", "null::text"),
     PG_PARAMS(load_params),
     PG_COLUMNS(load_columns),
     .key_count = 2,
 };
 static const struct pg_stmt flow_load_items = {
     .name = "flow_load_items",
-    .sql = LOAD(ITEM_FRAMES),
+    .sql = LOAD(ITEM_FRAMES, ACTOR_POLICY),
     PG_PARAMS(load_params),
     PG_COLUMNS(load_columns),
     .key_count = 2,
@@ -350,6 +357,18 @@ static const struct pg_stmt flow_title = {
 
 STORE_CALL_ID(store_flow_title, flow_title, struct uuid, pg_uuid)
 
+static const struct pg_stmt flow_key_policy = {
+    .name = "flow_key_policy",
+    .sql = "select :ord, concat(t.policy, '@', " STORE_KEY_POLICY_REV("t") ") "
+                                                                           "@read(sluice.api_key)",
+    PG_PARAMS(load_params),
+    PG_GIVES(PG_ARG("policy", PG_TEXT)),
+    .key_count = 2,
+    .is_copied = true,
+};
+
+STORE_CALL_ID(store_flow_key_policy, flow_key_policy, struct uuid, pg_uuid)
+
 /* Reads the newest flows of each status; of waiting flows as many as a person may have to
  * decide. */
 static const struct pg_stmt flow_stamp = {
@@ -379,6 +398,7 @@ const struct pg_stmt *const flow_read_stmts[] = {
     &flow_list_status_inputs,
     &flow_rev,
     &flow_title,
+    &flow_key_policy,
     &flow_stamp,
     NULL,
 };

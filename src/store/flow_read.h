@@ -13,6 +13,7 @@ struct flow_whole {
     slice waiting_input; /* SLICE_NONE for none */
     /* SLICE_NONE if there is none; without a title the template's name is used */
     slice trace, title;
+    slice policy;            /* with items: that of the key that started it (store_flow_policy) */
     struct flow_step *steps; /* by step_index, attempt */
     size_t step_count;
     struct flow_item *items; /* of the current step only, sorted by item, attempt and fact */
@@ -71,6 +72,10 @@ struct flow_title {
 void store_flow_title(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, struct uuid id);
 STORE_ROW_RESULT(store_flow_title_result, flow_title)
+
+/* Reads the policy of a key, for store_flow_policy. Read the result with store_text_result. */
+void store_flow_key_policy(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                           struct uuid account_id, struct uuid key_id);
 
 /* Reads the rev of a watched flow, for long polls and event streams on other nodes: one query per
  * flow, batched into one statement per turn. The result is ERR_NOTFOUND if the flow does not

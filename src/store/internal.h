@@ -8,6 +8,7 @@
 #include "store/audit.h"
 #include "store/execution.h"
 #include "store/flow.h"
+#include "store/policy.h"
 #include "store/store.h"
 
 /* The files that have statements. Each has a list <file>_stmts, ended by NULL
@@ -19,7 +20,7 @@
     X(delivery) X(due) \
     X(execution) X(execution_input) X(flow) X(flow_explain) X(flow_inbox) X(flow_item) X(flow_read) \
     X(flow_retention) X(flow_take) X(flow_template) X(idempotency) X(quota) \
-    X(node) X(oauth) X(rate_lease) X(retention) X(tally) X(usage) X(webhook) X(delivery_list)
+    X(node) X(oauth) X(policy) X(rate_lease) X(retention) X(tally) X(usage) X(webhook) X(delivery_list)
 /* clang-format on */
 #define STORE_STMTS_OF(file) extern const struct pg_stmt *const file##_stmts[];
 STORE_FILES(STORE_STMTS_OF)
@@ -92,6 +93,13 @@ static inline void store_ask(struct pg_pool *pool, struct pg_query *query, struc
     {                                                                                         \
         store_ask(pool, query, op, &stmt, PG_VALUES(pg_uuid(first), pg_type(second)));        \
     }
+
+/* Selects the policy that a key has now, as a text for store_flow_policy (store/flow.h). Both
+ * tables are copied in a sharded database. */
+#define STORE_KEY_POLICY_TEXT(account_id, key_id)                                               \
+    "(select concat(k.policy, '@', " STORE_KEY_POLICY_REV("k") ") from sluice.api_key k where " \
+                                                               "k.account_id = " account_id     \
+                                                               " and k.id = " key_id ")"
 
 /* A condition for an INSERT that must not follow the account's erasure (store/account.h). The
  * row is locked as by a foreign key. */

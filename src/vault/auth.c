@@ -6,6 +6,8 @@
  */
 #include "vault/auth.h"
 
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "base/ip.h"
 #include "base/mem.h"
@@ -35,6 +37,7 @@ struct entry {
     bool is_disabled; /* the account is disabled, and nothing else refuses the key */
     struct vault_grant grant;
     int64_t expires_at;          /* when the key expires; 0: never */
+    char *user;                  /* of a user's key: the account's id for that user; else NULL */
     struct ip_network *networks; /* networks that the key is bound to; NULL: none */
     size_t network_count;
 };
@@ -84,6 +87,8 @@ static void check_answer(struct vault_check *check, const struct entry *entry)
     check->status = entry->status;
     check->is_disabled = entry->is_disabled;
     check->grant = entry->grant;
+    if (entry->user)
+        (void)snprintf(check->user, sizeof(check->user), "%s", entry->user);
     /* A key may expire while its entry is cached, so the clock decides at each use. */
     bool is_over = entry->expires_at && entry->expires_at <= clock_shared_us();
     check->is_elsewhere = check->status == OK && !is_over && entry->grant.is_bound &&
@@ -197,6 +202,18 @@ static void note_use(struct vault_auth *auth, const struct vault_grant *grant, i
     touch->at = at;
 }
 
+/* A user's key is used only with its user's id. */
+static int entry_learn_user(struct entry *entry, slice user)
+{
+    if (!user.ptr)
+        return OK;
+    entry->user = mem_zalloc(user.len + 1);
+    if (!entry->user)
+        return ERR_BUSY;
+    memcpy(entry->user, user.ptr, user.len);
+    return OK;
+}
+
 /* Checks whether a key that was found may be used. A key that has expired by now is cached as
  * refused; a key that expires while it is cached is refused by check_answer. */
 static int check_key(struct entry *entry, const struct api_key *key)
@@ -212,8 +229,10 @@ static int check_key(struct entry *entry, const struct api_key *key)
                       (is_operator && (key->scopes != SCOPE_OPERATOR || !key->addresses.ptr));
     bool is_refused = key->revoked_at || is_over || is_session_over || is_unowned;
     entry->is_disabled = key->is_account_disabled && !is_refused;
-    return is_refused || key->is_account_disabled ? ERR_REFUSED
-                                                  : entry_learn_networks(entry, key->addresses);
+    if (is_refused || key->is_account_disabled)
+        return ERR_REFUSED;
+    int rc = entry_learn_networks(entry, key->addresses);
+    return rc == OK ? entry_learn_user(entry, key->external_id) : rc;
 }
 
 /* A key that was not found and one that may not be used look the same to the caller. */
@@ -240,6 +259,7 @@ static uint64_t key_loaded(struct cache_load *under)
         .unattended = !key.unattended_writes.ptr                      ? UNATTENDED_BY_SETTING
                       : slice_eq_cstr(key.unattended_writes, "allow") ? UNATTENDED_ALLOWED
                                                                       : UNATTENDED_REFUSED,
+        .policy = store_key_policy(key.policy, key.policy_rev),
     };
     entry->expires_at = key.expires_at;
     /* Once per load: a key that is used continuously is loaded every ttl_ms. */
@@ -253,7 +273,9 @@ static uint64_t key_loaded(struct cache_load *under)
 
 static void drop_key(struct cache_entry *cached)
 {
-    mem_free(CONTAINER_OF(cached, struct entry, cached)->networks);
+    struct entry *entry = CONTAINER_OF(cached, struct entry, cached);
+    mem_free(entry->networks);
+    mem_free(entry->user);
 }
 
 static const struct cache_class key_class = {
@@ -304,10 +326,11 @@ bool vault_auth_check_caller(struct vault_auth *auth, struct vault_check *check,
 
 /* ---- guards ---- */
 
-/* Returns whether the key is known to be refused. If it is not cached, it is loaded, and the answer
- * is available in the next round. */
-static bool is_refused_now(struct vault_auth *auth, const struct vault_caller *caller)
+/* Returns whether the key is known to be refused, or to have another policy. If it is not cached,
+ * it is loaded, and the answer is available in the next round. */
+static bool is_refused_now(struct vault_auth *auth, struct vault_guard *guard)
 {
+    const struct vault_caller *caller = &guard->caller;
     struct cache_entry *cached = cache_peek(&auth->keys, caller_key(caller));
     struct entry *entry = cached ? CONTAINER_OF(cached, struct entry, cached) : NULL;
     uint64_t ttl_ns = (uint64_t)GUARD_TTL_MS * 1000 * 1000;
@@ -315,8 +338,9 @@ static bool is_refused_now(struct vault_auth *auth, const struct vault_caller *c
                                                          * change */
     if (entry && cached->until_ns > 0) {
         check_answer(&check, entry);
+        guard->has_other_policy = check.status == OK && check.grant.policy.rev != guard->policy_rev;
         if (loop_now_ns(auth->loop) < entry->learnt_ns + ttl_ns)
-            return check.status == ERR_REFUSED;
+            return check.status == ERR_REFUSED || guard->has_other_policy;
         cache_forget(&auth->keys, cached);
     }
     (void)!cache_await(&auth->keys, caller_key(caller), NULL, NULL);
@@ -328,7 +352,7 @@ static void on_guards_due(struct timer *timer)
     struct vault_auth *auth = CONTAINER_OF(timer, struct vault_auth, guard_timer);
     struct list refused = LIST_INIT(refused);
     LIST_EACH(&auth->guards, struct vault_guard, guard, link) {
-        if (!is_refused_now(auth, &guard->caller))
+        if (!is_refused_now(auth, guard))
             continue;
         list_unlink(&guard->link);
         /* The callbacks run after the loop: they may start and stop guards, which changes
@@ -344,10 +368,11 @@ static void on_guards_due(struct timer *timer)
 }
 
 void vault_guard_start(struct vault_auth *auth, struct vault_guard *guard,
-                       const struct vault_caller *caller)
+                       const struct vault_check *check)
 {
     ASSERT(!guard->auth && guard->on_refused);
-    guard->caller = *caller;
+    guard->caller = check->caller;
+    guard->policy_rev = check->grant.policy.rev;
     guard->auth = auth;
     list_init(&guard->link);
     list_push_back(&auth->guards, &guard->link);

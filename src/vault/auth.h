@@ -11,6 +11,7 @@
 #include "loop/cache.h"
 #include "store/account_user.h"
 #include "store/api_key.h"
+#include "store/policy.h"
 
 struct vault_auth;
 
@@ -40,6 +41,7 @@ struct vault_grant {
     bool is_of_user;  /* the key acts for one user of its account */
     bool is_formless; /* there is no one to answer its client's forms */
     enum vault_unattended unattended;
+    struct key_policy policy; /* of the account that pays */
 };
 
 /* Returns the account that pays, which has the key: the grant's account, or that of its user. */
@@ -64,7 +66,8 @@ struct vault_check {
     bool is_elsewhere; /* with ERR_REFUSED: a valid key, but not from this address (403) */
     bool is_disabled;  /* with ERR_REFUSED: a valid key of a disabled account */
     struct vault_grant grant;
-    struct vault_caller caller; /* set for a well-formed key; for vault_guard_start */
+    char user[ACCOUNT_USER_ID_MAX + 1]; /* of a user's key: the account's id for that user */
+    struct vault_caller caller;         /* set for a well-formed key; for vault_guard_start */
     /* private */
     slice address;
     struct cache_wait wait;
@@ -86,19 +89,21 @@ bool vault_auth_check_caller(struct vault_auth *auth, struct vault_check *check,
                              const struct vault_caller *caller, slice address,
                              struct op *op) MUST_CHECK;
 /* A reply that stays open for a key (an event stream, a long poll) is notified once if the key
- * or the session is refused: within GUARD_EVERY_MS of the notification of the change, or, if
- * that is lost, within GUARD_TTL_MS. */
+ * or the session is refused, or if the key gets another policy: within GUARD_EVERY_MS of the
+ * notification of the change, or, if that is lost, within GUARD_TTL_MS. */
 struct vault_guard {
     void (*on_refused)(struct vault_guard *guard); /* called from a timer; the guard has stopped */
+    bool has_other_policy; /* then: the key is not refused, but has another policy */
     /* private */
     struct vault_caller caller;
+    int64_t policy_rev;
     struct vault_auth *auth; /* NULL: stopped */
     struct list link;
 };
-/* guard->on_refused must be set. The caller stops the guard before its memory, or auth, is
- * freed. */
+/* guard->on_refused must be set. The caller of the check is guarded, and the policy that its key
+ * had then. The guard is stopped before its memory, or auth, is freed. */
 void vault_guard_start(struct vault_auth *auth, struct vault_guard *guard,
-                       const struct vault_caller *caller);
+                       const struct vault_check *check);
 /* Does no harm if the guard was not started (zeroed) or has stopped. */
 void vault_guard_stop(struct vault_guard *guard);
 

@@ -49,6 +49,13 @@ static enum op_result step_load_maker(struct op *op)
     struct vault_command *command = command_of(op);
     struct api_key_change *change = &command->in.key;
     const struct vault_grant *maker = &command->in.maker;
+    /* A key with a policy could revoke the keys that can change it. */
+    if (command->in.kind == VAULT_KEY_REVOKE && maker->policy.is_named &&
+        !uuid_eq(change->key.id, maker->key_id)) {
+        command->status = err_set(&command->err, ERR_REFUSED,
+                                  "a key with a policy of its own revokes no other key");
+        return OP_DONE;
+    }
     if (!makes_key(command))
         return op_jump(op, CHANGE);
     if (uuid_is_nil(maker->key_id))
@@ -99,6 +106,7 @@ static void take_rights(struct vault_command *command, const struct api_key *old
     key->addresses = old->addresses;
     key->forms = old->forms;
     key->unattended_writes = old->unattended_writes;
+    key->policy = old->policy;
     key->user_id = old->user_id;
     key->external_id = old->external_id;
     key->line = old->line;
@@ -206,6 +214,9 @@ static int made_result(struct vault_command *command)
         return err_set(err, ERR_LIMIT,
                        "the key has been rolled, and a newer key of its line is valid: roll that "
                        "one");
+    case API_KEY_NO_POLICY:
+        return err_set(err, ERR_LIMIT, "the account has no policy \"%.*s\"",
+                       SLICE_ARG(command->in.key.key.policy));
     case API_KEY_FULL:
         return err_set(err, ERR_LIMIT,
                        "the account has the maximum of %d valid keys: revoke one first",

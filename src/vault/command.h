@@ -36,7 +36,7 @@ struct vault_command_request {
     struct account_change account; /* `by` is not used */
     /* `by` is not used; id and hash are new if a key is to be made */
     struct api_key_change key;
-    /* For a new key, the grant of the key that asks; key_id is nil: a command does */
+    /* To make or revoke a key, the grant of the key that asks; key_id is nil: a command does */
     struct vault_grant maker;
     bool is_new_expiry; /* the key's expires_at is set; else a rolled key keeps the old one's */
     const uint8_t *session_hash;

@@ -135,6 +135,8 @@ int vault_key_limit(struct api_key *key, const struct api_key *maker, struct err
     char room[48];
     if (!uuid_is_nil(maker->user_id))
         return err_set(err, ERR_REFUSED, "a key that acts for a user makes no keys");
+    if (maker->policy.ptr)
+        return err_set(err, ERR_REFUSED, "a key with a policy makes no keys");
     if (key->scopes & ~maker->scopes)
         return err_set(err, ERR_REFUSED,
                        "a key has only scopes of the key that makes it, which lacks: %.*s",

@@ -31,7 +31,7 @@ bool vault_key_hash(slice text, uint8_t hash[API_KEY_HASH_LEN]) MUST_CHECK;
 int vault_key_addresses(slice list, struct arena *arena, slice *words, struct err *err) MUST_CHECK;
 /* Limits a new key to the rights of the key that makes it. Addresses, expiry and unattended_writes
  * that it leaves open become those of the maker. Returns ERR_REFUSED, with the reason in err, if it
- * names more than the maker has, or if the maker acts for a user. */
+ * names more than the maker has, or if the maker acts for a user or has a policy of its own. */
 int vault_key_limit(struct api_key *key, const struct api_key *maker, struct err *err) MUST_CHECK;
 /* Computes the SHA-256 of any bytes; for fingerprints, so that no other room needs mbedtls. */
 void vault_sha256(slice bytes, uint8_t hash[32]);

@@ -1,6 +1,7 @@
 /*
  * An app's actions in a list, each with a page, and the scopes of its connection, in words.
  */
+#include "serve/foresee.h"
 #include "web/app.h"
 #include "web/flow_decision.h"
 
@@ -66,12 +67,19 @@ bool app_refuses(const struct catalog_action *action, slice granted)
 
 /* ---- many actions ---- */
 
-static void write_titles(struct json_writer *w, const struct catalog_integration *app,
-                         slice granted, enum catalog_level level, const char *verb)
+static bool has_access(const struct web_request *request, const struct catalog_action *action,
+                       slice granted)
+{
+    return !app_refuses(action, granted) && serve_lists(&request->serve, action);
+}
+
+static void write_titles(const struct web_request *request, struct json_writer *w,
+                         const struct catalog_integration *app, slice granted,
+                         enum catalog_level level, const char *verb)
 {
     int64_t count = 0;
     for (size_t i = 0; i < app->action_count; i++)
-        count += app->actions[i].level == level && !app_refuses(&app->actions[i], granted);
+        count += app->actions[i].level == level && has_access(request, &app->actions[i], granted);
     /* A level without actions has no line, and a long line says how many actions are left out. */
     if (count == 0)
         return;
@@ -79,7 +87,7 @@ static void write_titles(struct json_writer *w, const struct catalog_integration
     json_member_str(w, "verb", slice_cstr(verb));
     json_member_open(w, "titles", '[');
     for (size_t i = 0, listed = 0; i < app->action_count && listed < TITLES_MAX; i++)
-        if (app->actions[i].level == level && !app_refuses(&app->actions[i], granted)) {
+        if (app->actions[i].level == level && has_access(request, &app->actions[i], granted)) {
             json_put_str(w, app->actions[i].title);
             listed++;
         }
@@ -88,28 +96,40 @@ static void write_titles(struct json_writer *w, const struct catalog_integration
     json_close(w, '}');
 }
 
-void app_view_access(struct json_writer *w, const struct catalog_integration *app, slice granted)
+void app_view_access(const struct web_request *request, struct json_writer *w,
+                     const struct catalog_integration *app, slice granted)
 {
     json_member_open(w, "access", '[');
     if (app) {
-        write_titles(w, app, granted, LEVEL_READ, "Read");
-        write_titles(w, app, granted, LEVEL_WRITE, "Write");
-        write_titles(w, app, granted, LEVEL_DELETE, "Delete");
-        write_titles(w, app, granted, LEVEL_ADMIN, "Administer");
+        write_titles(request, w, app, granted, LEVEL_READ, "Read");
+        write_titles(request, w, app, granted, LEVEL_WRITE, "Write");
+        write_titles(request, w, app, granted, LEVEL_DELETE, "Delete");
+        write_titles(request, w, app, granted, LEVEL_ADMIN, "Administer");
     }
     json_close(w, ']');
 }
 
-void app_view_actions(struct json_writer *w, const struct catalog_integration *app, slice granted)
+int64_t app_count_actions(const struct web_request *request, const struct catalog_integration *app)
+{
+    int64_t count = (int64_t)app->action_count;
+    for (size_t i = 0; serve_policy(&request->serve) && i < app->action_count; i++)
+        count -= !serve_lists(&request->serve, &app->actions[i]);
+    return count;
+}
+
+void app_view_actions(const struct web_request *request, struct json_writer *w,
+                      const struct catalog_integration *app, slice granted)
 {
     json_member_open(w, "actions", '[');
     for (size_t i = 0; i < app->action_count; i++) {
         const struct catalog_action *action = &app->actions[i];
+        if (!serve_lists(&request->serve, action))
+            continue;
         json_open(w, '{');
         json_member_str(w, "action_id", action->action_id);
         json_member_str(w, "title", action->title);
         json_member_str(w, "effect", slice_cstr(catalog_level_name(action->level)));
-        json_member_bool(w, "confirms", action->requires_confirmation);
+        json_member_bool(w, "confirms", serve_confirms(&request->serve, action));
         json_member_bool(w, "is_final", slice_eq_cstr(action->undo, "never"));
         json_member_str(w, "granted",
                         !granted.ptr || action->scope_words.len == 0 ? SLICE_NONE
@@ -247,16 +267,38 @@ static void write_needed(struct json_writer *w, const struct catalog_action *act
     json_close(w, ']');
 }
 
-static void write_undo(struct json_writer *w, const struct catalog_action *action)
+static void write_undo(const struct web_request *request, struct json_writer *w,
+                       const struct catalog_action *action)
 {
     bool is_never = slice_eq_cstr(action->undo, "never");
     const struct catalog_action *other =
         action->undo.len > 0 && !is_never
             ? catalog_find_action(action->integration, action->undo, NULL)
             : NULL;
+    if (other && !serve_lists(&request->serve, other))
+        other = NULL;
     json_member_bool(w, "is_final", is_never);
     json_member_str(w, "undo", other ? other->action_id : SLICE_NONE);
     json_member_str(w, "undo_title", other ? other->title : SLICE_NONE);
+}
+
+/* What the policy of the session's key says about the action; SLICE_NONE if it has none. */
+static slice say_policy(struct web_request *request, const struct catalog_action *action)
+{
+    static const slice says[] = {
+        [POLICY_ALLOW] = SLICE_INIT("The policy of this API key allows it."),
+        [POLICY_CONFIRM] = SLICE_INIT("The policy of this API key requires a confirmation."),
+        [POLICY_DENY] = SLICE_INIT("The policy of this API key denies it."),
+        [POLICY_DEPENDS] = SLICE_INIT("The policy of this API key decides by the input."),
+    };
+    struct policy_verdict verdict;
+    if (!serve_policy(&request->serve))
+        return SLICE_NONE;
+    serve_foresee(&request->serve, action, &verdict);
+    slice said = says[verdict.decision];
+    return verdict.reason.len > 0 ? arena_printf(&request->serve.op.arena, "%.*s Its reason: %.*s",
+                                                 SLICE_ARG(said), SLICE_ARG(verdict.reason))
+                                  : said;
 }
 
 static void on_end(struct web_request *request)
@@ -283,14 +325,15 @@ static enum op_result finish_action(struct web_request *request)
     json_member_str(w, "action_id", action->action_id);
     json_member_str(w, "description", action->description);
     json_member_str(w, "effect", slice_cstr(catalog_level_name(action->level)));
-    json_member_bool(w, "confirms", action->requires_confirmation);
+    json_member_bool(w, "confirms", serve_confirms(&request->serve, action));
     json_member_str(w, "gone", action->gone.len > 0 ? action->gone : SLICE_NONE);
     json_member_str(w, "docs_url", action->docs_url.len > 0 ? action->docs_url : SLICE_NONE);
-    write_undo(w, action);
+    write_undo(request, w, action);
     write_needed(w, action);
     json_member_str(w, "refused_by",
                     count > 0 && app_refuses(action, choice[0].scopes) ? choice[0].label
                                                                        : SLICE_NONE);
+    json_member_str(w, "policy", say_policy(request, action));
     view_action_curl(request, w, app->integration_id, action->action_id, view_example(action));
     write_fields(request, w, action->input_schema);
     value_view_text(w, "schema", action->input_schema, VALUE_TEXT_BYTES_MAX);
@@ -307,7 +350,8 @@ enum op_result web_action(struct web_request *request)
         return OP_DONE;
     request->state = one;
     request->on_end = on_end;
-    one->action = catalog_find_action(app, request->serve.match.params[1], NULL);
+    one->action = serve_known(&request->serve,
+                              catalog_find_action(app, request->serve.match.params[1], NULL));
     if (!one->action)
         return web_reply_missing(request, "This app has no such action.");
     store_connection_choice(request->web->config.pool, &request->query, &request->serve.op,

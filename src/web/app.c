@@ -373,7 +373,7 @@ static void write_app_facts(struct web_request *request, struct json_writer *w,
     view_app_icon(w, integration->integration_id, integration);
     json_member_str(w, "description", integration->description);
     json_member_str(w, "category", integration->category);
-    json_member_i64(w, "action_count", (int64_t)integration->action_count);
+    json_member_i64(w, "action_count", app_count_actions(request, integration));
     json_member_str(w, "docs_url", integration->docs_url);
     json_member_bool(w, "needs_connection", needs_connection);
     if (needs_connection && serve_may(&request->serve, SCOPE_EXECUTE_WRITE))
@@ -430,7 +430,8 @@ static enum op_result finish_app(struct web_request *request)
     for (size_t i = 0; i < own.count; i++)
         if (own.rows[i].status == CONNECTION_LIVE)
             request->notice_about = WEB_NOTICE_LIVE;
-    app_view_actions(w, app->integration, choice_count > 0 ? choice[0].scopes : SLICE_NONE);
+    app_view_actions(request, w, app->integration,
+                     choice_count > 0 ? choice[0].scopes : SLICE_NONE);
     app_allow_forms(request, app->integration);
     return web_reply_view(request, 200, "app");
 }

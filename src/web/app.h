@@ -31,11 +31,16 @@ void app_view_not_asked(struct json_writer *w, const struct catalog_integration 
 /* Returns whether a connection with these scopes may not run the action. SLICE_NONE means that the
  * scopes are unknown. */
 bool app_refuses(const struct catalog_action *action, slice granted);
+/* The following leave out what the policy of the session's key denies (serve/foresee.h). */
 /* Writes a member "access": the titles of the actions that these scopes allow, by effect
  * (access.html). If app is NULL, there are none. */
-void app_view_access(struct json_writer *w, const struct catalog_integration *app, slice granted);
+void app_view_access(const struct web_request *request, struct json_writer *w,
+                     const struct catalog_integration *app, slice granted);
 /* Writes a member "actions": all actions of the app, and whether these scopes allow each. */
-void app_view_actions(struct json_writer *w, const struct catalog_integration *app, slice granted);
+void app_view_actions(const struct web_request *request, struct json_writer *w,
+                      const struct catalog_integration *app, slice granted);
+/* Returns the number of the app's actions. */
+int64_t app_count_actions(const struct web_request *request, const struct catalog_integration *app);
 
 /* ---- of a connection (connection.c) ---- */
 

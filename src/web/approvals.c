@@ -202,6 +202,7 @@ struct approvals {
     struct flow_asker *askers;
     struct audit_event *decided;
     size_t waiting_count, asker_count, decided_count;
+    bool is_more;
     struct pg_query decisions, askers_query; /* request->query: the inbox */
     struct pg_query titles[DECIDED_MAX];     /* of flows whose decision has no title */
     struct flow_names *names;
@@ -287,7 +288,7 @@ static enum op_result finish_approvals(struct web_request *request)
     const struct flow_inbox_filter *filter = &page->filter;
     struct json_writer *w = view_begin(request);
     /* One row more than the page shows was requested, to know whether there are more. */
-    bool is_more = page->waiting_count > ROWS_MAX;
+    bool is_more = page->is_more;
     json_member_open(w, "waiting", '[');
     for (size_t i = 0; i < page->waiting_count && i < ROWS_MAX; i++)
         write_waiting(request, w, &page->waiting[i], &page->to_decide[i], page->names);
@@ -342,7 +343,13 @@ static enum op_result name_deciders(struct web_request *request)
             store_audit_list_result(&page->decisions, &page->decided, &page->decided_count, &next);
     if (status != OK)
         return web_reply_database(request, status);
-    page->decided_count = keep_decisions(page->decided, page->decided_count);
+    page->is_more = page->waiting_count > ROWS_MAX;
+    if (request->serve.policy)
+        page->waiting_count =
+            web_inbox_sieve(request, page->waiting, page->is_more ? ROWS_MAX : page->waiting_count);
+    /* an event does not say which calls its flow has: with a policy none is shown */
+    page->decided_count =
+        request->serve.policy ? 0 : keep_decisions(page->decided, page->decided_count);
     for (size_t i = 0; i < page->decided_count; i++) {
         const struct json *details;
         struct uuid id = flow_of(request, &page->decided[i], &details);
@@ -356,6 +363,25 @@ static enum op_result name_deciders(struct web_request *request)
         return web_reply_database(request, ERR_NOMEM);
     return flow_names_begin(request, actors, page->decided_count, calls, &page->names,
                             finish_approvals);
+}
+
+bool web_gives_flow(struct web_request *request, slice template_key)
+{
+    const struct flow_template *tmpl =
+        request->serve.policy
+            ? flow_template_set_find(*request->web->config.templates, template_key)
+            : NULL;
+    return !request->serve.policy ||
+           (tmpl && !flow_is_hidden(tmpl, *request->web->config.catalog, request->serve.policy));
+}
+
+size_t web_inbox_sieve(struct web_request *request, struct flow_inbox_row *rows, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (web_gives_flow(request, rows[i].template_key))
+            rows[kept++] = rows[i];
+    return kept;
 }
 
 /* Reads where the page begins; an invalid position means the beginning. */

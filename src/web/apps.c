@@ -3,6 +3,7 @@
  * /api/search.
  */
 #include "catalog/search.h"
+#include "serve/foresee.h"
 #include "web/app.h"
 #include "web/flow_decision.h"
 
@@ -39,7 +40,7 @@ static bool search_apps(struct web_request *request, struct apps *apps, slice qu
                         const struct connection_app *own, size_t own_count)
 {
     struct arena *arena = &request->serve.op.arena;
-    const struct search_request search = {
+    struct search_request search = {
         .query = query,
         .with_integrations = true,
         .with_actions = true,
@@ -47,6 +48,7 @@ static bool search_apps(struct web_request *request, struct apps *apps, slice qu
         .limit = HITS_MAX};
     size_t count;
     if (!search.connected ||
+        serve_unlisted(&request->serve, apps->catalog, &search.unlisted) != OK ||
         catalog_search(apps->catalog, arena, &search, &apps->hits, &count) != OK)
         return false;
     /* Hits that match only part of the query are dropped if others match all of it. */
@@ -123,7 +125,7 @@ static void write_hits(const struct apps *apps, const struct catalog_integration
     json_close(w, ']');
 }
 
-static void write_app(const struct apps *apps, const struct catalog_integration *app,
+static void write_app(const struct web_request *request, const struct catalog_integration *app,
                       const struct connection_app *own, struct json_writer *w)
 {
     json_open(w, '{');
@@ -137,20 +139,21 @@ static void write_app(const struct apps *apps, const struct catalog_integration 
     /* An app without authentication works without a connection, and never has one. */
     json_member_bool(w, "needs_no_sign_in", app->auth.kind == AUTH_NONE);
     json_member_i64(w, "connections", own ? (int64_t)own->count : 0);
-    json_member_i64(w, "action_count", (int64_t)app->action_count);
-    write_hits(apps, app, w);
+    json_member_i64(w, "action_count", app_count_actions(request, app));
+    write_hits(request->state, app, w);
     json_close(w, '}');
 }
 
-static void write_list(const struct apps *apps, slice category, const struct connection_app *own,
-                       size_t count, struct json_writer *w)
+static void write_list(const struct web_request *request, slice category,
+                       const struct connection_app *own, size_t count, struct json_writer *w)
 {
+    const struct apps *apps = request->state;
     json_member_open(w, "apps", '[');
     for (size_t i = 0; i < apps->count; i++) {
         const struct catalog_integration *app = apps->list[i];
         /* The category filters hits, too. */
         if (!category.ptr || slice_eq(app->category, category))
-            write_app(apps, app, connect_app_of(own, count, app->integration_id), w);
+            write_app(request, app, connect_app_of(own, count, app->integration_id), w);
     }
     json_close(w, ']');
 }
@@ -176,7 +179,7 @@ static enum op_result finish_apps(struct web_request *request)
     json_member_str(w, "q", query);
     json_member_str(w, "category", web_query(request, "category"));
     write_categories(apps->catalog, w);
-    write_list(apps, web_query(request, "category"), own, count, w);
+    write_list(request, web_query(request, "category"), own, count, w);
     return web_reply_view(request, 200, "apps");
 }
 

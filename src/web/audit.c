@@ -5,6 +5,8 @@
  */
 #include "base/clock.h"
 #include "call/outcome.h"
+#include "serve/foresee.h"
+#include "serve/stored.h"
 #include "store/audit.h"
 #include "store/connection.h"
 #include "web/pages.h"
@@ -132,7 +134,8 @@ static void name_action(struct web_request *request, const struct json *details,
 {
     const struct catalog_integration *app = catalog_find_integration(
         *request->web->config.catalog, json_get_str(details, SLICE("integration_id")), NULL);
-    const struct catalog_action *action = app ? catalog_find_action(app, it->id, NULL) : NULL;
+    const struct catalog_action *action =
+        serve_known(&request->serve, app ? catalog_find_action(app, it->id, NULL) : NULL);
     if (!action)
         return;
     it->text = action->title;
@@ -327,6 +330,7 @@ static web_step on_events;
 static enum op_result load_events(struct web_request *request)
 {
     struct trail *trail = request->state;
+    trail->list.is_sieved = request->serve.policy != NULL;
     store_audit_list(request->web->config.pool, &request->query, &request->serve.op,
                      request->session.account_id, serve_list_scan(&trail->list),
                      trail->list.values[KIND], trail->list.values[BY]);
@@ -348,11 +352,16 @@ static enum op_result on_events(struct web_request *request)
                                               &trail->connection_count);
     if (status != OK)
         return web_reply_database(request, status);
-    for (size_t i = 0; i < count && serve_list_take(&trail->list, found[i].id); i++)
+    for (size_t i = 0; i < count; i++) {
+        if (!serve_gives_event(&request->serve, *request->web->config.catalog, &found[i]))
+            continue;
+        if (!serve_list_take(&trail->list, found[i].id))
+            break;
         if (trail->is_csv)
             add_line(request, &found[i]);
         else
             write_event(request, &request->view, &found[i]);
+    }
     return serve_list_continues(&trail->list, end) ? load_events(request) : reply_trail(request);
 }
 

@@ -5,6 +5,7 @@
  */
 #include "call/kept_input.h"
 #include "call/summary.h"
+#include "serve/stored.h"
 #include "store/audit.h"
 #include "web/pages.h"
 
@@ -47,6 +48,9 @@ static enum op_result on_event(struct web_request *request)
     int status = store_audit_get_result(&request->query, &blocked->event);
     slice kind = audit_kind_name(AUDIT_EXECUTION_BLOCKED);
     if (status == ERR_NOTFOUND || (status == OK && !slice_eq(blocked->event.kind, kind)))
+        return web_reply_missing(request, "There is no such execution.");
+    if (status == OK &&
+        !serve_gives_event(&request->serve, *request->web->config.catalog, &blocked->event))
         return web_reply_missing(request, "There is no such execution.");
     if (status == OK)
         status = store_api_key_list_result(&blocked->keys_query, &keys, &count);

@@ -3,6 +3,7 @@
  * changes that a person can make.
  */
 #include "connect/oauth.h"
+#include "serve/foresee.h"
 #include "web/app.h"
 #include "web/connection_users.h"
 
@@ -137,17 +138,19 @@ static void write_scopes(struct json_writer *w, const struct page *page, const s
 }
 
 /* Writes the titles of the first actions that the app's refusal affects, and their number. */
-static void write_refused(struct json_writer *w, const struct page *page)
+static void write_refused(const struct web_request *request, struct json_writer *w,
+                          const struct page *page)
 {
     const struct catalog_integration *app = page->app;
     size_t count = 0;
     json_member_open(w, "refused", '[');
     for (size_t i = 0; app && i < app->action_count; i++)
-        if (app_refuses(&app->actions[i], page->row.scopes) && count++ < REFUSED_MAX)
+        if (app_refuses(&app->actions[i], page->row.scopes) &&
+            serve_lists(&request->serve, &app->actions[i]) && count++ < REFUSED_MAX)
             json_put_str(w, app->actions[i].title);
     json_close(w, ']');
     json_member_i64(w, "refused_count", (int64_t)count);
-    json_member_i64(w, "action_count", app ? (int64_t)app->action_count : 0);
+    json_member_i64(w, "action_count", app ? app_count_actions(request, app) : 0);
 }
 
 /* ---- the page ---- */
@@ -179,9 +182,9 @@ static void write_page(struct web_request *request, struct json_writer *w)
     json_member_bool(w, "is_oauth", is_oauth);
     json_member_bool(w, "scopes_known", row->scopes.ptr != NULL);
     write_scopes(w, page, is_oauth ? auth->scopes : NULL);
-    app_view_access(w, app, is_oauth ? row->scopes : SLICE_NONE);
+    app_view_access(request, w, app, is_oauth ? row->scopes : SLICE_NONE);
     json_member_str(w, "missing", app ? app_scopes_missing(request, app, row) : SLICE_NONE);
-    write_refused(w, page);
+    write_refused(request, w, page);
     if (serve_may(&request->serve, SCOPE_EXECUTE_WRITE) && app && app->auth.kind != AUTH_NONE)
         app_view_forms(request, w, app, row, true);
     else

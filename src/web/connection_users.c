@@ -29,9 +29,11 @@ void connection_users_begin(struct web_request *request, struct connection_users
                                    .is_default = row->is_default};
     /* There are two lists, since a filter has one status. */
     filter.status = FLOW_RUNNING;
-    use->running = flow_page_start_needing(flow, &filter, &use->need, &request->serve.op);
+    use->running = flow_page_start_needing(flow, &filter, &use->need, request->serve.policy,
+                                           &request->serve.op);
     filter.status = FLOW_WAITING;
-    use->waiting = flow_page_start_needing(flow, &filter, &use->need, &request->serve.op);
+    use->waiting = flow_page_start_needing(flow, &filter, &use->need, request->serve.policy,
+                                           &request->serve.op);
     store_app_keys(pool, &use->keys, &request->serve.op, filter.account_id, row->id,
                    serve_payer(&request->serve));
     store_app_use(pool, &use->calls, &request->serve.op, filter.account_id, row->integration_id,

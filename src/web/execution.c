@@ -5,6 +5,8 @@
  */
 #include "call/kept_input.h"
 #include "call/summary.h"
+#include "serve/foresee.h"
+#include "serve/stored.h"
 #include "store/connection.h"
 #include "store/execution.h"
 #include "web/pages.h"
@@ -55,7 +57,8 @@ void view_kept_input(struct web_request *request, struct json_writer *w, slice i
 {
     const struct catalog_integration *app =
         catalog_find_integration(*request->web->config.catalog, integration_id, NULL);
-    const struct catalog_action *action = app ? catalog_find_action(app, action_id, NULL) : NULL;
+    const struct catalog_action *action =
+        serve_known(&request->serve, app ? catalog_find_action(app, action_id, NULL) : NULL);
     if (kept->input) {
         value_view(w, "tree_input", kept->input);
         value_view_text(w, "input", kept->input, VALUE_TEXT_BYTES_MAX);
@@ -156,6 +159,9 @@ static enum op_result finish_one(struct web_request *request)
     int status = store_execution_get_result(&request->query, &one->execution);
     if (status == ERR_NOTFOUND)
         return web_blocked(request);
+    if (status == OK && !serve_gives(&request->serve, *request->web->config.catalog,
+                                     one->execution.integration_id, one->execution.action_id))
+        return web_reply_missing(request, "There is no such execution.");
     if (status == OK)
         status = kept_input_result(&one->input_query, request->web->config.ring,
                                    request->session.account_id, one->execution.id,

@@ -4,6 +4,8 @@
  * box ticked. The form's id is the run's idempotency key, so a form that is sent twice runs once.
  */
 #include "call/kept_input.h"
+#include "serve/foresee.h"
+#include "serve/stored.h"
 #include "store/audit.h"
 #include "store/connection.h"
 #include "store/execution.h"
@@ -31,7 +33,8 @@ static const struct catalog_action *rerun_action(const struct web_request *reque
 {
     const struct catalog_integration *app =
         catalog_find_integration(*request->web->config.catalog, rerun->integration_id, NULL);
-    return app ? catalog_find_action(app, rerun->action_id, NULL) : NULL;
+    return serve_known(&request->serve,
+                       app ? catalog_find_action(app, rerun->action_id, NULL) : NULL);
 }
 
 /* ---- the form ---- */
@@ -79,7 +82,7 @@ static enum op_result reply_form(struct web_request *request, unsigned status, s
     json_member_str(w, "action", action->title);
     json_member_str(w, "app", action->integration->name);
     json_member_str(w, "effect", slice_cstr(catalog_level_name(action->level)));
-    json_member_bool(w, "confirms", action->requires_confirmation);
+    json_member_bool(w, "confirms", serve_confirms(&request->serve, action));
     json_member_bool(w, "is_final", slice_eq_cstr(action->undo, "never"));
     json_member_str(w, "as", rerun->has_connection ? rerun->connection.label : SLICE_NONE);
     json_member_bool(w, "is_deleted", rerun->connection_id != 0 && !rerun->has_connection);
@@ -173,6 +176,8 @@ static enum op_result run_it(struct web_request *request)
         .account_id = request->session.account_id,
         .by = serve_by(&request->serve),
         .scopes = request->serve.grant.scopes,
+        .policy = request->serve.policy,
+        .user = request->serve.user,
         .integration_id = rerun->integration_id,
         .action_id = rerun->action_id,
         .input = input,
@@ -242,6 +247,9 @@ static enum op_result on_earlier(struct web_request *request)
         return web_reply_missing(request, "There is no such execution.");
     if (status != OK)
         return web_reply_database(request, status);
+    if (!serve_gives(&request->serve, *request->web->config.catalog, rerun->integration_id,
+                     rerun->action_id))
+        return web_reply_missing(request, "There is no such execution.");
     if (rerun->connection_id == 0)
         return on_connection_named(request);
     web_connection_load(request, &rerun->named, rerun->connection_id);

@@ -6,6 +6,8 @@
  * there.
  */
 #include "flow/template.h"
+#include "serve/foresee.h"
+#include "serve/stored.h"
 #include "store/audit.h"
 #include "store/execution.h"
 #include "web/pages.h"
@@ -129,10 +131,12 @@ static void write_choices(const struct web_request *request, struct json_writer 
         view_choice(w, catalog->integrations[i]->integration_id, catalog->integrations[i]->name);
     json_close(w, ']');
     json_member_open(w, "actions", '[');
-    if (action_id.ptr && !(app && catalog_find_action(app, action_id, NULL)))
+    if (action_id.ptr &&
+        !(app && serve_known(&request->serve, catalog_find_action(app, action_id, NULL))))
         view_choice(w, action_id, action_id);
     for (size_t i = 0; app && app->actions && i < app->action_count; i++)
-        view_choice(w, app->actions[i].action_id, app->actions[i].title);
+        if (serve_lists(&request->serve, &app->actions[i]))
+            view_choice(w, app->actions[i].action_id, app->actions[i].title);
     json_close(w, ']');
     view_periods(w);
     write_codes(w, runs->list.values[CODE]);
@@ -147,7 +151,8 @@ void view_names(struct web_request *request, struct json_writer *w, slice app_id
 {
     const struct catalog_integration *app =
         catalog_find_integration(*request->web->config.catalog, app_id, NULL);
-    const struct catalog_action *action = app ? catalog_find_action(app, action_id, NULL) : NULL;
+    const struct catalog_action *action =
+        serve_known(&request->serve, app ? catalog_find_action(app, action_id, NULL) : NULL);
     json_member_str(w, "app", app ? app->name : app_id);
     json_member_str(w, "action", action ? action->title : action_id);
 }
@@ -220,6 +225,14 @@ static enum op_result reply_list(struct web_request *request)
 
 /* ---- reading ---- */
 
+/* Whether the policy of the session's key lets it be shown: of a flow's call also the flow. */
+static bool is_given(struct web_request *request, const struct execution *row)
+{
+    return serve_gives(&request->serve, *request->web->config.catalog, row->integration_id,
+                       row->action_id) &&
+           (uuid_is_nil(row->flow_id) || web_gives_flow(request, row->template_key));
+}
+
 /* Returns the query's status. */
 static int add_rows(struct web_request *request, struct uuid *end)
 {
@@ -230,6 +243,8 @@ static int add_rows(struct web_request *request, struct uuid *end)
     int status = store_execution_list_result(&request->query, &list, &count, end);
     for (size_t i = 0; status == OK && i < count; i++) {
         struct row row = row_of(request, &list[i]);
+        if (!is_given(request, &list[i]))
+            continue;
         if ((!code.ptr || slice_eq(code, row.code)) && serve_list_take(&runs->list, list[i].id))
             write_row(request, &request->view, &row);
     }
@@ -300,7 +315,7 @@ enum op_result web_executions(struct web_request *request)
     };
     (void)!uuid_parse(values[KEY], &runs->filter.api_key_id);
     view_period_narrow(&runs->list, PERIOD);
-    runs->list.is_sieved = runs->filter.with_blocked && values[CODE].ptr;
+    runs->list.is_sieved = request->serve.policy || (runs->filter.with_blocked && values[CODE].ptr);
     runs->list.scans_left = SCANS_MAX;
     request->state = runs;
     json_member_open(view_begin(request), "rows", '[');

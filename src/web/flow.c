@@ -422,6 +422,6 @@ enum op_result web_flow(struct web_request *request)
         return web_reply_database(request, ERR_NOMEM);
     request->state = page;
     page->load = flow_load_start(request->web->config.flow, request->session.account_id, id,
-                                 &request->serve.op);
+                                 request->serve.policy, &request->serve.op);
     return page->load ? web_wait(request, finish_load) : web_reply_database(request, ERR_NOMEM);
 }

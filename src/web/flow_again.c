@@ -147,7 +147,7 @@ static enum op_result load_again(struct web_request *request, web_step *then)
     request->state = again;
     request->on_end = on_again_end;
     again->load = flow_load_start(request->web->config.flow, request->session.account_id, id,
-                                  &request->serve.op);
+                                  request->serve.policy, &request->serve.op);
     return again->load ? web_wait(request, then) : web_reply_database(request, ERR_NOMEM);
 }
 

@@ -40,6 +40,8 @@ enum op_result web_begin_command(struct web_request *request, const struct flow_
     pending->in.account_id = request->session.account_id;
     pending->in.by = serve_by(&request->serve);
     pending->in.scopes = request->serve.grant.scopes;
+    pending->in.policy = request->serve.policy;
+    pending->in.user = request->serve.user;
     if (in->kind == FLOW_COMMAND_START)
         pending->in.trace = begin_trace(request);
     request->state = pending;

@@ -91,7 +91,7 @@ static void open_stream(struct web_request *request)
     serve_events_begin(request->serve.exchange);
     flow_watch_add(request->web->config.flow, &events->watch);
     serve_stream_open(&events->stream, &request->serve.op, request->serve.exchange,
-                      request->web->config.auth, &request->serve.check.caller, STREAM_MS_MAX);
+                      request->web->config.auth, &request->serve.check, STREAM_MS_MAX);
     request->on_end = stop_watching;
 }
 
@@ -147,7 +147,7 @@ enum op_result web_flow_events(struct web_request *request)
     if (!events)
         return OP_DONE;
     events->load = flow_load_start(request->web->config.flow, request->session.account_id, id,
-                                   &request->serve.op);
+                                   request->serve.policy, &request->serve.op);
     return events->load ? web_wait(request, begin_stream) : web_reply_database(request, ERR_NOMEM);
 }
 

@@ -27,6 +27,8 @@ int flow_next_view(struct web_request *request, const struct pg_query *query, st
     struct flow_near *near = NULL;
     size_t count = 0;
     int status = query->stmt ? store_flow_near_result(query, &near, &count) : OK;
+    if (count > 0 && !web_gives_flow(request, near[0].template_key))
+        count = 0;
     if (count == 0) {
         json_member_str(w, "next", SLICE_NONE);
         return status;
@@ -49,7 +51,8 @@ static enum op_result finish_next(struct web_request *request)
     size_t count;
     char id[UUID_TEXT_LEN + 1];
     /* The decision is made even if this read fails. */
-    if (store_flow_near_result(&request->query, &near, &count) != OK || count == 0)
+    if (store_flow_near_result(&request->query, &near, &count) != OK || count == 0 ||
+        !web_gives_flow(request, near[0].template_key))
         return web_reply_redirect(request, SLICE("/approvals"), "decided");
     uuid_format(near[0].id, id);
     return web_reply_redirect(request, arena_printf(&request->serve.op.arena, "/flows/%s", id),

@@ -6,6 +6,7 @@
 
 #include "base/ascii.h"
 #include "schema/schema.h"
+#include "serve/foresee.h"
 #include "store/connection.h"
 #include "web/app.h"
 #include "web/once.h"
@@ -33,6 +34,21 @@ struct start {
     struct choice choices[CHOICES_MAX];
     size_t choice_count;
 };
+
+static struct policy_verdict foresee_start(const struct web_request *request,
+                                           const struct flow_template *tmpl)
+{
+    struct policy_verdict verdict;
+    flow_template_foresee(tmpl, *request->web->config.catalog, serve_policy(&request->serve),
+                          &verdict);
+    return verdict;
+}
+
+static bool may_start(const struct web_request *request, const struct flow_template *tmpl)
+{
+    return serve_may(&request->serve, flow_start_scope(tmpl)) &&
+           foresee_start(request, tmpl).decision != POLICY_DENY;
+}
 
 static const struct flow_template_set *templates_of(const struct web_request *request)
 {
@@ -329,7 +345,7 @@ static enum op_result finish_page(struct web_request *request)
     if (!tmpl) {
         json_member_open(w, "templates", '[');
         for (size_t i = 0; i < set->count; i++)
-            if (serve_may(&request->serve, flow_start_scope(set->items[i])))
+            if (may_start(request, set->items[i]))
                 write_does(request, w, set->items[i], own, count);
         json_close(w, ']');
         return web_reply_view(request, 200, "flow_new");
@@ -408,9 +424,8 @@ enum op_result web_flow_new(struct web_request *request)
     slice wanted = asked.ptr ? asked : web_field(request, "template");
     struct flow_template *tmpl = wanted.ptr ? flow_template_set_find(templates_of(request), wanted)
                                             : NULL;
-    return begin_page(request, 200,
-                      tmpl && serve_may(&request->serve, flow_start_scope(tmpl)) ? tmpl : NULL,
-                      SLICE_NONE, NULL);
+    return begin_page(request, 200, tmpl && may_start(request, tmpl) ? tmpl : NULL, SLICE_NONE,
+                      NULL);
 }
 
 /* ---- typed values ---- */
@@ -528,7 +543,7 @@ enum op_result web_flow_start(struct web_request *request)
     struct schema_report report;
     struct flow_request in = {
         .kind = FLOW_COMMAND_START, .template_key = key, .trigger_type = SLICE("manual")};
-    if (!tmpl)
+    if (!tmpl || foresee_start(request, tmpl).is_hidden)
         return web_reply_problem(request, 404, "No such template",
                                  "It may have been removed. Reload the list.");
     slice once = once_read_field(request, ONCE_FLOW);

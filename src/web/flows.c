@@ -115,7 +115,8 @@ enum op_result web_flows(struct web_request *request)
         .before = list.page.before,
         .limit = FLOWS_A_PAGE,
     };
-    request->state = flow_page_start_rows(request->web->config.flow, &filter, &request->serve.op);
+    request->state = flow_page_start_rows(request->web->config.flow, &filter, request->serve.policy,
+                                          &request->serve.op);
     store_flow_counts(request->web->config.pool, &request->query, &request->serve.op,
                       request->session.account_id,
                       uuid_v7_floor(clock_shared_us() / 1000 - COUNTED_MS));

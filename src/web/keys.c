@@ -73,6 +73,7 @@ void view_key_members(struct web_request *request, struct json_writer *w, const 
     view_time(w, "expires_at", key->expires_at);
     view_time(w, "last_used_at", key->last_used_at);
     json_member_str(w, "user", key->external_id);
+    json_member_str(w, "policy", key->policy);
     json_member_str(w, "addresses", key->addresses);
     json_member_bool(w, "is_formless", key->forms.ptr != NULL);
     json_member_str(w, "unattended_writes", key->unattended_writes);
@@ -334,6 +335,8 @@ static enum op_result finish_revoke(struct web_request *request)
     const struct changing *it = request->state;
     if (it->command.status == ERR_NOTFOUND)
         return web_reply_missing(request, "The account has no such key.");
+    if (it->command.status == ERR_REFUSED)
+        return web_reply_problem(request, 403, "Not revoked", "Refused: %s.", it->command.err.text);
     if (it->command.status != OK)
         return web_reply_database(request, it->command.status);
     /* The session's own key was revoked, so its cookie is cleared, too. */

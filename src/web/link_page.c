@@ -79,7 +79,7 @@ static void write_link(struct web_request *request, const struct link_page *page
 {
     const struct connect_session *link = &page->link;
     bool is_open = request->session.is_open;
-    app_view_access(w, page->app, SLICE_NONE);
+    app_view_access(request, w, page->app, SLICE_NONE);
     app_view_scopes(w, page->app);
     app_view_not_asked(w, page->lacks_client ? NULL : page->app);
     write_next_site(w, page);

@@ -3,6 +3,7 @@
  * a new account, the first steps. Five queries run at the same time.
  */
 #include "base/clock.h"
+#include "serve/foresee.h"
 #include "store/connection.h"
 #include "store/flow_inbox.h"
 #include "web/chart.h"
@@ -69,8 +70,8 @@ static const struct catalog_action *first_read(struct web_request *request,
     for (size_t i = 0; i < count && i < EXAMINED_MAX; i++) {
         const struct catalog_action *action =
             catalog_find_action(app, json_str(&ids->as.items[i]), NULL);
-        if (!action || action->level != LEVEL_READ || !action->examples ||
-            action->examples->count == 0)
+        if (!action || !serve_lists(&request->serve, action) || action->level != LEVEL_READ ||
+            !action->examples || action->examples->count == 0)
             continue;
         /* The example works unchanged if it needs no id that belongs to the reader. */
         const struct json *required = JSON_GET(action->input_schema, "required");
@@ -190,7 +191,8 @@ static void start_latest(struct web_request *request, struct overview *overview)
 {
     const struct flow_filter latest = {
         .account_id = request->session.account_id, .status = -1, .limit = ROWS_MAX};
-    overview->latest = flow_page_start_rows(request->web->config.flow, &latest, &request->serve.op);
+    overview->latest = flow_page_start_rows(request->web->config.flow, &latest,
+                                            request->serve.policy, &request->serve.op);
 }
 
 static enum op_result finish_overview(struct web_request *request)
@@ -203,6 +205,8 @@ static enum op_result finish_overview(struct web_request *request)
     int status = it->latest ? it->latest->status : ERR_NOMEM;
     if (status == OK)
         status = store_flow_inbox_result(&it->inbox_query, &it->inbox, &it->inbox_count);
+    if (status == OK)
+        it->inbox_count = web_inbox_sieve(request, it->inbox, it->inbox_count);
     if (status == OK)
         status = store_flow_counts_result(&it->counts_query, &it->counts);
     if (status == OK)

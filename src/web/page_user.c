@@ -64,7 +64,7 @@ static enum op_result find_user_of_state(struct web_request *request)
 {
     slice id;
     if (!read_state(request, &id))
-        return op_jump(&request->serve.op, SERVE_ENTER);
+        return serve_no_user(&request->serve);
     store_account_user_names(request->web->config.pool, &request->query, &request->serve.op,
                              request->session.account_id, id);
     return OP_WAIT;
@@ -84,7 +84,7 @@ static enum op_result act_for(struct web_request *request, slice user, struct uu
     struct web_session *session = &request->session;
     struct vault_grant *grant = &request->serve.grant;
     ASSERT(uuid_is_nil(session->parent_id) && uuid_is_nil(grant->parent_id));
-    request->user = user;
+    request->user = request->serve.user = user;
     session->parent_id = grant->parent_id = session->account_id;
     session->account_id = grant->account_id = user_id;
     return OP_NEXT;
@@ -109,14 +109,14 @@ enum op_result web_user_find(struct serve_request *serve)
     if (page && page->access == WEB_CALLBACK)
         return find_user_of_state(request);
     if (!page || (page->access != WEB_SESSION && page->access != WEB_ACCOUNT))
-        return op_jump(&serve->op, SERVE_ENTER);
+        return serve_no_user(serve);
     if (!read_user(request, &user))
         return web_reply_problem(request, 400, "Not an end user",
                                  "The address names an end user by an id that cannot be one, or "
                                  "more than one. An id has 1 to %d characters from ! to ~.",
                                  ACCOUNT_USER_ID_MAX);
     if (!user.ptr)
-        return op_jump(&serve->op, SERVE_ENTER);
+        return serve_no_user(serve);
     if (page->access == WEB_ACCOUNT)
         return web_reply_problem(request, 400, "Not an end user's page",
                                  "This page is of the account alone. Leave the end user out of its "

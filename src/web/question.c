@@ -253,7 +253,7 @@ enum op_result web_flow_cancel_ask(struct web_request *request)
     request->state = it;
     if (it)
         it->load = flow_load_start(request->web->config.flow, request->session.account_id, id,
-                                   &request->serve.op);
+                                   request->serve.policy, &request->serve.op);
     return it && it->load ? web_wait(request, write_cancel)
                           : web_reply_database(request, ERR_NOMEM);
 }

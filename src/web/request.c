@@ -337,6 +337,9 @@ static enum op_result refuse_page(struct serve_request *serve, enum serve_refusa
         [SERVE_PAST_RATE] = {429, "Too many requests", "Wait a moment, then try again."},
         [SERVE_MEMORY_BUSY] = {503, "Busy",
                                "The server is busy. Nothing was done. Try again in a moment."},
+        [SERVE_NO_POLICY] = {503, "Busy",
+                             "The policy of this session's key could not be read. Nothing was "
+                             "done. Try again in a moment."},
     };
     return web_reply_problem(request_of(serve), answers[refusal].status, answers[refusal].title,
                              "%s", answers[refusal].text);
@@ -605,8 +608,10 @@ struct web *web_new(const struct api_config *config, struct api *api, struct err
         return err_null(err, ERR_NOMEM, "out of memory for the dashboard");
     web->api = api;
     web->config = *config;
-    web->serve = (struct serve){
-        .face = &face, .work = config->work, .trusted_proxies = config->trusted_proxies};
+    web->serve = (struct serve){.face = &face,
+                                .work = config->work,
+                                .trusted_proxies = config->trusted_proxies,
+                                .policies = config->policies};
     arena_init(&web->arena, MARKUP_BYTES_MAX);
     web->serve.router = http_router_new(routes, ARRAY_LEN(routes), err);
     for (size_t i = 0; i < ARRAY_LEN(routes); i++) {

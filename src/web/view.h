@@ -53,4 +53,10 @@ void view_curl(struct web_request *request, struct json_writer *w, const char *k
 /* Renders the page `file` of src/web/pages with these data, to which it adds the frame's. */
 enum op_result web_reply_view(struct web_request *request, unsigned status, const char *file);
 
+/* approvals.c: whether the policy of the session's key lets flows of this template be shown, as far
+ * as its present version tells. The second function keeps these rows; returns their number. */
+struct flow_inbox_row;
+bool web_gives_flow(struct web_request *request, slice template_key);
+size_t web_inbox_sieve(struct web_request *request, struct flow_inbox_row *rows, size_t count);
+
 #endif

@@ -106,6 +106,14 @@ async function switched(enabled) {
   await api('PATCH', `/api/webhooks/${id}`, { enabled });
   return id;
 }
+// A policy that is changed, each time to another text.
+let limit = 0;
+const document = () => ({ default: 'allow', rules: [{ tools: ['probe_*'], when: `input.value > \`${++limit}\``, decision: 'confirm' }] });
+const setPolicy = () => api('PUT', '/api/policies/kinds', { policy: document() });
+const policyFile = async () => {
+  await writeFile(join(stack.dir, 'policy.json'), JSON.stringify(document()));
+  return join(stack.dir, 'policy.json');
+};
 const client = ['--client-id', 'own', '--account'];
 const setClient = () => cli(['oauth-clients', 'set', 'gmail', ...client, account.id]);
 
@@ -201,6 +209,11 @@ const causes = {
       await person.press(page, 'Connect Known', { token: TOKEN });
     },
   },
+  'policy.changed': { api: setPolicy, cli: async () => cli(['policy', 'set', account.id, 'kinds', await policyFile()]) },
+  'policy.deleted': {
+    api: async () => (await setPolicy()) && api('DELETE', '/api/policies/kinds'),
+    cli: async () => (await setPolicy()) && cli(['policy', 'delete', account.id, 'kinds']),
+  },
   'user.erased': {
     api: async () => {
       await server.call(account.key, 'POST', '/api/connect/sessions', { integration_id: 'probe' }, { 'sluice-user': 'ada' });
@@ -253,7 +266,7 @@ const rowsOf = async (kind) => {
 const CALLERS = ['by', 'link_id', 'key_id'];
 function withoutCaller({ kind, reason, details }, face) {
   const kept = Object.entries(details ?? {}).filter(([name]) => name !== 'by' && !(face === 'link' && kind.startsWith('connection.') && CALLERS.includes(name)));
-  const plain = (name, value) => (/_id$|^prefix$|^replaces$/.test(name) && name !== 'integration_id' && name !== 'action_id' ? '<id>' : value);
+  const plain = (name, value) => (/_id$|^prefix$|^replaces$|^rev$/.test(name) && name !== 'integration_id' && name !== 'action_id' ? '<id>' : value);
   return { kind, reason, details: Object.fromEntries(kept.map(([name, value]) => [name, plain(name, value)])) };
 }
 

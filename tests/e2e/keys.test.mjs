@@ -41,7 +41,7 @@ test('a key is created, listed without its text, and revoked', async () => {
   const creator = await self(account.key);
   assert.deepEqual(item, {
     id: one.id, name: 'backend', prefix: key.slice(0, 10), scopes: ['read', 'execute:read'], user: null, addresses: ['127.0.0.0/8', '::1'],
-    forms: null, unattended_writes: null, made_by: creator.id, line: one.id, created_at: one.created_at, expires_at: FAR, revoked_at: null, last_used_at: null,
+    forms: null, unattended_writes: null, policy: null, made_by: creator.id, line: one.id, created_at: one.created_at, expires_at: FAR, revoked_at: null, last_used_at: null,
   });
   const list = await call(account.key, 'GET', '/api/keys');
   assert.deepEqual(list.json.items[0], item);
@@ -315,17 +315,21 @@ test('a change whose answer was lost has been made once, and holds at once', asy
   lossy.stop();
 });
 
-// The program before knows neither column: it decides by expires_at and revoked_at.
-test('the program before refuses a user’s key, and its commands keep lines', async () => {
+// The program before decides by expires_at and revoked_at, which it knows, and knows no policies.
+test('the program before refuses a user’s key, and its commands keep lines and policies', async () => {
   const { id } = await made({ user: 'ada' });
   const sees = (key) => stack.cluster.sql(`select revoked_at is null and (expires_at is null or expires_at > now()) from sluice.api_key where id = '${key}'`);
   assert.equal(await sees(id), 'f');
   const first = await made();
   assert.equal(await sees(first.id), 't');
+  await stack.cluster.sql(`update sluice.api_key set policy = 'careful' where id = '${first.id}'`);
   const fresh = crypto.randomUUID();
-  await stack.cluster.sql(`select sluice.key_create(account_id => '${account.id}', id => '${fresh}', hash => sha256('x'), prefix => 'sk_x', name => 'x', scopes => 'read',
-    created_at => now(), expires_at => null, addresses => null, forms => null, unattended_writes => null, replaces => '${first.id}', replaced_until => now(),
+  const create = (maker) => stack.cluster.sql(`select sluice.key_create(account_id => '${account.id}', id => '${fresh}', hash => sha256('x'), prefix => 'sk_x', name => 'x', scopes => 'read',
+    created_at => now(), expires_at => null, addresses => null, forms => null, unattended_writes => null, user_id => null, external_id => null,
+    made_by => '${first.made_by}', line => '${first.id}', maker_account => '${account.id}', maker_id => ${maker}, keys_max => 10000, replaces => '${first.id}', replaced_until => now(),
     event_id => sluice.uuid_floor(current_date), kind => 'key.rolled', actor => 'operator:x', request_id => null, address => null, means => null)`);
-  const row = await stack.cluster.sql(`select line || ' ' || made_by from sluice.api_key where id = '${fresh}'`);
-  assert.equal(row, `${first.id} ${first.made_by}`);
+  assert.equal(await create(`'${first.id}'`), 'maker'); // a key with a policy makes none
+  assert.equal(await create('null'), 'made');
+  const row = await stack.cluster.sql(`select line || ' ' || made_by || ' ' || policy from sluice.api_key where id = '${fresh}'`);
+  assert.equal(row, `${first.id} ${first.made_by} careful`);
 });

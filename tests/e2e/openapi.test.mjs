@@ -486,6 +486,44 @@ test('keys', async () => {
   await judge(404, await contract.call(account.key, 'DELETE', `/api/keys/${account.id}`));
 });
 
+test('policies', async () => {
+  const path = '/api/policies/careful';
+  const policy = { default: 'allow', rules: [{ tools: ['probe_*'], when: 'input.value > `1`', decision: 'deny', reason: 'too much' }] };
+  const set = (body, at = path, key = account.key) => contract.call(key, 'PUT', at, body);
+  const remove = (at = path, key = account.key) => contract.call(key, 'DELETE', at);
+  await judge(404, await get(path));
+  await judge(404, await remove());
+  await judge(400, await set({ policy: { rules: [] } }));
+  await judge(400, await set({ policy }, '/api/policies/Careful'));
+  await judge(403, await set({ policy }, path, reader));
+  await judge(409, await set({ policy, rev: 7 }));
+  const { rev } = (await judge(200, await set({ policy, rev: 0 }))).json;
+  await judge(409, await set({ policy, rev: rev + 1 }));
+  await judge(413, await set({ policy: { default: 'allow', rules: Array.from({ length: 100 }, () => ({ decision: 'deny', reason: 'x'.repeat(500), when: `input.value == '${'x'.repeat(300)}'` })) } }));
+  await judge(200, await get('/api/policies'), ['/items/0']);
+  await judge(400, await get('/api/policies', { 'sluice-user': 'ada' }));
+  assert.deepEqual((await judge(200, await get(path))).json.policy, policy);
+  const tested = async (status, body) => (await judge(status, await post('/api/policies/test', body))).json;
+  assert.deepEqual(await tested(200, { name: 'careful', tool: 'probe_echo', input: { value: 2 } }), { decision: 'deny', rule: 0, reason: 'too much', unsure: false });
+  assert.equal((await tested(200, { policy, tool: 'probe_echo', user: 'ada' })).decision, 'depends');
+  await tested(400, { policy, name: 'careful', tool: 'probe_echo' });
+  await tested(400, { policy, tool: 'probe_nothing' });
+  await tested(404, { name: 'none', tool: 'probe_echo' });
+  const wanted = { name: 'careful', scopes: ['read', 'execute', 'admin'] };
+  await judge(400, await post('/api/keys', { ...wanted, policy: 'A' }));
+  await judge(409, await post('/api/keys', { ...wanted, policy: 'none' }));
+  const made = (await judge(201, await post('/api/keys', { ...wanted, policy: 'careful' }))).json;
+  await judge(409, await remove());
+  await judge(403, await set({ policy }, path, made.key));
+  await judge(403, await remove(path, made.key));
+  await judge(403, await get(path, {}, made.key));
+  await judge(403, await post('/api/keys', wanted, {}, made.key));
+  await judge(403, await post('/api/webhooks', { url: 'https://127.0.0.1:1/hook' }, {}, made.key));
+  await judge(403, await post('/api/policies/test', { name: 'careful', tool: 'probe_echo' }, {}, made.key));
+  await judge(200, await contract.call(account.key, 'DELETE', `/api/keys/${made.id}`));
+  await judge(200, await remove());
+});
+
 test('webhooks', async () => {
   const wanted = { url: 'https://127.0.0.1:1/hook', events: ['flow.failed'], description: 'made here' };
   await judge(400, await post('/api/webhooks', { ...wanted, events: ['none'] }));

@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     slice rest = slice_of(data, size), text = slice_split(&rest, '\n');
     catalog_report_init(&report);
     arena_init(&arena, ARENA_BYTES_MAX);
-    struct policy *policy = policy_compile_text(SLICE_NONE, text, &report);
+    struct policy *policy = policy_compile_text(SLICE_NONE, text, SLICE_NONE, &report);
     check((policy == NULL) == (report.error_count > 0));
     for (size_t i = 0; i < report.count; i++)
         check(report.problems[i].text.len > 0);

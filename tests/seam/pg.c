@@ -254,13 +254,16 @@ void seam_row(struct pg_query *query, const struct pg_value *cells)
     rows->count++;
 }
 
+slice seam_key_policy;
+
 void seam_rows(struct pg_query *query, size_t count)
 {
-    const struct pg_value cells[] = {pg_bool(false)}; /* has_event: no endpoint hears of it */
+    /* policy; has_event: no endpoint hears of it */
+    const struct pg_value cells[] = {pg_text(seam_key_policy), pg_bool(false)};
     size_t columns = query->stmt->column_count;
     ASSERT(query->state == QUERY_SENT && columns <= ARRAY_LEN(cells));
     for (size_t i = 0; columns > 0 && i < count; i++)
-        seam_row(query, cells);
+        seam_row(query, &cells[ARRAY_LEN(cells) - columns]);
     if (columns == 0)
         query->rows.count = count;
 }

@@ -419,6 +419,7 @@ static int do_load(struct seam_store *store, struct pg_query *query)
     cells[n++] = pg_json(row->waiting_input);
     cells[n++] = pg_text(row->trace);
     cells[n++] = pg_text(row->title);
+    cells[n++] = pg_text(seam_key_policy);
     cells[n++] = pg_text(steps.len ? buf_slice(&steps) : SLICE_NONE);
     cells[n++] = pg_text(items.len ? buf_slice(&items) : SLICE_NONE);
     ASSERT(n == query->stmt->column_count);
@@ -437,7 +438,17 @@ static int do_rev(struct seam_store *store, struct pg_query *query)
     return OK;
 }
 
+static int do_key_policy(struct seam_store *store, struct pg_query *query)
+{
+    const struct pg_value policy = pg_text(seam_key_policy);
+    (void)store;
+    if (seam_key_policy.ptr)
+        seam_row(query, &policy);
+    return OK;
+}
+
 const struct seam_statement seam_flow_statements[] = {
+    {"flow_key_policy", do_key_policy},
     {"flow_start_keyed", do_start_keyed},
     {"flow_start", do_start},
     {"flow_start_again", do_start},

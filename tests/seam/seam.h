@@ -99,6 +99,8 @@ bool seam_query_is_abandoned(const struct pg_query *query);
 void seam_row(struct pg_query *query, const struct pg_value *cells);
 /* Adds rows without columns, or with has_event alone, as fenced statements return them. */
 void seam_rows(struct pg_query *query, size_t count);
+/* The policy of every key, as STORE_KEY_POLICY_TEXT selects it; the test resets it. */
+extern slice seam_key_policy;
 /* Answers the query with OK and the rows that seam_row has added. */
 void seam_query_done(struct pg_query *query);
 /* Whether the query was done and its answer is still on its way (seam_rows_do). */

@@ -23,9 +23,9 @@ static void every_reason_has_a_status_that_fits_its_kind(void **state)
 static void every_reason_has_a_tool_error_of_the_lists(void **state)
 {
     (void)state;
-    static const char *const types[] = {"validation", "confirmation", "connection", "auth",
-                                        "rate_limit", "timeout",      "network",    "provider",
-                                        "not_found",  "unsupported",  "internal"};
+    static const char *const types[] = {"validation", "confirmation", "policy",      "connection",
+                                        "auth",       "rate_limit",   "timeout",     "network",
+                                        "provider",   "not_found",    "unsupported", "internal"};
     for (unsigned i = 0; i < EXEC_REASONS; i++) {
         const struct api_verdict *verdict = api_verdict_of((enum exec_reason)i);
         const struct exec_outcome out = {.reason = (enum exec_reason)i};

@@ -6,6 +6,7 @@
 #define TESTS_UNIT_FLOW_MACHINE_H
 
 #include "flow/internal.h"
+#include "seam/seam.h"
 #include "seam/table.h"
 #include "seam/walk.h"
 #include "unit.h"
@@ -143,6 +144,49 @@ static inline struct pg_query *machine_query(struct machine *m, const char *name
     }
     fail_msg("no query %s", name);
     return NULL;
+}
+
+/* ---- policies ---- */
+
+/* From here on each key has the policy seam_key_policy ("@": none). */
+static inline struct policy_cache *machine_policies(struct machine *m)
+{
+    struct policy_cache *policies = policy_cache_new(m->node.loop, m->node.pool);
+    assert_non_null(policies);
+    seam_key_policy = SLICE("@");
+    return m->node.flow->config.policies = policies;
+}
+
+static inline void machine_policies_free(struct machine *m, struct policy_cache *policies)
+{
+    seam_settle(m->node.loop);
+    m->node.flow->config.policies = NULL;
+    seam_key_policy = SLICE_NONE;
+    policy_cache_free(policies);
+}
+
+/* Starts a flow as machine_start does, by a key. */
+static inline struct uuid machine_start_by_key(struct machine *m, const char *key,
+                                               const char *input)
+{
+    seam_run_flow(&m->run, &m->node, key, input);
+    m->run.command.by.actor = SLICE("key:0190b0a0-0000-7000-8000-000000000001");
+    seam_run_start(&m->run);
+    assert_true(seam_walk_until_ended(&m->walk, &m->run));
+    assert_int_equal(m->run.answer, FLOW_ANSWER_DONE);
+    seam_run_end(&m->run);
+    seam_settle(m->node.loop);
+    return m->run.flow_id;
+}
+
+/* Answers the load of revision 7 of the policy "team", which denies all. */
+static inline void machine_deny(struct pg_query *get)
+{
+    const struct pg_value cells[] = {pg_uuid(seam_account), pg_text(SLICE("team")), pg_i64(7),
+                                     pg_time(1),
+                                     pg_json(SLICE("{\"default\":\"deny\",\"rules\":[]}"))};
+    seam_row(get, cells);
+    seam_query_done(get);
 }
 
 /* The next call, whose first byte has been sent. */

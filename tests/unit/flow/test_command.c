@@ -398,6 +398,56 @@ static void a_cancel_cuts_what_runs(void **state)
     assert_int_equal(machine_command(m, FLOW_COMMAND_CANCEL, id), FLOW_ANSWER_DONE); /* again */
 }
 
+/* ---- a policy ---- */
+
+static struct policy *policy_of(const char *text)
+{
+    struct catalog_report *report = catalog_report_new(NULL);
+    struct policy *policy =
+        policy_compile_text(SLICE_NONE, slice_cstr(text), SLICE("team@1"), report);
+    assert_non_null(policy);
+    catalog_report_free(report);
+    return policy;
+}
+
+static enum flow_answer command_under(struct machine *m, enum flow_command_kind kind,
+                                      struct uuid id, struct policy *policy)
+{
+    seam_run_command(&m->run, &m->node, kind, id);
+    m->run.command.policy = policy;
+    seam_run_start(&m->run);
+    return machine_end(m);
+}
+
+/* A flow with a call that the caller's policy denies is not there, and none is started. */
+static void a_policy_hides_flows(void **state)
+{
+    struct machine *m = *state;
+    struct policy *denies = policy_of(
+        "{\"default\":\"allow\",\"rules\":[{\"tools\":[\"demo_get\"],\"decision\":\"deny\","
+        "\"reason\":\"Not yet\"}]}");
+    struct policy *hides = policy_of("{\"default\":\"allow\",\"rules\":[{\"tools\":[\"demo_get\"],"
+                                     "\"decision\":\"deny\",\"hidden\":true}]}");
+    struct policy *allows = policy_of("{\"default\":\"allow\",\"rules\":[]}");
+    struct uuid id = machine_start(m, "read", confirmed);
+    (void)machine_call(m);
+    for (unsigned kind = FLOW_COMMAND_APPROVE; kind <= FLOW_COMMAND_CANCEL; kind++)
+        assert_int_equal(command_under(m, (enum flow_command_kind)kind, id, denies),
+                         FLOW_ANSWER_NOT_FOUND);
+    assert_int_equal(machine_row(m, id)->flow.status, FLOW_RUNNING);
+    assert_int_equal(command_under(m, FLOW_COMMAND_CANCEL, id, allows), FLOW_ANSWER_DONE);
+    assert_int_equal(machine_row(m, id)->flow.status, FLOW_CANCELLED);
+    for (unsigned i = 0; i < 2; i++) {
+        seam_run_flow(&m->run, &m->node, "read", confirmed);
+        m->run.command.policy = i ? hides : denies;
+        seam_run_start(&m->run);
+        assert_int_equal(machine_end(m), i ? FLOW_ANSWER_NO_TEMPLATE : FLOW_ANSWER_CONFLICT);
+    }
+    policy_unref(denies);
+    policy_unref(hides);
+    policy_unref(allows);
+}
+
 /* ---- each place ---- */
 
 /* A flow to which the command applies, and its state afterwards. */
@@ -558,6 +608,7 @@ int main(void)
         ON_A_MACHINE(a_change_in_between_is_loaded_again),
         ON_A_MACHINE(resumes),
         ON_A_MACHINE(a_cancel_cuts_what_runs),
+        ON_A_MACHINE(a_policy_hides_flows),
         cmocka_unit_test(each_query_fails_in_each_way),
         cmocka_unit_test(each_query_of_a_start_fails_in_each_way),
         cmocka_unit_test(every_step_and_jump_was_taken),

@@ -22,6 +22,7 @@ struct reader {
     struct uuid id;
     struct flow_filter filter;
     const struct flow_need *need;
+    struct policy *policy;
     bool wants_view, wants_rows, is_done;
     struct flow_load *load;
     struct flow_page *page;
@@ -39,15 +40,16 @@ static enum op_result step_ask(struct op *op)
 {
     struct flow_service *service = reader.m->node.flow;
     if (reader.need)
-        reader.page = flow_page_start_needing(service, &reader.filter, reader.need, op);
+        reader.page =
+            flow_page_start_needing(service, &reader.filter, reader.need, reader.policy, op);
     else if (reader.filter.limit > 0 && reader.wants_rows)
-        reader.page = flow_page_start_rows(service, &reader.filter, op);
+        reader.page = flow_page_start_rows(service, &reader.filter, reader.policy, op);
     else if (reader.filter.limit > 0)
-        reader.page = flow_page_start(service, &reader.filter, op);
+        reader.page = flow_page_start(service, &reader.filter, reader.policy, op);
     else if (reader.wants_view)
-        reader.load = flow_load_start_view(service, seam_account, reader.id, op);
+        reader.load = flow_load_start_view(service, seam_account, reader.id, reader.policy, op);
     else
-        reader.load = flow_load_start(service, seam_account, reader.id, op);
+        reader.load = flow_load_start(service, seam_account, reader.id, reader.policy, op);
     return OP_WAIT;
 }
 

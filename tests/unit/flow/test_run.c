@@ -725,6 +725,24 @@ static void it_is_killed_or_cancelled_at_each_wait(void **state)
     assert_true(is_ok);
 }
 
+/* The calls of a flow are decided by the policy that its key has when they are made: a change takes
+ * effect with the next call, and without the policy nothing is called. */
+static void a_policy_that_changes(void **state)
+{
+    struct machine *m = *state;
+    struct policy_cache *policies = machine_policies(m);
+    struct uuid id = machine_start_by_key(m, "ask_each", "{\"confirm\":true,\"n\":[1]}");
+    seam_key_policy = SLICE("team@7");
+    machine_begin(m, FLOW_COMMAND_APPROVE, id);
+    seam_query_fail(machine_query(m, "policy_get"), ERR_TIMEOUT); /* it is asked for again */
+    machine_deny(machine_query(m, "policy_get"));
+    machine_until(m, id, FLOW_FAILED);
+    assert_int_equal(machine_end(m), FLOW_ANSWER_DONE);
+    assert_int_equal(m->walk.sent, 0);
+    machine_check_error(m, id, "The policy of this API key does not allow");
+    machine_policies_free(m, policies);
+}
+
 /* The templates above run in every way. A step type that is in none of them would not be tested. */
 static void every_type_of_step_is_in_a_template(void **state)
 {
@@ -753,6 +771,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ON_A_MACHINE(a_call),
+        ON_A_MACHINE(a_policy_that_changes),
         ON_A_MACHINE(transforms_and_a_wait_that_is_over),
         ON_A_MACHINE(a_wait_and_a_call_after_it),
         ON_A_MACHINE(nothing_to_do),

@@ -475,6 +475,52 @@ static void a_failing_allocation_is_an_error_not_a_crash(void **state)
     catalog_report_init(&b->report);
 }
 
+/* The strictest of its calls decides about a template; one hidden call hides it. */
+static void a_policy_decides_about_a_template(void **state)
+{
+    static const struct {
+        const char *policy;
+        enum policy_decision decision;
+        bool is_hidden;
+    } cases[] = {
+        {"{'default':'allow','rules':[]}", POLICY_ALLOW, false},
+        {"{'default':'deny','rules':[{'tools':['gmail_*'],'decision':'allow'}]}", POLICY_ALLOW,
+         false},
+        {"{'default':'allow','rules':[{'tools':['gmail_mark_*'],'decision':'confirm'}]}",
+         POLICY_CONFIRM, false},
+        {"{'default':'allow','rules':[{'tools':['gmail_send_message'],'when':'input.to',"
+         "'decision':'deny'}]}",
+         POLICY_DEPENDS, false},
+        {"{'default':'confirm','rules':[{'tools':['gmail_send_message'],'decision':'deny'}]}",
+         POLICY_DENY, false},
+        {"{'default':'deny','rules':[{'tools':['gmail_list_messages'],'decision':'deny',"
+         "'hidden':true}]}",
+         POLICY_DENY, true},
+        {"{'default':'allow','rules':[{'tools':['notion_*'],'decision':'deny','hidden':true}]}",
+         POLICY_ALLOW, false},
+    };
+    struct bench *b = *state;
+    struct flow_template *tmpl = load(b, NULL, NULL);
+    struct policy_verdict verdict;
+    assert_non_null(tmpl);
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct policy *policy =
+            policy_compile_text(SLICE_NONE, slice_cstr(unit_quoted(&b->arena, cases[i].policy)),
+                                SLICE("p@1"), &b->report);
+        assert_non_null(policy);
+        flow_template_foresee(tmpl, b->catalog, policy, &verdict);
+        assert_int_equal(verdict.decision, cases[i].decision);
+        assert_int_equal(verdict.is_hidden, cases[i].is_hidden);
+        struct flow_template_set set = {.items = &tmpl, .count = 1};
+        slice nearest = flow_template_set_nearest(&set, SLICE("demos"), b->catalog, policy);
+        assert_int_equal(nearest.len > 0, cases[i].decision != POLICY_DENY);
+        policy_unref(policy);
+    }
+    flow_template_foresee(tmpl, b->catalog, NULL, &verdict);
+    assert_int_equal(verdict.decision, POLICY_ALLOW);
+    flow_template_unref(tmpl);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -494,6 +540,7 @@ int main(void)
         CATALOG_TEST(those_compiled_in_are_good),
         CATALOG_TEST(a_folder_adds_and_replaces),
         CATALOG_TEST(a_failing_allocation_is_an_error_not_a_crash),
+        CATALOG_TEST(a_policy_decides_about_a_template),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

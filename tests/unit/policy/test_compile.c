@@ -7,7 +7,8 @@
 static struct policy *compile(struct bench *b, const char *quoted)
 {
     bench_forget(b);
-    return policy_compile_text(SLICE_NONE, slice_cstr(unit_quoted(&b->arena, quoted)), &b->report);
+    return policy_compile_text(SLICE_NONE, slice_cstr(unit_quoted(&b->arena, quoted)), SLICE_NONE,
+                               &b->report);
 }
 
 /* wanted: "pointer: part of the text" for each fault, separated by line breaks */
@@ -125,12 +126,34 @@ static void limits(void **state)
            repeated(b, "{'default':'deny','rules':[{'decision':'deny','tools':[", "'a'",
                     POLICY_GLOBS_MAX + 1, "]}]}"),
            "/rules/0/tools: 1 to 50");
+    const char *many = repeated(b, "{'decision':'deny','tools':[", "'a'", POLICY_GLOBS_MAX, "]}");
+    size_t rules = POLICY_GLOBS_ALL_MAX / POLICY_GLOBS_MAX;
+    accept(b, repeated(b, "{'default':'deny','rules':[", many, rules, "]}"));
+    refuse(b, repeated(b, "{'default':'deny','rules':[", many, rules + 2, "]}"),
+           "/rules/10/tools: all rules together may have 500");
     refuse(b, repeated(b, "{'default':'deny','rules':[", "         ", 7000, "]}"),
            ": larger than 65536 bytes");
     /* conditions that take much memory, in a document of the right size */
     const char *member = repeated(b, "{'decision':'deny','when':'input.[", "a[0].b[0]", 55, "]'}");
     assert_null(compile(b, repeated(b, "{'default':'deny','rules':[", member, 100, "]}")));
     assert_contains(b->report.problems[b->report.count - 1].text.ptr, "more than 1024 KiB");
+}
+
+static void names(void **state)
+{
+    (void)state;
+    assert_true(policy_is_name(SLICE("default")));
+    assert_true(policy_is_name(SLICE("a-2")));
+    assert_false(policy_is_name(SLICE("")));
+    assert_false(policy_is_name(SLICE("2a")));
+    assert_false(policy_is_name(SLICE("-a")));
+    assert_false(policy_is_name(SLICE("a_b")));
+    assert_false(policy_is_name(SLICE("A")));
+    assert_false(policy_is_name(SLICE("test"))); /* the endpoint's */
+    char name[POLICY_NAME_MAX + 1];
+    memset(name, 'a', sizeof(name));
+    assert_true(policy_is_name(slice_of(name, POLICY_NAME_MAX)));
+    assert_false(policy_is_name(slice_of(name, POLICY_NAME_MAX + 1)));
 }
 
 /* Each allocation fails in turn: there is a fault in the report, and no memory is left. */
@@ -143,7 +166,8 @@ static void memory(void **state)
         struct catalog_report report;
         catalog_report_init(&report);
         mem_fail_at(n, 1);
-        struct policy *policy = policy_compile_text(SLICE_NONE, slice_cstr(text), &report);
+        struct policy *policy =
+            policy_compile_text(SLICE_NONE, slice_cstr(text), SLICE("a@1"), &report);
         bool is_hit = mem_fail_hits() > 0;
         mem_fail_at(0, 0);
         assert_true(policy || report.error_count > 0);
@@ -157,10 +181,8 @@ static void memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BENCH_TEST(documents),
-        BENCH_TEST(rules),
-        BENCH_TEST(limits),
-        BENCH_TEST(memory),
+        BENCH_TEST(documents), BENCH_TEST(rules),  BENCH_TEST(limits),
+        UNIT_TEST(names),      BENCH_TEST(memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

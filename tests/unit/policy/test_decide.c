@@ -8,8 +8,8 @@
 static struct policy *compile(struct bench *b, const char *quoted)
 {
     bench_forget(b);
-    struct policy *policy =
-        policy_compile_text(SLICE_NONE, slice_cstr(unit_quoted(&b->arena, quoted)), &b->report);
+    struct policy *policy = policy_compile_text(
+        SLICE_NONE, slice_cstr(unit_quoted(&b->arena, quoted)), SLICE("p@7"), &b->report);
     if (!policy)
         fail_msg("%s: %.*s", quoted, SLICE_ARG(b->report.problems[0].text));
     return policy;
@@ -76,8 +76,15 @@ static void none(void **state)
     struct bench *b = *state;
     expect_of(b, NULL, SEND, "{}", "allow default");
     expect_of(b, NULL, SEND, NULL, "allow default");
+    assert_false(policy_hides(NULL, tool(b, SEND)));
+    assert_false(policy_denies(NULL, tool(b, SEND)));
+    assert_null(policy_ref(NULL));
     policy_unref(NULL);
+    assert_null(policy_label(NULL).ptr);
     expect(b, "{'default':'confirm'}", LIST, "{}", "confirm default confirms");
+    expect_of(b, policy_denies_all(), LIST, "{}", "deny default");
+    assert_true(policy_denies(policy_ref(policy_denies_all()), tool(b, LIST)));
+    policy_unref(policy_denies_all());
     struct policy_verdict verdict;
     assert_int_equal(policy_test(NULL, b->catalog, SLICE("gmail_send_mesage"), NULL, SLICE_NONE,
                                  &b->arena, &verdict, &b->err),
@@ -192,6 +199,19 @@ static void expressions(void **state)
     expect(*state,
            "{'default':'allow','rules':[{'decision':'confirm','when':'length(input.to) > `1`'}]}",
            SEND, "{}", "confirm 0 confirms");
+    /* no caller gets around a deny by making an earlier condition fail */
+    static const char later[] =
+        "{'default':'allow','rules':[{'decision':'confirm','when':'length(input.subject) > `1`'},"
+        "{'decision':'deny','recipients_outside':['acme.com']},{'decision':'allow'}]}";
+    expect(*state, later, SEND, "{'to':'a@evil.example','subject':'xx'}", "confirm 0 confirms");
+    expect(*state, later, SEND, "{'to':'a@evil.example'}", "deny 1 unsure");
+    expect(*state, later, SEND, "{'to':'a@acme.com'}", "confirm 0 confirms");
+    expect(*state, later, SEND, "{'to':'a@acme.com','subject':'x'}", "allow 2");
+    expect(*state, later, PAGE, NULL, "depends several confirms");
+    expect(*state,
+           "{'default':'deny','rules':[{'decision':'confirm','recipients_outside':['a.b']},"
+           "{'decision':'deny','tools':['notion_*'],'when':'input.x'}]}",
+           PAGE, NULL, "deny several");
     /* a condition that is false decides, whatever the other one is */
     expect(*state, ALLOW_BUT("'when':'`false`','recipients_outside':['acme.com']"), PAGE, "{}",
            "allow default");
@@ -254,6 +274,8 @@ static void snapshots(void **state)
         }
         catalog_unref(other);
     }
+    assert_text(policy_label(policy_ref(policy)), "p@7");
+    policy_unref(policy);
     policy_unref(policy);
 }
 
@@ -364,52 +386,68 @@ static bool counts(const struct model_rule *rule, char holds)
     return holds == 'y' || (holds == 'u' && rule->decision != POLICY_ALLOW);
 }
 
+/* Follows the rules in their order. */
 static void model_decide(const struct model_rule *rules, enum policy_decision fallback, int tool_at,
                          int input_at, struct policy_verdict *verdict)
 {
-    *verdict = (struct policy_verdict){.decision = fallback, .rule = POLICY_RULE_DEFAULT};
-    for (int i = 1; i >= 0; i--) {
-        char holds = rules[i].conditions->holds[tool_at][input_at];
-        if (!counts(&rules[i], holds))
-            continue;
-        verdict->decision = rules[i].decision;
-        verdict->rule = i;
-        verdict->is_unsure = holds == 'u' && rules[i].decision == POLICY_DENY;
+    int asks = -1, found = POLICY_RULE_DEFAULT;
+    char holds = 'y';
+    for (int i = 0; i < 2 && found < 0; i++) {
+        holds = rules[i].conditions->holds[tool_at][input_at];
+        bool is_asked = holds == 'u' && rules[i].decision == POLICY_CONFIRM;
+        if (is_asked && asks < 0)
+            asks = i;
+        else if (!is_asked && counts(&rules[i], holds))
+            found = i;
     }
+    enum policy_decision decision = found < 0 ? fallback : rules[found].decision;
+    bool is_denied = decision == POLICY_DENY, is_asked = asks >= 0 && !is_denied;
+    bool could_ask = asks >= 0 && rules[asks].conditions->depends[tool_at] == 'i';
+    *verdict = (struct policy_verdict){
+        .decision = is_asked ? POLICY_CONFIRM : decision,
+        .rule = is_asked ? asks : found,
+        .is_unsure = is_denied && (could_ask || (found >= 0 && holds == 'u')),
+    };
     verdict->may_confirm = verdict->decision == POLICY_CONFIRM;
 }
 
+/* Tries every way in which the conditions that depend on the input can hold. */
 static void model_foresee(const struct model_rule *rules, enum policy_decision fallback,
                           int tool_at, struct policy_verdict *verdict)
 {
-    enum policy_decision found[3];
-    size_t count = 0;
-    bool is_over = false;
-    *verdict = (struct policy_verdict){.rule = POLICY_RULE_SEVERAL};
-    for (int i = 0; i < 2 && !is_over; i++) {
-        bool depends = rules[i].conditions->depends[tool_at] == 'i';
-        char holds = rules[i].conditions->holds[tool_at][0];
-        if (!depends && !counts(&rules[i], holds))
+    bool is_first = true;
+    for (int way = 0; way < 9; way++) {
+        char truths[2][2] = {{"nyu"[way % 3], 0}, {"nyu"[way / 3], 0}};
+        struct conditions tried[2];
+        struct model_rule own[2] = {rules[0], rules[1]};
+        struct policy_verdict one;
+        bool is_possible = true;
+        for (int i = 0; i < 2; i++) {
+            const struct conditions *conditions = rules[i].conditions;
+            char holds = conditions->holds[tool_at][0];
+            bool depends = conditions->depends[tool_at] == 'i';
+            is_possible &= depends || truths[i][0] == holds;
+            tried[i] = *conditions;
+            tried[i].holds[tool_at] = truths[i];
+            own[i].conditions = &tried[i];
+        }
+        if (!is_possible)
             continue;
-        is_over = !depends;
-        verdict->rule = i;
-        verdict->is_unsure = is_over && holds == 'u' && rules[i].decision == POLICY_DENY;
-        found[count++] = rules[i].decision;
-    }
-    if (!is_over) {
-        found[count++] = fallback;
-        verdict->rule = POLICY_RULE_DEFAULT;
-    }
-    if (count > 1) {
-        verdict->rule = POLICY_RULE_SEVERAL;
-        verdict->is_unsure = false;
-    }
-    verdict->decision = found[0];
-    for (size_t i = 0; i < count; i++) {
-        verdict->may_confirm |= found[i] == POLICY_CONFIRM;
-        if (found[i] != found[0])
+        model_decide(own, fallback, tool_at, 0, &one);
+        bool may_confirm = one.may_confirm || (!is_first && verdict->may_confirm);
+        if (is_first)
+            *verdict = one;
+        if (one.decision != verdict->decision)
             verdict->decision = POLICY_DEPENDS;
+        if (one.rule != verdict->rule)
+            verdict->rule = POLICY_RULE_SEVERAL;
+        verdict->may_confirm = may_confirm;
+        is_first = false;
     }
+    if (verdict->decision == POLICY_DEPENDS)
+        verdict->rule = POLICY_RULE_SEVERAL;
+    if (verdict->rule == POLICY_RULE_SEVERAL)
+        verdict->is_unsure = false;
 }
 
 static void compare(const char *document, int tool_at, const char *input,

@@ -10,8 +10,8 @@ static void expect(struct bench *b, const char *quoted, const char *wanted)
     slice rest = slice_cstr(wanted);
     size_t count = 0;
     bench_forget(b);
-    struct policy *policy =
-        policy_compile_text(SLICE("f"), slice_cstr(unit_quoted(&b->arena, quoted)), &b->report);
+    struct policy *policy = policy_compile_text(
+        SLICE("f"), slice_cstr(unit_quoted(&b->arena, quoted)), SLICE_NONE, &b->report);
     assert_non_null(policy);
     assert_int_equal(policy_lint(policy, b->catalog, SLICE("f"), &b->report), OK);
     policy_unref(policy);

@@ -349,11 +349,12 @@ static bool is_told(void *watcher)
     return ((struct watcher *)watcher)->told > 0;
 }
 
-static const struct vault_caller *caller_of(const struct vault_key *key)
+/* A check of the key that found no policy. */
+static const struct vault_check *check_of(const struct vault_key *key)
 {
-    static struct vault_caller caller;
-    memcpy(caller.key_hash, key->hash, sizeof(caller.key_hash));
-    return &caller;
+    static struct vault_check check;
+    memcpy(check.caller.key_hash, key->hash, sizeof(check.caller.key_hash));
+    return &check;
 }
 
 /* A guard is notified once when its key is refused. Guards of other keys, and guards that
@@ -368,10 +369,10 @@ static void test_guards_are_notified(void **state)
     (void)state;
     struct api_key row = make_key(&key, SCOPE_ALL, 0);
     make_key(&other, SCOPE_ALL, 0);
-    vault_guard_start(auth, &first.guard, caller_of(&key));
-    vault_guard_start(auth, &second.guard, caller_of(&key));
-    vault_guard_start(auth, &stopped.guard, caller_of(&key));
-    vault_guard_start(auth, &others.guard, caller_of(&other));
+    vault_guard_start(auth, &first.guard, check_of(&key));
+    vault_guard_start(auth, &second.guard, check_of(&key));
+    vault_guard_start(auth, &stopped.guard, check_of(&key));
+    vault_guard_start(auth, &others.guard, check_of(&other));
     vault_guard_stop(&stopped.guard);
     revoke(&row);
     vault_auth_forget(auth, account_id);
@@ -385,10 +386,60 @@ static void test_guards_are_notified(void **state)
                      * that expires */
     struct vault_key expiring;
     make_key(&expiring, SCOPE_ALL, clock_wall_us() + 1000000);
-    vault_guard_start(auth, &first.guard, caller_of(&key));
-    vault_guard_start(auth, &others.guard, caller_of(&expiring));
+    vault_guard_start(auth, &first.guard, check_of(&key));
+    vault_guard_start(auth, &others.guard, check_of(&expiring));
     pg_bench_until_true(&bench, is_told, &first);
     pg_bench_until_true(&bench, is_told, &others);
+    vault_auth_free(auth);
+    pg_bench_close(&bench);
+}
+
+static void tell_policy(const char *name, int64_t rev)
+{
+    char account[UUID_TEXT_LEN + 1], sql[300];
+    uuid_format(account_id, account);
+    snprintf(sql, sizeof(sql),
+             "insert into sluice.policy values ('%s', '%s', %lld, '{}', now()) on conflict "
+             "(account_id, name) do update set rev = excluded.rev",
+             account, name, (long long)rev);
+    items_tell(conninfo, sql);
+}
+
+/* A key has the policy that it names, also one that no longer exists, else the account's default. A
+ * guard is notified of another policy. */
+static void test_a_key_has_a_policy(void **state)
+{
+    struct pg_bench bench;
+    struct vault_auth *auth = open_auth(&bench, 3600 * 1000, 0);
+    struct vault_key key, named;
+    struct asker asker;
+    struct watcher watcher = {.guard.on_refused = on_refused};
+    char id[UUID_TEXT_LEN + 1], sql[200];
+    (void)state;
+    make_key(&key, SCOPE_ALL, 0);
+    struct api_key row = make_key(&named, SCOPE_ALL, 0);
+    uuid_format(row.id, id);
+    snprintf(sql, sizeof(sql), "update sluice.api_key set policy = 'mail' where id = '%s'", id);
+    items_tell(conninfo, sql);
+    const struct key_policy *policy = &asker.check.grant.policy;
+    assert_int_equal(ask(&bench, auth, &asker, key.text), OK);
+    assert_true(store_key_policy_is_none(policy));
+    assert_int_equal(ask(&bench, auth, &asker, named.text), OK);
+    assert_true(policy->is_named && policy->rev == 0 && !store_key_policy_is_none(policy));
+    assert_string_equal(policy->name, "mail");
+    vault_guard_start(auth, &watcher.guard, check_of(&key));
+    tell_policy("default", 7);
+    tell_policy("mail", 8);
+    assert_int_equal(watcher.told, 0);
+    vault_auth_forget(auth, account_id);
+    assert_int_equal(ask(&bench, auth, &asker, key.text), OK);
+    assert_true(!policy->is_named && policy->rev == 7 && !store_key_policy_is_none(policy));
+    assert_string_equal(policy->name, "default");
+    assert_int_equal(ask(&bench, auth, &asker, named.text), OK);
+    assert_true(policy->is_named && policy->rev == 8);
+    pg_bench_until_true(&bench, is_told, &watcher);
+    assert_true(watcher.told == 1 && watcher.guard.has_other_policy);
+    items_tell(conninfo, "delete from sluice.policy");
     vault_auth_free(auth);
     pg_bench_close(&bench);
 }
@@ -470,6 +521,7 @@ int main(void)
         cmocka_unit_test(test_revoked_under_way),
         cmocka_unit_test(test_forget_one_account),
         cmocka_unit_test(test_guards_are_notified),
+        cmocka_unit_test(test_a_key_has_a_policy),
         cmocka_unit_test(test_cache_is_bounded),
         cmocka_unit_test(test_no_database_is_not_a_refusal),
         cmocka_unit_test(test_freed_under_way),
