@@ -10,24 +10,25 @@
 #define OF(name, type) PG_OF(#name, type, struct delivery_item, name)
 
 /* `only` makes it a walk over a partial index. */
-#define LIST(stmt_name, only, match)                                                           \
-    {                                                                                          \
-        .name = stmt_name,                                                                     \
-        .sql = "select :ord, t.* from @input lateral (" STORE_PAGE_ROWS_SQL(                   \
-            "select x.event_id as id, x.kind, x.object, x.rev, x.at, x.status, x.attempt, "    \
-            "x.due_at, x.code, x.problem, x.data from sluice.delivery x where x.webhook_id = " \
-            ":webhook_id and x.event_id < :before and x.event_id >= :since and " only          \
-            " order by x.event_id desc",                                                       \
-            "id desc",                                                                         \
-            "e.id, e.kind, e.object, e.rev, e.at, e.status, e.attempt, e.due_at, "             \
-            "e.code, e.problem, e.data",                                                       \
-            match) ") t",                                                                      \
-        PG_TAKES(PG_ARG("webhook_id", PG_UUID), STORE_PAGE_RANGE_PARAMS,                       \
-                 PG_ARG("status", PG_TEXT)),                                                   \
-        PG_COLUMNS(list_columns),                                                              \
-        .no_account =                                                                          \
-            "an endpoint hears an account and all its users, which other nodes may have",      \
-        .is_spread = true, .spread_max = STORE_PAGE_COUNT_MAX, .spread_order = "-id",          \
+#define LIST(stmt_name, only, match)                                                          \
+    {                                                                                         \
+        .name = stmt_name,                                                                    \
+        .sql = "select :ord, t.* from @input lateral (" STORE_PAGE_ROWS_SQL(                  \
+            "select x.event_id as id, x.kind, x.object, x.rev, x.at, x.status, x.attempt, "   \
+            "x.due_at, x.code, x.problem, x.data, x.account_id from sluice.delivery x where " \
+            "x.webhook_id = "                                                                 \
+            ":webhook_id and x.event_id < :before and x.event_id >= :since and " only         \
+            " order by x.event_id desc",                                                      \
+            "id desc",                                                                        \
+            "e.id, e.kind, e.object, e.rev, e.at, e.status, e.attempt, e.due_at, "            \
+            "e.code, e.problem, e.data, e.account_id",                                        \
+            match) ") t",                                                                     \
+        PG_TAKES(PG_ARG("webhook_id", PG_UUID), STORE_PAGE_RANGE_PARAMS,                      \
+                 PG_ARG("status", PG_TEXT)),                                                  \
+        PG_COLUMNS(list_columns),                                                             \
+        .no_account =                                                                         \
+            "an endpoint hears an account and all its users, which other nodes may have",     \
+        .is_spread = true, .spread_max = STORE_PAGE_COUNT_MAX, .spread_order = "-id",         \
     }
 static const struct pg_column list_columns[] = {
     OF(id, PG_UUID),
@@ -41,6 +42,7 @@ static const struct pg_column list_columns[] = {
     OF(code, PG_I64),
     OF(problem, PG_TEXT),
     OF(data, PG_JSON),
+    OF(account_id, PG_UUID),
     STORE_PAGE_COLUMNS};
 static const struct pg_stmt delivery_list =
     LIST("delivery_list", "x.kind <> ''", ":status is null or e.status = :status");
