@@ -11,6 +11,7 @@ import { measurePolicy } from './policies.mjs';
 import { measureTurns } from './turns.mjs';
 import { measureUsers } from './users.mjs';
 import { measureWaiting } from './waiting.mjs';
+import { measureWebhooks } from './webhooks.mjs';
 import { measureWorkers } from './workers.mjs';
 
 // Values that several figures of one repetition share.
@@ -117,6 +118,10 @@ export const figures = [
   ...[['read executions', 'read_small', 0.9, 0.98], ['three-step flows', own('flow_three'), 0.95, 1], ['lists of actions', own('list'), 0.9, 0.98], ['catalog search', 'search', 0.9, 0.98]].map(([what, scenario, least, aim]) => ({
     name: `under a policy of 20 rules: ${what}`, unit: '1/s', against: 'without a policy', least, aim,
     measure: (stage) => measurePolicy(stage, scenario),
+  })),
+  ...[['starts', 'flow_start'], ['twenty-step flows', 'flow_twenty'], ['three-step flows', 'flow_three']].map(([what, scenario]) => ({
+    name: `one endpoint, all its events delivered: ${what}`, unit: '1/s', against: 'without an endpoint', least: 0.4,
+    measure: (stage) => measureWebhooks(stage, own(scenario)),
   })),
   {
     name: 'median beside strangers: read executions', unit: 'ms', against: 'beside the same flood under one key', isLess: true, least: 1.5, aim: 1.1,

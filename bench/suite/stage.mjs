@@ -36,7 +36,7 @@ export class Stage {
   // Starts another server, with the bench's templates.
   serve({ args = [], catalog = join(root, 'bench/suite/catalog'), ...more } = {}) {
     return this.stack.serve({
-      args: ['--catalog', catalog, ...args],
+      args: ['--catalog', catalog, '--webhook-host', '127.0.0.1', ...args],
       env: { SLUICE_TURN_CPU_MS_MAX: '', SLUICE_CATALOG: '' },
       ...more,
     });

@@ -246,7 +246,7 @@ static enum op_result refuse_caller(struct serve_request *serve)
 }
 
 /* Whether the key may use the endpoint at all. Endpoints that others run are checked, too. */
-static enum op_result check_key(struct api_request *request)
+static enum op_result check_key_rights(struct api_request *request)
 {
     const struct api_endpoint *endpoint = request->endpoint;
     if (!api_may(request, endpoint->scope, NULL))
@@ -265,7 +265,7 @@ static enum op_result check_access(struct serve_request *serve)
     request->envelope = request->endpoint->envelope;
     if (!is_as_written(serve->exchange))
         return refuse_early(serve, SERVE_NO_PATH);
-    enum op_result result = check_key(request);
+    enum op_result result = check_key_rights(request);
     if (result == OP_NEXT)
         result = api_user_check_path(request);
     if (result != OP_NEXT)
@@ -401,7 +401,7 @@ enum op_result api_delegate(struct api_request *request, const struct api_endpoi
     request->endpoint = endpoint;
     request->envelope = envelope;
     request->body = request->arguments = arguments;
-    enum op_result result = check_key(request);
+    enum op_result result = check_key_rights(request);
     if (result != OP_NEXT)
         return result;
     slice fault = names ? api_members_fault(request, names, arguments) : SLICE_NONE;

@@ -40,6 +40,7 @@ static void put_webhook(struct json_writer *w, const void *row)
     json_member_time(w, "old_secret_until",
                      webhook->old_until > clock_shared_us() ? webhook->old_until : 0);
     listing_put_id(w, "made_by", webhook->api_key);
+    json_member_i64(w, "rev", webhook->rev);
     json_member_time(w, "created_at", webhook->created_at);
 }
 
@@ -416,6 +417,7 @@ static enum op_result begin_webhook_roll(struct api_request *request)
 {
     struct webhook_changing *it = webhook_change_new(request, WEBHOOK_ROLL);
     const struct json *overlap = json_given(request->body, SLICE("overlap_s"));
+    const struct json *rev = json_given(request->body, SLICE("rev"));
     int64_t seconds = OVERLAP_S;
     if (!it || !read_webhook_id(request, &it->in.id))
         return OP_DONE;
@@ -426,13 +428,18 @@ static enum op_result begin_webhook_roll(struct api_request *request)
                                "old secret signs, too",
                                WEBHOOK_OVERLAP_S_MAX);
     it->in.overlap_s = seconds;
+    if (rev && (!json_to_i64(rev, &it->in.rev) || it->in.rev < 1))
+        return api_reply_error(request, 400,
+                               "rev must be that of the webhook as it was read: it is rolled only "
+                               "if it still has this one");
     return run_webhook_command(request);
 }
 
 const struct api_endpoint api_webhooks_roll = {
     .scope = SCOPE_ADMIN,
     .body = API_BODY_OPTIONAL,
-    .members = &(const struct api_names){.own = {"overlap_s"}, .other = {{"overlap", "overlap_s"}}},
+    .members =
+        &(const struct api_names){.own = {"overlap_s", "rev"}, .other = {{"overlap", "overlap_s"}}},
     .begin = begin_webhook_roll,
     .is_of_account = true,
     .refuses_policy = true,

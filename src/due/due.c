@@ -277,7 +277,8 @@ static void measure_late(const struct due_timers *timers, int64_t now)
     }
 }
 
-/* A scan from the start finds the latest rows first; its further pages change nothing. */
+/* A scan from the start finds the latest rows first; its further pages change nothing. Rows that
+ * this process has, such as events that wait for their endpoint, are not late: it may be slow. */
 static void note_late(struct due_timers *timers, const struct due_ref *refs, size_t count)
 {
     int64_t now = clock_shared_us();
@@ -286,7 +287,7 @@ static void note_late(struct due_timers *timers, const struct due_ref *refs, siz
             timers->heaps[i].late_us = 0;
     for (size_t i = 0; i < count; i++) {
         struct due_heap *heap = &timers->heaps[refs[i].kind];
-        if (now - refs[i].at > heap->late_us)
+        if (now - refs[i].at > heap->late_us && !heap->class->is_moving(heap->owner, &refs[i]))
             heap->late_us = now - refs[i].at;
     }
 }

@@ -28,16 +28,17 @@ struct webhook_command_request {
     uint32_t kinds;    /* 1 << enum event_kind ...; 0: all, also those of later versions */
     bool is_on;        /* true also forgets its failures */
     /* For WEBHOOK_ROLL: how long the old secret signs, too. One that was rolled before no longer
-     * does. */
-    int64_t overlap_s;
+     * does. rev: the endpoint's, so that a request that is sent twice rolls once; 0: any. */
+    int64_t overlap_s, rev;
 };
 
 struct webhook_command {
     struct op op;
     /* out: OK; ERR_NOTFOUND if the account has no such endpoint; ERR_SYNTAX if the request is wrong
-     * (err says what); ERR_LIMIT if the account has too many endpoints, or another one with the URL
-     * (err); ERR_CRYPTO if the secret to roll does not open (err); ERR_INVALID if the account does
-     * not exist; ERR_CLOSED if the change may have been made; else the query's status */
+     * (err says what); ERR_LIMIT if the account has too many endpoints, or another one with the
+     * URL, or the endpoint has another rev (err); ERR_CRYPTO if the secret to roll does not open
+     * (err); ERR_INVALID if the account does not exist; ERR_CLOSED if the change may have been
+     * made; else the query's status */
     int status;
     struct err err;
     struct webhook webhook; /* after the change; its texts are in the op's arena or the request's */

@@ -107,14 +107,18 @@ static enum op_result step_claimed(struct op *op)
     return OP_WAIT;
 }
 
-/* A user that is erased in this moment has no name, and soon no row here. Nothing was sent, so the
- * claim counts as no attempt. */
+/* If the user cannot be read, nothing was sent, so the claim does not count as an attempt. */
 static enum op_result step_named(struct op *op)
 {
     struct event_delivery *d = delivery_of(op);
     struct account_user *users;
     size_t count;
-    if (store_account_user_list_result(&d->query, &users, &count) != OK || count == 0) {
+    int status = store_account_user_list_result(&d->query, &users, &count);
+    if (status == OK && count == 0) {
+        end_with(d, DELIVERY_FAILED, SLICE("the user of the event was erased"));
+        return op_jump(op, DELIVERY_END);
+    }
+    if (status != OK) {
         end_with(d, DELIVERY_PENDING, SLICE("the user of the event could not be read"));
         d->end.is_uncounted = true;
         d->end.delay_ms = OUR_DELAY_MS;
@@ -188,6 +192,8 @@ static enum op_result step_sent(struct op *op)
     struct event_delivery *d = delivery_of(op);
     const struct event_send *send = &d->send;
     bool is_again = is_uncounted(d);
+    d->row->is_sent = true;
+    d->row->is_accepted = send->is_delivered;
     bool is_last = tries_of(d) > (int64_t)ARRAY_LEN(delays_s) && !is_again;
     enum delivery_status status = send->is_delivered ? DELIVERY_DELIVERED
                                   : is_last          ? DELIVERY_FAILED

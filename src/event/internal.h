@@ -35,6 +35,10 @@ struct event_lane {
     struct uuid payer_id;
     size_t sending_count, waiting_count;
     size_t putting_off_count; /* including those of event_outbox.late */
+    struct uuid behind_from;  /* the first event of those that were put off since the last read */
+    bool is_behind;           /* there are such events */
+    bool is_well;             /* the last message was accepted */
+    bool is_reading;          /* its next rows are being read */
 };
 
 /* A row that this process is sending, or will. */
@@ -42,6 +46,8 @@ struct event_row {
     struct due_ref ref;
     bool is_next; /* the object's event before it has just ended */
     bool is_full; /* its lane has no room, so it is put off */
+    bool is_sent; /* its message was sent, whatever the answer */
+    bool is_accepted;
     struct list link;
     struct event_lane *lane;
     struct op *op;                        /* its delivery; NULL while it waits */

@@ -50,7 +50,8 @@ static bool can_send(const struct event_outbox *outbox, const struct event_lane 
 
 static bool is_unused(const struct event_lane *lane)
 {
-    return lane->sending_count == 0 && lane->putting_off_count == 0 && lane->waiting_count == 0;
+    return lane->sending_count == 0 && lane->putting_off_count == 0 && lane->waiting_count == 0 &&
+           !lane->is_reading;
 }
 
 static void drop_row(struct event_service *service, struct event_row *row)
@@ -144,6 +145,14 @@ static bool can_wait(const struct event_outbox *outbox, const struct event_lane 
     return lane->waiting_count < LANE_WAITING_MAX && outbox->waiting_count < max;
 }
 
+/* The event is put off, or left to the next scan. */
+static void note_behind(struct event_lane *lane, struct uuid event_id)
+{
+    if (!lane->is_behind || uuid_cmp(event_id, lane->behind_from) < 0)
+        lane->behind_from = event_id;
+    lane->is_behind = true;
+}
+
 void event_outbox_take(struct event_service *service, const struct due_ref *ref, bool is_next)
 {
     struct event_outbox *outbox = &service->outbox;
@@ -171,15 +180,106 @@ void event_outbox_take(struct event_service *service, const struct due_ref *ref,
         lane->waiting_count++;
         outbox->waiting_count++;
     } else if (outbox->late_count < LATE_MAX) {
+        note_behind(lane, ref->id);
         join_late(service, row);
     } else {
+        note_behind(lane, ref->id);
         drop_row(service, row); /* the next scan finds it */
     }
+}
+
+/* ---- the next rows of an endpoint ---- */
+
+struct more {
+    struct store_later later;
+    struct delivery_more in;
+};
+
+static struct event_service *service_of_later(const struct store_later *later)
+{
+    return CONTAINER_OF(later->laters, struct event_service, outbox.news);
+}
+
+static struct event_lane *lane_of(const struct more *more)
+{
+    struct event_lane *lane =
+        keyed_find(&service_of_later(&more->later)->outbox.lanes, uuid_slice(&more->in.webhook_id));
+    ASSERT(lane && lane->is_reading);
+    return lane;
+}
+
+static void send_more(struct store_later *later)
+{
+    store_delivery_more(later->laters->pool, &later->query, &later->op,
+                        &CONTAINER_OF(later, struct more, later)->in);
+}
+
+/* The rows need not be due: they were put off for lack of room alone. One that may still not be
+ * sent, because of an earlier event of its object, is put off again. */
+static bool on_more(struct store_later *later)
+{
+    struct more *more = CONTAINER_OF(later, struct more, later);
+    struct event_service *service = service_of_later(later);
+    struct event_lane *lane = lane_of(more);
+    struct due_ref *refs;
+    size_t count;
+    if (store_due_scan_result(&later->query, &refs, &count) != OK) {
+        note_behind(lane, more->in.since);
+        return false;
+    }
+    if (count == DELIVERY_MORE_MAX)
+        note_behind(lane, refs[count - 1].id);
+    for (size_t i = 0; i < count; i++) {
+        if (!can_wait(&service->outbox, lane)) {
+            note_behind(lane, refs[i].id);
+            break;
+        }
+        event_outbox_take(service, &refs[i], true);
+    }
+    return false;
+}
+
+static void on_more_end(struct store_later *later, enum op_end end)
+{
+    struct event_lane *lane = lane_of(CONTAINER_OF(later, struct more, later));
+    (void)end;
+    lane->is_reading = false;
+    if (is_unused(lane))
+        keyed_drop(&service_of_later(later)->outbox.lanes, &lane->keyed);
+}
+
+static const struct store_later_class more_class = {
+    STORE_LATER(store_later_once, "event_more", struct more),
+    .send = send_more,
+    .on_sent = on_more,
+    .on_end = on_more_end,
+};
+
+/* A burst of events is put off, since no endpoint may hold all places. If its endpoint accepts them
+ * faster than they come back, they are read by the endpoint, the oldest first: scans would find
+ * only as many at a time as may wait. One that does not accept them gets them when they are due. */
+static void read_more(struct event_service *service, struct event_lane *lane)
+{
+    struct event_outbox *outbox = &service->outbox;
+    bool is_wanted = lane->is_behind && lane->is_well && !lane->is_reading &&
+                     lane->putting_off_count == 0 &&
+                     lane->waiting_count <= LANE_WAITING_MAX - DELIVERY_MORE_MAX &&
+                     can_wait(outbox, lane) && !outbox->is_stopped;
+    struct more *more = is_wanted ? store_later(&outbox->news, &more_class, NULL, 0) : NULL;
+    if (!more)
+        return;
+    more->in = (struct delivery_more){.since = lane->behind_from};
+    memcpy(&more->in.webhook_id, lane->keyed.key, sizeof(more->in.webhook_id));
+    lane->is_reading = true;
+    lane->is_behind = false;
 }
 
 void event_outbox_ended(struct event_service *service, struct event_row *row)
 {
     leave_sending(&service->outbox, row);
+    if (row->is_sent)
+        row->lane->is_well = row->is_accepted;
+    read_more(service, row->lane);
     drop_row(service, row);
     serve(service);
     put_off_more(service);
@@ -225,7 +325,7 @@ static void send_news(struct store_later *later)
 
 static bool on_news(struct store_later *later)
 {
-    struct event_service *service = CONTAINER_OF(later->laters, struct event_service, outbox.news);
+    struct event_service *service = service_of_later(later);
     struct due_ref *refs;
     size_t count;
     if (store_due_scan_result(&later->query, &refs, &count) != OK)

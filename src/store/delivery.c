@@ -160,6 +160,21 @@ static const struct pg_stmt delivery_replays = {
     .spread_order = "id",
 };
 
+#define OF_MORE(name) PG_OF(#name, PG_UUID, struct delivery_more, name)
+static const struct pg_stmt delivery_more = {
+    .name = "delivery_more",
+    .sql = "select :ord, 'delivery', d.account_id, d.event_id, d.webhook_id, d.attempt, d.due_at, "
+           "d.parent_id from @input lateral (select * from sluice.delivery k where "
+           "k.webhook_id = :webhook_id and k.event_id >= :since and k.kind <> '' and "
+           "k.status = 'pending' and k.attempt = 0 order by k.event_id limit 50) d",
+    PG_TAKES(OF_MORE(webhook_id), OF_MORE(since)),
+    PG_GIVES(PG_WORD("kind", struct due_ref, kind, &store_due_kinds), REF_COLUMNS),
+    .no_account = "an endpoint hears an account and all its users, which other nodes may have",
+    .is_spread = true,
+    .spread_max = DELIVERY_MORE_MAX,
+    .spread_order = "id",
+};
+
 static const struct pg_stmt delivery_replay = {
     .name = "delivery_replay",
     .sql = "update sluice.delivery t set status = 'pending', due_at = now(), ended_at = null, "
@@ -236,14 +251,23 @@ static const struct pg_stmt delivery_remove = {
     .access = PG_WRITE,
 };
 
-const struct pg_stmt *const delivery_stmts[] = {
-    &delivery_of_event, &delivery_replays, &delivery_replay,  &delivery_claim,  &delivery_end,
-    &webhook_failed,    &webhook_healed,   &deliveries_ended, &delivery_remove, NULL};
+const struct pg_stmt *const delivery_stmts[] = {&delivery_of_event,
+                                                &delivery_more,
+                                                &delivery_replays,
+                                                &delivery_replay,
+                                                &delivery_claim,
+                                                &delivery_end,
+                                                &webhook_failed,
+                                                &webhook_healed,
+                                                &deliveries_ended,
+                                                &delivery_remove,
+                                                NULL};
 
 /* ---- calls ---- */
 
 STORE_CALL_ID(store_delivery_of_event, delivery_of_event, struct uuid, pg_uuid)
 STORE_CALL_OF(store_delivery_claim, delivery_claim, delivery_claim)
+STORE_CALL_OF(store_delivery_more, delivery_more, delivery_more)
 STORE_CALL_OF(store_delivery_replays, delivery_replays, delivery_replays)
 STORE_CALL_OF(store_delivery_replay, delivery_replay, due_ref)
 STORE_CALL_OF(store_delivery_end, delivery_end, delivery_end)

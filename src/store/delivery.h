@@ -63,6 +63,16 @@ void store_delivery_end(struct pg_pool *pool, struct pg_query *query, struct op 
  */
 int store_delivery_end_result(const struct pg_query *query, struct due_ref *next) MUST_CHECK;
 
+/* Lists pending rows of the endpoint without an attempt, whether they are due or were put off:
+ * those with event ids from `since`, by id, at most DELIVERY_MORE_MAX. Read the result with
+ * store_due_scan_result. */
+enum { DELIVERY_MORE_MAX = 50 };
+struct delivery_more {
+    struct uuid webhook_id, since;
+};
+void store_delivery_more(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                         const struct delivery_more *more);
+
 /* For sending again on request. Lists rows of the endpoint with event ids from `since` to `until`,
  * those after `after`, by id, at most DELIVERY_REPLAYS_MAX: failed ones; if since is until, any.
  * Read the result with store_due_scan_result. */

@@ -49,7 +49,7 @@ static enum op_result step_load_maker(struct op *op)
     struct vault_command *command = command_of(op);
     struct api_key_change *change = &command->in.key;
     const struct vault_grant *maker = &command->in.maker;
-    /* A key with a policy could take away the keys that can change it. */
+    /* A key with a policy could revoke the keys that can change it. */
     if (command->in.kind == VAULT_KEY_REVOKE && maker->policy.is_named &&
         !uuid_eq(change->key.id, maker->key_id)) {
         command->status = err_set(&command->err, ERR_REFUSED,

@@ -45,8 +45,9 @@ enum op_result web_reply_refused(struct web_request *request, unsigned status,
         return web_reply_missing(request, "There is no page at this address.");
     if (status == 503 || !text.ptr)
         return web_reply_database(request, status == 503 ? ERR_BUSY : ERR_INVALID);
-    return web_reply_problem(request, status, "Not done", "%.*s%s", SLICE_ARG(text),
-                             slice_ends_with(text, SLICE(".")) ? "" : ".");
+    return web_reply_problem(
+        request, status, status < 500 ? "Not done" : "It is not known whether this was done",
+        "%.*s%s", SLICE_ARG(text), slice_ends_with(text, SLICE(".")) ? "" : ".");
 }
 
 /* ---- a view ---- */

@@ -355,36 +355,31 @@ static enum op_result on_roll_asked(struct web_request *request, unsigned status
 static enum op_result on_rolled(struct web_request *request, unsigned status,
                                 const struct json *reply)
 {
+    slice text = json_get_str(reply, SLICE("error"));
+    if (status == 409)
+        return web_reply_problem(
+            request, 409, "Not rolled",
+            "%.*s%s If a new secret was displayed and you do not have it, roll it again.",
+            SLICE_ARG(text), slice_ends_with(text, SLICE(".")) ? "" : ".");
     return status == 200 ? reply_secret(request, status, reply)
                          : web_reply_refused(request, status, reply);
-}
-
-/* A form that is sent twice must not roll twice: then the secret that receivers have would no
- * longer sign. The form has the end of the overlap as it was when its page was made. */
-static enum op_result on_roll_found(struct web_request *request, unsigned status,
-                                    const struct json *reply)
-{
-    int64_t overlap_s;
-    if (status != 200)
-        return web_reply_refused(request, status, reply);
-    slice until = json_get_str(reply, SLICE("old_secret_until"));
-    if (!slice_eq(until.ptr ? until : SLICE(""), web_field(request, "until")))
-        return web_reply_problem(
-            request, 409, "This secret has already been rolled",
-            "The form is older than the last roll, or it was sent twice. The new secret was "
-            "displayed once. If you do not have it, roll it again.");
-    if (!slice_to_i64(web_field(request, "overlap_s"), &overlap_s))
-        return web_reply_problem(request, 400, "Not done",
-                                 "Choose for how long the old secret signs, too.");
-    return ask_webhook_with(request, &api_webhooks_roll,
-                            object_of(request, "overlap_s", json_i64(overlap_s)), on_rolled);
 }
 
 enum op_result web_webhook_roll_ask(struct web_request *request)
 {
     return ask_webhook(request, &api_webhooks_get, NULL, on_roll_asked);
 }
+/* A form that is sent twice rolls once: else the secret that receivers have would no longer sign.
+ */
 enum op_result web_webhook_roll(struct web_request *request)
 {
-    return ask_webhook(request, &api_webhooks_get, NULL, on_roll_found);
+    int64_t overlap_s, rev;
+    if (!slice_to_i64(web_field(request, "overlap_s"), &overlap_s) ||
+        !slice_to_i64(web_field(request, "rev"), &rev))
+        return web_reply_problem(request, 400, "Not rolled",
+                                 "Choose for how long the old secret signs, too.");
+    struct json *body = object_of(request, "overlap_s", json_i64(overlap_s));
+    if (body)
+        json_object_set(&request->serve.op.arena, body, SLICE("rev"), json_i64(rev));
+    return ask_webhook_with(request, &api_webhooks_roll, body, on_rolled);
 }

@@ -8,7 +8,7 @@ const { figures } = await import('../../bench/suite/figures.mjs');
 const SMALL = ['--repetitions', '1', '--seconds', '1', '--warmup', '0', '--flows', '1000', '--pooled', '50', '--idle', '200', '--users', '40'];
 // One figure of each kind. The others differ only in the scenario.
 const KINDS = ['B of the small row', 'read executions (small', 'flow starts', 'step transitions', 'proxying', '(small) at 2,000/s', 'one read', 'longest turn',
-  'fresh TLS handshakes', 'one: catalog search', 'share: catalog detail', 'of 50 users: read', '1,000 users', 'policy of 20 rules: read', 'beside strangers', 'tools/call (0.2 KB', 'dashboard', 'memory', 'start to ready', 'waiting flows'];
+  'fresh TLS handshakes', 'one: catalog search', 'share: catalog detail', 'of 50 users: read', '1,000 users', 'policy of 20 rules: read', 'delivered: three-step', 'beside strangers', 'tools/call (0.2 KB', 'dashboard', 'memory', 'start to ready', 'waiting flows'];
 let suite;
 before(async () => (suite = await BenchRun.prepare(new URL('../../bench/suite/suite.mjs', import.meta.url).pathname)));
 after(() => suite?.remove());

@@ -499,7 +499,7 @@ test('policies', async () => {
   await judge(409, await set({ policy, rev: 7 }));
   const { rev } = (await judge(200, await set({ policy, rev: 0 }))).json;
   await judge(409, await set({ policy, rev: rev + 1 }));
-  await judge(413, await set({ policy: { default: 'allow', rules: Array.from({ length: 100 }, () => ({ decision: 'deny', reason: 'x'.repeat(500), tools: Array.from({ length: 50 }, () => 'probe_echo_and_more') })) } }));
+  await judge(413, await set({ policy: { default: 'allow', rules: Array.from({ length: 100 }, () => ({ decision: 'deny', reason: 'x'.repeat(500), when: `input.value == '${'x'.repeat(300)}'` })) } }));
   await judge(200, await get('/api/policies'), ['/items/0']);
   await judge(400, await get('/api/policies', { 'sluice-user': 'ada' }));
   assert.deepEqual((await judge(200, await get(path))).json.policy, policy);

@@ -67,7 +67,7 @@ test('an endpoint is created, listed without its secret, changed and deleted', a
   const self = (await call('GET', '/api/keys/self')).json.id;
   assert.deepEqual(item, {
     id: item.id, url: 'https://example.com/hooks?a=b', description: 'backend', events: ['flow.waiting', 'flow.failed'], enabled: true, off_at: null,
-    off_reason: null, failing_since: null, failures: 0, old_secret_until: null, made_by: self, created_at: item.created_at,
+    off_reason: null, failing_since: null, failures: 0, old_secret_until: null, made_by: self, rev: 1, created_at: item.created_at,
   });
   const list = await call('GET', '/api/webhooks');
   assert.deepEqual(list.json, { items: [item], next_cursor: null });
@@ -78,10 +78,10 @@ test('an endpoint is created, listed without its secret, changed and deleted', a
     assert.deepEqual((await call('GET', `/api/webhooks/${item.id}`)).json, reply.json);
     return reply.json;
   };
-  assert.deepEqual(await patch({ url: 'https://example.com/', events: null, description: null }), { ...item, url: 'https://example.com/', events: null, description: null });
+  assert.deepEqual(await patch({ url: 'https://example.com/', events: null, description: null }), { ...item, rev: 2, url: 'https://example.com/', events: null, description: null });
   const off = await patch({ enabled: false });
   assert.deepEqual([off.enabled, off.off_reason, typeof off.off_at], [false, 'requested', 'string']);
-  assert.deepEqual(await patch({ enabled: false }), off);
+  assert.deepEqual(await patch({ enabled: false }), { ...off, rev: off.rev + 1 });
   await stack.cluster.sql(`update sluice.webhook set failing_since = now(), failures = 3, off_reason = 'failing' where id = '${item.id}'`);
   const on = await patch({ enabled: true });
   assert.deepEqual([on.enabled, on.off_at, on.off_reason, on.failing_since, on.failures], [true, null, null, null, 0]);
@@ -198,6 +198,20 @@ test('while a rolled secret overlaps, both sign', async () => {
   await remove(one);
 });
 
+test('a roll that names the rev of what was read is done once, also if it is sent twice at once', async () => {
+  const one = await made();
+  const roll = (body) => call('POST', `/api/webhooks/${one.id}/roll`, body);
+  const both = await Promise.all([roll({ overlap_s: 0, rev: one.rev }), roll({ overlap_s: 0, rev: one.rev })]);
+  assert.deepEqual(both.map(({ status }) => status).sort(), [200, 409]);
+  const late = await roll({ overlap_s: 3600, rev: one.rev });
+  assert.equal(late.status, 409);
+  assert.match(late.json.error, new RegExp(`since it was read: its rev is ${one.rev + 1} now$`));
+  assert.equal((await roll({ rev: 0 })).status, 400);
+  const { json } = await roll({ rev: one.rev + 1 });
+  assert.equal(json.rev, one.rev + 2);
+  await remove(one);
+});
+
 test('whatever the receiver does, the reply to a test says it', async () => {
   const all = [
     ['/hangs', null, /./], ['/resets', null, /./], ['/moved', 307, /^the endpoint answered 307 .*redirects are not followed$/], ['/gone', 410, /^the endpoint answered 410 Gone$/],
@@ -229,25 +243,47 @@ test('a client that closes while its test is under way does no harm', async () =
   assert.equal((await call('GET', '/api/webhooks')).status, 200);
 });
 
+// The blocks of addresses that are not public, as the unit test of the address rules has them: both
+// ends of each.
+async function insideAddresses() {
+  const source = await readFile(new URL('../unit/http/test_address.c', import.meta.url), 'utf8');
+  const [, table] = source.match(/struct block blocks\[\] = \{(.*?)\n\};/s);
+  const rows = [...table.matchAll(/\{(NULL|"[^"]*"),\s*"([^"]+)",\s*"([^"]+)"/g)];
+  assert.ok(rows.length > 40, `${rows.length} blocks`);
+  return rows.flatMap(([, , first, last]) => [...new Set([first, last])]);
+}
+const inUrl = (address) => (address.includes(':') ? `[${address}]` : address);
+
 // A literal is refused when the endpoint is made, a name when a message is sent. That allow-host
 // and origin-override name them makes no difference.
 test('no message is sent to an address inside, unless webhook-host names it', async () => {
-  const literals = ['127.0.0.2', '10.0.0.1', '169.254.169.254', '192.168.1.1', '100.64.0.1', '0.0.0.0', '224.0.0.1', '[::1]', '[fd00::1]', '[fe80::1]', '[::ffff:10.0.0.1]', '[64:ff9b::a00:1]', '[2002:a00:1::]'];
-  for (const host of literals) {
-    const reply = await create({ url: `https://${host}/` });
-    assert.equal(reply.status, 400, host);
-    assert.match(reply.json.error, /^url cannot be used: /, host);
-  }
-  for (const host of ['2130706433', '0x7f.1', '127.1', '0177.0.0.1']) assert.equal((await create({ url: `https://${host}/` })).status, 400, host);
+  const inside = await insideAddresses();
+  const other = await stack.serve({ args: ['--allow-host', '0.0.0.0/0', '--allow-host', '::/0', '--allow-host', 'localhost', '--webhook-timeout', '2s',
+    '--origin-override', `https://overridden.example.com=${receiver.url}`, '--origin-override', `https://10.0.0.1=${receiver.url}`] });
+  const ask = (on, path, body) => on.call(account.key, 'POST', path, body);
   const before = got.length;
+  for (const address of [...inside, '2130706433', '0x7f.1', '127.1', '0177.0.0.1']) {
+    const reply = await ask(other, '/api/webhooks', { url: `https://${inUrl(address)}/` });
+    assert.equal(reply.status, 400, address);
+    assert.match(reply.json.error, /^url cannot be used: /, address);
+  }
   for (const [url, pattern] of [[`https://localhost:${receiver.port}/`, /no public address/], ['https://overridden.example.com/', /./]]) {
-    const one = await made({ url });
-    const { status, problem } = await tried(one);
+    const { json } = await ask(other, '/api/webhooks', { url });
+    const { status, problem } = (await ask(other, `/api/webhooks/${json.id}/test`)).json;
     assert.equal(status, null, url);
     assert.match(problem, pattern, url);
-    await remove(one);
+    await remove(json);
   }
   assert.equal(got.length, before);
+  await other.stop();
+  // the same addresses are accepted where webhook-host names their networks
+  const open = await stack.serve({ args: ['--webhook-host', '0.0.0.0/0', '--webhook-host', '::/0'] });
+  for (const address of inside) {
+    const reply = await ask(open, '/api/webhooks', { url: `https://${inUrl(address)}/` });
+    assert.equal(reply.status, 201, `${address}: ${reply.text}`);
+    await remove(reply.json);
+  }
+  await open.stop();
 });
 
 test('deliveries are listed with their state, in pages, for the endpoint of the account alone', async () => {

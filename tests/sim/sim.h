@@ -6,11 +6,12 @@
  * clocks set. Commits are late, are refused, or are done while their answers are lost. The provider
  * refuses, disconnects, is silent, or carries out requests without an answer.
  *
- * After every event: each change of a flow is a legal transition by a node that may make it.
- * Nothing is done twice unless the client was warned that it may have been done, and no client is
- * assured that nothing was done if something was. The node that writes for a flow owns it. Every
- * answer to a client matches the store. When the faults have ended, every flow ends, no claim is
- * left, and no node keeps anything in memory.
+ * After every event: each change of a flow is a legal transition by a node that may make it, and
+ * has an event for the account's endpoints if one is due. Nothing is done twice unless the client
+ * was warned that it may have been done, and no client is assured that nothing was done if
+ * something was. The node that writes for a flow owns it. Every answer to a client matches the
+ * store. When the faults have ended, every flow ends, no claim is left, and no node keeps anything
+ * in memory.
  *
  * The same seed gives the same history, in any build: SEED=n prints it.
  *
@@ -122,6 +123,7 @@ struct sim {
     ROWS(struct sim_effect) effects;
     ROWS(struct sim_key) keys;
     ROWS(struct sim_request) requests;
+    ROWS(struct uuid) changes; /* ids of the events of flows' changes */
     uint64_t began_ns;
     size_t events, crashes, lost, writes;
 };

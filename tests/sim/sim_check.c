@@ -58,6 +58,33 @@ static void check_new_flow(struct sim *sim, const struct flow *flow, const struc
     client->flow_id = flow->id;
 }
 
+/* The id of the event that the statement writes for each endpoint; nil: it writes none. */
+static struct uuid event_of(const struct pg_query *query)
+{
+    for (size_t i = 0; i < query->stmt->param_count; i++)
+        if (strcmp(query->stmt->params[i].name, "event_id") == 0 && !query->params[i].is_null)
+            return query->params[i].as.uuid;
+    return (struct uuid){{0}};
+}
+
+/* A change has an event if it ends the flow, or if a person has to approve or has approved. Its
+ * kind and revision are the row's (STORE_OUTBOX). No two changes have one id. */
+static void check_event(struct sim *sim, const struct flow *after, const struct pg_query *query)
+{
+    struct uuid id = event_of(query);
+    bool waits = after->status == FLOW_WAITING && after->waiting_for == FLOW_WAITS_APPROVAL;
+    bool is_heard = waits || after->status > FLOW_WAITING ||
+                    strcmp(query->stmt->name, "flow_take_approve") == 0;
+    if (uuid_is_nil(id) == is_heard)
+        sim_fail(sim, "%s to %s %s", query->stmt->name, flow_status_name(after->status),
+                 is_heard ? "has no event" : "has an event");
+    for (size_t i = 0; i < sim->changes.count && is_heard; i++)
+        if (uuid_eq(sim->changes.items[i], id))
+            sim_fail(sim, "%s has the event of another change", query->stmt->name);
+    if (is_heard)
+        *ROW_ADD(sim, changes) = id;
+}
+
 void sim_check_flow(void *owner, const struct flow *before, const struct flow *after,
                     const struct pg_query *query)
 {
@@ -66,6 +93,7 @@ void sim_check_flow(void *owner, const struct flow *before, const struct flow *a
     sim_note(sim, "flow %s: %s, step %lld, attempt %lld, rev %lld", sim_short(after->id, id),
              flow_status_name(after->status), (long long)after->step_index,
              (long long)after->attempt, (long long)after->rev);
+    check_event(sim, after, query);
     if (before->rev == 0) {
         check_new_flow(sim, after, query);
         return;

@@ -199,7 +199,20 @@ static void test_what_was_just_written(void **state)
     assert_int_equal(count("status = 'delivered'"), 1);
 }
 
-/* Nothing is sent for a user whose name cannot be read, so the claim does not count. */
+static void take_of_user(void)
+{
+    struct due_ref ref = {.kind = DUE_DELIVERY,
+                          .parent_id = accounts[0],
+                          .id = event_of(0, 1),
+                          .webhook_id = endpoints[0]};
+    assert_true(uuid_parse(SLICE("00000000-0000-4000-8000-00000000abcd"), &ref.account_id));
+    event_outbox_take(service, &ref, false);
+    pg_bench_until_true(&db, is_settled, NULL);
+    assert_int_equal(peer.requests, 0);
+}
+
+/* Nothing is sent for a user that cannot be read, so the claim does not count. The event of one
+ * that was erased ends. */
 static void test_a_user_without_a_name(void **state)
 {
     char parent[UUID_TEXT_LEN + 1];
@@ -209,17 +222,16 @@ static void test_a_user_without_a_name(void **state)
     tell("update sluice.delivery set parent_id = '%s', account_id = "
          "'00000000-0000-4000-8000-00000000abcd'",
          parent);
-    struct due_ref ref = {.kind = DUE_DELIVERY,
-                          .parent_id = accounts[0],
-                          .id = event_of(0, 1),
-                          .webhook_id = endpoints[0]};
-    assert_true(uuid_parse(SLICE("00000000-0000-4000-8000-00000000abcd"), &ref.account_id));
-    event_outbox_take(service, &ref, false);
-    pg_bench_until_true(&db, is_settled, NULL);
-    assert_int_equal(peer.requests, 0);
+    tell("alter table sluice.account_user rename to unreadable");
+    take_of_user();
     assert_int_equal(count("attempt = 0 and status = 'pending' and due_at between now() + interval "
                            "'20 seconds' and now() + interval '30 seconds' and problem = 'the user "
                            "of the event could not be read'"),
+                     1);
+    tell("alter table sluice.unreadable rename to account_user");
+    tell("update sluice.delivery set due_at = now()");
+    take_of_user();
+    assert_int_equal(count("status = 'failed' and problem = 'the user of the event was erased'"),
                      1);
 }
 
