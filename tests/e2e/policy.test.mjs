@@ -332,10 +332,16 @@ test('a hidden action is unknown: every reply is that of a server without it', a
   const [got, expected] = [await repliesOf(full, hides), await repliesOf(less, allows)];
   for (const name of Object.keys(expected)) assert.equal(got[name], expected[name], name);
   assert.match((await repliesOf(full, allows))[`detail ${HIDDEN}`], TITLE); // and it is there
-  // nor does a page name it
-  const pages = new Pages(full.base);
+  // nor does a page name it, which names it to others: also what their calls of it have left
+  const failed = await full.execute(account.key, 'gmail', HIDDEN, { id: 'no-such-draft', to: 'a@b.example' }, { confirm: true });
+  assert.equal(failed.json.status, 'failed', failed.text);
+  await until('it is counted', async () => (await full.call(account.key, 'GET', '/api/stats')).json.by_error.some((one) => one.action_id === HIDDEN && one.failed > 0));
+  const [connection] = (await full.call(account.key, 'GET', '/api/connections?integration_id=gmail')).json.connections;
+  const [pages, others] = [new Pages(full.base), new Pages(full.base)];
   await pages.signIn(hides);
-  for (const path of ['/integrations', '/integrations?q=draft', '/integrations/gmail', `/integrations/gmail/actions/${HIDDEN}`, '/', '/flows/new', '/flows/new?template=make_draft', '/executions?integration_id=gmail']) {
+  await others.signIn(account.key);
+  for (const path of ['/', '/flows/new']) assert.match((await others.go(path)).text, TITLE, path);
+  for (const path of ['/flows', '/approvals', `/connections/${connection.id}`, '/integrations', '/integrations?q=draft', '/integrations/gmail', `/integrations/gmail/actions/${HIDDEN}`, '/', '/flows/new', '/flows/new?template=make_draft', '/executions?integration_id=gmail']) {
     const page = await pages.go(path);
     assert.doesNotMatch(page.text.replaceAll(path.replaceAll('&', '&amp;'), ''), TITLE, path);
   }
