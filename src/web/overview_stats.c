@@ -20,8 +20,8 @@ int64_t overview_refused(const struct call_stats *stats, slice integration_id)
 }
 
 /* Failures of an action have its last message, which the policy of the key may not give. */
-static bool is_shown(const struct web_request *request, const struct tally_sum *sum,
-                     enum tally_kind kind)
+static bool may_have_sum(const struct web_request *request, const struct tally_sum *sum,
+                         enum tally_kind kind)
 {
     return sum->kind == kind &&
            (kind != TALLY_BY_ERROR || serve_gives(&request->serve, *request->web->config.catalog,
@@ -32,7 +32,7 @@ const struct tally_sum *overview_next_sum(const struct web_request *request,
                                           const struct call_stats *stats, enum tally_kind kind,
                                           size_t *at, size_t *lines)
 {
-    while (*at < stats->count && !is_shown(request, &stats->list[*at], kind))
+    while (*at < stats->count && !may_have_sum(request, &stats->list[*at], kind))
         (*at)++;
     return *at < stats->count && (*lines)++ < OVERVIEW_LINES_MAX ? &stats->list[(*at)++] : NULL;
 }
