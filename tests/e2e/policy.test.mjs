@@ -451,6 +451,19 @@ test('hold is refused until it is built', async () => {
   }
 });
 
+test('an event of a flow has no text of its calls', async () => {
+  const started = await call(account.key, 'POST', '/api/flows/start', { flowTemplate: 'call_send_message' });
+  const id = started.json.flowId;
+  await until('it waits', async () => (await call(account.key, 'GET', `/api/flows/${id}`)).json.flow.status === 'waiting');
+  assert.equal((await call(account.key, 'POST', `/api/flows/${id}/reject`, {})).status, 200);
+  const { key } = await keyWith('strict', { scopes: ['read', 'execute', 'approve', 'admin'] });
+  const detailsOf = async (of) => (await call(of, 'GET', '/api/audit?kind=flow.rejected')).json.events.map((one) => one.details).find((one) => one.flow_id === id);
+  const [whole, bare] = [await detailsOf(account.key), await detailsOf(key)];
+  assert.equal(whole.title, 'Call');
+  delete whole.title;
+  assert.deepEqual(bare, whole);
+});
+
 test('a policy binds with its next call, and the default one binds keys without any', async () => {
   await setPolicy('changes', LOOSE);
   const { key } = await keyWith('changes');
