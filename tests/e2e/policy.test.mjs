@@ -451,6 +451,14 @@ test('hold is refused until it is built', async () => {
   }
 });
 
+test('a tool of its own takes `confirm` only if a call may need it', async () => {
+  const list = async (key) => contentOf(await new Mcp(server.base, key).call('gmail_list_labels', { confirm: true }));
+  const refused = await list(account.key);
+  assert.deepEqual([refused.error_code, /leave it out: this call needs no confirmation/.test(refused.hint)], ['validation_error', true], JSON.stringify(refused));
+  await setPolicy('confirms', { default: 'confirm', rules: [] });
+  assert.equal((await list((await keyWith('confirms')).key)).status, 'succeeded');
+});
+
 test('an event of a flow has no text of its calls', async () => {
   const started = await call(account.key, 'POST', '/api/flows/start', { flowTemplate: 'call_send_message' });
   const id = started.json.flowId;
