@@ -36,7 +36,7 @@ static const struct pg_stmt delivery_of_event = {
 /* An event of the same object with a lower rev is pending. Events that are sent again on request
  * are exempt: they have ended once before. */
 #define IS_EARLY                                                                            \
-    "exists (select from sluice.delivery e where e.account_id = t.account_id and "          \
+    "exists (select 1 from sluice.delivery e where e.account_id = t.account_id and "        \
     "e.webhook_id = t.webhook_id and e.object = t.object and e.rev < t.rev and e.status = " \
     "'pending' and e.replayed_after is null and t.replayed_after is null)"
 /* A row is put off by a part of its age, an hour at most, so its turns come often enough to use all
@@ -194,7 +194,7 @@ static const struct pg_stmt delivery_replay = {
 static const struct pg_stmt webhook_failed = {
     .name = "webhook_failed",
     .sql = "select :ord, c.* from @input lateral sluice.webhook_failed(account_id => :account_id, "
-           "id => :id, url => :url, is_gone => :is_gone and exists (select from sluice.webhook w "
+           "id => :id, url => :url, is_gone => :is_gone and exists (select 1 from sluice.webhook w "
            "where "
            "w.account_id = :account_id and w.id = :id and w.rev = :rev), off_after_ms => "
            ":off_after_ms, event_id => :event_id, "

@@ -391,7 +391,7 @@ test('a message that cannot be signed is tried again, and counts for nothing', a
   const { attempt, status, due_s } = await row(hook);
   assert.deepEqual([attempt, status], [0, 'pending']);
   assert.ok(due_s > 5 && due_s < 31, String(due_s));
-  await sql(`update sluice.delivery set at = at - interval '25 hours', due_at = now() where webhook_id = '${hook.id}'`);
+  await sql(`update sluice.delivery set at = now() - interval '25 hours', due_at = now() where webhook_id = '${hook.id}'`);
   const old = await until('an attempt counts', async () => (await row(hook)).attempt === 1 && (await row(hook)).due_s < 6 && row(hook));
   assert.deepEqual([old.status, old.problem], ['pending', 'the message could not be signed']);
   await sql(`update sluice.delivery set attempt = 9, due_at = now() where webhook_id = '${hook.id}'`);
