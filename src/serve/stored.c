@@ -42,9 +42,9 @@ bool serve_gives_event(struct serve_request *request, const struct catalog *cata
         (!is_of_flow && !slice_eq(event->kind, audit_kind_name(AUDIT_EXECUTION_BLOCKED))))
         return true;
     const struct json *details = json_parse(arena, event->details, &json_limits_provider, NULL);
-    if (is_of_flow) { /* the title is made of inputs and outputs; the template is not in the event
+    if (is_of_flow) { /* title and note are texts of the flow; its template is not in the event
                        */
-        event->details = details_without(arena, details, "title");
+        event->details = details_without(arena, details, "title note");
         return event->details.ptr != NULL;
     }
     const struct catalog_integration *app =
