@@ -163,23 +163,22 @@ static bool may_wait(struct api_request *request, const struct get *get)
            !is_wanted(request, get) && !http_server_is_draining(request->serve.exchange->server);
 }
 
-static void on_reply_freed(void *view)
+/* A large reply is not copied by the server, nor is every part of one with an envelope, and the
+ * client may read it long after the view's last reference has ended. The copy counts for the
+ * account, as a view does not. */
+static slice text_to_reply(struct api_request *request, const struct get *get)
 {
-    flow_view_unref(view);
+    slice text = api_flow_wait_text(&get->wait, get->view);
+    bool is_copied = !request->envelope && text.len <= API_REPLY_LARGE_BYTES;
+    return is_copied ? text : arena_dup(&request->serve.op.arena, text);
 }
 
-/* A large reply is not copied, nor is every part of one with an envelope: the request's memory has
- * a reference to the view, since the client may read for longer than the request lasts. */
 static enum op_result reply_view(struct api_request *request, struct get *get)
 {
-    struct flow_view *view = get->view;
     enum op_result result = OP_DONE;
-    if (!api_reply_not_modified(request, api_flow_etag(request, view->rev))) {
-        bool is_kept = arena_on_free(&request->serve.op.arena, on_reply_freed, view);
-        if (is_kept)
-            get->view = NULL;
-        result = is_kept ? api_reply(request, 200, api_flow_wait_text(&get->wait, view))
-                         : api_reply_no_memory(request);
+    if (!api_reply_not_modified(request, api_flow_etag(request, get->view->rev))) {
+        slice text = text_to_reply(request, get);
+        result = text.ptr ? api_reply(request, 200, text) : api_reply_no_memory(request);
     }
     release(get);
     return result;
