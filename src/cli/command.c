@@ -13,6 +13,7 @@
 #include "base/suggest.h"
 #include "cli/session.h"
 #include "cli/manual.h"
+#include "cli/output.h"
 #include "config/attach.h"
 
 const struct config_option command_json = {"json", NULL, "print JSON, for scripts"};
@@ -29,9 +30,12 @@ static void print_sentence(const struct command_call *call, const char *fmt, va_
     PRINTF_LIKE(2, 0);
 static void print_sentence(const struct command_call *call, const char *fmt, va_list args)
 {
+    char text[ERR_TEXT_MAX + 512];
     print_name(call);
     (void)fputs(": ", stderr);
-    (void)vfprintf(stderr, fmt, args);
+    /* a message may quote a file or a row, which must not control the terminal */
+    (void)vsnprintf(text, sizeof(text), fmt, args);
+    output_text(stderr, slice_cstr(text));
     (void)fputc('\n', stderr);
 }
 
