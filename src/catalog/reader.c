@@ -116,11 +116,12 @@ void reader_finish(struct reader *r)
         suggest_begin(&near, name);
         for (size_t j = 0; j < r->known_count; j++)
             suggest_offer(&near, slice_cstr(r->known[j]));
+        slice excerpt = json_excerpt(name, &r->report->arena);
         if (near.best.len > 0)
             reader_error(r, NULL, "unknown member \"%.*s\"; did you mean \"%.*s\"?",
-                         SLICE_ARG(name), SLICE_ARG(near.best));
+                         SLICE_ARG(excerpt), SLICE_ARG(near.best));
         else
-            reader_error(r, NULL, "unknown member \"%.*s\"", SLICE_ARG(name));
+            reader_error(r, NULL, "unknown member \"%.*s\"", SLICE_ARG(excerpt));
     }
 }
 

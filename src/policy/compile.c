@@ -115,32 +115,35 @@ static void read_homes(struct reader *r, struct policy_rule *rule)
     }
 }
 
-struct roots {
-    struct reader *reader;
-    bool is_reported;
-};
-
 /* A name that does not exist is null, which a condition takes for false without a fault. */
 static bool check_root(void *user, const slice *names, size_t count)
 {
-    struct roots *roots = user;
+    struct reader *r = user;
     if (count == 0 || slice_eq_cstr(names[0], "input") || slice_eq_cstr(names[0], "tool") ||
         slice_eq_cstr(names[0], "user"))
         return true;
-    slice excerpt = json_excerpt(names[0], roots->reader->arena);
-    reader_error(roots->reader, "when",
-                 "there is no \"%.*s\", only input, tool and user; is input.%.*s meant?",
-                 SLICE_ARG(excerpt), SLICE_ARG(excerpt));
-    roots->is_reported = true;
+    slice excerpt = json_excerpt(names[0], r->arena);
+    bool is_literal = slice_has_word(SLICE("null true false"), names[0]);
+    if (is_literal)
+        reader_error(r, "when",
+                     "%.*s is the name of a member here; the value is written in backquotes: "
+                     "`%.*s`",
+                     SLICE_ARG(excerpt), SLICE_ARG(excerpt));
+    else
+        reader_error(r, "when",
+                     "there is no \"%.*s\", only input, tool and user; is input.%.*s meant?",
+                     SLICE_ARG(excerpt), SLICE_ARG(excerpt));
     return false;
 }
 
 static const struct expr *read_when(struct reader *r)
 {
     const struct expr *when = reader_expr(r, "when");
-    struct roots roots = {.reader = r};
+    /* a rule without its condition would decide about more than was meant */
+    if (json_is(json_get(r->object, SLICE("when")), JSON_NULL))
+        reader_error(r, "when", "must be a JMESPath expression in a string, got null");
     if (when)
-        expr_root_names(when, check_root, &roots);
+        expr_root_names(when, check_root, r);
     return when;
 }
 

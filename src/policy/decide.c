@@ -9,7 +9,7 @@
 #include "policy/internal.h"
 #include "schema/schema.h"
 
-enum { SCRATCH_BYTES_MAX = 4 * 1024 * 1024 };
+enum { SCRATCH_BYTES_MAX = 4 * 1024 * 1024, MEMBERS_A_VISIT = 8 };
 
 /* ---- what depends on the action alone ---- */
 
@@ -261,13 +261,16 @@ void policy_foresee_by(struct policy *policy, const struct catalog_action *actio
 
 /* ---- conditions on the input ---- */
 
+static const struct json no_input = {.type = JSON_OBJECT};
+
 void policy_facts_init(struct policy_facts *facts, const struct catalog_action *action,
                        const struct json *input, slice user)
 {
     /* members and root are in facts, so most conditions are evaluated without an allocation */
     facts->action = action;
-    facts->members[0] =
-        (struct json_member){json_string(SLICE("input")), input ? *input : json_object()};
+    facts->input = input && input->type == JSON_OBJECT ? input : &no_input;
+    facts->is_filled = false;
+    facts->members[0] = (struct json_member){json_string(SLICE("input")), *facts->input};
     facts->members[1] =
         (struct json_member){json_string(SLICE("tool")), json_string(action->tool_name)};
     facts->members[2] =
@@ -283,10 +286,46 @@ void policy_facts_deinit(struct policy_facts *facts)
     arena_deinit(&facts->scratch);
 }
 
+/* A caller who leaves a member out gets what the schema says of that, so a condition on the value
+ * must hold then, too. Returns false if there is no memory, or if the input has too many members.
+ */
+static bool fill_defaults(struct policy_facts *facts)
+{
+    const struct json *properties = JSON_GET(facts->action->input_schema, "properties");
+    const struct json *given = facts->input;
+    struct json *filled = &facts->members[0].value;
+    uint32_t count = json_is(properties, JSON_OBJECT) ? properties->count : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct json_member *property = &properties->as.members[i];
+        const struct json *value = JSON_GET(&property->value, "default");
+        if (!value)
+            continue;
+        facts->budget.visits += given->count / MEMBERS_A_VISIT;
+        if (facts->budget.visits > facts->budget.visits_max)
+            return false;
+        if (json_get(given, json_str(&property->key)))
+            continue;
+        if (filled->count == given->count) { /* the first one: a block that has room for all */
+            size_t size = sizeof(struct json_member) * given->count;
+            filled->as.members =
+                arena_alloc(&facts->scratch, size + sizeof(struct json_member) * count);
+            if (!filled->as.members)
+                return false;
+            if (given->count > 0)
+                memcpy(filled->as.members, given->as.members, size);
+        }
+        filled->as.members[filled->count++] = (struct json_member){property->key, *value};
+    }
+    return true;
+}
+
 enum policy_truth policy_when(const struct policy_rule *rule, struct policy_facts *facts,
                               struct err *err)
 {
     struct json value;
+    if (!facts->is_filled && !fill_defaults(facts))
+        return POLICY_UNSURE;
+    facts->is_filled = true;
     if (expr_eval(rule->when, &facts->root, &facts->root, &facts->budget, &facts->scratch, &value,
                   err) != OK)
         return POLICY_UNSURE;
@@ -314,7 +353,7 @@ static enum policy_truth recipients_outside(const struct policy_rule *rule,
     struct outside outside = {.rule = rule};
     if (!facts->action->has_recipients)
         return POLICY_UNSURE;
-    bool is_whole = recipient_each_within(facts->action, &facts->members[0].value, &facts->budget,
+    bool is_whole = recipient_each_within(facts->action, facts->input, &facts->budget,
                                           &facts->scratch, note_outside, &outside);
     return !is_whole ? POLICY_UNSURE : outside.is_found ? POLICY_TRUE : POLICY_FALSE;
 }

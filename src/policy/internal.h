@@ -68,7 +68,9 @@ unsigned policy_rule_truths(const struct policy_rule *rule, const struct catalog
 /* One call, for the conditions of rules. The struct must not be copied. */
 struct policy_facts {
     const struct catalog_action *action;
+    const struct json *input; /* as it was given */
     struct json_member members[3];
+    bool is_filled;   /* the input in members has the defaults of the action's schema */
     struct json root; /* {input, tool, user} */
     struct arena scratch;
     struct expr_budget budget; /* of all conditions together */

@@ -37,7 +37,7 @@ enum {
     POLICY_LABEL_MAX = POLICY_NAME_MAX + 1 + 20,
     /* The work of one decision: visits of expr.h, shared by all of its conditions. A condition that
      * needs more cannot be evaluated. */
-    POLICY_VISITS_MAX = 200000,
+    POLICY_VISITS_MAX = 20000,
     /* the memory of a compiled policy, without its memo */
     POLICY_ARENA_BYTES_MAX = 1024 * 1024,
 };

@@ -81,6 +81,16 @@ static void rules(void **state)
            "/rules/0/recipients_outside/3: not a domain");
     refuse(*state, RULE("'when':'input.'"), "/rules/0/when: syntax");
     refuse(*state, RULE("'when':true"), "/rules/0/when: JMESPath");
+    refuse(*state, RULE("'when':null"), "/rules/0/when: in a string, got null");
+    refuse(*state, RULE("'when':'user == null'"), "/rules/0/when: in backquotes: `null`");
+    refuse(*state, RULE("'tools':null"), "/rules/0/tools: array of strings");
+    refuse(*state, RULE("'side_effect':null"), "/rules/0/side_effect: array of strings");
+    refuse(*state, RULE("'recipients_outside':null"),
+           "/rules/0/recipients_outside: array of strings");
+    refuse(*state, RULE("'reason':null"), "/rules/0/reason: must be a string");
+    refuse(*state, RULE("'hidden':null"), "/rules/0/hidden: true or false");
+    refuse(*state, RULE("'\\u0000\\u001b[31m':1"),
+           "/rules/0: unknown member \"\\u0000\\u001b[31m\"");
     refuse(*state, RULE("'when':'amount > `1`'"), "/rules/0/when: is input.amount meant?");
     refuse(*state, RULE("'when':'input.a && length(inputs.b) > `1`'"),
            "/rules/0/when: no \"inputs\"");

@@ -199,6 +199,15 @@ static void expressions(void **state)
     expect(*state,
            "{'default':'allow','rules':[{'decision':'confirm','when':'length(input.to) > `1`'}]}",
            SEND, "{}", "confirm 0 confirms");
+    /* a member that is left out has the default of the schema */
+    static const char link[] = ALLOW_BUT("'tools':['dropbox_create_shared_link'],'when':"
+                                         "'input.audience == `\\'public\\'`'");
+    expect(*state, link, "dropbox_create_shared_link", "{'path':'/x','audience':'public'}",
+           "deny 0");
+    expect(*state, link, "dropbox_create_shared_link", "{'path':'/x'}", "deny 0");
+    expect(*state, link, "dropbox_create_shared_link", "{}", "deny 0");
+    expect(*state, link, "dropbox_create_shared_link", "{'path':'/x','audience':'team'}",
+           "allow default");
     /* no caller gets around a deny by making an earlier condition fail */
     static const char later[] =
         "{'default':'allow','rules':[{'decision':'confirm','when':'length(input.subject) > `1`'},"
