@@ -63,10 +63,9 @@ void store_delivery_end(struct pg_pool *pool, struct pg_query *query, struct op 
  */
 int store_delivery_end_result(const struct pg_query *query, struct due_ref *next) MUST_CHECK;
 
-/* Lists pending rows of the endpoint without an attempt since they were written or sent again,
- * whether they are due or were put off:
- * those with event ids from `since`, by id, at most DELIVERY_MORE_MAX. Read the result with
- * store_due_scan_result. */
+/* Lists pending rows of the endpoint without an attempt since they were written or last sent again
+ * on request, whether they are due or were put off: those with event ids from `since`, by id, at
+ * most DELIVERY_MORE_MAX. Read the result with store_due_scan_result. */
 enum { DELIVERY_MORE_MAX = 50 };
 struct delivery_more {
     struct uuid webhook_id, since;
