@@ -163,8 +163,9 @@ static bool may_wait(struct api_request *request, const struct get *get)
            !is_wanted(request, get) && !http_server_is_draining(request->serve.exchange->server);
 }
 
-/* A large reply, or one with an envelope, is not copied, and may be read long after the view's last
- * reference has ended. */
+/* A large reply is not copied by the server, nor is every part of one with an envelope, and the
+ * client may read it long after the view's last reference has ended. The copy counts for the
+ * account, as a view does not. */
 static slice text_to_reply(struct api_request *request, const struct get *get)
 {
     slice text = api_flow_wait_text(&get->wait, get->view);

@@ -245,6 +245,8 @@ static enum op_result begin_policy_test(struct api_request *request)
     const struct json *name = json_given(request->body, SLICE("name"));
     const struct json *input = json_given(request->body, SLICE("input"));
     const struct json *user = json_given(request->body, SLICE("user"));
+    if (name && !policy_is_name(json_str(name)))
+        return api_reply_error(request, 400, "name must be that of a stored policy");
     if (!document == !name)
         return api_reply_error(request, 400,
                                "The body must have " DOCUMENT ", a document, or name, that of a "

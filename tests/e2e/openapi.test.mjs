@@ -509,6 +509,7 @@ test('policies', async () => {
   await tested(400, { policy, name: 'careful', tool: 'probe_echo' });
   await tested(400, { policy, tool: 'probe_nothing' });
   await tested(404, { name: 'none', tool: 'probe_echo' });
+  for (const name of [5, 'A', '']) await tested(400, { name, tool: 'probe_echo' });
   const wanted = { name: 'careful', scopes: ['read', 'execute', 'admin'] };
   await judge(400, await post('/api/keys', { ...wanted, policy: 'A' }));
   await judge(409, await post('/api/keys', { ...wanted, policy: 'none' }));
