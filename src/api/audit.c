@@ -64,14 +64,16 @@ static void put_event(struct json_writer *w, const void *item, struct arena *are
     json_member_raw(w, "details", event->details);
 }
 
-static const struct listing_kind kind = {filters,
-                                         "events",
-                                         load_events,
-                                         read_events,
-                                         put_event,
-                                         {sizeof(struct audit_event),
-                                          offsetof(struct audit_event, id),
-                                          offsetof(struct audit_event, account_id)}};
+static const struct listing_kind kind = {
+    .filters = filters,
+    .key = "events",
+    .ask = load_events,
+    .read = read_events,
+    .put = put_event,
+    .item = {.size = sizeof(struct audit_event),
+             .id_at = offsetof(struct audit_event, id),
+             .owner_at = offsetof(struct audit_event, account_id)},
+};
 
 static enum op_result begin_event_list(struct api_request *request)
 {

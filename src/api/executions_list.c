@@ -169,8 +169,13 @@ static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
     [CURSOR] = LISTING_CURSOR};
 
 static const struct listing_kind kind = {
-    filters,         "executions",  load_executions,
-    read_executions, put_execution, {sizeof(struct execution), offsetof(struct execution, id), 0}};
+    .filters = filters,
+    .key = "executions",
+    .ask = load_executions,
+    .read = read_executions,
+    .put = put_execution,
+    .item = {.size = sizeof(struct execution), .id_at = offsetof(struct execution, id)},
+};
 
 static enum op_result begin_execution_list(struct api_request *request)
 {

@@ -140,6 +140,11 @@ struct json_writer *listing_reply_open(struct api_request *request, const void *
 
 /* ---- pages of the store ---- */
 
+static bool names_users(const struct listing *listing)
+{
+    return listing->kind->names_users || listing_is_all(&listing->list, listing->kind->filters);
+}
+
 static api_step finish_listing;
 
 static enum op_result load_page(struct api_request *request)
@@ -166,7 +171,7 @@ static enum op_result reply_listing(struct api_request *request)
 {
     const struct listing *listing = request->state;
     struct json_writer *w = api_reply_open(request, REPLY_BYTES_MAX);
-    bool is_all = listing_is_all(&listing->list, listing->kind->filters);
+    bool is_all = names_users(listing);
     json_member_open(w, listing->kind->key, '[');
     for (size_t i = 0; i < listing->list.count; i++) {
         slice user;
@@ -208,7 +213,7 @@ static enum op_result finish_listing(struct api_request *request)
     /* A scan for words that read many rows and found few is the last: each reads all hits. */
     if (is_search(listing) && !uuid_is_nil(end) && count < listing->list.scan.count_max)
         listing->list.scans_left = 1;
-    bool is_all = listing_is_all(&listing->list, listing->kind->filters);
+    bool is_all = names_users(listing);
     for (size_t i = 0; i < count; i++) {
         const char *item = (const char *)items + i * listing->kind->item.size;
         memcpy(&id, item + listing->kind->item.id_at, sizeof(id));

@@ -26,8 +26,9 @@ struct listing_kind {
     void (*put)(struct json_writer *w, const void *item, struct arena *arena);
     struct {
         size_t size, id_at; /* size of an item, and offset of the id in it */
-        size_t owner_at;    /* offset of its account_id; only for LISTING_USERS */
+        size_t owner_at;    /* offset of its account_id; only for LISTING_USERS and names_users */
     } item;
+    bool names_users; /* items are also of users, as with `users=all`, without being asked */
 };
 /* `users=all`: also the rows of the account's users; needs the scope admin, and no Sluice-User. */
 #define LISTING_USERS                                                       \

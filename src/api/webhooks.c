@@ -190,7 +190,10 @@ static const struct listing_kind delivery_kind = {
     .ask = load_deliveries,
     .read = read_deliveries,
     .put = put_delivery,
-    .item = {.size = sizeof(struct delivery_item), .id_at = offsetof(struct delivery_item, id)},
+    .item = {.size = sizeof(struct delivery_item),
+             .id_at = offsetof(struct delivery_item, id),
+             .owner_at = offsetof(struct delivery_item, account_id)},
+    .names_users = true,
 };
 
 /* The list is by the endpoint's id alone, so the account must have the endpoint. */

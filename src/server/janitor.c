@@ -371,6 +371,8 @@ static enum op_result step_trimmed(struct op *op)
                (double)trimmer->removed[QUOTA_AUDIT]);
     metric_add(metric_series(&done_total, SLICE("what=\"blocked_input\"")),
                (double)trimmer->removed[QUOTA_BLOCKED_INPUTS]);
+    metric_add(metric_series(&done_total, SLICE("what=\"delivery_failed\"")),
+               (double)trimmer->removed[QUOTA_DELIVERIES]);
     return OP_NEXT;
 }
 

@@ -45,6 +45,7 @@ enum {
     SETTLE_TIMEOUT_MS = 5000,   /* time limit for cancelled ops to end */
     WORK_TIMEOUT_MS = 2000,     /* time limit for threads when the server ends */
     BLOCKED_INPUTS_KEPT = 1000, /* inputs of blocked runs that an account keeps */
+    DELIVERIES_PENDING_MAX = 1000 * 1000, /* events of an account that are to be delivered */
     /* added to the longest call of a user that is erased: a process that missed the notification
      * begins calls for half of this time, and with a key of the user for cache-time */
     ERASE_MARGIN_MS = 60000,
@@ -294,7 +295,8 @@ static struct janitor *janitor_of_server(struct server *server, const struct con
         .erase_wait_ms = erase_wait_ms(config),
         .trimmer = {.count_max = {[QUOTA_EXECUTIONS] = config->account_kept_executions,
                                   [QUOTA_AUDIT] = config->account_kept_audit,
-                                  [QUOTA_BLOCKED_INPUTS] = BLOCKED_INPUTS_KEPT},
+                                  [QUOTA_BLOCKED_INPUTS] = BLOCKED_INPUTS_KEPT,
+                                  [QUOTA_DELIVERIES] = DELIVERIES_PENDING_MAX},
                     .idempotency_ttl_ms = config->idempotency_ttl_ms},
     };
     return janitor_new(server->loop, server->pool, &janitor);

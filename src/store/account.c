@@ -167,9 +167,9 @@ static const struct pg_stmt account_get = {
 /* Approvals are read through flow_approval, which needs the condition on template_key
  * (store/flow_read.c). A connection's status is not indexed, so rows are read, up to a limit.
  * LIMIT 1 makes the planner look the account up by its key. */
-#define BRIEF_APPROVALS                                                                      \
-    "(select count(*) from (select from sluice.flow f where f.account_id = :account_id and " \
-    "f.template_key <> '' and f.waiting_for = 'approval' limit " STORE_TEXT_OF(              \
+#define BRIEF_APPROVALS                                                                        \
+    "(select count(*) from (select 1 from sluice.flow f where f.account_id = :account_id and " \
+    "f.template_key <> '' and f.waiting_for = 'approval' limit " STORE_TEXT_OF(                \
         ACCOUNT_BRIEF_LIMIT) ") w) as approvals, "
 #define BRIEF_BROKEN                                                                        \
     "(select count(*) from (select o.status from sluice.connection o where o.account_id = " \

@@ -17,8 +17,8 @@ enum { TABLES_ARENA_BYTES_MAX = 4 * 1024 * 1024, BATCH_ARENA_BYTES_MAX = 1024 * 
 
 #define SQL_BYTES_MAX ((size_t)64 * 1024)
 
-#define HAS_ACCOUNT_ID                                                                \
-    "c.relnamespace = 'sluice'::regnamespace and exists (select from pg_attribute a " \
+#define HAS_ACCOUNT_ID                                                                  \
+    "c.relnamespace = 'sluice'::regnamespace and exists (select 1 from pg_attribute a " \
     "where a.attrelid = c.oid and a.attname = 'account_id' and not a.attisdropped) "
 
 /* Makes the cursor's statement for each table that is not a partition; `account` comes first, as

@@ -173,7 +173,7 @@ static const struct pg_stmt account_user_create = {
  * account_user_count. */
 static const struct pg_stmt account_user_create_last = {
     .name = "account_user_create_last",
-    .sql = CREATE(" and (select count(*) from (select from sluice.account_user o "
+    .sql = CREATE(" and (select count(*) from (select 1 from sluice.account_user o "
                   "where o.account_id = :account_id and o.external_id <> :external_id "
                   "limit :users_max) few) < :users_max"),
     PG_TAKES(CREATE_PARAMS, PG_ARG("users_max", PG_I64)),
@@ -186,7 +186,7 @@ static const struct pg_stmt account_user_create_last = {
 
 static const struct pg_stmt account_user_count = {
     .name = "account_user_count",
-    .sql = "select :ord, c.n from @input lateral (select count(*) as n from (select from "
+    .sql = "select :ord, c.n from @input lateral (select count(*) as n from (select 1 from "
            "sluice.account_user t where t.account_id = :account_id limit :count_max) few) c",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("count_max", PG_I64)),
     PG_GIVES(PG_ARG("count", PG_I64)),

@@ -128,8 +128,8 @@ static const struct pg_column key_columns[] = {
  */
 static const struct pg_stmt api_key_find = {
     .name = "api_key_find",
-    .sql = "select :ord, " KEY_COLUMNS ", not exists (select from sluice.account a "
-           "where a.account_id = t.account_id and a.disabled_at is null), exists (select from "
+    .sql = "select :ord, " KEY_COLUMNS ", not exists (select 1 from sluice.account a "
+           "where a.account_id = t.account_id and a.disabled_at is null), exists (select 1 from "
            "sluice.session_end e "
            "where e.account_id = t.account_id and e.session_hash = :session_hash), "
            "t.sessions_ended_at, " STORE_KEY_POLICY_REV("t") " @read(sluice.api_key)",
@@ -220,7 +220,7 @@ static const struct pg_stmt api_key_page = {
 
 static const struct pg_stmt api_key_admins = {
     .name = "api_key_admins",
-    .sql = "select :ord, c.n from @input lateral (select count(*) as n from (select from "
+    .sql = "select :ord, c.n from @input lateral (select count(*) as n from (select 1 from "
            "sluice.api_key t where t.account_id = :account_id and t.user_id is null "
            "and t.revoked_at is null and (t.expires_at is null or t.expires_at > now()) "
            "and t.scopes ~ '(^| )admin( |$)' limit 2) few) c",

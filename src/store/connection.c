@@ -94,7 +94,7 @@ static const struct pg_stmt connection_get = {
                       "= :op_token) c",                                                         \
                       " on conflict do nothing")
 #define INSERT_MAY                                                                           \
-    "where (:count_max = 0 or (select count(*) from (select from sluice.connection o "       \
+    "where (:count_max = 0 or (select count(*) from (select 1 from sluice.connection o "     \
     "where o.account_id = :account_id and o.id <> :id limit :count_max) few) < :count_max) " \
     "and " STORE_ACCOUNT_EXISTS("coalesce(:parent_id, :account_id)")
 static const struct pg_stmt connection_insert = {
@@ -108,7 +108,7 @@ static const struct pg_stmt connection_insert = {
            ":identity_email, :identity_subject, :identity_label, :parent_id @from " INSERT_MAY
            " on conflict (account_id, id) do update set label = t.label "
            "returning " CONNECTION_EVENT_ROW ", t.status, t.rev, t.op_token), " INSERT_OUTBOX
-           "select c.account_id, c.id, c.op_token, exists (select from outbox) as has_event "
+           "select c.account_id, c.id, c.op_token, exists (select 1 from outbox) as has_event "
            "from made c",
     PG_TAKES(OF(account_id, PG_UUID), OF(id, PG_I64), OF(integration_id, PG_TEXT),
              OF(label, PG_TEXT, .has_no_null = true), OF(is_default, PG_BOOL),

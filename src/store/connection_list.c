@@ -134,7 +134,8 @@ static const struct pg_stmt connection_labelled = {
     "starts_with(:subject, " t ".identity_subject || '/') and " CONNECTION_MAY_BE_TWIN(           \
         t) " and "                                                                                \
            "(lower(" t ".identity_email) = lower(:email) or (" t ".identity_email is null and "   \
-           ":email is null and not exists (select from sluice.connection o where o.account_id = " \
+           ":email is null and not exists (select 1 from sluice.connection o where o.account_id " \
+           "= "                                                                                   \
            ":account_id and o.integration_id = :integration_id and o.id <> " t ".id and "         \
            "o.identity_subject = " t ".identity_subject and " CONNECTION_MAY_BE_TWIN("o") ")))"
 
@@ -195,7 +196,7 @@ static const struct pg_stmt connection_shared_apps = {
 /* The inner LIMIT limits the count: callers only compare it with a maximum. */
 static const struct pg_stmt connection_count = {
     .name = "connection_count",
-    .sql = "select :ord, c.n from @input lateral (select count(*) as n from (select from "
+    .sql = "select :ord, c.n from @input lateral (select count(*) as n from (select 1 from "
            "sluice.connection t where t.account_id = :account_id limit :count_max) few) c",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("count_max", PG_I64)),
     PG_GIVES(PG_ARG("count", PG_I64)),

@@ -93,7 +93,7 @@ static const struct pg_stmt connection_yield = {
            "where o.account_id = :account_id and o.integration_id = :integration_id "
            "and " IS_TWIN " order by o.id for update of o), "
            "changed as (delete from sluice.connection t @delete(sluice.connection) "
-           "and exists (select from twins w where w.id <> :id) " DELETED
+           "and exists (select 1 from twins w where w.id <> :id) " DELETED
            ", (select min(w.id) from twins w where w.id <> :id) as kept_id), " DELETED_AUDITED
            "select c.ord, c.kept_id, " CONNECTION_HAS_EVENT " from changed c",
     PG_TAKES(CHANGE_PARAMS, PG_ARG("integration_id", PG_TEXT), PG_ARG("subject", PG_TEXT),

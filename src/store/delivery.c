@@ -36,7 +36,7 @@ static const struct pg_stmt delivery_of_event = {
 /* An event of the same object with a lower rev is pending. Events that are sent again on request
  * are exempt: they have ended once before. */
 #define IS_EARLY                                                                            \
-    "exists (select from sluice.delivery e where e.account_id = t.account_id and "          \
+    "exists (select 1 from sluice.delivery e where e.account_id = t.account_id and "        \
     "e.webhook_id = t.webhook_id and e.object = t.object and e.rev < t.rev and e.status = " \
     "'pending' and e.replayed_after is null and t.replayed_after is null)"
 /* A row is put off by a part of its age, an hour at most, so its turns come often enough to use all
@@ -144,14 +144,18 @@ static const struct pg_stmt delivery_end = {
 
 /* ---- sending again ---- */
 
+/* Failed rows have an index of their own; a single event may have any status. */
+#define REPLAYS_OF(only, where)                                                             \
+    "(select x.* from sluice.delivery x where " only " and x.webhook_id = :webhook_id and " \
+    "x.event_id >= :since and x.event_id <= :until and x.event_id > :after and " where      \
+    " order by x.event_id limit 500)"
+#define REPLAYS_FAILED   REPLAYS_OF(":since <> :until", "x.status = 'failed'")
+#define REPLAYS_ONE      REPLAYS_OF(":since = :until", "x.kind <> ''")
 #define OF_REPLAYS(name) PG_OF(#name, PG_UUID, struct delivery_replays, name)
 static const struct pg_stmt delivery_replays = {
     .name = "delivery_replays",
     .sql = "select :ord, 'delivery', d.account_id, d.event_id, d.webhook_id, d.attempt, d.at, "
-           "d.parent_id from @input lateral (select * from sluice.delivery k where "
-           "k.webhook_id = :webhook_id and k.event_id >= :since and k.event_id <= :until and "
-           "k.event_id > :after and k.kind <> '' and (k.status = 'failed' or :since = :until) "
-           "order by k.event_id limit 500) d",
+           "d.parent_id from @input lateral (" REPLAYS_FAILED " union all " REPLAYS_ONE ") d",
     PG_TAKES(OF_REPLAYS(webhook_id), OF_REPLAYS(since), OF_REPLAYS(until), OF_REPLAYS(after)),
     PG_GIVES(PG_WORD("kind", struct due_ref, kind, &store_due_kinds), REF_COLUMNS),
     .no_account = "an endpoint hears an account and all its users, which other nodes may have",
@@ -164,9 +168,9 @@ static const struct pg_stmt delivery_replays = {
 static const struct pg_stmt delivery_more = {
     .name = "delivery_more",
     .sql = "select :ord, 'delivery', d.account_id, d.event_id, d.webhook_id, d.attempt, d.due_at, "
-           "d.parent_id from @input lateral (select * from sluice.delivery k where "
-           "k.webhook_id = :webhook_id and k.event_id >= :since and k.kind <> '' and "
-           "k.status = 'pending' and k.attempt = 0 order by k.event_id limit 50) d",
+           "d.parent_id from @input lateral (select x.* from sluice.delivery x where "
+           "x.webhook_id = :webhook_id and x.event_id >= :since and x.status = 'pending' and "
+           "x.attempt = 0 order by x.event_id limit 50) d",
     PG_TAKES(OF_MORE(webhook_id), OF_MORE(since)),
     PG_GIVES(PG_WORD("kind", struct due_ref, kind, &store_due_kinds), REF_COLUMNS),
     .no_account = "an endpoint hears an account and all its users, which other nodes may have",
@@ -194,7 +198,7 @@ static const struct pg_stmt delivery_replay = {
 static const struct pg_stmt webhook_failed = {
     .name = "webhook_failed",
     .sql = "select :ord, c.* from @input lateral sluice.webhook_failed(account_id => :account_id, "
-           "id => :id, url => :url, is_gone => :is_gone and exists (select from sluice.webhook w "
+           "id => :id, url => :url, is_gone => :is_gone and exists (select 1 from sluice.webhook w "
            "where "
            "w.account_id = :account_id and w.id = :id and w.rev = :rev), off_after_ms => "
            ":off_after_ms, event_id => :event_id, "

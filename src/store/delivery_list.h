@@ -7,7 +7,8 @@
 #include "store/store.h"
 
 struct delivery_item {
-    struct uuid id; /* of the event */
+    struct uuid id;         /* of the event */
+    struct uuid account_id; /* of the changed row: the account's, or a user's */
     slice kind;
     struct uuid object; /* the changed row */
     int64_t rev;        /* its revision */

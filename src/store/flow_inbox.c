@@ -92,8 +92,8 @@ static const struct pg_stmt flow_askers = {
  * states are parameters: with a constant the planner would choose their partial indexes, which
  * do not have the account. */
 #define COUNT_LIMIT 1000
-#define COUNT_OF(name, condition)                                                            \
-    "(select count(*) from (select from sluice.flow t where t.account_id = :account_id and " \
+#define COUNT_OF(name, condition)                                                              \
+    "(select count(*) from (select 1 from sluice.flow t where t.account_id = :account_id and " \
     "t.status <> '' and " condition " limit " STORE_TEXT_OF(COUNT_LIMIT) ") n) as " name ", "
 /* Reads one day of executions; older counts are in the tallies, which have no partitions to open.
  * An EXISTS would become a hashed subplan over all accounts. */

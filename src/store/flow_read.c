@@ -227,7 +227,7 @@ int store_flow_load_result(const struct pg_query *query, struct flow_whole *whol
     "\\u00b9\\u00bb-\\u00bf\\u00d7\\u00f7\\u2000-\\u2bff\\u3000-\\u303f\\ufeff\\uff00-\\uff0f" \
     "\\uff1a-\\uff20\\U0001f000-\\U0001ffff]"
 #define HAS_WORDS                                                                             \
-    "not exists (select from unnest(string_to_array(:words, ' ')) w where "                   \
+    "not exists (select 1 from unnest(string_to_array(:words, ' ')) w where "                 \
     "lower(coalesce(e.title, e.template_key) collate \"C\") !~ ('(^|" SEPARATOR ")' || w || " \
     "'($|" SEPARATOR ")'))"
 /* The last attempt of a rejected approval failed with this error (flow/decision.c). The error is

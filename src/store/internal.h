@@ -104,7 +104,7 @@ static inline void store_ask(struct pg_pool *pool, struct pg_query *query, struc
 /* A condition for an INSERT that must not follow the account's erasure (store/account.h). The
  * row is locked as by a foreign key. */
 #define STORE_ACCOUNT_EXISTS(id) \
-    "exists (select from sluice.account a where a.account_id = " id " for key share)"
+    "exists (select 1 from sluice.account a where a.account_id = " id " for key share)"
 
 /* What is being erased, a user or an account, has such an erase_at until its links and flows have
  * ended. sql/0035_account_erase_usage.sql sets it, too. */

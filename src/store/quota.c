@@ -1,6 +1,7 @@
 /*
- * Rows beyond an account's quota: found by walking each account's part of the primary key from the
- * newest row, and removed beginning with the oldest. Ids are UUIDv7, so they are ordered by time.
+ * Rows beyond an account's quota: found by walking each account's part of the primary key, or of
+ * its endpoints' index, from the newest row, and removed or ended beginning with the oldest. Ids
+ * are UUIDv7, so they are ordered by time.
  */
 #include "store/quota.h"
 
@@ -17,23 +18,35 @@ static const struct pg_column find_params[] = {
 #define OF(name, type) PG_OF(#name, type, struct quota_cut, name)
 static const struct pg_column find_columns[] = {OF(account_id, PG_UUID), OF(last, PG_UUID)};
 
-/* "offset :count_max limit 1" finds the newest row beyond the quota; it reads as many index entries
- * as are kept. The LEFT JOIN lets an account without such a row still advance the page. */
-#define FIND(table, kind, only)                                                                    \
-    {                                                                                              \
-        .name = "quota_find_" kind,                                                                \
-        .sql = "select :ord, c.* from @input lateral (select a.account_id, k.id from (select "     \
-               "x.account_id from sluice.account x where x.account_id > :after and "               \
-               "uuid_hash(x.account_id) between :hash_min and :hash_max and (select "              \
-               "coalesce(sum(pg_relation_size(p.relid)), 0) from pg_partition_tree('sluice." table \
-               "') p) > :count_max * " ROW_BYTES_MIN " order by x.account_id limit :count) a "     \
-               "left join lateral (select e.id from sluice." table " e where e.account_id = "      \
-               "a.account_id" only " order by e.id desc offset :count_max limit 1) k on true "     \
-               "order by a.account_id) c",                                                         \
-        PG_PARAMS(find_params), PG_COLUMNS(find_columns),                                          \
-        .no_account = "what is beyond, over all accounts", .is_spread = true,                      \
-        .spread_order = "account_id",                                                              \
+/* `newest` finds the newest row beyond the quota: "offset :count_max limit 1" reads as many index
+ * entries as are kept. The LEFT JOIN lets an account without such a row still advance the page. */
+#define FIND_BY(kind, size, newest)                                                            \
+    {                                                                                          \
+        .name = "quota_find_" kind,                                                            \
+        .sql = "select :ord, c.* from @input lateral (select a.account_id, k.id from (select " \
+               "x.account_id from sluice.account x where x.account_id > :after and "           \
+               "uuid_hash(x.account_id) between :hash_min and :hash_max and (select " size     \
+               ") > :count_max * " ROW_BYTES_MIN " order by x.account_id limit :count) a "     \
+               "left join lateral (" newest " offset :count_max limit 1) k on true "           \
+               "order by a.account_id) c",                                                     \
+        PG_PARAMS(find_params), PG_COLUMNS(find_columns),                                      \
+        .no_account = "what is beyond, over all accounts", .is_spread = true,                  \
+        .spread_order = "account_id",                                                          \
     }
+#define FIND(table, kind, only)                                                                 \
+    FIND_BY(kind,                                                                               \
+            "coalesce(sum(pg_relation_size(p.relid)), 0) from pg_partition_tree('sluice." table \
+            "') p",                                                                             \
+            "select e.id from sluice." table " e where e.account_id = a.account_id" only        \
+            " order by e.id desc")
+/* Rows of users are under their own ids, so those of each endpoint are merged. */
+#define FIND_DELIVERIES                                                                            \
+    FIND_BY("delivery", "pg_relation_size('sluice.delivery')",                                     \
+            "select d.event_id as id from sluice.webhook h cross join lateral (select "            \
+            "e.event_id from sluice.delivery e where e.webhook_id = h.id and e.status = "          \
+            "'pending' and e.attempt >= 0 order by e.event_id desc limit :count_max + 1) d where " \
+            "h.account_id = "                                                                      \
+            "a.account_id order by d.event_id desc")
 
 static const struct pg_column trim_params[] = {OF(account_id, PG_UUID), OF(last, PG_UUID),
                                                PG_ARG("age_ms", PG_I64)};
@@ -56,22 +69,43 @@ static const struct pg_column trim_params[] = {OF(account_id, PG_UUID), OF(last,
          "returning t.account_id, t.id), inputs as (delete from sluice.execution_input d " \
          "using cut c where d.account_id = c.account_id and d.id = c.id) "                 \
          "select 1::bigint from cut")
+/* Ends the rows as failed. One that is being sent ends only once. */
+#define TRIM_DELIVERIES                                                                            \
+    {                                                                                              \
+        .name = "quota_trim_delivery",                                                             \
+        .sql = "update sluice.delivery t set status = 'failed', due_at = null, ended_at = now(), " \
+               "problem = 'too many events of the account were pending' where (t.account_id, "     \
+               "t.event_id, t.webhook_id) in (select e.account_id, e.event_id, e.webhook_id "      \
+               "from @input lateral (select d.* from sluice.webhook h cross join lateral "         \
+               "(select x.account_id, x.event_id, x.webhook_id from sluice.delivery x where "      \
+               "x.webhook_id = h.id and x.status = 'pending' and x.attempt >= 0 and x.event_id "   \
+               "<= :last order by "                                                                \
+               "x.event_id limit " STORE_TEXT_OF(                                                  \
+                   QUOTA_TRIM_ROWS) ") d where h.account_id = "                                    \
+                                    ":account_id order by d.event_id limit " STORE_TEXT_OF(        \
+                                        QUOTA_TRIM_ROWS) ") e) "                                   \
+                                                         "and t.due_at is not null returning "     \
+                                                         "1::bigint",                              \
+        PG_PARAMS(trim_params), .access = PG_WRITE, .goes_alone = true,                            \
+    }
 #define QUOTA_TRIM_ROWS 2000
 _Static_assert(QUOTA_TRIM_ROWS == QUOTA_ROWS_MAX, "as the header says");
 
 static const struct pg_stmt finds[QUOTA_KINDS] = {
     [QUOTA_EXECUTIONS] = FIND("execution", "execution", ""),
     [QUOTA_AUDIT] = FIND("audit_event", "audit_event", ""),
-    [QUOTA_BLOCKED_INPUTS] = FIND("execution_input", "blocked_input", " and e.is_blocked")};
+    [QUOTA_BLOCKED_INPUTS] = FIND("execution_input", "blocked_input", " and e.is_blocked"),
+    [QUOTA_DELIVERIES] = FIND_DELIVERIES};
 static const struct pg_stmt trims[QUOTA_KINDS] = {
     [QUOTA_EXECUTIONS] = TRIM_WITH_INPUTS(
         "execution", " and x.finished_at < now() - :age_ms * interval '1 millisecond'"),
     [QUOTA_AUDIT] = TRIM_WITH_INPUTS("audit_event", ""),
     [QUOTA_BLOCKED_INPUTS] = TRIM("quota_trim_blocked_input", "", "execution_input",
-                                  " and x.is_blocked", "returning 1::bigint")};
+                                  " and x.is_blocked", "returning 1::bigint"),
+    [QUOTA_DELIVERIES] = TRIM_DELIVERIES};
 
-const struct pg_stmt *const quota_stmts[] = {&finds[0], &finds[1], &finds[2], &trims[0],
-                                             &trims[1], &trims[2], NULL};
+const struct pg_stmt *const quota_stmts[] = {&finds[0], &finds[1], &finds[2], &finds[3], &trims[0],
+                                             &trims[1], &trims[2], &trims[3], NULL};
 
 void store_quota_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       enum quota_kind kind, struct uuid after, size_t count, size_t count_max)

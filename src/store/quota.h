@@ -1,6 +1,7 @@
 /*
  * quota: how many executions, audit events, and inputs of blocked runs an account keeps. The server
- * removes the oldest rows beyond that, in small batches (server/trimmer.h).
+ * removes the oldest rows beyond that, in small batches (server/trimmer.h). Of events to deliver,
+ * it ends the oldest pending ones as failed.
  */
 #ifndef STORE_QUOTA_H
 #define STORE_QUOTA_H
@@ -9,11 +10,20 @@
 
 enum { QUOTA_ACCOUNTS_MAX = 16, QUOTA_ROWS_MAX = 2000 };
 
-enum quota_kind { QUOTA_EXECUTIONS, QUOTA_AUDIT, QUOTA_BLOCKED_INPUTS, QUOTA_KINDS };
+/* QUOTA_DELIVERIES: pending ones of all endpoints of the account, its users' events included. On a
+ * cluster, those on the node of the account's rows. */
+enum quota_kind {
+    QUOTA_EXECUTIONS,
+    QUOTA_AUDIT,
+    QUOTA_BLOCKED_INPUTS,
+    QUOTA_DELIVERIES,
+    QUOTA_KINDS
+};
 
 /* For the next accounts after `after` (nil: from the first), at most `count` (up to
  * QUOTA_ACCOUNTS_MAX), finds the newest row beyond the count_max newest. The query reads as many
- * entries of an index as an account keeps, or none if the whole table is too small. */
+ * entries of an index as an account keeps, or none if the whole table is too small. Of deliveries
+ * only accounts with endpoints are found. */
 struct quota_cut {
     struct uuid account_id;
     struct uuid last; /* this row and older rows are beyond the quota; nil if no row is */

@@ -25,7 +25,7 @@ const struct uuid usage_users_by_key = {{FOUR, FOUR, FOUR, FOUR}},
  * index, for each row. */
 #define USER_EXISTS                                              \
     "(:user_id in (" NO_USER ", " USERS_BY_KEY ", " USERS_BY_DAY \
-    ") or exists (select from sluice.account_user u where "      \
+    ") or exists (select 1 from sluice.account_user u where "    \
     "u.account_id = :account_id and u.user_id = :user_id and u.erase_at is null offset 0))"
 /* Sets of several processes are each sorted by the key, so they lock rows in one order. */
 #define ADD_UP                                                                            \

@@ -88,6 +88,18 @@ test('a webhook is made with a form that says what is wrong, and its secret is s
   const row = visit.page.locator('section:has(#deliveries) tbody tr');
   assert.match(await row.innerText(), /flow\.waiting[\s\S]*Task pages in Notion for unread mails[\s\S]*answered 204[\s\S]*1 attempt/);
   assert.equal(await row.getByRole('link').getAttribute('href'), `/flows/${flow}`);
+  // an event of an end user says whose it is, and leads to that user's page
+  const headers = { 'sluice-user': 'ada&co' };
+  const { json } = await dashboard.call(own, 'POST', '/api/flows/start', { flowTemplate: 'probe_approve', input: { subject: 'hers' } }, headers);
+  await until('the page has it', async () => {
+    await visit.page.reload();
+    return (await row.count()) === 2;
+  });
+  assert.match(await row.first().innerText(), /of the user ada&co/);
+  await visit.press(await row.first().getByRole('link').innerText());
+  assert.equal(`${new URL(visit.page.url()).pathname}${new URL(visit.page.url()).search}`, `/flows/${json.flowId}?user=ada%26co`);
+  assert.equal(await visit.page.locator('.problem').count(), 0);
+  await visit.page.goBack();
   // changed: all events, another description
   await visit.press('Edit');
   assert.equal(await visit.page.getByLabel('Events').inputValue(), 'some');
@@ -106,6 +118,8 @@ test('events that do not arrive: why, on the overview too, until they are sent a
   const visit = await person();
   status = 500;
   const before = got.length;
+  const arrived = async () => (await api('GET', `/api/webhooks/${hook.id}/deliveries?status=delivered`)).items.length;
+  const earlier = await arrived();
   await dashboard.startTasks(own);
   for (let n = 1; n <= 3; n++) {
     await until(`attempt ${n} has failed`, async () => (await api('GET', `/api/webhooks/${hook.id}`)).failures >= n);
@@ -129,7 +143,7 @@ test('events that do not arrive: why, on the overview too, until they are sent a
   await visit.press('Send again', visit.page.locator('form.inline'));
   assert.equal(await visit.title(), 'Sent again');
   await visit.sees('1 of the events that failed in this time are sent again.');
-  await until('it has arrived', async () => (await api('GET', `/api/webhooks/${hook.id}/deliveries?status=delivered`)).items.length === 2);
+  await until('it has arrived', async () => (await arrived()) === earlier + 1);
   await visit.goto(`/webhooks/${hook.id}`);
   const sent = got.length;
   await visit.page.getByRole('button', { name: /^Send flow\.waiting/ }).first().click();

@@ -303,34 +303,6 @@ test('every kind of message is signed, by both secrets during a roll', async () 
   for (const item of [hook, gone]) await unlisten(item, options);
 });
 
-// ---- many endpoints ----
-
-// Endpoints that hold all places have hundreds of events waiting; another account's event gets one
-// of the next places that become free.
-test('slow endpoints of some accounts take turns with another account', async () => {
-  answers['/slow'] = (request, reply) => setTimeout(() => reply.writeHead(204).end(), 1000);
-  const fill = (hook, owner, count) =>
-    sql(`insert into sluice.delivery (account_id, event_id, webhook_id, kind, object, rev, at, data, status, attempt, due_at)
-      select '${owner}', gen_random_uuid(), '${hook.id}', 'flow.failed', gen_random_uuid(), 1, now(), '{"flow_id": "x"}', 'pending', 0, now() from generate_series(1, ${count})`);
-  const slow = [];
-  for (let at = 0; at < 4; at++) {
-    const { id, key } = await stack.account(`slow ${at}`, { apps: [] });
-    for (const path of ['/slow', '/slow?2']) {
-      answers[path] = answers['/slow'];
-      slow.push({ id, hook: await listen({ path }, { key }) });
-    }
-  }
-  for (const { id, hook } of slow) await fill(hook, id, 60);
-  const slowOnes = () => got.filter(({ path }) => path.startsWith('/slow')).length;
-  await until('all places are taken', () => slowOnes() >= 64);
-  const hook = await listen();
-  await fill(hook, account.id, 1);
-  await until('the other hears', () => at(hook.path).length > 0);
-  assert.ok(slowOnes() < 400, `after ${slowOnes()} of 480`);
-  await sql(`delete from sluice.webhook where url like '%/slow%'`);
-  await unlisten(hook);
-});
-
 // ---- endpoints that fail ----
 
 const row = async ({ id }) => JSON.parse(await sql(`select row_to_json(d) from (select *, extract(epoch from due_at - now()) as due_s from sluice.delivery where webhook_id = '${id}' order by rev desc limit 1) d`) || 'null');
@@ -391,7 +363,7 @@ test('a message that cannot be signed is tried again, and counts for nothing', a
   const { attempt, status, due_s } = await row(hook);
   assert.deepEqual([attempt, status], [0, 'pending']);
   assert.ok(due_s > 5 && due_s < 31, String(due_s));
-  await sql(`update sluice.delivery set at = at - interval '25 hours', due_at = now() where webhook_id = '${hook.id}'`);
+  await sql(`update sluice.delivery set at = now() - interval '25 hours', due_at = now() where webhook_id = '${hook.id}'`);
   const old = await until('an attempt counts', async () => (await row(hook)).attempt === 1 && (await row(hook)).due_s < 6 && row(hook));
   assert.deepEqual([old.status, old.problem], ['pending', 'the message could not be signed']);
   await sql(`update sluice.delivery set attempt = 9, due_at = now() where webhook_id = '${hook.id}'`);

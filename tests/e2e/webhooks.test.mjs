@@ -290,6 +290,7 @@ test('deliveries are listed with their state, in pages, for the endpoint of the 
   const one = await made();
   const another = await made();
   const user = '0198f000-0000-7000-8000-00000000aaaa';
+  await stack.cluster.sql(`insert into sluice.account_user (account_id, external_id, user_id, created_at) values ('${account.id}', 'grace', '${user}', now())`);
   const row = (webhook, at, { of = account.id, status = 'delivered', code = 204, problem = null } = {}) => {
     const id = `${(Date.now() - at * 1000).toString(16).padStart(12, '0').replace(/^(.{8})/, '$1-')}-7000-8000-${String(at).padStart(12, '0')}`;
     return stack.cluster.sql(`insert into sluice.delivery (account_id, event_id, webhook_id, parent_id, kind, object, rev, at, data, status, attempt, due_at, code, problem, ended_at)
@@ -303,6 +304,7 @@ test('deliveries are listed with their state, in pages, for the endpoint of the 
   const list = async (query = '') => (await call('GET', `/api/webhooks/${one.id}/deliveries${query}`)).json;
   const all = await list();
   assert.deepEqual(all.items.map(({ data }) => data.flow_id), ['1', '2', '3', '4', '5']);
+  assert.deepEqual(all.items.map(({ user: name }) => name), [null, null, null, 'grace', null]);
   assert.equal(all.next_cursor, null);
   const failed = await list('?status=failed');
   assert.deepEqual(failed.items, [{ ...all.items[3], type: 'flow.failed', object: user, rev: 3, status: 'failed', attempts: 2, next_at: null, code: 503, problem: 'busy' }]);

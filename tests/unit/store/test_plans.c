@@ -167,7 +167,7 @@ static void test_every_statement_names_its_account(void **state)
         buf_deinit(&sql);
     }
     assert_true(i > 20);
-    assert_int_equal(exempt, 52); /* a new exemption needs a decision here */
+    assert_int_equal(exempt, 55); /* a new exemption needs a decision here */
 }
 
 static bool names(const struct pg_stmt *stmt, const char *verb, const char *table)
@@ -331,6 +331,23 @@ static void fail_plan(const struct pg_stmt *stmt, const struct pg_rows *rows, co
     fail_msg("%s: %s", stmt->name, why);
 }
 
+/* Rows of an endpoint are found by indexes that begin with its id. That of its pending events is
+ * for walks over all of them alone. */
+static void check_walk_of_endpoint(const struct pg_stmt *stmt, const struct pg_rows *rows,
+                                   slice line, slice next)
+{
+    bool is_of_endpoint = strncmp(stmt->name, "delivery_list", 13) == 0 ||
+                          strcmp(stmt->name, "delivery_more") == 0 ||
+                          strcmp(stmt->name, "delivery_replays") == 0;
+    bool is_of_pending = strstr(stmt->sql, "x.status = 'pending'") != NULL;
+    bool is_walk = is_of_pending ? has(line, "delivery_pending")
+                                 : has(line, "delivery_webhook") || has(line, "delivery_failed");
+    if (has(line, "delivery_pending") && stmt->key_count > 0)
+        fail_plan(stmt, rows, "a walk over the endpoint's pending events");
+    if (is_of_endpoint && has(line, " on delivery ") && (!is_walk || !has(next, "webhook_id")))
+        fail_plan(stmt, rows, "a walk over deliveries of other endpoints");
+}
+
 static unsigned searches_by_index;
 
 /* A scan of a table must use an index, with a condition. On a tenant's table, the condition must
@@ -368,12 +385,7 @@ static void check_plan(const struct pg_stmt *stmt, const struct pg_rows *rows)
         if (has(line, " on account_user ") && strcmp(stmt->name, "account_user_far") == 0 &&
             !has(line, "account_user_far"))
             fail_plan(stmt, rows, "a walk over all users that are being erased");
-        bool is_of_endpoint = strcmp(stmt->name, "delivery_list") == 0 ||
-                              strcmp(stmt->name, "delivery_more") == 0 ||
-                              strcmp(stmt->name, "delivery_replays") == 0;
-        if (is_of_endpoint && has(line, " on delivery ") &&
-            (!has(line, "delivery_webhook") || !has(next, "webhook_id")))
-            fail_plan(stmt, rows, "a walk over deliveries of other endpoints");
+        check_walk_of_endpoint(stmt, rows, line, next);
         bool is_flow = has(line, " on flow ");
         if (stmt->no_account && !has(line, "idempotency_key") && !has(line, "api_key") && !is_flow)
             continue;
