@@ -163,11 +163,22 @@ static bool may_wait(struct api_request *request, const struct get *get)
            !is_wanted(request, get) && !http_server_is_draining(request->serve.exchange->server);
 }
 
+/* A large reply, or one with an envelope, is not copied, and may be read long after the view's last
+ * reference has ended. */
+static slice text_to_reply(struct api_request *request, const struct get *get)
+{
+    slice text = api_flow_wait_text(&get->wait, get->view);
+    bool is_copied = !request->envelope && text.len <= API_REPLY_LARGE_BYTES;
+    return is_copied ? text : arena_dup(&request->serve.op.arena, text);
+}
+
 static enum op_result reply_view(struct api_request *request, struct get *get)
 {
     enum op_result result = OP_DONE;
-    if (!api_reply_not_modified(request, api_flow_etag(request, get->view->rev)))
-        result = api_reply(request, 200, api_flow_wait_text(&get->wait, get->view));
+    if (!api_reply_not_modified(request, api_flow_etag(request, get->view->rev))) {
+        slice text = text_to_reply(request, get);
+        result = text.ptr ? api_reply(request, 200, text) : api_reply_no_memory(request);
+    }
     release(get);
     return result;
 }
@@ -210,6 +221,11 @@ static enum op_result finish_flow_get(struct api_request *request)
     if (get->wait.stream.is_refused) {
         release(get);
         return api_reply_key_refused(request);
+    }
+    if (get->wait.stream.is_over) { /* the next request has the key's present policy */
+        release(get);
+        return api_reply_later(request,
+                               SLICE("The policy of this API key has changed. Ask again."));
     }
     const struct flow_load *load = get->wait.load;
     if (!load) /* the op slept */

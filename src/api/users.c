@@ -181,6 +181,7 @@ const struct api_endpoint api_users_change = {
     .members = &(const struct api_names){.own = {"label"}},
     .begin = begin_user_change,
     .is_of_account = true,
+    .refuses_policy = true,
 };
 
 static enum op_result on_erasing(struct api_request *request)
@@ -212,4 +213,5 @@ const struct api_endpoint api_users_erase = {
     .scope = SCOPE_ADMIN,
     .begin = begin_user_erase,
     .is_of_account = true,
+    .refuses_policy = true,
 };

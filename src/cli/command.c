@@ -16,6 +16,8 @@
 #include "cli/output.h"
 #include "config/attach.h"
 
+enum { SENTENCE_BYTES_MAX = 4096 };
+
 const struct config_option command_json = {"json", NULL, "print JSON, for scripts"};
 
 static void print_name(const struct command_call *call)
@@ -25,17 +27,16 @@ static void print_name(const struct command_call *call)
         (void)fprintf(stderr, " %s", call->verb->name);
 }
 
-/* "sluice accounts create: sentence" */
+/* "sluice accounts create: sentence". It may quote a file, which is not to control the terminal. */
 static void print_sentence(const struct command_call *call, const char *fmt, va_list args)
     PRINTF_LIKE(2, 0);
 static void print_sentence(const struct command_call *call, const char *fmt, va_list args)
 {
-    char text[ERR_TEXT_MAX + 512];
+    char text[SENTENCE_BYTES_MAX];
+    int len = vsnprintf(text, sizeof(text), fmt, args);
     print_name(call);
     (void)fputs(": ", stderr);
-    /* a message may quote a file or a row, which must not control the terminal */
-    (void)vsnprintf(text, sizeof(text), fmt, args);
-    output_text(stderr, slice_cstr(text));
+    output_text(stderr, len < 0 ? SLICE("out of memory") : slice_cstr(text));
     (void)fputc('\n', stderr);
 }
 

@@ -45,6 +45,11 @@ static void mend_confirmation(struct exec *exec, struct schema_violation *found)
     name = slice_from(name, prefix.len);
     if (!slice_eq_cstr(name, "/confirm") && !slice_eq_cstr(name, "/confirmed"))
         return;
+    if (prefix.len == 0 && slice_eq_cstr(slice_from(name, 1), confirm_name(exec))) {
+        /* a tool of its own whose calls need no confirmation: it does not take the argument */
+        found->hint = SLICE("leave it out: this call needs no confirmation");
+        return;
+    }
     slice hint = arena_printf(&exec->op.arena,
                               prefix.len > 0 ? "move \"%.*s\" out of the input: \"%s\" beside it"
                                              : "rename \"%.*s\" to \"%s\"",

@@ -19,9 +19,10 @@ enum {
 #define TO(NAME)                OP_TO(EXEC_STEP_##NAME)
 #define STEP(NAME, name, jumps) [EXEC_STEP_##NAME] = {#name, exec_step_##name, jumps}
 static const struct op_step steps[EXEC_STEPS] = {
-    /* the action, and its files if any: hashed for the key's fingerprint, decoded. LOAD_KEY sends
-     * an unconfirmed write to CHECK_INPUT, so that nothing is revealed about its key */
-    STEP(FIND_ACTION, find_action, TO(LOAD_KEY) | TO(CHECK_INPUT) | TO(ANSWER)),
+    /* the action, what the key's policy decides, and its files if any: hashed for the key's
+     * fingerprint, decoded. LOAD_KEY sends an unconfirmed write to CHECK_INPUT, so that nothing is
+     * revealed about its key */
+    STEP(FIND_ACTION, find_action, TO(FIND_ACTION) | TO(LOAD_KEY) | TO(CHECK_INPUT) | TO(ANSWER)),
     STEP(TAKE_FILES, take_files, 0),
     /* whether the action has already run with this key: this precedes the checks, since a stored
      * result is returned even if the connection no longer exists. After a wait for another run,

@@ -48,6 +48,10 @@ enum op_result exec_step_find_action(struct op *op)
 {
     struct exec *exec = exec_of(op);
     ASSERT(!exec->catalog && exec->key.state == EXEC_CLAIM_NONE);
+    if (exec_decides_later(exec)) {
+        op_sleep(op, &exec->timer, 1, "other decisions of policies");
+        return op_wait_then(op, EXEC_STEP_FIND_ACTION);
+    }
     if (!exec->counted)
         return exec_stop_unavailable(
             exec, SLICE("Too many executions are running. Nothing was done. Try again."));

@@ -43,6 +43,8 @@ struct exec_service {
     struct counts tallies, usage;
     struct app_times_table app_times;
     struct tally_cache *sums;
+    /* the work of policies in the turn of that time (decide.c) */
+    uint64_t decided_ns, decided_visits;
     size_t blocked_input_bytes; /* inputs of blocked runs that are being stored (input.c) */
 };
 
@@ -238,7 +240,9 @@ enum op_result exec_stop_unknown(struct exec *exec);
  * The second function: and does not have one; a dry run needs none. */
 bool exec_wants_confirmation(const struct exec *exec);
 bool exec_is_unconfirmed(const struct exec *exec);
-/* decide.c: asks the policy. If it hides the action, the action is unknown from here on. */
+/* decide.c: whether the run has to wait for another turn of the loop before it asks the policy. */
+bool exec_decides_later(const struct exec *exec);
+/* Asks the policy. If it hides the action, the action is unknown from here on. */
 void exec_decide(struct exec *exec);
 /* Whether the policy denies the run, of an action that is not hidden. */
 static inline bool exec_is_denied(const struct exec *exec)

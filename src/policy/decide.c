@@ -411,6 +411,7 @@ void policy_decide_by(struct policy *policy, const struct catalog_action *action
     ASSERT(action->is_open); /* its recipients are known */
     policy_facts_init(&facts, action, input, user);
     decide_by_input(policy, word & FIRST_MASK, &facts, verdict);
+    verdict->visits = (uint32_t)facts.budget.visits;
     policy_facts_deinit(&facts);
     verdict->is_hidden = word & IS_HIDDEN;
     verdict->may_confirm = verdict->decision == POLICY_CONFIRM;

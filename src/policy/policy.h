@@ -62,6 +62,7 @@ struct policy_verdict {
     bool is_unsure;
     /* A confirmation is required (CONFIRM); of policy_foresee: for some inputs */
     bool may_confirm;
+    uint32_t visits; /* the work that it took (POLICY_VISITS_MAX) */
 };
 
 struct policy;

@@ -5,6 +5,8 @@
 
 #include "json/json.h"
 
+enum { DETAILS_BYTES_MAX = 1024 * 1024 };
+
 bool serve_gives_by(const struct serve_request *request, const struct catalog *catalog,
                     slice integration_id, slice action_id)
 {
@@ -13,15 +15,16 @@ bool serve_gives_by(const struct serve_request *request, const struct catalog *c
     return action && !policy_denies(request->policy, action);
 }
 
-/* The details as they are without a policy. */
-static slice bare_details(struct arena *arena, const struct json *details, size_t len)
+/* The details without the members of these names, which are separated by blanks. SLICE_NONE: out of
+ * memory. */
+static slice details_without(struct arena *arena, const struct json *details, const char *names)
 {
     struct json_text text;
-    struct json_writer *w = json_text_begin(&text, len + 64);
+    struct json_writer *w = json_text_begin(&text, DETAILS_BYTES_MAX);
     json_open(w, '{');
-    for (uint32_t i = 0; i < details->count; i++) {
+    for (uint32_t i = 0; json_is(details, JSON_OBJECT) && i < details->count; i++) {
         slice name = json_str(&details->as.members[i].key);
-        if (slice_eq_cstr(name, "policy") || slice_eq_cstr(name, "rule"))
+        if (slice_has_word(slice_cstr(names), name))
             continue;
         json_key_slice(w, name);
         json_put(w, &details->as.members[i].value);
@@ -34,15 +37,22 @@ bool serve_gives_event(struct serve_request *request, const struct catalog *cata
                        struct audit_event *event)
 {
     struct arena *arena = &request->op.arena;
-    if (!request->policy || !slice_eq(event->kind, audit_kind_name(AUDIT_EXECUTION_BLOCKED)))
+    bool is_of_flow = slice_starts_with(event->kind, SLICE("flow."));
+    if (!request->policy ||
+        (!is_of_flow && !slice_eq(event->kind, audit_kind_name(AUDIT_EXECUTION_BLOCKED))))
         return true;
     const struct json *details = json_parse(arena, event->details, &json_limits_provider, NULL);
+    if (is_of_flow) { /* title and note are texts of the flow; its template is not in the event
+                       */
+        event->details = details_without(arena, details, "title note");
+        return event->details.ptr != NULL;
+    }
     const struct catalog_integration *app =
         catalog_find_integration(catalog, json_get_str(details, SLICE("integration_id")), NULL);
     const struct catalog_action *action =
         app ? catalog_find_head(app, json_get_str(details, SLICE("action_id"))) : NULL;
     if (!action || !policy_hides(request->policy, action))
         return true;
-    event->details = bare_details(arena, details, event->details.len);
+    event->details = details_without(arena, details, "policy rule");
     return event->details.ptr && slice_eq_cstr(event->reason, "action_unknown");
 }

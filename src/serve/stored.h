@@ -20,7 +20,8 @@ static inline bool serve_gives(const struct serve_request *request, const struct
 }
 
 /* Whether the caller may have the event. Of a hidden action it has only those that say that it is
- * unknown; the policy is removed from their details. */
+ * unknown; the policy is removed from their details. Those of flows are without title and note,
+ * which have text of calls. */
 bool serve_gives_event(struct serve_request *request, const struct catalog *catalog,
                        struct audit_event *event);
 

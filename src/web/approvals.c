@@ -177,6 +177,8 @@ void view_templates(struct web_request *request, struct json_writer *w)
     const struct flow_template_set *set = *request->web->config.templates;
     json_member_open(w, "templates", '[');
     for (size_t i = 0; i < set->count; i++) {
+        if (!web_gives_flow(request, set->items[i]->key))
+            continue;
         json_open(w, '{');
         json_member_str(w, "key", set->items[i]->key);
         json_member_str(w, "name", set->items[i]->name);

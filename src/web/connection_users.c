@@ -118,7 +118,7 @@ static void write_users(struct web_request *request, struct json_writer *w, slic
                     : NULL;
             is_user = action && slice_eq(action->integration->integration_id, integration_id);
         }
-        if (!is_user)
+        if (!is_user || !web_gives_flow(request, tmpl->key))
             continue;
         json_open(w, '{');
         json_member_str(w, "key", tmpl->key);

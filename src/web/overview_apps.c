@@ -104,7 +104,7 @@ void overview_apps_write(struct web_request *request, struct json_writer *w,
     const struct tally_sum *sum;
     size_t at = 0, lines = 0;
     json_member_open(w, "apps", '[');
-    while ((sum = overview_next_sum(stats, TALLY_BY_APP, &at, &lines)) != NULL)
+    while ((sum = overview_next_sum(request, stats, TALLY_BY_APP, &at, &lines)) != NULL)
         write_app(request, w, stats, sum,
                   needs_reconnecting(sum->integration_id, connections, count));
     /* An app's ended connections come before its others, but not adjacent to them. */

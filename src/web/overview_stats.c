@@ -3,6 +3,7 @@
  */
 #include "web/overview_stats.h"
 
+#include "serve/stored.h"
 #include "web/chart.h"
 #include "web/flow_decision.h"
 
@@ -18,10 +19,20 @@ int64_t overview_refused(const struct call_stats *stats, slice integration_id)
     return blocked;
 }
 
-const struct tally_sum *overview_next_sum(const struct call_stats *stats, enum tally_kind kind,
+/* Failures of an action have its last message, which the policy of the key may not give. */
+static bool may_have_sum(const struct web_request *request, const struct tally_sum *sum,
+                         enum tally_kind kind)
+{
+    return sum->kind == kind &&
+           (kind != TALLY_BY_ERROR || serve_gives(&request->serve, *request->web->config.catalog,
+                                                  sum->integration_id, sum->action_id));
+}
+
+const struct tally_sum *overview_next_sum(const struct web_request *request,
+                                          const struct call_stats *stats, enum tally_kind kind,
                                           size_t *at, size_t *lines)
 {
-    while (*at < stats->count && stats->list[*at].kind != kind)
+    while (*at < stats->count && !may_have_sum(request, &stats->list[*at], kind))
         (*at)++;
     return *at < stats->count && (*lines)++ < OVERVIEW_LINES_MAX ? &stats->list[(*at)++] : NULL;
 }
@@ -32,8 +43,11 @@ void overview_errors_write(struct web_request *request, struct json_writer *w,
     const struct tally_sum *sum;
     size_t at = 0, lines = 0;
     json_member_open(w, "errors", '[');
-    while ((sum = overview_next_sum(stats, TALLY_BY_ERROR, &at, &lines)) != NULL) {
+    while ((sum = overview_next_sum(request, stats, TALLY_BY_ERROR, &at, &lines)) != NULL) {
         int64_t last_at;
+        if (!serve_gives(&request->serve, *request->web->config.catalog, sum->integration_id,
+                         sum->action_id))
+            continue;
         slice message = tally_last_read(sum->last, &last_at);
         json_open(w, '{');
         json_member_str(w, "app_id", sum->integration_id);

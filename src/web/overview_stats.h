@@ -24,7 +24,8 @@ void overview_apps_write(struct web_request *request, struct json_writer *w,
 /* Iterates over the first OVERVIEW_LINES_MAX sums of a kind: returns the next sum from *at on;
  * NULL after the last. */
 enum { OVERVIEW_LINES_MAX = 8 };
-const struct tally_sum *overview_next_sum(const struct call_stats *stats, enum tally_kind kind,
+const struct tally_sum *overview_next_sum(const struct web_request *request,
+                                          const struct call_stats *stats, enum tally_kind kind,
                                           size_t *at, size_t *lines);
 
 #endif

@@ -13,7 +13,6 @@ struct one {
     bool is_asking;
     struct account_user user;
     struct pg_query connections;
-    struct vault_user_erase erase;
 };
 
 const struct web_view web_users = {
@@ -95,14 +94,13 @@ static enum op_result load_one(struct web_request *request, bool is_asking)
     return web_wait(request, on_user);
 }
 
-static enum op_result on_erasing(struct web_request *request)
+static enum op_result on_erase_answer(struct web_request *request, unsigned status,
+                                      const struct json *reply)
 {
-    const struct one *one = request->state;
-    if (one->erase.status == ERR_NOTFOUND)
+    if (status == 404)
         return reply_missing(request);
-    if (one->erase.status != OK)
-        return web_reply_database(request, one->erase.status);
-    return web_reply_redirect(request, SLICE("/users"), "user_erased");
+    return status == 202 ? web_reply_redirect(request, SLICE("/users"), "user_erased")
+                         : web_reply_refused(request, status, reply);
 }
 
 enum op_result web_user(struct web_request *request)
@@ -115,11 +113,6 @@ enum op_result web_user_erase_ask(struct web_request *request)
 }
 enum op_result web_user_erase(struct web_request *request)
 {
-    struct one *one = begin_one(request);
-    if (!one)
-        return OP_DONE;
-    const struct audit_by by = serve_by(&request->serve);
-    vault_user_erase_start(request->web->config.users, &one->erase, request->session.account_id,
-                           one->id, &by, &request->serve.op);
-    return web_wait(request, on_erasing);
+    static const struct json none = {.type = JSON_OBJECT};
+    return web_ask(request, &api_users_erase, &none, on_erase_answer);
 }

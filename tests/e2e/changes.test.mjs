@@ -1,6 +1,8 @@
 // Every server learns without delay of a change by an operator command or another process. Both
 // servers here would use their caches for an hour, so they see a change only if they are notified.
 import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
 import { Stack } from './support/stack.mjs';
@@ -36,6 +38,29 @@ test('a disabled account, enabled again', async () => {
   assert.deepEqual(await statuses(other.key), [200, 200]);
   await stack.must(['accounts', 'enable', account.id]);
   await seen('both accept it again', account.key, 200);
+});
+
+test('the policy of a key, and that of all keys without one', async () => {
+  const admin = (method, path, body) => servers[0].call(account.key, method, path, body);
+  const set = async (name, policy) => assert.equal((await admin('PUT', `/api/policies/${name}`, { policy })).status, 200);
+  const [allows, denies] = ['allow', 'deny'].map((decision) => ({ default: decision, rules: [] }));
+  await set('changing', allows);
+  const { key } = (await admin('POST', '/api/keys', { name: 'bound', scopes: ['read', 'execute'], policy: 'changing' })).json;
+  const both = (what, of, status) =>
+    until(what, async () => (await Promise.all(servers.map((one) => one.execute(of, 'gmail', 'list_labels', {})))).every((one) => one.status === status));
+  await both('both allow', key, 200);
+  await set('changing', denies);
+  await both('both deny', key, 409);
+  const file = join(stack.dir, 'policy.json');
+  await writeFile(file, JSON.stringify(allows));
+  await stack.must(['policy', 'set', account.id, 'changing', file]);
+  await both('both allow again', key, 200);
+  await both('without a policy', account.key, 200);
+  await set('default', denies);
+  await both('both have the policy of all', account.key, 409);
+  await both('but a key has its own', key, 200);
+  assert.equal((await admin('DELETE', '/api/policies/default')).status, 200);
+  await both('both have none again', account.key, 200);
 });
 
 test('connections removed, added, made the default', async () => {

@@ -192,12 +192,12 @@ async function ledger() {
 // A flow has an event for its end, and one each for each approval that waited and was given.
 async function checkEvents() {
   const sql = (text) => stack.cluster.sql(text);
-  assert.equal(await sql(`select string_agg(f.id || ' ' || f.status, ', ') from sluice.flow f where not exists (select from sluice.delivery d
+  assert.equal(await sql(`select string_agg(f.id || ' ' || f.status, ', ') from sluice.flow f where not exists (select 1 from sluice.delivery d
     where d.account_id = f.account_id and d.object = f.id and d.kind = 'flow.' || f.status and d.rev = f.rev)`), '', 'ends without an event');
   const approvals = await sql(`select count(*) from sluice.flow_step s join sluice.flow f on f.account_id = s.account_id and f.id = s.flow_id
     where f.template_key = 'probe_approve' and s.step_index = 0 and s.status = 'completed'`);
   for (const kind of ['flow.waiting', 'flow.approved']) assert.equal(await sql(`select count(*) from sluice.delivery where kind = '${kind}'`), approvals, kind);
-  assert.equal(await sql('select count(*) from (select from sluice.delivery group by object, rev having count(*) > 1) d'), '0', 'two events of one change');
+  assert.equal(await sql('select count(*) from (select 1 from sluice.delivery group by object, rev having count(*) > 1) d'), '0', 'two events of one change');
   await until('all events are delivered', async () => {
     await sql(`update sluice.delivery set due_at = now() where due_at > now() + interval '4 seconds'`);
     await sql('update sluice.webhook set paused_until = null where paused_until is not null');

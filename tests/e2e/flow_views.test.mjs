@@ -56,6 +56,19 @@ test('calls and transforms', async () => {
   assert.equal(seen.flow.context.end.subject, 'seen "\u00fc\ud83d\ude00"');
 });
 
+// A reply of this size is sent in pieces, while the client reads it.
+test('a view of more than a megabyte', async () => {
+  const subject = 'x'.repeat(400_000);
+  const id = await start('probe_chain', { subject, confirm: true });
+  const seen = await follow(id);
+  assert.equal(seen.flow.input.subject, subject);
+  for (const server of [one, two]) {
+    const replies = await Promise.all(Array.from({ length: 4 }, () => get(server, id)));
+    for (const reply of replies) assert.deepEqual(reply.json, seen);
+    assert.ok(replies[0].text.length > 700_000, `${replies[0].text.length} ${replies[0].text.slice(-300)}`);
+  }
+});
+
 test('a fan-out', async () => {
   const seen = await follow(await start('probe_fan', { subjects: ['seen a', 'seen b', 'seen c'], confirm: true }));
   assert.equal(seen.flow.context.count, 3);

@@ -1,5 +1,6 @@
 // 10,000 idle keep-alive connections cost less than 100 MB of resident memory, and do not delay
-// others. On the release build, since the sanitizers' shadow memory would count.
+// others. 100,000 users that send nothing cost none. On the release build, since the sanitizers'
+// shadow memory would count.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import net from 'node:net';
@@ -12,6 +13,8 @@ const CONNECTIONS = 10_000;
 const AT_ONCE = 200;
 const BYTES_MAX = 100e6;
 const DESCRIPTORS = CONNECTIONS + 1000;
+const USERS = 100_000;
+const USERS_BYTES_MAX = 2e6; // 20 for each; two starts of the same server differ by half of it
 
 let stack, server, account;
 const sockets = [];
@@ -29,8 +32,8 @@ after(async () => {
   await stack?.stopWell(assert);
 });
 
-async function residentBytes() {
-  const status = await readFile(`/proc/${server.process.pid}/status`, 'utf8');
+async function residentBytes(at = server) {
+  const status = await readFile(`/proc/${at.process.pid}/status`, 'utf8');
   return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)[1]) * 1024;
 }
 
@@ -55,6 +58,30 @@ function openOne() {
     });
   });
 }
+
+// A server that has just started has scanned for what is due, in users' rows, too.
+async function bytesAtStart() {
+  const fresh = await stack.serve({ bin: process.env.SLUICE_RELEASE_BIN });
+  await fresh.metrics();
+  const bytes = await residentBytes(fresh);
+  await fresh.stop();
+  return bytes;
+}
+
+test(`${USERS} users with a connection each`, async (t) => {
+  const without = await bytesAtStart();
+  const id = `('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid`;
+  const columns = 'integration_id, label, is_default, auth_kind, sealed, key_id, scopes, params, status, error, expires_at, rev, op_token, created_at, updated_at';
+  await stack.cluster.sql(
+    `insert into sluice.account_user (account_id, external_id, user_id, created_at)
+       select '${account.id}', 'user-' || n, ${id}, now() from generate_series(1, ${USERS}) n;
+     insert into sluice.connection (account_id, id, parent_id, ${columns})
+       select ${id}, n, '${account.id}', ${columns} from sluice.connection, generate_series(1, ${USERS}) n`,
+  );
+  const more = (await bytesAtStart()) - without;
+  t.diagnostic(`figure: ${Math.round(more / 1e3)} KB more`);
+  assert.ok(more < USERS_BYTES_MAX, `${more} bytes`);
+});
 
 test(`${CONNECTIONS} idle connections`, async (t) => {
   const limit = (await must('sh', ['-c', 'ulimit -Hn'])).trim();

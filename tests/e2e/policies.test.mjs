@@ -119,6 +119,26 @@ test('a change holds in all processes; keys that name a policy keep it', async (
   await made({ policy: 'strict' }, { status: 409 });
 });
 
+test('a long poll ends when the policy of its key changes', async () => {
+  await set('poll', ALLOW);
+  const { key } = await made({ policy: 'poll' });
+  const { flowId } = await call('POST', '/api/flows/start', { flowTemplate: 'mail_with_reminder', input: { to: 'x@example.com', subject: 's', text: 't' } });
+  await until('it waits', async () => (await call('GET', `/api/flows/${flowId}`)).flow.status === 'waiting');
+  // a poll that comes only after the change finds no flow: then once more
+  for (const at of [server, second])
+    await until('a poll waits for the change', async () => {
+      await set('poll', ALLOW);
+      const poll = at.call(key, 'GET', `/api/flows/${flowId}?wait=60&until=ended`);
+      await Promise.all(Array.from({ length: 5 }, () => at.call(key, 'GET', `/api/flows/${flowId}`)));
+      await set('poll', { default: 'deny' });
+      const { status, json } = await poll;
+      assert.ok(status === 404 || json.error === 'The policy of this API key has changed. Ask again.', JSON.stringify(json));
+      return status === 503;
+    });
+  await call('GET', `/api/flows/${flowId}`, undefined, { status: 404, key });
+  await call('POST', `/api/flows/${flowId}/cancel`);
+});
+
 test('a key with a policy of its own neither changes policies nor makes keys', async () => {
   await set('own', ALLOW);
   const { key } = await made({ policy: 'own' });
@@ -145,6 +165,11 @@ test('a key with a policy of its own neither changes policies nor makes keys', a
   assert.equal((await pages.ask('/webhooks')).status, 403);
   assert.equal((await form(`/keys/${another.id}/revoke`)).status, 403);
   await call('GET', '/api/keys/self', undefined, { key: another.key });
+  await made({ user: 'bob' });
+  await call('PATCH', '/api/users/bob', { label: 'x' }, refused);
+  await call('DELETE', '/api/users/bob', undefined, refused);
+  assert.equal((await form('/users/bob/erase')).status, 403);
+  assert.equal((await call('GET', '/api/users/bob')).erasing, false);
   assert.equal(await stack.cluster.sql(`select count(*) from sluice.webhook where account_id = '${account.id}'`), '0');
   // nor does a user's key; the header is refused
   const bound = (await made({ user: 'ada', policy: 'own' })).key;
@@ -180,6 +205,9 @@ test('the commands', async () => {
   await fails(['policy', 'delete', account.id, 'agents'], /1 valid key names the policy/);
   await fails(['policy', 'show', account.id, 'none'], /no policy with this name/);
   await fails(['keys', 'create', account.id, '--policy', 'none'], /no policy "none"/);
+  await writeFile(file, JSON.stringify({ default: 'allow', '\u001b[31mred': 1 }));
+  await fails(['policy', 'set', account.id, 'agents', file], /"\?\[31mred"|\[31mred/);
+  assert.ok(!(await stack.sluice(['policy', 'set', account.id, 'agents', file])).stderr.includes('\u001b'));
   await writeFile(file, '{"default": "never"}');
   await fails(['policy', 'set', account.id, 'agents', file], /\/default/);
 });

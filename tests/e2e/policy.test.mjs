@@ -332,10 +332,16 @@ test('a hidden action is unknown: every reply is that of a server without it', a
   const [got, expected] = [await repliesOf(full, hides), await repliesOf(less, allows)];
   for (const name of Object.keys(expected)) assert.equal(got[name], expected[name], name);
   assert.match((await repliesOf(full, allows))[`detail ${HIDDEN}`], TITLE); // and it is there
-  // nor does a page name it
-  const pages = new Pages(full.base);
+  // nor does a page name it, which names it to others: also what their calls of it have left
+  const failed = await full.execute(account.key, 'gmail', HIDDEN, { id: 'no-such-draft', to: 'a@b.example' }, { confirm: true });
+  assert.equal(failed.json.status, 'failed', failed.text);
+  await until('it is counted', async () => (await full.call(account.key, 'GET', '/api/stats')).json.by_error.some((one) => one.action_id === HIDDEN && one.failed > 0));
+  const [connection] = (await full.call(account.key, 'GET', '/api/connections?integration_id=gmail')).json.connections;
+  const [pages, others] = [new Pages(full.base), new Pages(full.base)];
   await pages.signIn(hides);
-  for (const path of ['/integrations', '/integrations?q=draft', '/integrations/gmail', `/integrations/gmail/actions/${HIDDEN}`, '/', '/flows/new', '/flows/new?template=make_draft', '/executions?integration_id=gmail']) {
+  await others.signIn(account.key);
+  for (const path of ['/', '/flows/new']) assert.match((await others.go(path)).text, TITLE, path);
+  for (const path of ['/flows', '/approvals', `/connections/${connection.id}`, '/integrations', '/integrations?q=draft', '/integrations/gmail', `/integrations/gmail/actions/${HIDDEN}`, '/', '/flows/new', '/flows/new?template=make_draft', '/executions?integration_id=gmail']) {
     const page = await pages.go(path);
     assert.doesNotMatch(page.text.replaceAll(path.replaceAll('&', '&amp;'), ''), TITLE, path);
   }
@@ -443,6 +449,27 @@ test('hold is refused until it is built', async () => {
     const reply = await call(account.key, 'PUT', '/api/policies/holds', { policy: { default: 'allow', rules: [rule] } });
     assert.equal(reply.status, 400, reply.text);
   }
+});
+
+test('a tool of its own takes `confirm` only if a call may need it', async () => {
+  const list = async (key) => contentOf(await new Mcp(server.base, key).call('gmail_list_labels', { confirm: true }));
+  const refused = await list(account.key);
+  assert.deepEqual([refused.error_code, /leave it out: this call needs no confirmation/.test(refused.hint)], ['validation_error', true], JSON.stringify(refused));
+  await setPolicy('confirms', { default: 'confirm', rules: [] });
+  assert.equal((await list((await keyWith('confirms')).key)).status, 'succeeded');
+});
+
+test('an event of a flow has no text of its calls', async () => {
+  const started = await call(account.key, 'POST', '/api/flows/start', { flowTemplate: 'call_send_message' });
+  const id = started.json.flowId;
+  await until('it waits', async () => (await call(account.key, 'GET', `/api/flows/${id}`)).json.flow.status === 'waiting');
+  assert.equal((await call(account.key, 'POST', `/api/flows/${id}/reject`, {})).status, 200);
+  const { key } = await keyWith('strict', { scopes: ['read', 'execute', 'approve', 'admin'] });
+  const detailsOf = async (of) => (await call(of, 'GET', '/api/audit?kind=flow.rejected')).json.events.map((one) => one.details).find((one) => one.flow_id === id);
+  const [whole, bare] = [await detailsOf(account.key), await detailsOf(key)];
+  assert.equal(whole.title, 'Call');
+  delete whole.title;
+  assert.deepEqual(bare, whole);
 });
 
 test('a policy binds with its next call, and the default one binds keys without any', async () => {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # tests/citus/e2e.list has a line for each end-to-end file: "run NAME", or "not NAME: why". And
-# migrations can be applied to a distributed database.
+# migrations can be applied to a distributed database, whose functions and statements Citus accepts
+# (citus.pl).
 set -eu
 # shellcheck source=files.sh
 . "$(dirname "$0")/files.sh"
@@ -41,4 +42,4 @@ check_migrations()
 }
 
 verdict "end-to-end files run on a cluster or say why not; migrations can be applied to one" \
-    "$(check; check_migrations)"
+    "$(check; check_migrations; perl tests/lint/citus.pl)"

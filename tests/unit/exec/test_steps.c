@@ -3,6 +3,7 @@
  * through it. The last test checks that no step or jump was left out.
  */
 #include "exec/steps.h"
+#include "policy/policy.h"
 #include "seam/table.h"
 #include "seam/walk.h"
 
@@ -82,6 +83,46 @@ static void files_are_taken_first(void **state)
     b->run.exec.is_confirmed = false;
     seam_run_start(&b->run);
     assert_int_equal(end(b), EXEC_CONFIRMATION_MISSING);
+}
+
+/* Other work of the server comes between decisions that cost much. */
+static void costly_decisions_of_a_policy_share_turns(void **state)
+{
+    enum { ROWS = 80 };
+    static char input[ROWS * (2 * ROWS + 2) + 16];
+    struct bench *b = *state;
+    struct seam_run other;
+    struct catalog_report *report = catalog_report_new(NULL);
+    struct policy *policy = policy_compile_text(
+        SLICE_NONE,
+        SLICE("{\"default\":\"allow\",\"rules\":[{\"when\":\"length(map(&@[?@ > `5`], input.n)) > "
+              "`1000`\",\"decision\":\"deny\"}]}"),
+        SLICE("team@1"), report);
+    assert_non_null(policy);
+    catalog_report_free(report);
+    size_t len = 6;
+    memcpy(input, "{\"n\":[", 6);
+    for (unsigned i = 0; i < ROWS; i++, len += 2) {
+        for (unsigned j = 0; j < ROWS; j++, len += 2)
+            memcpy(input + len, j ? ",1" : "[1", 2);
+        memcpy(input + len, i + 1 < ROWS ? "]," : "]]", 2);
+    }
+    input[len] = '}';
+    want(b, &b->run, "plain", "get", input);
+    want(b, &other, "plain", "get", input);
+    b->run.exec.policy = other.exec.policy = policy;
+    seam_run_start(&b->run);
+    seam_run_start(&other);
+    seam_settle(b->node.loop);
+    assert_int_equal(seam_call_count(b->node.http), 1);
+    assert_true(seam_pass_timer(b->node.loop, 10));
+    seam_settle(b->node.loop);
+    assert_int_equal(seam_call_count(b->node.http), 2);
+    reply(b, 200, "{}");
+    reply(b, 200, "{}");
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+    assert_int_equal(end_of(b, &other), EXEC_SUCCEEDED);
+    policy_unref(policy);
 }
 
 /* ---- the key ---- */
@@ -913,6 +954,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STEPS_TEST(past_its_account_s_share),
         STEPS_TEST(what_cannot_run_as_it_is),
+        STEPS_TEST(costly_decisions_of_a_policy_share_turns),
         STEPS_TEST(another_run_of_this_process_has_the_key),
         STEPS_TEST(a_large_result_is_handed_on_by_its_id),
         STEPS_TEST(files_are_taken_first),

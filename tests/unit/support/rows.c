@@ -57,7 +57,7 @@ static const struct pg_stmt connection_row = {
     .sql = "insert into sluice.connection (account_id, id, integration_id, label, is_default, "
            "auth_kind, sealed, key_id, scopes, params, status, error, expires_at, rev, op_token, "
            "created_at, updated_at) select :account_id, :id, :integration_id, :label, :is_default "
-           "or not exists (select from sluice.connection c where c.account_id = :account_id and "
+           "or not exists (select 1 from sluice.connection c where c.account_id = :account_id and "
            "c.integration_id = :integration_id and c.is_default), :auth_kind, :sealed, :key_id, "
            ":scopes, coalesce(:params, '{}'), :status, :error, :expires_at, 1, :op_token, :now, "
            ":now",
