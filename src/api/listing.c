@@ -145,6 +145,17 @@ static bool names_users(const struct listing *listing)
     return listing->kind->names_users || listing_is_all(&listing->list, listing->kind->filters);
 }
 
+/* Rows of users are for the scope admin, as with `users=all`. */
+static bool is_for_caller(const struct api_request *request, const struct listing *listing,
+                          const char *item)
+{
+    struct uuid owner;
+    if (!listing->kind->names_users || api_may(request, SCOPE_ADMIN, NULL))
+        return true;
+    memcpy(&owner, item + listing->kind->item.owner_at, sizeof(owner));
+    return uuid_eq(owner, request->serve.grant.account_id);
+}
+
 static api_step finish_listing;
 
 static enum op_result load_page(struct api_request *request)
@@ -217,7 +228,7 @@ static enum op_result finish_listing(struct api_request *request)
     for (size_t i = 0; i < count; i++) {
         const char *item = (const char *)items + i * listing->kind->item.size;
         memcpy(&id, item + listing->kind->item.id_at, sizeof(id));
-        if (!serve_list_take(&listing->list, id))
+        if (!is_for_caller(request, listing, item) || !serve_list_take(&listing->list, id))
             continue;
         size_t at = listing->list.count - 1;
         listing->items[at] = item;

@@ -28,7 +28,7 @@ struct listing_kind {
         size_t size, id_at; /* size of an item, and offset of the id in it */
         size_t owner_at;    /* offset of its account_id; only for LISTING_USERS and names_users */
     } item;
-    bool names_users; /* items are also of users, as with `users=all`, without being asked */
+    bool names_users; /* items are also of users, as with `users=all`, for a key with admin */
 };
 /* `users=all`: also the rows of the account's users; needs the scope admin, and no Sluice-User. */
 #define LISTING_USERS                                                       \

@@ -90,6 +90,8 @@ static enum op_result step_claimed(struct op *op)
     struct event_delivery *d = delivery_of(op);
     bool is_claimed;
     int status = store_delivery_claim_result(&d->query, &d->delivery, &d->webhook, &is_claimed);
+    if (status == OK && !is_claimed && !d->row->is_full)
+        d->row->is_held = d->webhook.failures >= WEBHOOK_PAUSED_FROM;
     if (status != OK || !is_claimed)
         return OP_DONE; /* another process has it, or it was put off; else it is found again */
     bool is_there = !uuid_is_nil(d->webhook.id);
@@ -194,6 +196,7 @@ static enum op_result step_sent(struct op *op)
     bool is_again = is_uncounted(d);
     d->row->is_sent = true;
     d->row->is_accepted = send->is_delivered;
+    d->row->has_healed = send->is_delivered && d->webhook.failures > 0;
     bool is_last = tries_of(d) > (int64_t)ARRAY_LEN(delays_s) && !is_again;
     enum delivery_status status = send->is_delivered ? DELIVERY_DELIVERED
                                   : is_last          ? DELIVERY_FAILED

@@ -48,6 +48,8 @@ struct event_row {
     bool is_full; /* its lane has no room, so it is put off */
     bool is_sent; /* its message was sent, whatever the answer */
     bool is_accepted;
+    bool is_held;    /* it was put off, because its endpoint is paused */
+    bool has_healed; /* it was accepted, and others before it were not */
     struct list link;
     struct event_lane *lane;
     struct op *op;                        /* its delivery; NULL while it waits */

@@ -279,6 +279,12 @@ void event_outbox_ended(struct event_service *service, struct event_row *row)
     leave_sending(&service->outbox, row);
     if (row->is_sent)
         row->lane->is_well = row->is_accepted;
+    if (row->is_held) {
+        row->lane->is_well = false;
+        note_behind(row->lane, row->ref.id);
+    }
+    if (row->has_healed) /* what was put off by the pause */
+        note_behind(row->lane, (struct uuid){{0}});
     read_more(service, row->lane);
     drop_row(service, row);
     serve(service);

@@ -170,7 +170,8 @@ static const struct pg_stmt delivery_more = {
     .sql = "select :ord, 'delivery', d.account_id, d.event_id, d.webhook_id, d.attempt, d.due_at, "
            "d.parent_id from @input lateral (select x.* from sluice.delivery x where "
            "x.webhook_id = :webhook_id and x.event_id >= :since and x.status = 'pending' and "
-           "x.attempt = 0 order by x.event_id limit 50) d",
+           "x.attempt >= 0 and x.attempt = coalesce(x.replayed_after, 0) order by x.event_id "
+           "limit 50) d",
     PG_TAKES(OF_MORE(webhook_id), OF_MORE(since)),
     PG_GIVES(PG_WORD("kind", struct due_ref, kind, &store_due_kinds), REF_COLUMNS),
     .no_account = "an endpoint hears an account and all its users, which other nodes may have",

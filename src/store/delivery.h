@@ -63,9 +63,9 @@ void store_delivery_end(struct pg_pool *pool, struct pg_query *query, struct op 
  */
 int store_delivery_end_result(const struct pg_query *query, struct due_ref *next) MUST_CHECK;
 
-/* Lists pending rows of the endpoint without an attempt, whether they are due or were put off:
- * those with event ids from `since`, by id, at most DELIVERY_MORE_MAX. Read the result with
- * store_due_scan_result. */
+/* Lists pending rows of the endpoint without an attempt since they were written or last sent again
+ * on request, whether they are due or were put off: those with event ids from `since`, by id, at
+ * most DELIVERY_MORE_MAX. Read the result with store_due_scan_result. */
 enum { DELIVERY_MORE_MAX = 50 };
 struct delivery_more {
     struct uuid webhook_id, since;
@@ -91,7 +91,7 @@ void store_delivery_replay(struct pg_pool *pool, struct pg_query *query, struct 
  * goes off if is_gone, or if it has failed for WEBHOOK_FAILING_DAYS. That has an audit event, and
  * the other endpoints of the account hear of it. Not replayed: a count too high or too low by one
  * does no harm. */
-enum { WEBHOOK_FAILING_DAYS = 5 };
+enum { WEBHOOK_FAILING_DAYS = 5, WEBHOOK_PAUSED_FROM = 3 };
 struct webhook_failure {
     struct uuid account_id, id;
     slice url;   /* that was called; an endpoint that has another one by now is left unchanged */

@@ -96,9 +96,20 @@ test('more events than may wait, of an endpoint that accepts them: all arrive at
   const { id, key } = await stack.account('burst', { apps: [] });
   const hook = await listen(key, '/quick-burst');
   await sql(`create function public.later() returns trigger language plpgsql as 'begin new.due_at = now() + interval ''1 hour''; return new; end';
-    create trigger later before update on sluice.delivery for each row when (new.attempt = old.attempt and new.status = 'pending') execute function public.later()`);
+    create trigger later before update on sluice.delivery for each row when (new.attempt = old.attempt and old.status = 'pending' and new.status = 'pending') execute function public.later()`);
   await sql(`insert into sluice.delivery (account_id, event_id, webhook_id, kind, object, rev, at, data, status, attempt, due_at)
-    select '${id}', gen_random_uuid(), '${hook}', 'flow.failed', gen_random_uuid(), 1, now(), '{"flow_id": "x"}', 'pending', 0, now() from generate_series(1, ${COUNT})`);
-  await until('all are delivered', async () => (await sql(`select count(*) from sluice.delivery where webhook_id = '${hook}' and status = 'delivered'`)) === String(COUNT));
+    select '${id}', overlay(gen_random_uuid()::text placing '0199' from 1)::uuid, '${hook}', 'flow.failed', gen_random_uuid(), 1, now(), '{"flow_id": "x"}', 'pending', 0, now() from generate_series(1, ${COUNT})`);
+  const arrive = (attempt, count = COUNT) => until('all are delivered', async () => (await sql(`select count(*) from sluice.delivery where webhook_id = '${hook}' and status = 'delivered' and attempt = ${attempt}`)) === String(count));
+  await arrive(1);
+  // so do those of last night that are sent again
+  await sql(`update sluice.delivery set status = 'failed', attempt = 10, at = now() - interval '9 hours' where webhook_id = '${hook}'`);
+  const again = await server.call(key, 'POST', `/api/webhooks/${hook}/replay`, { since: '2025-01-01T00:00:00Z' });
+  assert.deepEqual([again.status, again.json.count], [202, COUNT]);
+  await arrive(11);
+  // and those that a pause has put off, once a message is accepted again
+  await sql(`update sluice.webhook set failures = 3, failing_since = now() where id = '${hook}';
+    insert into sluice.delivery (account_id, event_id, webhook_id, kind, object, rev, at, data, status, attempt, due_at)
+      select '${id}', gen_random_uuid(), '${hook}', 'flow.failed', gen_random_uuid(), 1, now(), '{"flow_id": "x"}', 'pending', 0, now() + (n > 1)::int * interval '1 hour' from generate_series(1, 200) n`);
+  await arrive(1, 200);
   await sql('drop trigger later on sluice.delivery; drop function public.later()');
 });

@@ -206,7 +206,7 @@ test('a roll that names the rev of what was read is done once, also if it is sen
   const late = await roll({ overlap_s: 3600, rev: one.rev });
   assert.equal(late.status, 409);
   assert.match(late.json.error, new RegExp(`since it was read: its rev is ${one.rev + 1} now$`));
-  assert.equal((await roll({ rev: 0 })).status, 400);
+  for (const rev of [0, null, 'x']) assert.equal((await roll({ rev })).status, 400, String(rev));
   const { json } = await roll({ rev: one.rev + 1 });
   assert.equal(json.rev, one.rev + 2);
   await remove(one);
@@ -320,6 +320,17 @@ test('deliveries are listed with their state, in pages, for the endpoint of the 
   const stranger = await stack.account('stranger', { apps: [] });
   assert.equal((await call('GET', `/api/webhooks/${one.id}/deliveries`, undefined, stranger.key)).status, 404);
   assert.equal((await call('GET', `/api/webhooks/${one.id}/deliveries?status=none`)).status, 400);
+  // those of users are for admin, in each page
+  const reader = await stack.key(account.id, ['--scopes', 'read']);
+  for (const limit of [1, 2, 100]) {
+    const read = [];
+    for (let cursor = ''; cursor !== null; ) {
+      const page = (await call('GET', `/api/webhooks/${one.id}/deliveries?limit=${limit}${cursor && `&cursor=${cursor}`}`, undefined, reader)).json;
+      read.push(...page.items);
+      cursor = page.next_cursor;
+    }
+    assert.deepEqual(read, all.items.filter(({ user: name }) => name === null), String(limit));
+  }
   for (const item of [one, another]) await remove(item);
 });
 

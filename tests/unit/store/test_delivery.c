@@ -187,6 +187,23 @@ static void start_replay(struct pg_call *at)
     store_delivery_replay(bench.pool, &at->query, &at->op, at->arg);
 }
 
+static void start_more(struct pg_call *at)
+{
+    store_delivery_more(bench.pool, &at->query, &at->op, at->arg);
+}
+
+/* The number of rows that have no attempt since they were written or sent again. */
+static size_t more(unsigned since)
+{
+    struct due_ref *refs;
+    size_t found;
+    struct delivery_more in = {webhook, event_of(since)};
+    assert_int_equal(run(start_more, &in), OK);
+    assert_int_equal(store_due_scan_result(&call.query, &refs, &found), OK);
+    pg_call_end(&call);
+    return found;
+}
+
 static size_t replays(unsigned since, unsigned until, unsigned after, unsigned first)
 {
     struct due_ref *refs;
@@ -227,13 +244,17 @@ static void test_what_is_sent_again(void **state)
     assert_int_equal(replays(60, 60, 0, 60), 1);
     assert_int_equal(replays(70, 70, 0, 70), 0); /* of another endpoint */
     assert_int_equal(replay(62, 9), ERR_NOTFOUND);
+    assert_int_equal(more(1), 1); /* 60 */
     assert_int_equal(replay(62, 10), OK);
+    assert_int_equal(more(1), 2);
+    assert_int_equal(more(61), 1);
     assert_int_equal(replay(62, 10), ERR_NOTFOUND);
     assert_int_equal(replay(60, 0), ERR_NOTFOUND); /* it is pending */
     /* it neither waits for an earlier event of its object, nor does a later one wait for it */
     tell("update sluice.delivery set status = 'pending', due_at = now(), ended_at = null, attempt "
          "= 0 where rev in (61, 63)");
     assert_int_equal(claim(62, 10, false, false), OK);
+    assert_int_equal(more(62), 1); /* 63: 62 has an attempt now */
     assert_int_equal(end(62, 11, DELIVERY_DELIVERED, false), 0);
     assert_int_equal(claim(63, 0, false, false), ERR_BUSY); /* 61 */
 }
