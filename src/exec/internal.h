@@ -148,6 +148,7 @@ struct exec {
     const struct catalog_action *action;
     int find_status;               /* result of the lookup of integration and action */
     struct policy_verdict verdict; /* of the key's policy; zeroed without one */
+    unsigned turns_waited;         /* before it was decided */
     uint64_t deadline_ns;
     uint64_t phase_began_ns;             /* start of the wait for limits, or of the record */
     struct concurrency_account *counted; /* NULL: no slot was free */

@@ -154,6 +154,9 @@ struct flow_policy {
     /* number of changes of the account's keys and policies: so far, and those that `key` is known
      * to include */
     unsigned changes, changes_known;
+    unsigned changes_sent;            /* so far when the run's last statement was sent */
+    uint64_t learnt_ns;               /* when `key` was found */
+    unsigned unreadable;              /* how often a text could not be read */
     struct flow_policy_asking asking; /* the run's own; a lane of a fan-out has another */
 };
 
@@ -343,8 +346,9 @@ bool flow_take_start(struct flow_service *service, const struct flow_ref *ref, s
 /* Called by a start: the policy is that of the request, which is not asked for again before the
  * first call. Returns false if out of memory. */
 bool flow_policy_start(struct flow_run *run, struct policy *policy, slice user) MUST_CHECK;
-/* Called after each statement that has found the policy of the key. */
-void flow_policy_learn(struct flow_run *run, const struct key_policy *key);
+/* Called after each statement that has found the policy of the key. changes: those of the run when
+ * it was sent. */
+void flow_policy_learn(struct flow_run *run, const struct key_policy *key, unsigned changes);
 /* Returns the key that started the flow; nil if no policy decides about it. */
 struct uuid flow_policy_key(const struct flow_run *run);
 /* Whether the run knows what decides about its next call. Else flow_policy_ask asks for one part of

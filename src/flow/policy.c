@@ -1,13 +1,22 @@
 /*
  * The policy that decides about a flow's calls: that of the key that started the flow, as it is
  * when a call is made. The statements that load a flow or move it on find it, so it costs none of
- * its own. It is asked for only after a change of the account's keys or policies that no such
- * statement has seen yet, as between the calls of a fan-out. Its text may have to be loaded
- * (policy/cache.h), and after an adoption the name of an end user.
+ * its own. Between such statements, as between the calls of a fan-out, it is asked for after a
+ * change of the account's keys or policies, and every ten seconds, since a notification may be
+ * lost. Its text may have to be loaded (policy/cache.h), and after an adoption the name of an end
+ * user.
  */
 #include "flow/internal.h"
 #include "store/account_user.h"
 #include "store/flow_read.h"
+
+enum {
+    /* A key's policy that was found longer ago is asked for again: a notification may be lost. */
+    AGE_MS_MAX = 10000,
+    /* A text that cannot be read now, as without memory, is asked for this often before it denies.
+     */
+    UNREADABLE_MAX = 20,
+};
 
 static struct uuid policy_owner(const struct flow_run *run)
 {
@@ -25,6 +34,7 @@ bool flow_policy_start(struct flow_run *run, struct policy *policy, slice user)
     ASSERT(!own->policy && !own->is_found);
     own->policy = policy_ref(policy);
     own->is_found = true;
+    own->learnt_ns = loop_now_ns(run->op.loop);
     own->is_user_known = user.ptr || uuid_is_nil(run->flow.parent_id);
     if (user.ptr)
         own->user = arena_dup(&run->op.arena, user);
@@ -42,9 +52,11 @@ static bool is_same_key(const struct key_policy *a, const struct key_policy *b)
     return a->rev == b->rev && a->is_named == b->is_named && strcmp(a->name, b->name) == 0;
 }
 
-void flow_policy_learn(struct flow_run *run, const struct key_policy *key)
+void flow_policy_learn(struct flow_run *run, const struct key_policy *key, unsigned changes)
 {
     struct flow_policy *own = &run->policy;
+    own->changes_known = changes;
+    own->learnt_ns = loop_now_ns(run->op.loop);
     if (store_key_policy_is_none(key))
         set_policy(own, NULL); /* whatever the start had */
     else if (!is_same_key(&own->key, key))
@@ -65,7 +77,9 @@ void flow_policies_changed(struct flow_service *service, const struct uuid *acco
 static enum flow_policy_part missing_part(const struct flow_run *run)
 {
     const struct flow_policy *own = &run->policy;
-    if (own->changes != own->changes_known && !uuid_is_nil(flow_policy_key(run)))
+    bool is_old = own->changes != own->changes_known ||
+                  loop_now_ns(run->op.loop) - own->learnt_ns > AGE_MS_MAX * UINT64_C(1000000);
+    if (is_old && !uuid_is_nil(flow_policy_key(run)))
         return FLOW_POLICY_KEY;
     if (!own->is_found && !store_key_policy_is_none(&own->key))
         return FLOW_POLICY_TEXT;
@@ -111,8 +125,7 @@ static bool take_key_policy(struct flow_run *run, const struct flow_policy_askin
     if (status != OK && status != ERR_NOTFOUND)
         return false;
     const struct key_policy key = store_flow_policy(text);
-    flow_policy_learn(run, &key);
-    run->policy.changes_known = asking->changes;
+    flow_policy_learn(run, &key, asking->changes);
     return true;
 }
 
@@ -127,6 +140,10 @@ static bool take_policy_text(struct flow_run *run, struct flow_policy_asking *as
     if (!is_same_key(&own->key, &asking->key)) {
         policy_unref(policy); /* it has changed meanwhile */
         return true;
+    }
+    if (policy == policy_unreadable() && own->unreadable++ < UNREADABLE_MAX) {
+        policy_unref(policy);
+        return false;
     }
     set_policy(own, policy);
     own->is_found = true;

@@ -72,6 +72,7 @@ static enum op_result step_load(struct op *op)
         return OP_DONE;
     /* The time is taken before the snapshot, so that it is never too late. */
     run->proof.sent_boot_ns = clock_boot_ns();
+    run->policy.changes_sent = run->policy.changes;
     store_flow_load(run->service->config.pool, &run->query, op, run->flow.account_id, run->flow.id,
                     true);
     return OP_WAIT;
@@ -104,7 +105,7 @@ static enum op_result step_loaded(struct op *op)
     run->flow = *now;
     if (!uuid_is_nil(flow_policy_key(run))) {
         const struct key_policy policy = store_flow_policy(run->whole.policy);
-        flow_policy_learn(run, &policy);
+        flow_policy_learn(run, &policy, run->policy.changes_sent);
     }
     flow_trace_load(run);
     if (flow_template_find(run->service, &run->find, now->template_version, op))
@@ -381,6 +382,7 @@ static enum op_result step_record(struct op *op)
     if (run->is_waking && !node_may_write(run->service->config.node))
         return OP_DONE;                        /* the next scan of any node finds the flow */
     run->proof.sent_boot_ns = clock_boot_ns(); /* the proof is valid if the statement succeeds */
+    run->policy.changes_sent = run->policy.changes;
     struct flow_move move = {
         .next = &run->transition.next,
         .owner = run->is_waking ? node_id(run->service->config.node) : run->flow.owner,
@@ -426,7 +428,7 @@ static enum op_result step_recorded(struct op *op)
         event_written(run->service->config.events, run->flow.account_id, run->transition.event.id);
     if (run->transition.next.status == FLOW_RUNNING && !uuid_is_nil(flow_policy_key(run))) {
         const struct key_policy policy = store_flow_move_policy(&run->query);
-        flow_policy_learn(run, &policy);
+        flow_policy_learn(run, &policy, run->policy.changes_sent);
     }
     flow_run_recorded(run);
     if (run->flow.status != FLOW_RUNNING)

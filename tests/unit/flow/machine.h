@@ -179,14 +179,19 @@ static inline struct uuid machine_start_by_key(struct machine *m, const char *ke
     return m->run.flow_id;
 }
 
-/* Answers the load of revision 7 of the policy "team", which denies all. */
-static inline void machine_deny(struct pg_query *get)
+/* Answers the load of revision 7 of the policy "team". */
+static inline void machine_policy(struct pg_query *get, const char *body)
 {
     const struct pg_value cells[] = {pg_uuid(seam_account), pg_text(SLICE("team")), pg_i64(7),
-                                     pg_time(1),
-                                     pg_json(SLICE("{\"default\":\"deny\",\"rules\":[]}"))};
+                                     pg_time(1), pg_json(slice_cstr(body))};
     seam_row(get, cells);
     seam_query_done(get);
+}
+
+/* The same; it denies all. */
+static inline void machine_deny(struct pg_query *get)
+{
+    machine_policy(get, "{\"default\":\"deny\",\"rules\":[]}");
 }
 
 /* The next call, whose first byte has been sent. */

@@ -101,15 +101,20 @@ static void an_input_that_does_not_fit(void **state)
     assert_int_equal(m->walk.sent, 1); /* no new item is begun */
 }
 
-/* No transition comes between two items: a change of the account's policies is enough. */
-static void a_policy_that_changes_between_items(void **state)
+/* No transition comes between two items: a change of the account's policies is enough, or the time
+ * if its notification is lost. */
+static void check_change_between_items(struct machine *m, bool is_notified)
 {
-    struct machine *m = *state;
     struct policy_cache *policies = machine_policies(m);
     struct uuid id = machine_start_by_key(m, "read", three);
     struct http_call *call = machine_call(m);
     seam_key_policy = SLICE("team@7");
-    flow_policies_changed(m->node.flow, &seam_account);
+    if (is_notified)
+        flow_policies_changed(m->node.flow, &seam_account);
+    LIST_EACH(&m->node.flow->runs, struct flow_run, run, link) {
+        if (!is_notified) /* as if 11 s had passed */
+            run->policy.learnt_ns -= 11 * UINT64_C(1000000000);
+    }
     seam_call_reply(call, 200, "{}");
     seam_query_fail(machine_query(m, "flow_key_policy"), ERR_TIMEOUT); /* it is asked for again */
     machine_deny(machine_query(m, "policy_get"));
@@ -117,6 +122,16 @@ static void a_policy_that_changes_between_items(void **state)
     assert_int_equal(count_facts(m, "completed"), 2);
     machine_check_error(m, id, "Item 3 of 3 failed, 2 completed: The policy of this API key");
     machine_policies_free(m, policies);
+}
+
+static void a_policy_that_changes_between_items(void **state)
+{
+    check_change_between_items(*state, true);
+}
+
+static void a_policy_that_changes_without_a_notification(void **state)
+{
+    check_change_between_items(*state, false);
 }
 
 static void a_deadline_that_passes_between_items(void **state)
@@ -447,6 +462,7 @@ int main(void)
         ON_A_MACHINE(an_output_that_the_database_refuses),
         ON_A_MACHINE(an_input_that_does_not_fit),
         ON_A_MACHINE(a_policy_that_changes_between_items),
+        ON_A_MACHINE(a_policy_that_changes_without_a_notification),
         ON_A_MACHINE(a_deadline_that_passes_between_items),
         ON_A_MACHINE(an_item_that_fails_is_called_again),
         ON_A_MACHINE(a_long_retry_after_is_the_whole_steps),
