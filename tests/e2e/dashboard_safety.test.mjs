@@ -171,12 +171,14 @@ create or replace function public.spoil(v jsonb, s text) returns jsonb language 
     when 'array' then (select coalesce(jsonb_agg(public.spoil(e, s)), '[]') from jsonb_array_elements(v) as m(e))
     when 'object' then (select coalesce(jsonb_object_agg(k, public.spoil(e, s)), '{}') from jsonb_each(v) as m(k, e))
     else v end $$;
--- Every text and every text within JSON (jsonb has no U+0000) of the account; what a constraint keeps as it is stays. Returns the columns.
+-- Every text and every text within JSON (jsonb has no U+0000) of the account; what a constraint keeps as it is stays, and so does
+-- a key's policy, since one that does not exist hides all rows. Returns the columns.
 create or replace function public.spoil_all(account uuid, s text, but text[]) returns setof text language plpgsql as $$
 declare c record;
 begin
   for c in select table_name t, column_name n, data_type d from information_schema.columns o
       where table_schema = 'sluice' and data_type in ('text', 'json', 'jsonb') and column_name <> all (but)
+        and (table_name, column_name) <> ('api_key', 'policy')
         and exists (select from information_schema.columns i where i.table_schema = 'sluice' and i.table_name = o.table_name and i.column_name = 'account_id')
         and exists (select from pg_class p where p.relname = o.table_name and not p.relispartition) loop
     begin

@@ -18,6 +18,7 @@ const VERDICTS = {
   action_unknown: ['blocked', 'action_not_found', 'not_found', 'action_not_found', false],
   input_invalid: ['blocked', 'validation_error', 'validation', 'invalid_arguments', false],
   confirmation_missing: ['blocked', 'policy_blocked', 'confirmation', 'confirmation_required', false],
+  policy_denied: ['blocked', 'policy_blocked', 'policy', 'policy_denied', false],
   not_connected: ['blocked', 'integration_not_connected', 'connection', 'not_connected', false],
   connection_unknown: ['blocked', 'integration_not_connected', 'connection', 'connection_not_found', false],
   reauth_required: ['blocked', 'reauth_required', 'auth', 'reauth_required', false],
@@ -61,6 +62,7 @@ const UNKNOWN = /outcome is unknown/;
 //   write                        runs the write action of the integration; "unconfirmed" without confirm
 //   fault                        of the emulated provider, at the case's path
 //   account                      of its own: {app, credential, args} connections to make
+//   policy                       of the account's keys
 //   twice                        the first run only prepares (a connection is marked, a key is bound)
 //   code, retryable              where they differ from the verdict
 //   message, hint                what they say
@@ -83,6 +85,7 @@ const rows = [
   { what: 'a file that is not accepted', reason: 'input_invalid', only: 'tool', files: [{ name: 'x', data: 'QUJD' }], message: /takes no files/, hint: /without files/ },
   { what: 'a write that is not confirmed', reason: 'confirmation_missing', write: 'unconfirmed', hint: /confirm(ed)?: true/ },
   { what: 'a write that is neither confirmed nor valid', reason: 'confirmation_missing', write: 'unconfirmed', input: { at: 7 }, message: /\/(input|arguments)\/at: /, hint: /input_schema.*confirm(ed)?: true/ },
+  { what: 'a call that the policy of the key denies', reason: 'policy_denied', account: [], policy: { default: 'deny', rules: [] }, message: /policy of this API key/, hint: /administrator/ },
   { what: 'no connection', reason: 'not_connected', integration: 'keyed', account: [], hint: /Connect the app/ },
   { what: 'a connection that does not exist', reason: 'connection_unknown', only: 'tool', integration: 'keyed', connectionId: 17, hint: /connectionId/ },
   { what: 'a connection for an app that needs none', reason: 'connection_unknown', only: 'tool', connectionId: 17 },
@@ -424,6 +427,7 @@ async function runRow(template, endpoint) {
   const account = await accountOf(row);
   const request_id = `${row.slug}-${endpoint}`;
   const headers = { 'x-request-id': request_id };
+  if (row.policy) assert.equal((await servers.plain.call(account.key, 'PUT', '/api/policies/default', { policy: row.policy })).status, 200);
   if (row.key) {
     headers['idempotency-key'] = request_id;
     assert.equal((await send(row, endpoint, account, { 'idempotency-key': request_id }, { header: 'first' })).status, 200);
