@@ -232,6 +232,8 @@ test('an outage longer than the lease', async (t) => {
     assert.equal(stored.text, reply.text);
   }
   t.diagnostic(`${unknown} of ${replies.length} unknown`);
+  // results are stored as soon as the database answers, writes begin with the next lease
+  await until('the service is ready', isReady);
   const next = await execute('send', { subject: 'after it' }, { confirm: true });
   assert.equal(next.status, 200, next.text);
 });
