@@ -263,8 +263,8 @@ static bool begin_overdue(struct due_timers *timers, int64_t now)
     return is_any;
 }
 
-/* How late rows are: those in memory, which leave it at once if there is room for them, and those
- * that the last scans found. */
+/* Rows in memory leave it at once if their room can take them, so those that are due wait for it;
+ * rows that are not in memory are known from the last scans. */
 static void measure_late(const struct due_timers *timers, int64_t now)
 {
     static const slice labels[DUE_KIND_COUNT] = {

@@ -11,8 +11,8 @@
 enum {
     COUNT_MAX = 2000,
     BYTES_MAX = 32 * 1024 * 1024, /* of all cached policies, without their memos (2 KB each) */
-    TTL_MS = 60 * 60 * 1000,      /* so that one that is no longer used does not stay */
-    DENIAL_TTL_MS = 5 * 1000,     /* of one that was not compiled; there may have been no memory */
+    TTL_MS = 60 * 60 * 1000,      /* frees those that are no longer used */
+    DENIAL_TTL_MS = 5 * 1000,     /* of a failed compile, which may have lacked memory */
     LOAD_ARENA_BYTES_MAX = 4 * 1024 * 1024,
     KEY_FIXED_BYTES = 16 + 8,
 };

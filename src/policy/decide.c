@@ -286,9 +286,8 @@ void policy_facts_deinit(struct policy_facts *facts)
     arena_deinit(&facts->scratch);
 }
 
-/* A caller who leaves a member out gets what the schema says of that, so a condition on the value
- * must hold then, too. Returns false if there is no memory, or if the input has too many members.
- */
+/* An absent member means the schema's default, so a condition on that value must hold without the
+ * member, too. Returns false if out of memory, or if the input has too many members. */
 static bool fill_defaults(struct policy_facts *facts)
 {
     const struct json *properties = JSON_GET(facts->action->input_schema, "properties");

@@ -1,6 +1,6 @@
 /*
- * foresee: what the caller's policy says about an action as long as there is no input. Every face
- * asks here: lists, searches, details and suggestions. Calls are decided in exec, with their input.
+ * foresee: what the caller's policy says about an action before its input is known. All faces use
+ * it: lists, searches, details and suggestions. Calls are decided in exec, with their input.
  *
  * An action that is denied for every input is not listed; its detail and a call by its name say
  * that it is denied. A hidden one is unknown: the reply is that of a server whose catalog does not

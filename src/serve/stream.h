@@ -35,8 +35,8 @@ enum serve_stream_state {
     SERVE_STREAM_READY,
 };
 
-/* Starts to watch the key of the request's check. ms_max: maximum life; 0: until_ns is set already,
- * or there is no end. */
+/* Starts to watch the key of the request's check. ms_max: maximum life; 0: the stream ends
+ * at until_ns if that is set, else never. */
 void serve_stream_open(struct serve_stream *stream, struct op *op, struct http_exchange *exchange,
                        struct vault_auth *auth, const struct vault_check *check, uint64_t ms_max);
 /* To be called before the op ends, even if the stream was never opened: callbacks must not reach

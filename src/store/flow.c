@@ -421,7 +421,7 @@ struct key_policy store_flow_policy(slice text)
     int64_t rev;
     bool is_found = text.ptr != NULL;
     slice named = slice_split(&text, '@');
-    if (!is_found) /* there is no such key any more: a policy that no row has denies */
+    if (!is_found) /* the key was deleted; a name without a row denies everything */
         return store_key_policy(SLICE("-"), 0);
     return store_key_policy(named.len > 0 ? named : SLICE_NONE, slice_to_i64(text, &rev) ? rev : 0);
 }

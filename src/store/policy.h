@@ -60,7 +60,7 @@ struct policy_change {
     int64_t rev;
 };
 enum policy_changed {
-    POLICY_CHANGED, /* or it had the text already: the revision stays, and there is no event */
+    POLICY_CHANGED, /* or the text is the same: its revision is kept, and no event is written */
     POLICY_STALE,   /* it has another revision */
     POLICY_FULL,    /* the account has POLICIES_MAX others */
     POLICY_UNKNOWN,
