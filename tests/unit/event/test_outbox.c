@@ -26,17 +26,6 @@ static struct event_service *service;
 static bool may_scan;
 static struct uuid accounts[2], endpoints[ENDPOINTS]; /* the last one is the second account's */
 
-static void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void tell(const char *format, ...)
-{
-    char sql[1500];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(sql, sizeof(sql), format, args);
-    va_end(args);
-    items_tell(conninfo, sql);
-}
-
 static int64_t count(const char *where)
 {
     char sql[500];
@@ -64,11 +53,13 @@ static void add(size_t endpoint, size_t rows, const char *due_at)
     char account[UUID_TEXT_LEN + 1], id[UUID_TEXT_LEN + 1];
     uuid_format(account_of(endpoint), account);
     uuid_format(endpoints[endpoint], id);
-    tell("insert into sluice.delivery (account_id, event_id, webhook_id, kind, object, rev, at, "
-         "data, status, attempt, due_at) select '%s', ('%02x000000-0000-7000-8000-' || "
-         "lpad(to_hex(n), 12, '0'))::uuid, '%s', 'flow.failed', gen_random_uuid(), 1, now(), "
-         "'{\"flow_id\":1}', 'pending', 0, %s from generate_series(1, %zu) n",
-         account, (unsigned)endpoint + 1, id, due_at, rows);
+    items_tellf(
+        conninfo,
+        "insert into sluice.delivery (account_id, event_id, webhook_id, kind, object, rev, at, "
+        "data, status, attempt, due_at) select '%s', ('%02x000000-0000-7000-8000-' || "
+        "lpad(to_hex(n), 12, '0'))::uuid, '%s', 'flow.failed', gen_random_uuid(), 1, now(), "
+        "'{\"flow_id\":1}', 'pending', 0, %s from generate_series(1, %zu) n",
+        account, (unsigned)endpoint + 1, id, due_at, rows);
 }
 
 /* Gives these events to the service, as a timer does. */
@@ -219,17 +210,18 @@ static void test_a_user_without_a_name(void **state)
     (void)state;
     add(0, 1, "now()");
     uuid_format(accounts[0], parent);
-    tell("update sluice.delivery set parent_id = '%s', account_id = "
-         "'00000000-0000-4000-8000-00000000abcd'",
-         parent);
-    tell("alter table sluice.account_user rename to unreadable");
+    items_tellf(conninfo,
+                "update sluice.delivery set parent_id = '%s', account_id = "
+                "'00000000-0000-4000-8000-00000000abcd'",
+                parent);
+    items_tellf(conninfo, "alter table sluice.account_user rename to unreadable");
     take_of_user();
     assert_int_equal(count("attempt = 0 and status = 'pending' and due_at between now() + interval "
                            "'20 seconds' and now() + interval '30 seconds' and problem = 'the user "
                            "of the event could not be read'"),
                      1);
-    tell("alter table sluice.unreadable rename to account_user");
-    tell("update sluice.delivery set due_at = now()");
+    items_tellf(conninfo, "alter table sluice.unreadable rename to account_user");
+    items_tellf(conninfo, "update sluice.delivery set due_at = now()");
     take_of_user();
     assert_int_equal(count("status = 'failed' and problem = 'the user of the event was erased'"),
                      1);
@@ -249,10 +241,12 @@ static void add_endpoint(size_t i)
     encode_hex_in(hex, sizeof(hex), buf_slice(&sealed));
     uuid_format(webhook.account_id, account);
     uuid_format(webhook.id, id);
-    tell("insert into sluice.webhook (account_id, id, url, description, sealed, key_id, failures, "
-         "rev, created_at) values ('%s', '%s', 'http://127.0.0.1:%u/%zu', '', '\\x%s', '%.*s', 0, "
-         "1, now())",
-         account, id, http_peer_port(&peer), i, hex, SLICE_ARG(vault_ring_key_id(ring)));
+    items_tellf(
+        conninfo,
+        "insert into sluice.webhook (account_id, id, url, description, sealed, key_id, failures, "
+        "rev, created_at) values ('%s', '%s', 'http://127.0.0.1:%u/%zu', '', '\\x%s', '%.*s', 0, "
+        "1, now())",
+        account, id, http_peer_port(&peer), i, hex, SLICE_ARG(vault_ring_key_id(ring)));
     endpoints[i] = webhook.id;
     buf_deinit(&sealed);
 }

@@ -21,17 +21,6 @@ static struct pg_call call;
 static struct uuid account, user, webhook;
 static struct pg_sync *sync;
 
-static void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void tell(const char *format, ...)
-{
-    char sql[1500];
-    va_list args;
-    va_start(args, format);
-    (void)vsnprintf(sql, sizeof(sql), format, args);
-    va_end(args);
-    items_tell(conninfo, sql);
-}
-
 static struct uuid event_of(unsigned n)
 {
     struct uuid id = {{[6] = 0x70, [8] = 0x80, [4] = (uint8_t)(n >> 8), [5] = (uint8_t)n}};
@@ -46,14 +35,16 @@ static void add(const struct uuid *owner, const char *endpoint, unsigned from, u
     char id[UUID_TEXT_LEN + 1], parent[UUID_TEXT_LEN + 1];
     uuid_format(*owner, id);
     uuid_format(account, parent);
-    tell("insert into sluice.delivery (account_id, parent_id, event_id, webhook_id, kind, object, "
-         "rev, at, data, status, attempt, due_at, ended_at) select '%s', %s%s%s, "
-         "(left(lpad(to_hex(n), 12, '0'), 8) || '-' || right(lpad(to_hex(n), 12, '0'), 4) || "
-         "'-7000-8000-000000000000')::uuid, '%s', 'flow.failed', case when %u > 0 then "
-         "lpad('%u', 32, '0')::uuid else gen_random_uuid() end, n, now(), '{\"n\":1}', %s "
-         "from generate_series(%u, %u) n",
-         id, owner == &user ? "'" : "", owner == &user ? parent : "null", owner == &user ? "'" : "",
-         endpoint, object, object, state, from, to);
+    items_tellf(
+        conninfo,
+        "insert into sluice.delivery (account_id, parent_id, event_id, webhook_id, kind, object, "
+        "rev, at, data, status, attempt, due_at, ended_at) select '%s', %s%s%s, "
+        "(left(lpad(to_hex(n), 12, '0'), 8) || '-' || right(lpad(to_hex(n), 12, '0'), 4) || "
+        "'-7000-8000-000000000000')::uuid, '%s', 'flow.failed', case when %u > 0 then "
+        "lpad('%u', 32, '0')::uuid else gen_random_uuid() end, n, now(), '{\"n\":1}', %s "
+        "from generate_series(%u, %u) n",
+        id, owner == &user ? "'" : "", owner == &user ? parent : "null", owner == &user ? "'" : "",
+        endpoint, object, object, state, from, to);
 }
 
 static int64_t count(const char *where)
@@ -134,14 +125,14 @@ static void test_a_claim_is_fenced(void **state)
     assert_int_equal(count("due_at between now() + interval '25 seconds' and now() + interval '30 "
                            "seconds' and attempt = 1"),
                      1);
-    tell("update sluice.delivery set due_at = now()"); /* its process has died */
+    items_tellf(conninfo, "update sluice.delivery set due_at = now()"); /* its process has died */
     assert_int_equal(claim(1, 1, false, false), OK);
     assert_int_equal(end(1, 1, DELIVERY_DELIVERED, false), -1); /* the former one's late end */
     assert_int_equal(end(1, 2, DELIVERY_PENDING, true), 0);
     assert_int_equal(count("attempt = 1 and due_at > now() + interval '59 minutes' and code = 500 "
                            "and problem = 'busy' and ended_at is null"),
                      1);
-    tell("update sluice.delivery set due_at = now()");
+    items_tellf(conninfo, "update sluice.delivery set due_at = now()");
     assert_int_equal(claim(1, 1, false, false), OK);
     assert_int_equal(end(1, 2, DELIVERY_FAILED, false), 0);
     assert_int_equal(end(1, 2, DELIVERY_DELIVERED, false), -1);
@@ -158,16 +149,17 @@ static void test_what_is_put_off(void **state)
     assert_int_equal(count("attempt = 0 and due_at > now() + interval '4 seconds' and due_at < "
                            "now() + interval '20 seconds'"),
                      2);
-    tell("update sluice.delivery set due_at = now()");
-    tell("update sluice.webhook set paused_until = now() + interval '10 minutes'");
+    items_tellf(conninfo, "update sluice.delivery set due_at = now()");
+    items_tellf(conninfo, "update sluice.webhook set paused_until = now() + interval '10 minutes'");
     assert_int_equal(claim(1, 0, false, false), ERR_BUSY);
     assert_int_equal(count("due_at > now() + interval '10 minutes'"), 1);
-    tell("update sluice.webhook set paused_until = null");
+    items_tellf(conninfo, "update sluice.webhook set paused_until = null");
     assert_int_equal(claim(1, 0, false, false), ERR_NOTFOUND); /* it is not due */
     assert_int_equal(claim(1, 0, false, true), OK);            /* unless it is the next one */
-    tell("update sluice.delivery set due_at = now() + interval '1 hour' where rev = 2");
+    items_tellf(conninfo,
+                "update sluice.delivery set due_at = now() + interval '1 hour' where rev = 2");
     assert_int_equal(end(1, 1, DELIVERY_PENDING, false), 0);
-    tell("update sluice.delivery set due_at = now() where rev = 1");
+    items_tellf(conninfo, "update sluice.delivery set due_at = now() where rev = 1");
     assert_int_equal(claim(1, 1, false, false), OK);
     assert_int_equal(end(1, 2, DELIVERY_DELIVERED, false), 2);
     assert_int_equal(count("rev = 2 and due_at <= now()"), 1);
@@ -251,8 +243,10 @@ static void test_what_is_sent_again(void **state)
     assert_int_equal(replay(62, 10), ERR_NOTFOUND);
     assert_int_equal(replay(60, 0), ERR_NOTFOUND); /* it is pending */
     /* it neither waits for an earlier event of its object, nor does a later one wait for it */
-    tell("update sluice.delivery set status = 'pending', due_at = now(), ended_at = null, attempt "
-         "= 0 where rev in (61, 63)");
+    items_tellf(
+        conninfo,
+        "update sluice.delivery set status = 'pending', due_at = now(), ended_at = null, attempt "
+        "= 0 where rev in (61, 63)");
     assert_int_equal(claim(62, 10, false, false), OK);
     assert_int_equal(more(62), 1); /* 63: 62 has an attempt now */
     assert_int_equal(end(62, 11, DELIVERY_DELIVERED, false), 0);
@@ -361,7 +355,7 @@ static void test_the_oldest_pending_events_of_an_account_fail(void **state)
 static int empty(void **state)
 {
     (void)state;
-    tell("delete from sluice.delivery");
+    items_tellf(conninfo, "delete from sluice.delivery");
     return 0;
 }
 
@@ -380,10 +374,12 @@ static int set_up(void **state)
                              {.account_id = uuid_v7(), .name = SLICE("other")}};
     pg_bench_open(&bench, &config, true);
     uuid_format(account, id);
-    tell("insert into sluice.webhook (account_id, id, url, description, sealed, key_id, failures, "
-         "rev, created_at) select '%s', ('00000000-0000-4000-8000-00000000000' || n)::uuid, "
-         "'https://example.com/' || n, '', '', '', 0, 1, now() from generate_series(1, 2) n",
-         id);
+    items_tellf(
+        conninfo,
+        "insert into sluice.webhook (account_id, id, url, description, sealed, key_id, failures, "
+        "rev, created_at) select '%s', ('00000000-0000-4000-8000-00000000000' || n)::uuid, "
+        "'https://example.com/' || n, '', '', '', 0, 1, now() from generate_series(1, 2) n",
+        id);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         if (!sync || rows_account(sync, &rows[i]) != OK)
             return ERR_IO;

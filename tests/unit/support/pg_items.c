@@ -3,6 +3,7 @@
  */
 #include "support/pg_items.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -185,6 +186,20 @@ void items_tell(const char *conninfo, const char *sql)
     struct pg_sync *sync = open_or_die(conninfo);
     run_or_die(sync, sql);
     pg_sync_close(sync);
+}
+
+void items_tellf(const char *conninfo, const char *format, ...)
+{
+    char sql[2000];
+    va_list args;
+    va_start(args, format);
+    int len = vsnprintf(sql, sizeof(sql), format, args);
+    va_end(args);
+    if (len < 0 || (size_t)len >= sizeof(sql)) {
+        (void)fprintf(stderr, "the SQL is too long: %s\n", format);
+        exit(1);
+    }
+    items_tell(conninfo, sql);
 }
 
 struct pg_sync *items_open_pinned(const char *conninfo)

@@ -33,6 +33,9 @@ struct uuid items_account(uint8_t number);
  * program. */
 int64_t items_ask(const char *conninfo, const char *sql);
 void items_tell(const char *conninfo, const char *sql);
+/* As items_tell, with the text made as by printf, of at most 2,000 bytes. */
+void items_tellf(const char *conninfo, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* A connection whose plans are pinned like those of a server. An error ends the program. */
 struct pg_sync *items_open_pinned(const char *conninfo);
 
