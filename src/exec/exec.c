@@ -110,6 +110,11 @@ struct exec_service *exec_service_new(const struct exec_config *config)
     return NULL;
 }
 
+void exec_service_holder_set(struct exec_service *service, const struct exec_holder *holder)
+{
+    service->holder = *holder;
+}
+
 void exec_service_free(struct exec_service *service)
 {
     if (!service)

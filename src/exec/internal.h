@@ -31,6 +31,7 @@ enum {
 
 struct exec_service {
     struct exec_config config;
+    struct exec_holder holder;
     struct uuid self; /* identifies this process to others */
     struct limits *limits;
     struct breaker *breaker;
