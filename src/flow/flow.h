@@ -95,7 +95,8 @@ enum flow_answer {
     FLOW_ANSWER_INVALID, /* start: the input is not valid; message has all violations */
     /* nothing to approve, another step, or not resumable; message has the reason */
     FLOW_ANSWER_CONFLICT,
-    FLOW_ANSWER_REPEATED, /* start: a flow with this id was started before */
+    FLOW_ANSWER_NOT_APPROVER, /* this key does not decide about the held call; message says so */
+    FLOW_ANSWER_REPEATED,     /* start: a flow with this id was started before */
     /* start: the idempotency key was used for another request, or for a flow that no longer exists;
      * message says which */
     FLOW_ANSWER_KEY_MISMATCH,

@@ -132,11 +132,18 @@ struct flow_published {
     size_t bytes_left; /* bytes left for inputs and errors that are kept only for views */
 };
 
-/* What is asked for before a call, one after the other (policy.c): the key's policy, its text, and
- * the end user's name. */
-enum flow_policy_part { FLOW_POLICY_KNOWN, FLOW_POLICY_KEY, FLOW_POLICY_TEXT, FLOW_POLICY_USER };
+/* What is asked for before a call, one after the other (policy.c): the key's policy, its text, the
+ * end user's name, and whether the call's approval satisfies a policy that may hold it. */
+enum flow_policy_part {
+    FLOW_POLICY_KNOWN,
+    FLOW_POLICY_KEY,
+    FLOW_POLICY_TEXT,
+    FLOW_POLICY_USER,
+    FLOW_POLICY_APPROVER,
+};
 struct flow_policy_asking {
     enum flow_policy_part part;
+    size_t approval;       /* APPROVER: the approval's step */
     unsigned changes;      /* those of the run when it was asked */
     struct key_policy key; /* whose text is asked for */
     struct policy_find find;
@@ -154,9 +161,14 @@ struct flow_policy {
     /* number of changes of the account's keys and policies: so far, and those that `key` is known
      * to include */
     unsigned changes, changes_known;
-    unsigned changes_sent;            /* so far when the run's last statement was sent */
-    uint64_t learnt_ns;               /* when `key` was found */
-    unsigned unreadable;              /* how often a text could not be read */
+    unsigned changes_sent; /* so far when the run's last statement was sent */
+    uint64_t learnt_ns;    /* when `key` was found */
+    unsigned unreadable;   /* how often a text could not be read */
+    /* Whether the key that gave an approval may decide about held calls. That never changes. */
+    struct {
+        bool is_known, may_decide;
+        size_t step; /* of the approval */
+    } approver;
     struct flow_policy_asking asking; /* the run's own; a lane of a fan-out has another */
 };
 
@@ -358,6 +370,9 @@ bool flow_policy_is_known(const struct flow_run *run);
 bool flow_policy_ask(struct flow_run *run, struct flow_policy_asking *asking,
                      struct op *op) MUST_CHECK;
 bool flow_policy_take(struct flow_run *run, struct flow_policy_asking *asking) MUST_CHECK;
+/* Whether the planned call is confirmed by an approval that satisfies a policy which holds it. It
+ * is known once flow_policy_is_known. */
+bool flow_policy_is_approved(const struct flow_run *run);
 void flow_policy_asking_free(struct flow_policy_asking *asking);
 void flow_policy_free(struct flow_run *run);
 
