@@ -5,6 +5,8 @@
  * replayed as any other; then come all checks up to the connection, so that a person is not asked
  * about a call that cannot be made.
  */
+#include "exec/hold.h"
+
 #include "base/encode.h"
 #include "exec/internal.h"
 #include "vault/key.h"
@@ -21,7 +23,7 @@ static void hold_unattended(struct exec *exec)
     exec->verdict.decision = POLICY_HOLD;
     exec->verdict.rule = POLICY_RULE_DEFAULT;
     exec->verdict.reason = SLICE_NONE;
-    exec->verdict.expires_s = EXPIRES_S_UNATTENDED;
+    exec->verdict.expires_s = POLICY_EXPIRES_S;
 }
 
 /* Returns why no hold can be made of the call, as a reason without a full stop; SLICE_NONE: it
