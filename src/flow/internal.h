@@ -8,6 +8,7 @@
 #include "base/map.h"
 #include "base/metric.h"
 #include "flow/flow.h"
+#include "store/hold_call.h"
 #include "store/later.h"
 
 struct flow_run;
@@ -172,6 +173,14 @@ struct flow_policy {
     struct flow_policy_asking asking; /* the run's own; a lane of a fan-out has another */
 };
 
+/* The call of a hold (held.c). */
+struct flow_held {
+    struct hold_look look;
+    struct hold_intent intent;
+    struct uuid execution_id; /* the one to be stored in the hold */
+    bool is_followed;         /* it is that of another run of the request, whose end counts */
+};
+
 struct flow_run {
     /* its arena holds the documents while the flow runs; its request_id is that of the flow */
     struct op op;
@@ -196,6 +205,7 @@ struct flow_run {
     struct flow_transition transition;
     struct flow_published published;
     struct flow_policy policy;
+    struct flow_held held;
     /* Two arenas that alternate: one for the step that is being recorded, one for the plan of
      * the next step. */
     struct arena scratch[2];
@@ -336,6 +346,32 @@ slice flow_error_text(const struct flow_error *error, struct arena *arena);
 /* Parses the text of flow_error_text, for a step or an item. The error's texts are valid as long as
  * text and arena. */
 struct flow_error flow_error_read(slice text, struct arena *arena);
+
+/* Returns what the text of an error, or of an execution's summary, says about the effect. */
+enum exec_effect flow_error_effect(const struct json *error, slice code);
+
+/* held.c: the steps of a hold's call before and after its execution. The statements hold run. */
+void flow_held_look(struct flow_run *run);
+enum flow_held_next {
+    FLOW_HELD_CALL,      /* the execution's id is to be stored now */
+    FLOW_HELD_WAIT,      /* an earlier attempt is under way, or the database did not answer */
+    FLOW_HELD_COMPLETED, /* *output */
+    FLOW_HELD_FAILED,    /* *error */
+    FLOW_HELD_LOST,      /* the flow is not this process's any more */
+};
+enum flow_held_next flow_held_looked(struct flow_run *run, slice *output, struct flow_error *error);
+void flow_held_intend(struct flow_run *run);
+/* Returns whether the id is stored. */
+bool flow_held_intended(struct flow_run *run);
+/* Fills in what distinguishes the execution from another call of a flow. */
+void flow_held_request(struct flow_run *run, struct exec_request *request);
+/* Whether the step's result is to be read from the record, or from that of another run of the
+ * request (held.is_followed). */
+bool flow_held_is_recorded(struct flow_run *run, const struct exec *exec);
+/* Makes the error of a failed execution one that suits a hold. */
+void flow_held_fail(const struct exec *exec, struct arena *arena, struct flow_error *error);
+/* For a cancel of the run: what was sent continues, and nothing else is sent. */
+void flow_held_leave(struct flow_run *run);
 
 /* fan_out.c */
 /* Starts lanes, which hold run; returns false if out of memory. */
