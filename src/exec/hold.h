@@ -66,8 +66,8 @@ struct exec_hold {
 struct exec_holder {
     /* Makes the hold, or finds the one that exists. Holds op until the answer is in *hold, which is
      * in op's memory; never answers before it returns. After a cancel of op nothing is answered,
-     * and the hold may exist. */
-    void (*begin)(void *owner, struct exec_hold *hold, struct op *op);
+     * and the hold may exist. Returns false, and holds nothing, if out of memory. */
+    bool (*begin)(void *owner, struct exec_hold *hold, struct op *op);
     void *owner;
 };
 
