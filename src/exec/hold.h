@@ -27,7 +27,8 @@ enum exec_hold_answer {
 };
 
 struct exec_hold {
-    /* the request; all of it is borrowed, and lives until the answer has arrived */
+    /* The request; borrowed. action lives until the answer has arrived, or until op is cancelled;
+     * the rest lives as long as op's memory. */
     struct uuid account_id; /* whose rows: the account's or the user's */
     struct audit_by by;
     struct uuid asker; /* the line of the key that asks (struct api_key) */
@@ -62,6 +63,10 @@ struct exec_hold {
     struct uuid execution_id;
     slice message, hint; /* sentences; hint may be empty */
 };
+
+/* Returns the key of a request that came without one: printable, and the same for all keys of the
+ * asker's line. SLICE_NONE if out of memory. */
+slice exec_hold_key(const uint8_t *fingerprint, struct uuid asker, struct arena *arena) MUST_CHECK;
 
 struct exec_holder {
     /* Makes the hold, or finds the one that exists. Holds op until the answer is in *hold, which is

@@ -34,8 +34,11 @@ static void put_call(struct json_writer *w, const struct flow_template *tmpl,
 /* Decisions in order of strictness; a hidden action is stricter than any. */
 static unsigned strictness(const struct policy_verdict *verdict)
 {
-    static const unsigned of[] = {
-        [POLICY_ALLOW] = 0, [POLICY_DEPENDS] = 1, [POLICY_CONFIRM] = 2, [POLICY_DENY] = 3};
+    static const unsigned of[] = {[POLICY_ALLOW] = 0,
+                                  [POLICY_DEPENDS] = 1,
+                                  [POLICY_CONFIRM] = 2,
+                                  [POLICY_HOLD] = 3,
+                                  [POLICY_DENY] = 4};
     return of[verdict->decision] + verdict->is_hidden;
 }
 

@@ -34,8 +34,8 @@ struct api_key {
     uint32_t scopes;    /* set of SCOPE_* */
     slice scopes_words; /* private to the store: the scopes as words, as stored in the table */
     slice addresses;    /* networks (base/ip.h), space-separated; SLICE_NONE: any */
-    /* For /mcp: forms is "never" or SLICE_NONE; unattended_writes is "allow", "refuse" or
-     * SLICE_NONE (sql/0026_key_limits.sql) */
+    /* For /mcp: forms is "never" or SLICE_NONE; unattended_writes is "allow", "hold", "refuse" or
+     * SLICE_NONE (sql/0042_hold.sql) */
     slice forms, unattended_writes;
     slice policy;       /* the name of its policy; SLICE_NONE: the account's default, if any */
     int64_t policy_rev; /* only set by find: for store_key_policy */

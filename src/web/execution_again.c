@@ -178,6 +178,7 @@ static enum op_result run_it(struct web_request *request)
         .scopes = request->serve.grant.scopes,
         .policy = request->serve.policy,
         .user = request->serve.user,
+        .asker = request->serve.grant.line,
         .integration_id = rerun->integration_id,
         .action_id = rerun->action_id,
         .input = input,

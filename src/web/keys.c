@@ -105,7 +105,8 @@ static void write_key_form(struct web_request *request, struct json_writer *w)
     json_member_str(w, "addresses", web_field(request, "addresses"));
     json_member_bool(w, "is_formless", web_field(request, "forms").ptr != NULL);
     json_member_str(w, "unattended_writes", web_field(request, "unattended_writes"));
-    json_member_bool(w, "may_allow", request->serve.grant.unattended != UNATTENDED_REFUSED);
+    json_member_bool(w, "may_allow", request->serve.grant.unattended < UNATTENDED_HELD);
+    json_member_bool(w, "may_hold", request->serve.grant.unattended < UNATTENDED_REFUSED);
     json_member_open(w, "scopes", '[');
     for (size_t i = 0; i < ARRAY_LEN(choices); i++) {
         /* Only scopes that this session's key has are offered; begin_create checks it again. */
@@ -232,7 +233,7 @@ static void read_mcp_limits(struct web_request *request, struct api_key *key)
     slice unattended = web_field(request, "unattended_writes");
     if (web_field(request, "forms").ptr)
         key->forms = SLICE("never");
-    if (slice_has_word(SLICE("allow refuse"), unattended))
+    if (slice_has_word(SLICE("allow hold refuse"), unattended))
         key->unattended_writes = unattended;
 }
 
