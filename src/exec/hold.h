@@ -23,7 +23,9 @@ enum exec_hold_answer {
     /* it was rejected or cancelled, has expired, or ended without a call: message and hint */
     EXEC_HOLD_ENDED,
     EXEC_HOLD_MISMATCH, /* the key is that of a hold of another request */
-    EXEC_HOLD_FULL,     /* the account has too many open holds: message and hint */
+    /* none can be made, as the account has too many, or as no approval can show the call: message
+     * and hint */
+    EXEC_HOLD_FULL,
 };
 
 struct exec_hold {

@@ -8,6 +8,8 @@
  */
 #include "exec/hold.h"
 
+#include <stdio.h>
+
 #include "base/clock.h"
 #include "flow/internal.h"
 #include "flow/load.h"
@@ -22,6 +24,7 @@ struct holding {
     struct op op;
     struct flow_service *service;
     struct exec_hold *hold; /* in the parent's memory */
+    slice tool, title;      /* of its action, which may be gone once the parent was cancelled */
     struct list link;
     struct pg_query query;
     struct hold_found found;
@@ -97,18 +100,23 @@ static enum op_result step_found(struct op *op)
 
 /* ---- the template ---- */
 
+/* clang-format off */
 #define ANY(name) "\"" name "\":{}"
 static const char template_text[] =
-    "{\"key\":\"" FLOW_HELD_KEY "\",\"name\":\"Held call\",\"description\":\"A call that waits for "
-    "an approval.\",\"flow_title\":\"${input.title}\",\"input\":{\"type\":\"object\","
-    "\"additionalProperties\":false,\"properties\":{" ANY("tool") "," ANY("title") "," ANY("input") "," ANY("pages") "," ANY("connection_id") "," ANY("connection") "," ANY(
-        "asker") "," ANY("user") "," ANY("policy") "," ANY("rule") "," ANY("reason") "," ANY("unatt"
-                                                                                             "ende"
-                                                                                             "d") "," ANY("idempotency_key") "," ANY("expires_in") "}},\"steps\":[{\"key\":\"approval\","
-                                                                                                                                                   "\"type\":\"approval\",\"title\":\"${input.title}\",\"summary\":\"${input.reason}\","
-                                                                                                                                                   "\"expires_in\":\"${input.expires_in}\"},{\"key\":\"call\",\"type\":\"tool_call\","
-                                                                                                                                                   "\"tool\":\"%.*s\",\"input\":\"${input.input}\",\"connection\":\"${input.connection_id}\","
-                                                                                                                                                   "\"confirmed_by\":\"approval:approval\",\"held\":true}]}";
+    "{\"key\":\"" FLOW_HELD_KEY "\",\"name\":\"Held call\","
+    "\"description\":\"A call that waits for an approval.\","
+    "\"flow_title\":\"${input.title}\","
+    "\"input\":{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{"
+    ANY("tool") "," ANY("title") "," ANY("summary") "," ANY("input") "," ANY("pages") ","
+    ANY("connection_id") "," ANY("connection") "," ANY("asker") "," ANY("user") ","
+    ANY("policy") "," ANY("rule") "," ANY("reason") "," ANY("unattended") ","
+    ANY("idempotency_key") "," ANY("expires_in") "}},"
+    "\"steps\":[{\"key\":\"approval\",\"type\":\"approval\",\"title\":\"${input.title}\","
+    "\"summary\":\"${input.summary}\",\"expires_in\":\"${input.expires_in}\"},"
+    "{\"key\":\"call\",\"type\":\"tool_call\",\"tool\":\"%.*s\",\"input\":\"${input.input}\","
+    "\"connection\":\"${input.connection_id}\",\"confirmed_by\":\"approval:approval\","
+    "\"held\":true}]}";
+/* clang-format on */
 
 /* Compiled without the catalog, which has the tool, like a stored version. */
 static struct flow_template *make_template(slice tool, struct arena *arena)
@@ -128,7 +136,7 @@ static enum op_result step_template(struct op *op)
     struct holding *holding = holding_of(op);
     struct flow_service *service = holding->service;
     if (!holding->tmpl)
-        holding->tmpl = make_template(holding->hold->action->tool_name, &op->arena);
+        holding->tmpl = make_template(holding->tool, &op->arena);
     if (!holding->tmpl)
         return answer_unavailable(holding);
     if (flow_pinned_find(service, holding->tmpl->version))
@@ -156,28 +164,37 @@ static void put_known(struct holding *holding, struct json *object, const char *
         json_object_set(&holding->op.arena, object, slice_cstr(name), json_string(text));
 }
 
-static slice reason_of(const struct exec_hold *hold)
+/* Returns what holds the call, in words. */
+static slice summary_of(struct holding *holding)
 {
-    if (hold->reason.len > 0)
-        return hold->reason;
-    return hold->is_unattended
-               ? SLICE("The client that asks cannot show a form in which a person confirms it.")
-               : SLICE("The policy of the API key that asks wants an approval of this call.");
+    const struct exec_hold *hold = holding->hold;
+    struct arena *arena = &holding->op.arena;
+    bool has_user = hold->user.len > 0;
+    char rule[32] = "default";
+    if (hold->rule >= 0)
+        (void)snprintf(rule, sizeof(rule), "rules[%d]", hold->rule);
+    slice user = has_user ? arena_printf(arena, " For the user %.*s.", SLICE_ARG(hold->user))
+                          : SLICE("");
+    if (hold->is_unattended)
+        return arena_printf(arena, "The client that asks cannot let a person confirm it.%.*s",
+                            SLICE_ARG(user));
+    return arena_printf(arena, "The policy %.*s holds it (%s)%s%.*s%s%.*s",
+                        SLICE_ARG(hold->decider), rule, hold->reason.len > 0 ? ": " : "",
+                        SLICE_ARG(hold->reason),
+                        slice_ends_with(hold->reason, SLICE(".")) ? "" : ".", SLICE_ARG(user));
 }
 
 /* Returns the flow's input: what a person needs to see, and what the call needs. */
 static struct json input_of(struct holding *holding)
 {
     const struct exec_hold *hold = holding->hold;
-    const struct catalog_action *action = hold->action;
     struct arena *arena = &holding->op.arena;
     struct json input = json_object();
     char asker[UUID_TEXT_LEN + 1], digits[SLICE_U64_MAX];
     uuid_format(hold->asker, asker);
-    put_known(holding, &input, "tool", action->tool_name);
-    put_known(holding, &input, "title",
-              arena_printf(arena, "%.*s: %.*s", SLICE_ARG(action->integration->name),
-                           SLICE_ARG(action->title)));
+    put_known(holding, &input, "tool", holding->tool);
+    put_known(holding, &input, "title", holding->title);
+    put_known(holding, &input, "summary", summary_of(holding));
     json_object_set(arena, &input, SLICE("input"), *hold->input);
     if (hold->pages_max > 1)
         json_object_set(arena, &input, SLICE("pages"), json_i64(hold->pages_max));
@@ -190,7 +207,7 @@ static struct json input_of(struct holding *holding)
     put_known(holding, &input, "policy", hold->decider);
     if (hold->decider.len > 0 && hold->rule >= 0)
         json_object_set(arena, &input, SLICE("rule"), json_i64(hold->rule));
-    put_known(holding, &input, "reason", reason_of(hold));
+    put_known(holding, &input, "reason", hold->reason);
     if (hold->is_unattended)
         json_object_set(arena, &input, SLICE("unattended"), json_bool(true));
     put_known(holding, &input, "idempotency_key", hold->key);
@@ -271,7 +288,7 @@ static enum op_result step_started(struct op *op)
         return answer_with(holding, EXEC_HOLD_FULL, message,
                            SLICE("Decide on some of them, or wait until they expire."));
     case FLOW_ANSWER_INVALID:
-        return answer_with(holding, EXEC_HOLD_ENDED, message,
+        return answer_with(holding, EXEC_HOLD_FULL, message,
                            SLICE("A person has to see the whole call. Send less in one call."));
     default:
         return answer_unavailable(holding);
@@ -425,6 +442,12 @@ static bool begin_hold(void *owner, struct exec_hold *hold, struct op *op)
         return false;
     holding->service = service;
     holding->hold = hold;
+    holding->tool = arena_dup(&op->arena, hold->action->tool_name);
+    holding->title = arena_printf(&op->arena, "%.*s: %.*s",
+                                  SLICE_ARG(hold->action->integration->name),
+                                  SLICE_ARG(hold->action->title));
+    if (!holding->tool.ptr || !holding->title.ptr)
+        return false;
     list_init(&holding->link);
     list_push_back(&service->holdings, &holding->link);
     service->holding_count++;
