@@ -15,6 +15,7 @@
  * the result is still unknown then, the answer says so.
  */
 #include "base/clock.h"
+#include "flow/approver.h"
 #include "flow/internal.h"
 #include "vault/key.h"
 
@@ -42,6 +43,7 @@ enum command_step {
     COMMAND_LOADED,
     COMMAND_TEMPLATE,
     COMMAND_DECIDE,
+    COMMAND_APPROVER,
     COMMAND_TAKE,
     COMMAND_REJECT,
     COMMAND_CANCEL,
@@ -161,22 +163,24 @@ static enum op_result load_key(struct flow_command *command)
     return OP_WAIT;
 }
 
-/* Whether the policy denies one of the flow's calls for every input; the command is then answered.
- * A template with a hidden action is unknown. */
+/* Whether no flow of the template can be carried out; the command is then answered. A template with
+ * a hidden action is unknown. */
 static bool refuse_start(struct flow_command *command, const struct flow_template *tmpl)
 {
     struct policy_verdict verdict;
     flow_template_foresee(tmpl, *command->service->config.catalog, command->in.policy, &verdict);
-    if (verdict.decision != POLICY_DENY)
+    const char *what = verdict.decision == POLICY_HOLD
+                           ? "holds a call that this flow makes without an approval"
+                           : "does not allow a call that this flow makes";
+    if (!flow_template_is_refused(&verdict))
         return false;
     if (verdict.is_hidden)
         (void)answer_command(command, FLOW_ANSWER_NO_TEMPLATE, SLICE_NONE);
     else
-        (void)conflict(command,
-                       arena_printf(answer_arena(command),
-                                    "The policy of this API key does not allow a call that this "
-                                    "flow makes%s%.*s. Nothing was started.",
-                                    verdict.reason.len > 0 ? ": " : "", SLICE_ARG(verdict.reason)));
+        (void)conflict(
+            command, arena_printf(answer_arena(command),
+                                  "The policy of this API key %s%s%.*s. Nothing was started.", what,
+                                  verdict.reason.len > 0 ? ": " : "", SLICE_ARG(verdict.reason)));
     return true;
 }
 
@@ -693,6 +697,12 @@ static slice say_state(const struct flow *flow, const struct flow_template *tmpl
                         flow->waiting_for == FLOW_WAITS_RETRY ? " to be tried again" : "");
 }
 
+static enum op_result carry_out(struct flow_command *command)
+{
+    return op_jump(&command->op,
+                   command->in.kind == FLOW_COMMAND_APPROVE ? COMMAND_TAKE : COMMAND_REJECT);
+}
+
 /* The most helpful reason is checked first: another state, another step, another revision, too
  * late. The statement checks all of it again under the row's lock; these checks produce the
  * message. */
@@ -723,8 +733,12 @@ static enum op_result decide_approval(struct flow_command *command)
         return conflict(command, SLICE("The approval has expired."));
     }
     command->decided = decided_step(command);
-    return op_jump(&command->op,
-                   command->in.kind == FLOW_COMMAND_APPROVE ? COMMAND_TAKE : COMMAND_REJECT);
+    if (!tmpl->is_held)
+        return carry_out(command);
+    flow_approver_ask(command->service->config.pool, &command->query, &command->op,
+                      uuid_or(flow->parent_id, flow->account_id), command->whole.actor,
+                      command->in.by.actor);
+    return OP_WAIT;
 }
 
 /* A flow that waits for a later time or for a person stays unchanged: resuming it is not an
@@ -750,6 +764,18 @@ static enum op_result step_decide(struct op *op)
     if (command->in.kind == FLOW_COMMAND_RESUME)
         return decide_resume(command);
     return decide_approval(command);
+}
+
+/* Keys do not change whose they are, so this holds whatever happens until the decision. */
+static enum op_result step_approver(struct op *op)
+{
+    struct flow_command *command = command_of(op);
+    bool may_decide;
+    ASSERT(command->decided.attempt > 0);
+    if (flow_approver_result(&command->query, &may_decide) != OK)
+        return unavailable(command);
+    return may_decide ? carry_out(command)
+                      : answer_command(command, FLOW_ANSWER_NOT_APPROVER, flow_approver_refusal());
 }
 
 static int change_result(struct flow_command *command)
@@ -873,6 +899,7 @@ static const struct op_step steps[] = {
     [COMMAND_LOADED] = {"loaded", step_loaded, 0},
     [COMMAND_TEMPLATE] = {"template", step_template, OP_TO(COMMAND_CANCEL)},
     [COMMAND_DECIDE] = {"decide", step_decide, OP_TO(COMMAND_TAKE) | OP_TO(COMMAND_REJECT)},
+    [COMMAND_APPROVER] = {"approver", step_approver, OP_TO(COMMAND_TAKE) | OP_TO(COMMAND_REJECT)},
     [COMMAND_TAKE] = {"take", step_take, TO_CHANGED},
     [COMMAND_REJECT] = {"reject", step_reject, TO_CHANGED},
     [COMMAND_CANCEL] = {"cancel", step_cancel, 0},

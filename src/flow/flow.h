@@ -97,6 +97,7 @@ enum flow_answer {
     /* nothing to approve, another step, or not resumable, or too many holds; message has the
      * reason */
     FLOW_ANSWER_CONFLICT,
+    FLOW_ANSWER_NOT_APPROVER, /* this key does not decide about the held call; message says so */
     /* start: a flow with this id was started before, or the hold's key has another flow, flow_id */
     FLOW_ANSWER_REPEATED,
     /* start: the idempotency key was used for another request, or for a flow that no longer exists;

@@ -133,10 +133,16 @@ struct flow_template *flow_template_compile(slice name, slice text, const struct
 void flow_template_write_detail(struct buf *out, const struct flow_template *tmpl,
                                 const struct catalog *catalog);
 /* Sets *verdict to the strictest of the verdicts on its calls, as far as they are known without an
- * input: one hidden call hides the template, one that is always denied denies it. policy NULL:
- * none. A tool that the catalog no longer has does not count: its call fails. */
+ * input: one hidden call hides the template, one that is always denied denies it, and one that is
+ * always held and confirmed by no approval holds it. policy NULL: none. A tool that the catalog no
+ * longer has does not count: its call fails. */
 void flow_template_foresee(const struct flow_template *tmpl, const struct catalog *catalog,
                            struct policy *policy, struct policy_verdict *verdict);
+/* Whether no flow of the template can be carried out: it is neither started nor offered. */
+static inline bool flow_template_is_refused(const struct policy_verdict *verdict)
+{
+    return verdict->decision == POLICY_DENY || verdict->decision == POLICY_HOLD;
+}
 /* Steps of `to` get the titles of the steps of `from` with the same key and type. */
 void flow_template_copy_titles(struct flow_template *to, const struct flow_template *from);
 struct flow_template *flow_template_ref(struct flow_template *tmpl);
