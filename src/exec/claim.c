@@ -37,6 +37,10 @@ int exec_fingerprint(const struct exec_request *request, slice action_id, uint8_
 
 static int make_fingerprint(struct exec *exec)
 {
+    if (exec->in.fingerprint) {
+        memcpy(exec->key.claim.fingerprint, exec->in.fingerprint, IDEMPOTENCY_FINGERPRINT_LEN);
+        return OK;
+    }
     return exec_fingerprint(&exec->in, exec->out.action_id, exec->key.claim.fingerprint);
 }
 
@@ -368,7 +372,11 @@ enum op_result exec_step_claim(struct op *op)
     bool has_key = exec->in.idempotency_key.len > 0;
     ASSERT(exec->action && !exec->in.is_dry_run && out->attempts == 0);
     ASSERT(!has_key || exec->key.is_holder || exec->in.is_recorded_by_caller);
-    out->execution_id = uuid_v7();
+    bool has_id = !uuid_is_nil(exec->in.execution_id);
+    if (has_id && uuid_eq(exec->in.execution_id, out->execution_id))
+        /* an earlier claim with this id was lost to another run, and may be noted as unsent */
+        return exec_stop_unavailable(exec, SLICE("Nothing was done. Try again."));
+    out->execution_id = has_id ? exec->in.execution_id : uuid_v7();
     out->started_us = now;
     if (exec->in.is_recorded_by_caller || (exec->action->level == LEVEL_READ && !has_key))
         return op_jump(op, EXEC_STEP_CALL);

@@ -108,8 +108,8 @@ static void name_call(struct flow_run *run, struct flow_step *finished)
         return;
     const struct flow_step_def *step = flow_run_step(run);
     finished->integration_id = finished->action_id = SLICE("");
-    if (step->type != FLOW_TOOL_CALL)
-        return;
+    if (step->type != FLOW_TOOL_CALL || run->tmpl->is_held)
+        return; /* the call of a hold is an execution, and is listed as such */
     const struct catalog_action *action =
         catalog_find_tool(*run->service->config.catalog, step->tool);
     finished->integration_id =

@@ -20,7 +20,7 @@
     X(connection_admin) X(connection_list) X(connection_manage) X(connection_refresh) X(connection_use) \
     X(delivery) X(due) \
     X(execution) X(execution_input) X(flow) X(flow_explain) X(flow_inbox) X(flow_item) X(flow_read) \
-    X(flow_retention) X(flow_take) X(flow_template) X(hold) X(idempotency) X(quota) \
+    X(flow_retention) X(flow_take) X(flow_template) X(hold) X(hold_call) X(idempotency) X(quota) \
     X(node) X(oauth) X(policy) X(rate_lease) X(retention) X(tally) X(usage) X(webhook) X(delivery_list)
 /* clang-format on */
 #define STORE_STMTS_OF(file) extern const struct pg_stmt *const file##_stmts[];

@@ -29,6 +29,8 @@ void seam_store_deinit(struct seam_store *store)
     mem_free(store->flows.items);
     mem_free(store->steps.items);
     mem_free(store->items.items);
+    mem_free(store->holds.items);
+    mem_free(store->templates.items);
     mem_free(store->connections.items);
     arena_deinit(&store->arena);
 }
@@ -645,6 +647,8 @@ int seam_rows_do(struct seam_store *store, struct pg_query *query)
         statement = find(seam_flow_statements, name);
     if (!statement)
         statement = find(seam_flow_take_statements, name);
+    if (!statement)
+        statement = find(seam_hold_statements, name);
     if (!statement)
         refuse_unknown(name);
     seam_query_done_set(query);

@@ -14,6 +14,8 @@
 #include "store/connection.h"
 #include "store/execution.h"
 #include "store/flow.h"
+#include "store/hold_call.h"
+#include "store/hold.h"
 #include "store/idempotency.h"
 
 struct row_node {
@@ -44,6 +46,11 @@ struct row_item {
     slice fact, output, error;
 };
 
+struct row_template {
+    struct uuid version;
+    slice key, body;
+};
+
 /* A fault of the store or of its caller that a test must find. */
 enum seam_bug {
     SEAM_BUG_NONE,
@@ -71,6 +78,8 @@ struct seam_store {
     ROWS(struct row_flow) flows;
     ROWS(struct row_step) steps;
     ROWS(struct row_item) items;
+    ROWS(struct hold) holds;
+    ROWS(struct row_template) templates;
     ROWS(struct connection) connections;
     size_t audit_count;
     enum seam_bug bug;
@@ -98,6 +107,8 @@ struct row_node *seam_find_node(struct seam_store *store, struct uuid id);
 struct row_flow *seam_find_flow(struct seam_store *store, struct uuid id);
 struct row_claim *seam_find_claim(struct seam_store *store, struct uuid account_id, slice key);
 struct execution *seam_find_execution(struct seam_store *store, struct uuid id);
+struct hold *seam_find_hold(struct seam_store *store, struct uuid account_id, slice key);
+struct hold *seam_hold_of(struct seam_store *store, struct uuid flow_id);
 /* Whether the node's lease is valid. */
 bool seam_node_lives(struct seam_store *store, struct uuid id);
 
@@ -109,6 +120,7 @@ struct seam_statement {
 };
 extern const struct seam_statement seam_flow_statements[];
 extern const struct seam_statement seam_flow_take_statements[];
+extern const struct seam_statement seam_hold_statements[];
 #define ROW_ADD(store, table)                                                                  \
     (seam_rows_grow((void **)&(store)->table.items, &(store)->table.cap, (store)->table.count, \
                     sizeof(*(store)->table.items)),                                            \
