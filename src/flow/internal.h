@@ -31,7 +31,10 @@ struct flow_service {
     struct list runs; /* struct flow_run.link: all, including those that have lost their flow */
     size_t run_count;
     struct store_laters takes; /* takes under way, each of which may become a run */
-    struct map pinned;         /* version -> struct flow_template, versions in use (pinned.c) */
+    struct list holdings;      /* struct holding.link (hold.c): holds that are being made */
+    size_t holding_count;
+    struct exec_holder holder;
+    struct map pinned; /* version -> struct flow_template, versions in use (pinned.c) */
     struct flow_adopter *adopter;
     struct flow_watches *watches;
     struct flow_view_cache *views;
@@ -447,8 +450,16 @@ void flow_trace_decided(struct flow_command *command);
  * template has no title, or if the title cannot be made. */
 void flow_title_begin(struct flow_run *run);
 
-/* pinned.c: drops unused versions; with even_used all versions. */
+/* pinned.c: returns the version, borrowed, if it is in memory; it is stored then. */
+struct flow_template *flow_pinned_find(struct flow_service *service, struct uuid version);
+/* Keeps a stored version, which is not in memory yet, for later searches. */
+void flow_pinned_keep(struct flow_service *service, struct flow_template *tmpl);
+/* Drops unused versions; with even_used all versions. */
 void flow_pinned_drop(struct flow_service *service, bool even_used);
+
+/* hold.c: sets this service as the maker of holds of its exec service. */
+void flow_holds_init(struct flow_service *service);
+void flow_holds_cancel(struct flow_service *service);
 
 /* watch.c: flow_watches_new returns NULL if out of memory; flow_watches_free asserts that no watch
  * is left. */

@@ -37,6 +37,9 @@ enum {
     FLOW_TITLE_CHARS_MAX = 120, /* per flow; a longer title is truncated */
 };
 
+/* The key of the templates of held calls (hold.c), which no catalog has. */
+#define FLOW_HELD_KEY "held_call"
+
 enum flow_step_type { FLOW_TOOL_CALL, FLOW_TRANSFORM, FLOW_WAIT, FLOW_APPROVAL };
 
 const char *flow_step_type_name(enum flow_step_type type);
@@ -111,6 +114,7 @@ struct flow_template {
     const struct schema *schema;
     unsigned deadline_s; /* for the whole flow; 0: no deadline */
     bool writes;         /* a call does more than read; not known without a catalog */
+    bool is_held;        /* of a held call: its key is FLOW_HELD_KEY */
     struct flow_step_def *steps;
     size_t step_count; /* at least 1 */
     slice item_json;   /* {key, name, description}, rendered once */
