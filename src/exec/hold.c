@@ -146,8 +146,7 @@ enum op_result exec_step_hold(struct op *op)
     };
     memcpy(hold->fingerprint, exec->key.claim.fingerprint, sizeof(hold->fingerprint));
     exec->hold = hold;
-    holder->begin(holder->owner, hold, op);
-    return OP_WAIT;
+    return holder->begin(holder->owner, hold, op) ? OP_WAIT : exec_stop_memory(exec);
 }
 
 /* A call that has a record is replayed from it: its key may have expired since. */

@@ -23,7 +23,9 @@ enum exec_hold_answer {
     /* it was rejected or cancelled, has expired, or ended without a call: message and hint */
     EXEC_HOLD_ENDED,
     EXEC_HOLD_MISMATCH, /* the key is that of a hold of another request */
-    EXEC_HOLD_FULL,     /* the account has too many open holds: message and hint */
+    /* none can be made, as the account has too many, or as no approval can show the call: message
+     * and hint */
+    EXEC_HOLD_FULL,
 };
 
 struct exec_hold {
@@ -71,8 +73,8 @@ slice exec_hold_key(const uint8_t *fingerprint, struct uuid asker, struct arena 
 struct exec_holder {
     /* Makes the hold, or finds the one that exists. Holds op until the answer is in *hold, which is
      * in op's memory; never answers before it returns. After a cancel of op nothing is answered,
-     * and the hold may exist. */
-    void (*begin)(void *owner, struct exec_hold *hold, struct op *op);
+     * and the hold may exist. Returns false, and holds nothing, if out of memory. */
+    bool (*begin)(void *owner, struct exec_hold *hold, struct op *op);
     void *owner;
 };
 

@@ -97,6 +97,7 @@ struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
         .action_id = step->tool,
         .input = call->input,
         .is_confirmed = is_confirmed(run, step),
+        .is_approved = flow_policy_is_approved(run),
         .connection_id = call->connection_id,
         .is_recorded_by_caller = true,
         .proof = &run->proof,

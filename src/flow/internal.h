@@ -31,7 +31,10 @@ struct flow_service {
     struct list runs; /* struct flow_run.link: all, including those that have lost their flow */
     size_t run_count;
     struct store_laters takes; /* takes under way, each of which may become a run */
-    struct map pinned;         /* version -> struct flow_template, versions in use (pinned.c) */
+    struct list holdings;      /* struct holding.link (hold.c): holds that are being made */
+    size_t holding_count;
+    struct exec_holder holder;
+    struct map pinned; /* version -> struct flow_template, versions in use (pinned.c) */
     struct flow_adopter *adopter;
     struct flow_watches *watches;
     struct flow_view_cache *views;
@@ -133,11 +136,18 @@ struct flow_published {
     size_t bytes_left; /* bytes left for inputs and errors that are kept only for views */
 };
 
-/* What is asked for before a call, one after the other (policy.c): the key's policy, its text, and
- * the end user's name. */
-enum flow_policy_part { FLOW_POLICY_KNOWN, FLOW_POLICY_KEY, FLOW_POLICY_TEXT, FLOW_POLICY_USER };
+/* What is asked for before a call, one after the other (policy.c): the key's policy, its text, the
+ * end user's name, and whether the call's approval satisfies a policy that may hold it. */
+enum flow_policy_part {
+    FLOW_POLICY_KNOWN,
+    FLOW_POLICY_KEY,
+    FLOW_POLICY_TEXT,
+    FLOW_POLICY_USER,
+    FLOW_POLICY_APPROVER,
+};
 struct flow_policy_asking {
     enum flow_policy_part part;
+    size_t approval;       /* APPROVER: the approval's step */
     unsigned changes;      /* those of the run when it was asked */
     struct key_policy key; /* whose text is asked for */
     struct policy_find find;
@@ -155,9 +165,14 @@ struct flow_policy {
     /* number of changes of the account's keys and policies: so far, and those that `key` is known
      * to include */
     unsigned changes, changes_known;
-    unsigned changes_sent;            /* so far when the run's last statement was sent */
-    uint64_t learnt_ns;               /* when `key` was found */
-    unsigned unreadable;              /* how often a text could not be read */
+    unsigned changes_sent; /* so far when the run's last statement was sent */
+    uint64_t learnt_ns;    /* when `key` was found */
+    unsigned unreadable;   /* how often a text could not be read */
+    /* Whether the key that gave an approval may decide about held calls. That never changes. */
+    struct {
+        bool is_known, may_decide;
+        size_t step; /* of the approval */
+    } approver;
     struct flow_policy_asking asking; /* the run's own; a lane of a fan-out has another */
 };
 
@@ -394,6 +409,9 @@ bool flow_policy_is_known(const struct flow_run *run);
 bool flow_policy_ask(struct flow_run *run, struct flow_policy_asking *asking,
                      struct op *op) MUST_CHECK;
 bool flow_policy_take(struct flow_run *run, struct flow_policy_asking *asking) MUST_CHECK;
+/* Whether the planned call is confirmed by an approval that satisfies a policy which holds it. It
+ * is known once flow_policy_is_known. */
+bool flow_policy_is_approved(const struct flow_run *run);
 void flow_policy_asking_free(struct flow_policy_asking *asking);
 void flow_policy_free(struct flow_run *run);
 
@@ -432,8 +450,16 @@ void flow_trace_decided(struct flow_command *command);
  * template has no title, or if the title cannot be made. */
 void flow_title_begin(struct flow_run *run);
 
-/* pinned.c: drops unused versions; with even_used all versions. */
+/* pinned.c: returns the version, borrowed, if it is in memory; it is stored then. */
+struct flow_template *flow_pinned_find(struct flow_service *service, struct uuid version);
+/* Keeps a stored version, which is not in memory yet, for later searches. */
+void flow_pinned_keep(struct flow_service *service, struct flow_template *tmpl);
+/* Drops unused versions; with even_used all versions. */
 void flow_pinned_drop(struct flow_service *service, bool even_used);
+
+/* hold.c: sets this service as the maker of holds of its exec service. */
+void flow_holds_init(struct flow_service *service);
+void flow_holds_cancel(struct flow_service *service);
 
 /* watch.c: flow_watches_new returns NULL if out of memory; flow_watches_free asserts that no watch
  * is left. */

@@ -7,7 +7,7 @@
 
 enum { PINNED_MAX = 256 };
 
-static struct flow_template *find_known(struct flow_service *service, struct uuid version)
+struct flow_template *flow_pinned_find(struct flow_service *service, struct uuid version)
 {
     const struct flow_template_set *set = *service->config.templates;
     for (size_t i = 0; set && i < set->count; i++)
@@ -19,7 +19,7 @@ static struct flow_template *find_known(struct flow_service *service, struct uui
 bool flow_template_find(struct flow_service *service, struct flow_template_find *find,
                         struct uuid version, struct op *op)
 {
-    struct flow_template *known = find_known(service, version);
+    struct flow_template *known = flow_pinned_find(service, version);
     ASSERT(!find->tmpl); /* a template from an earlier search would leak its reference */
     find->version = version;
     find->status = OK;
@@ -43,7 +43,7 @@ void flow_pinned_drop(struct flow_service *service, bool even_used)
 }
 
 /* The map holds one reference. If memory is short, the template is loaded again next time. */
-static void keep_pinned(struct flow_service *service, struct flow_template *tmpl)
+void flow_pinned_keep(struct flow_service *service, struct flow_template *tmpl)
 {
     if (service->pinned.count >= PINNED_MAX)
         flow_pinned_drop(service, false);
@@ -77,13 +77,13 @@ void flow_template_found(struct flow_service *service, struct flow_template_find
         return;
     struct flow_template *known =
         /* Another search may have loaded the template at the same time. */
-        find_known(service, find->version);
+        flow_pinned_find(service, find->version);
     find->tmpl = known ? flow_template_ref(known) : compile_stored(key, body);
     if (!find->tmpl) {
         find->status = ERR_INVALID;
     } else if (!known) {
         const struct flow_template_set *set = *service->config.templates;
         flow_template_copy_titles(find->tmpl, set ? flow_template_set_find(set, key) : NULL);
-        keep_pinned(service, find->tmpl);
+        flow_pinned_keep(service, find->tmpl);
     }
 }

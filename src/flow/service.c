@@ -38,6 +38,7 @@ struct flow_service *flow_service_new(const struct flow_config *config)
     if (service->config.runs_max == 0)
         service->config.runs_max = FLOW_RUNS_MAX;
     list_init(&service->runs);
+    flow_holds_init(service);
     store_laters_init(&service->takes, config->loop, config->pool, FLOW_SCAN_MAX);
     map_init(&service->by_id, SIZE_MAX);
     map_init(&service->pinned, SIZE_MAX);
@@ -84,7 +85,7 @@ void flow_service_drain(struct flow_service *service)
 
 size_t flow_service_active(const struct flow_service *service)
 {
-    return service->run_count + service->takes.count;
+    return service->run_count + service->takes.count + service->holding_count;
 }
 
 void flow_service_cancel_all(struct flow_service *service)
@@ -94,13 +95,14 @@ void flow_service_cancel_all(struct flow_service *service)
         flow_watches_stop(service->watches);
     LIST_EACH(&service->runs, struct flow_run, run, link)
         op_cancel(&run->op);
+    flow_holds_cancel(service);
 }
 
 void flow_service_free(struct flow_service *service)
 {
     if (!service)
         return;
-    ASSERT(service->run_count == 0 && service->takes.count == 0);
+    ASSERT(flow_service_active(service) == 0);
     flow_watches_free(service->watches);
     flow_view_cache_free(service->views);
     flow_pinned_drop(service, true);

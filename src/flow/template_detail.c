@@ -54,7 +54,9 @@ void flow_template_foresee(const struct flow_template *tmpl, const struct catalo
         if (!action)
             continue;
         policy_foresee(policy, action, &one);
-        if (strictness(&one) > strictness(verdict))
+        bool is_satisfied = one.decision == POLICY_HOLD &&
+                            tmpl->steps[i].confirm == FLOW_CONFIRM_APPROVAL;
+        if (!is_satisfied && strictness(&one) > strictness(verdict))
             *verdict = one;
     }
 }

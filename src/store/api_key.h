@@ -95,6 +95,12 @@ int store_api_key_list_result(const struct pg_query *query, struct api_key **key
  * characters. Read the result with store_text_result. */
 void store_api_key_name(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         struct uuid account_id, struct uuid id);
+/* Reads whether a key counts as another one: it belongs to that one's line, or a key of that line
+ * made it or its line, directly or through other keys. A key that does not exist counts as any.
+ * Read the result with store_api_key_is_kin_result. */
+void store_api_key_is_kin(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                          struct uuid account_id, struct uuid id, struct uuid other_id);
+int store_api_key_is_kin_result(const struct pg_query *query, bool *is_kin) MUST_CHECK;
 /* A change of a key, with its audit event. It is not replayed: the result is ERR_CLOSED if the
  * answer was lost. */
 struct api_key_change {

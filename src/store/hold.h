@@ -31,6 +31,7 @@ STORE_ROW_RESULT(store_hold_start_result, hold)
 /* Looks up a key before a hold is made. The result is ERR_NOTFOUND if the key is free. */
 struct hold_found {
     struct hold hold;
+    bool is_open;    /* its flow has not ended */
     bool has_record; /* the execution with execution_id is stored */
 };
 void store_hold_find(struct pg_pool *pool, struct pg_query *query, struct op *op,

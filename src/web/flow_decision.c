@@ -311,7 +311,7 @@ static void write_impact(struct web_request *request, const struct json *items,
 
 void view_decision(struct web_request *request, struct flow_names *names, const struct flow *flow,
                    slice asker, const struct json *step, const struct titled_steps *steps,
-                   struct json_writer *w)
+                   bool may_decide, struct json_writer *w)
 {
     const struct json *input = JSON_GET(step, "input"), *items = JSON_GET(input, "items");
     size_t count = json_is(items, JSON_ARRAY) ? items->count : 0;
@@ -328,6 +328,7 @@ void view_decision(struct web_request *request, struct flow_names *names, const 
     json_member_str(w, "until_at", json_get_str(step, SLICE("expiresAt")));
     json_member_str(w, "note", web_field(request, "note"));
     json_member_i64(w, "count", (int64_t)count);
+    json_member_bool(w, "may_decide", may_decide);
     write_impact(request, items, w);
     json_member_open(w, "items", '[');
     for (size_t i = 0; i < count; i++)

@@ -72,6 +72,8 @@ enum op_result web_refuse_command(struct web_request *request, const struct flow
                                  "This flow writes, and the key of this session may only run "
                                  "actions that read. Sign in with a key that has the scope "
                                  "execute:write.");
+    case FLOW_ANSWER_NOT_APPROVER:
+        return web_reply_problem(request, 403, "Not decided", "%.*s", SLICE_ARG(command->message));
     case FLOW_ANSWER_CONFLICT:
     case FLOW_ANSWER_INVALID:
         return web_reply_problem(
