@@ -20,7 +20,7 @@ static const struct pg_stmt hold_look = {
            "coalesce(e.status = 'succeeded', false), e.summary, k.execution_id, "
            "coalesce(k.is_bound, false), coalesce(k.is_same, false) "
            "from @input lateral (select * from sluice.hold x "
-           "where x.account_id = :account_id and x.flow_id = :flow_id offset 0) h "
+           "where x.account_id = :account_id and x.flow_id = :flow_id and x.key <> '' offset 0) h "
            "left join lateral (select x.rev = :rev and x.owner is not distinct from :owner "
            "as is_ours from sluice.flow x "
            "where x.account_id = h.account_id and x.id = h.flow_id offset 0) f on true "

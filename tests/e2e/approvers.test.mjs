@@ -1,5 +1,5 @@
 // Who may decide about a held call: not the key that asked for it, nor those that it was rolled from
-// or to, nor keys that they made, directly or not, nor sessions of all these; by the API, as a task
+// or to, nor keys that they made, directly or not, nor sessions of all these; over the API, as a task
 // of MCP, and in the dashboard. The same for flows with a call that a policy holds.
 import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
@@ -78,10 +78,10 @@ const ended = (id, as) =>
     return ['completed', 'failed', 'cancelled'].includes(view.flow.status) && view;
   });
 
-test('no key of the asker’s family decides, by the API or as a task', async () => {
+test('no key of the asker’s family decides, over the API or as a task', async () => {
   const sent = await mails();
   for (const as of [undefined, USER]) {
-    const { flow_id: id } = await hold('by the API', as);
+    const { flow_id: id } = await hold('over the API', as);
     const { flow, steps } = await viewOf(id, as);
     const { stepKey } = steps.find((one) => one.status === 'waiting');
     for (const [who, { key }] of Object.entries(family)) {
@@ -130,7 +130,7 @@ test('their sessions do not decide in the dashboard, which shows them no buttons
     }
   }
   assert.equal(await mails(), sent);
-  // the inbox says who asks, as whom the app is used, and why the call is held
+  // the inbox names the asker, the connection and the reason
   const inbox = (await pages.go('/approvals')).text;
   const row = inbox.slice(inbox.indexOf(`id="wait-${id}"`)).split('</li>')[0];
   for (const part of [/Held call/, /requested by <strong>the agent/, /, as <strong/, /mail is read first/]) assert.match(row, part);

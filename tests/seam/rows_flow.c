@@ -447,7 +447,19 @@ static int do_key_policy(struct seam_store *store, struct pg_query *query)
     return OK;
 }
 
+/* No key was made by another one here. */
+static int do_is_kin(struct seam_store *store, struct pg_query *query)
+{
+    struct uuid id = seam_uuid(query, "id");
+    const struct pg_value is_kin =
+        pg_bool(!uuid_is_nil(id) && uuid_eq(id, seam_uuid(query, "other_id")));
+    (void)store;
+    seam_row(query, &is_kin);
+    return OK;
+}
+
 const struct seam_statement seam_flow_statements[] = {
+    {"api_key_is_kin", do_is_kin},
     {"flow_key_policy", do_key_policy},
     {"flow_start_keyed", do_start_keyed},
     {"flow_start", do_start},

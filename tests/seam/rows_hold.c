@@ -90,7 +90,9 @@ static int do_find(struct seam_store *store, struct pg_query *query)
         seam_find_hold(store, seam_uuid(query, "account_id"), seam_text(query, "key"));
     if (!row || !is_kept(store, row))
         return OK;
+    const struct row_flow *flow = seam_find_flow(store, row->flow_id);
     size_t n = put_hold(row, cells);
+    cells[n++] = pg_bool(flow->flow.status == FLOW_RUNNING || flow->flow.status == FLOW_WAITING);
     cells[n++] = pg_bool(seam_find_execution(store, row->execution_id) != NULL);
     ASSERT(n == query->stmt->column_count);
     seam_row(query, cells);
@@ -158,6 +160,19 @@ static int do_intend(struct seam_store *store, struct pg_query *query)
     return OK;
 }
 
+/* ---- who decides ---- */
+
+/* Keys are nobody's kin but their own; an id that is not that of a key is nil. */
+static int do_is_kin(struct seam_store *store, struct pg_query *query)
+{
+    struct uuid id = seam_uuid(query, "id");
+    const struct pg_value cells[] = {
+        pg_bool(!uuid_is_nil(id) && uuid_eq(id, seam_uuid(query, "asker")))};
+    (void)store;
+    seam_row(query, cells);
+    return OK;
+}
+
 /* ---- templates ---- */
 
 static struct row_template *find_template(struct seam_store *store, struct uuid version)
@@ -194,6 +209,7 @@ const struct seam_statement seam_hold_statements[] = {
     {"hold_find", do_find},
     {"hold_look", do_look},
     {"hold_intend", do_intend},
+    {"api_key_is_kin", do_is_kin},
     {"flow_template_insert", do_template_insert},
     {"flow_template_get", do_template_get},
     {NULL, NULL},

@@ -4,6 +4,7 @@
  * there.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "seam/seam.h"
 
@@ -777,6 +778,38 @@ static void a_policy_that_changes(void **state)
     machine_policies_free(m, policies);
 }
 
+/* What a policy holds is made if another key than the starter's approved exactly this call. */
+static void a_policy_that_holds(void **state)
+{
+    static const char *const approvers[] = {MACHINE_KEY, MACHINE_OTHER, MACHINE_OTHER};
+    struct machine *m = *state;
+    struct policy_cache *policies = machine_policies(m);
+    struct uuid id;
+    for (size_t i = 0; i < ARRAY_LEN(approvers); i++) {
+        bool is_each = i == 2, is_made = i > 0;
+        seam_key_policy = SLICE("@");
+        id = machine_start_by_key(m, is_each ? "ask_much" : "ask_write",
+                                  "{\"confirm\":true,\"n\":[1,2]}");
+        if (is_each)
+            machine_reply(m, 200); /* the read before the approval */
+        machine_until(m, id, FLOW_WAITING);
+        seam_key_policy = SLICE("team@7");
+        machine_begin_by(m, FLOW_COMMAND_APPROVE, id, approvers[i]);
+        if (i == 0) /* later flows find the text in the cache */
+            machine_policy(machine_query(m, "policy_get"),
+                           "{\"default\":\"hold\",\"rules\":[{\"side_effect\":[\"read\"],"
+                           "\"decision\":\"allow\"}]}");
+        seam_query_fail(machine_query(m, "api_key_is_kin"), ERR_TIMEOUT); /* it is asked again */
+        for (size_t j = 0; j < (is_each ? 2 : 1) && is_made; j++)
+            machine_reply(m, 200);
+        machine_until(m, id, is_made ? FLOW_COMPLETED : FLOW_FAILED);
+        assert_int_equal(machine_end(m), FLOW_ANSWER_DONE);
+        if (!is_made)
+            machine_check_error(m, id, "it needs an approval of exactly this call in the flow");
+    }
+    machine_policies_free(m, policies);
+}
+
 /* The templates above run in every way. A step type that is in none of them would not be tested. */
 static void every_type_of_step_is_in_a_template(void **state)
 {
@@ -807,6 +840,7 @@ int main(void)
         ON_A_MACHINE(a_call),
         ON_A_MACHINE(a_policy_that_changes),
         ON_A_MACHINE(a_held_call_that_another_run_has_made),
+        ON_A_MACHINE(a_policy_that_holds),
         ON_A_MACHINE(transforms_and_a_wait_that_is_over),
         ON_A_MACHINE(a_wait_and_a_call_after_it),
         ON_A_MACHINE(nothing_to_do),
@@ -849,5 +883,6 @@ int main(void)
         cmocka_unit_test(every_step_and_jump_was_taken),
     };
     seam_table_watch();
+    (void)setenv("SLUICE_HOLDS", "1", 1);
     return cmocka_run_group_tests_name("flow/run", tests, NULL, NULL);
 }

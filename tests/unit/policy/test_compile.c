@@ -1,6 +1,8 @@
 /*
  * Documents of policies: every fault is reported with its place, and nothing faulty is compiled.
  */
+#include <stdlib.h>
+
 #include "policy/policy.h"
 #include "support/catalog_test.h"
 

@@ -2,6 +2,8 @@
  * Decisions: globs, conditions on the input, what cannot be evaluated, what all calls of an action
  * have in common, hostile inputs; and all pairs of rules against a model.
  */
+#include <stdlib.h>
+
 #include "policy/policy.h"
 #include "support/catalog_test.h"
 
