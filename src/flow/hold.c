@@ -256,7 +256,7 @@ static int64_t expires_at(const struct holding *holding, const struct flow *flow
 {
     if (flow->waiting_for == FLOW_WAITS_APPROVAL)
         return flow_approval_ends_at(flow);
-    return flow->created_at + (int64_t)holding->hold->expires_s * 1000000;
+    return flow->updated_at + (int64_t)holding->hold->expires_s * 1000000;
 }
 
 static enum op_result answer_open(struct holding *holding, const struct flow *flow, bool is_decided)

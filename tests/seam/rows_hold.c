@@ -167,7 +167,7 @@ static int do_is_kin(struct seam_store *store, struct pg_query *query)
 {
     struct uuid id = seam_uuid(query, "id");
     const struct pg_value cells[] = {
-        pg_bool(!uuid_is_nil(id) && uuid_eq(id, seam_uuid(query, "asker")))};
+        pg_bool(!uuid_is_nil(id) && uuid_eq(id, seam_uuid(query, "other_id")))};
     (void)store;
     seam_row(query, cells);
     return OK;
