@@ -1,5 +1,5 @@
 // A held request that is sent again: it gets the hold of its key, and then what has become of it. One
-// mail at most is sent for it. Who decides is in approvers.test.mjs, crashes are in
+// mail at most is sent for it. The keys that may decide are in approvers.test.mjs, crashes are in
 // holds_crash.test.mjs.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';

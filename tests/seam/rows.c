@@ -566,15 +566,6 @@ static int do_audit_insert(struct seam_store *store, struct pg_query *query)
     return OK;
 }
 
-/* Keys are not modelled: none made another. */
-static int do_is_kin(struct seam_store *store, struct pg_query *query)
-{
-    const struct pg_value is_kin = pg_bool(false);
-    (void)store;
-    seam_row(query, &is_kin);
-    return OK;
-}
-
 static int do_nothing(struct seam_store *store, struct pg_query *query)
 {
     (void)store, (void)query;
@@ -616,7 +607,6 @@ static const struct seam_statement statements[] = {
     {"connection_choice", do_connection_choice},
     {"connection_shared", do_connection_shared},
     {"connection_get", do_connection_get},
-    {"api_key_is_kin", do_is_kin},
     {"connection_use", do_nothing},
     {"tally_add", do_nothing},
     {"usage_add", do_nothing},
