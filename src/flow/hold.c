@@ -121,11 +121,11 @@ static const char template_text[] =
 /* Compiled without the catalog, which has the tool, like a stored version. */
 static struct flow_template *make_template(slice tool, struct arena *arena)
 {
-    struct catalog_report *report = catalog_report_new(NULL);
     slice text = arena_printf(arena, template_text, SLICE_ARG(tool));
-    struct flow_template *tmpl = NULL;
-    if (report && text.ptr)
-        tmpl = flow_template_compile(SLICE(FLOW_HELD_KEY), text, NULL, report);
+    struct catalog_report *report = text.ptr ? catalog_report_new(NULL) : NULL;
+    if (!report)
+        return NULL;
+    struct flow_template *tmpl = flow_template_compile(SLICE(FLOW_HELD_KEY), text, NULL, report);
     catalog_report_free(report);
     return tmpl;
 }
