@@ -267,6 +267,34 @@ static void a_request_that_was_not_sent_is_not_sent_after_a_cancel(void **state)
     assert_int_equal(machine_ask(m, "k-1"), EXEC_HOLD_OVER);
 }
 
+/* The cancel is answered once no proof of this server can be valid any more. */
+static void a_cancel_elsewhere_stops_what_was_not_sent(void **state)
+{
+    struct machine *m = *state;
+    struct seam_node other;
+    struct uuid id = ask(m, "k-1");
+    approve(m, id);
+    for (unsigned i = 0; i < 100 && seam_call_count(m->node.http) == 0; i++)
+        machine_turn(m, NULL);
+    seam_node_open(&other, m->catalog, m->templates, NULL);
+    seam_node_join(&other, &m->store);
+    seam_run_command(&m->run, &other, FLOW_COMMAND_CANCEL, id);
+    seam_run_start(&m->run);
+    for (unsigned i = 0; i < 100 && !seam_run_has_ended(&m->run); i++) {
+        seam_node_answer(&other, &m->store);
+        seam_pass_ms(other.loop, 100);
+    }
+    assert_true(seam_run_has_ended(&m->run));
+    assert_int_equal(m->run.answer, FLOW_ANSWER_DONE);
+    seam_run_end(&m->run);
+    assert_false(seam_call_send(seam_call(m->node.http, 0)));
+    seam_node_close(&other);
+    seam_walk_for_ms(&m->walk, 1000);
+    assert_int_equal(m->walk.sent, 0);
+    assert_int_equal(m->store.claims.count, 0);
+    assert_int_equal(flow_service_active(m->node.flow), 0);
+}
+
 /* ---- the hold ---- */
 
 /* Its flow was resumed after it had ended for longer than the hold is kept. */
@@ -314,6 +342,7 @@ int main(void)
         HELD_TEST(a_record_that_comes_late_is_awaited),
         HELD_TEST(a_request_that_was_sent_is_recorded_after_a_cancel),
         HELD_TEST(a_request_that_was_not_sent_is_not_sent_after_a_cancel),
+        HELD_TEST(a_cancel_elsewhere_stops_what_was_not_sent),
         HELD_TEST(a_hold_that_was_removed),
         HELD_TEST(another_run_of_the_request_is_awaited),
     };
