@@ -121,11 +121,11 @@ static const char template_text[] =
 /* Compiled without the catalog, which has the tool, like a stored version. */
 static struct flow_template *make_template(slice tool, struct arena *arena)
 {
-    struct catalog_report *report = catalog_report_new(NULL);
     slice text = arena_printf(arena, template_text, SLICE_ARG(tool));
-    struct flow_template *tmpl = NULL;
-    if (report && text.ptr)
-        tmpl = flow_template_compile(SLICE(FLOW_HELD_KEY), text, NULL, report);
+    struct catalog_report *report = text.ptr ? catalog_report_new(NULL) : NULL;
+    if (!report)
+        return NULL;
+    struct flow_template *tmpl = flow_template_compile(SLICE(FLOW_HELD_KEY), text, NULL, report);
     catalog_report_free(report);
     return tmpl;
 }
@@ -256,7 +256,7 @@ static int64_t expires_at(const struct holding *holding, const struct flow *flow
 {
     if (flow->waiting_for == FLOW_WAITS_APPROVAL)
         return flow_approval_ends_at(flow);
-    return flow->created_at + (int64_t)holding->hold->expires_s * 1000000;
+    return flow->updated_at + (int64_t)holding->hold->expires_s * 1000000;
 }
 
 static enum op_result answer_open(struct holding *holding, const struct flow *flow, bool is_decided)

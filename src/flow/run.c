@@ -237,12 +237,12 @@ static struct flow_call call_of(struct flow_run *run)
                               .is_in_doubt = run->progress.is_in_doubt};
 }
 
-static enum op_result begin_call(struct flow_run *run)
+/* Returns false if out of memory. */
+static bool begin_call(struct flow_run *run)
 {
     struct flow_call call = call_of(run);
     run->progress.exec = flow_call_start(&call, &run->op);
-    return run->progress.exec ? op_wait_then(&run->op, RUN_CALLED)
-                              : fail_step(run, flow_error_memory());
+    return run->progress.exec != NULL;
 }
 
 /* Makes the call, unless its intent has to be durable first: then the same plan is executed again
@@ -258,7 +258,9 @@ static enum op_result step_call(struct op *op)
         return fail_step(run, flow_error_unknown());
     if ((run->is_waking || !flow_call_is_read(run, run->plan.step)) && !is_begun(run))
         return move_on(run); /* a waking run does not own the row before this transition */
-    return run->tmpl->is_held ? op_jump(op, RUN_LOOK) : begin_call(run);
+    if (run->tmpl->is_held)
+        return op_jump(op, RUN_LOOK);
+    return begin_call(run) ? OP_WAIT : fail_step(run, flow_error_memory());
 }
 
 /* Waits a moment; then the drain and the deadline are checked again. */
@@ -335,9 +337,12 @@ static enum op_result step_intend(struct op *op)
 static enum op_result step_intended(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
-    if (!flow_held_intended(run))
-        return execute_again(run, "the execution's id to be stored");
-    return run->held.is_followed ? op_jump(op, RUN_LOOK) : begin_call(run);
+    bool is_stored = flow_held_intended(run);
+    if (is_stored && run->held.is_followed)
+        return op_jump(op, RUN_LOOK);
+    if (is_stored && begin_call(run))
+        return op_wait_then(op, RUN_CALLED);
+    return execute_again(run, "another try");
 }
 
 /* Facts about items belong to the row's step and attempt, and a load reads only these facts. So the
@@ -529,7 +534,7 @@ static const struct op_step steps[] = {
     /* before a call, if the policy of the flow's key has changed or was not loaded yet */
     [RUN_POLICY] = {"policy", step_policy, 0},
     [RUN_POLICED] = {"policed", step_policed, OP_TO(RUN_EXECUTE)},
-    [RUN_CALL] = {"call", step_call, OP_TO(RUN_CALLED) | OP_TO(RUN_LOOK) | TO_RECORD},
+    [RUN_CALL] = {"call", step_call, OP_TO(RUN_LOOK) | TO_RECORD},
     [RUN_CALLED] = {"called", step_called,
                     OP_TO(RUN_EXECUTE) | OP_TO(RUN_LOOK) | OP_TO(RUN_INTEND) | TO_RECORD},
     /* the call of a hold: what earlier attempts have left, and the id of the next (held.c) */
@@ -537,7 +542,7 @@ static const struct op_step steps[] = {
     [RUN_LOOKED] = {"looked", step_looked, OP_TO(RUN_EXECUTE) | TO_RECORD},
     [RUN_INTEND] = {"intend", step_intend, 0},
     [RUN_INTENDED] = {"intended", step_intended,
-                      OP_TO(RUN_EXECUTE) | OP_TO(RUN_CALLED) | OP_TO(RUN_LOOK) | TO_RECORD},
+                      OP_TO(RUN_EXECUTE) | OP_TO(RUN_CALLED) | OP_TO(RUN_LOOK)},
     [RUN_FAN_OUT] = {"fan_out", step_fan_out, TO_RECORD},
     [RUN_JOINED] = {"joined", step_joined, TO_RECORD},
     [RUN_TRANSFORM] = {"transform", step_transform, TO_RECORD},

@@ -6,13 +6,16 @@
 
 #include "store/internal.h"
 
+#define IS_OPEN                                                                          \
+    "(select f.owner is not null or f.waiting_for is not null from sluice.flow f where " \
+    "f.account_id = t.account_id and f.id = t.flow_id) as is_open"
+#define HAS_RECORD                                        \
+    "(select count(*) > 0 from sluice.execution x where " \
+    "x.account_id = t.account_id and x.id = t.execution_id) as has_record"
 static const struct pg_stmt hold_find = {
     .name = "hold_find",
-    .sql = "select :ord, " STORE_HOLD_ROW("t") ", (select f.owner is not null or f.waiting_for "
-           "is not null from sluice.flow f where f.account_id = t.account_id and f.id = t.flow_id) "
-           "as is_open, (select count(*) > 0 from sluice.execution x "
-           "where x.account_id = t.account_id and x.id = t.execution_id) as has_record "
-           "@read(sluice.hold) and " STORE_HOLD_IS_KEPT("t"),
+    .sql = "select :ord, " STORE_HOLD_ROW("t") ", " IS_OPEN ", " HAS_RECORD
+                                               " @read(sluice.hold) and " STORE_HOLD_IS_KEPT("t"),
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("key", PG_TEXT)),
     PG_GIVES(STORE_HOLD_OF(hold_found, hold.),
              PG_OF("is_open", PG_BOOL, struct hold_found, is_open),

@@ -73,7 +73,7 @@ struct row_claim *seam_find_claim(struct seam_store *store, struct uuid account_
     return NULL;
 }
 
-static void remove_claim(struct seam_store *store, struct row_claim *row)
+void seam_claim_remove(struct seam_store *store, struct row_claim *row)
 {
     *row = store->claims.items[--store->claims.count];
 }
@@ -321,7 +321,7 @@ static int do_claim_release(struct seam_store *store, struct pg_query *query)
 {
     struct row_claim *row = find_ours(store, query, "execution_id");
     if (row)
-        remove_claim(store, row);
+        seam_claim_remove(store, row);
     return OK;
 }
 
@@ -442,7 +442,7 @@ static int finish(struct seam_store *store, struct pg_query *query, bool is_kept
             row->expires_at = seam_store_now() + INT64_C(5000000);
         row->claim.owner = (struct uuid){{0}};
     } else {
-        remove_claim(store, row);
+        seam_claim_remove(store, row);
     }
     return OK;
 }

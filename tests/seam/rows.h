@@ -60,6 +60,7 @@ enum seam_bug {
     SEAM_BUG_FORGET_BINDING, /* a key is free again after a write */
     SEAM_BUG_ADOPT_TWICE,    /* an adoption does not check the flow's owner */
     SEAM_BUG_LAST_REPLY,     /* a run considers only its last reply */
+    SEAM_BUG_DROP_KEY,       /* the adopting node does not see the key of a hold */
     SEAM_BUGS
 };
 
@@ -132,6 +133,7 @@ slice seam_keep(struct seam_store *store, slice text);
  * the answer. */
 struct row_claim *seam_claim_take(struct seam_store *store, const struct claim *claim,
                                   int64_t expires_at, bool is_bound);
+void seam_claim_remove(struct seam_store *store, struct row_claim *row);
 void seam_claim_put(struct seam_store *store, struct pg_query *query, struct row_claim *row,
                     bool with_execution);
 

@@ -160,19 +160,6 @@ static int do_intend(struct seam_store *store, struct pg_query *query)
     return OK;
 }
 
-/* ---- who decides ---- */
-
-/* Keys are nobody's kin but their own; an id that is not that of a key is nil. */
-static int do_is_kin(struct seam_store *store, struct pg_query *query)
-{
-    struct uuid id = seam_uuid(query, "id");
-    const struct pg_value cells[] = {
-        pg_bool(!uuid_is_nil(id) && uuid_eq(id, seam_uuid(query, "asker")))};
-    (void)store;
-    seam_row(query, cells);
-    return OK;
-}
-
 /* ---- templates ---- */
 
 static struct row_template *find_template(struct seam_store *store, struct uuid version)
@@ -209,7 +196,6 @@ const struct seam_statement seam_hold_statements[] = {
     {"hold_find", do_find},
     {"hold_look", do_look},
     {"hold_intend", do_intend},
-    {"api_key_is_kin", do_is_kin},
     {"flow_template_insert", do_template_insert},
     {"flow_template_get", do_template_get},
     {NULL, NULL},

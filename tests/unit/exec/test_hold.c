@@ -20,13 +20,14 @@ static struct asked {
     unsigned count;
 } asked;
 
-static void begin_hold(void *owner, struct exec_hold *hold, struct op *op)
+static bool begin_hold(void *owner, struct exec_hold *hold, struct op *op)
 {
     assert_ptr_equal(owner, &asked);
     asked.hold = hold;
     asked.op = op;
     asked.count++;
     op_hold(op, "its hold");
+    return true;
 }
 
 static int set_up(void **state)
