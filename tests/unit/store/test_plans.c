@@ -378,7 +378,7 @@ static void check_plan(const struct pg_stmt *stmt, const struct pg_rows *rows)
             fail_plan(stmt, rows, "a walk over what has succeeded");
         bool is_scan = has(line, "Scan ") && has(line, " on ");
         if (!is_scan || has(line, "Subquery Scan") || has(line, "Function Scan") ||
-            has(line, "CTE Scan") || has(line, "WorkTable Scan"))
+            has(line, "CTE Scan") || has(line, "WorkTable Scan") || has(line, "Values Scan"))
             continue;
         /* Templates do not belong to a tenant, and are found by their key. */
         if (has(line, " using flow_template_pkey on flow_template ") && has(next, "version = "))
