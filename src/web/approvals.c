@@ -2,6 +2,7 @@
  * The inbox of approvals: waiting decisions, with requester, effect and expiry.
  */
 #include "base/clock.h"
+#include "serve/foresee.h"
 #include "store/audit.h"
 #include "store/flow_inbox.h"
 #include "store/flow_read.h"
