@@ -237,6 +237,7 @@ static void an_approved_call_runs(void **state)
             }
             assert_int_equal(m->run.out.is_replayed, i == 1);
         } else {
+            machine_assert_no_call(m);
             assert_slice_has(m->run.out.message, "does not hold put any more");
         }
         end_with(m, policy, i < 2 ? EXEC_SUCCEEDED : EXEC_POLICY_DENIED);
