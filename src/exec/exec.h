@@ -175,8 +175,8 @@ struct exec_request {
     /* The caller's own rows are the intent and the record, as for a step of a flow: no key is
      * loaded and nothing is claimed, stored, audited or rendered; the only result is out. */
     bool is_recorded_by_caller;
-    /* With is_recorded_by_caller: nothing is sent without this proof, which the caller updates. If
-     * it is NULL, only reads are sent, without a proof. */
+    /* For a flow's call: nothing is sent without this proof, which the caller updates. If it is
+     * NULL with is_recorded_by_caller, only reads are sent, without a proof. */
     struct exec_proof *proof;
     /* A read for another run: of an item of its list (each.c), or of what an id means (shows.c). It
      * is not counted as a run. */

@@ -4,10 +4,10 @@
  * of the next minute (due/due.h). A flow that ends, is parked or is lost is dropped from memory.
  *
  * Files in reading order: template.c; run.c (the table of a running flow), plan.c (what comes
- * next), call.c and fan_out.c (calls), run_end.c (how an attempt ends), state.c (the rows that
- * follow from it); command.c (start, approve, reject, resume, cancel), hold.c, adopt.c; watch.c,
- * view.c (src/api/README.md "Flows"), load.c (rows and templates, for a request), view_cache.c
- * (views as text, cached).
+ * next), call.c, held.c and fan_out.c (calls), run_end.c (how an attempt ends), state.c (the rows
+ * that follow from it); command.c (start, approve, reject, resume, cancel), hold.c, adopt.c;
+ * watch.c, view.c (src/api/README.md "Flows"), load.c (rows and templates, for a request),
+ * view_cache.c (views as text, cached).
  */
 #ifndef FLOW_FLOW_H
 #define FLOW_FLOW_H

@@ -378,7 +378,7 @@ static void check_plan(const struct pg_stmt *stmt, const struct pg_rows *rows)
             fail_plan(stmt, rows, "a walk over what has succeeded");
         bool is_scan = has(line, "Scan ") && has(line, " on ");
         if (!is_scan || has(line, "Subquery Scan") || has(line, "Function Scan") ||
-            has(line, "CTE Scan") || has(line, "WorkTable Scan"))
+            has(line, "CTE Scan") || has(line, "WorkTable Scan") || has(line, "Values Scan"))
             continue;
         /* Templates do not belong to a tenant, and are found by their key. */
         if (has(line, " using flow_template_pkey on flow_template ") && has(next, "version = "))
@@ -413,6 +413,8 @@ static void check_plan(const struct pg_stmt *stmt, const struct pg_rows *rows)
         if (has(line, "flow_pkey") && strstr(stmt->sql, ".status <> ''"))
             fail_plan(stmt, rows, "a walk over flows of other statuses");
         if (strstr(stmt->sql, "x.template_key <> ''") && is_flow && !has(line, "flow_approval"))
+            fail_plan(stmt, rows, "a walk over flows that wait for no person");
+        if (has(line, " on flow w") && !has(line, "flow_approval"))
             fail_plan(stmt, rows, "a walk over flows that wait for no person");
         bool by_hash = stmt->no_account && has(line, "api_key_hash");
         if (!by_hash && !has(next, "account_id") && !has(line, " on node"))
