@@ -196,3 +196,18 @@ test('accounts do not have holds in common', async () => {
   assert.equal((await call(other.key, 'GET', `/api/flows/${id}`)).status, 404);
   assert.equal((await call(other.key, 'POST', `/api/flows/${id}/approve`, {})).status, 404);
 });
+
+test('housekeeping removes a hold some time after its flow, or with it', async () => {
+  const ids = {};
+  for (const name of ['open', 'over', 'lost']) ids[name] = (await held(asker.key, `kept ${name}`, { idempotency_key: `kept ${name}` })).flow_id;
+  await decide('reject', ids.over);
+  await stack.cluster.sql(`delete from sluice.flow where account_id = '${account.id}' and id = '${ids.lost}'`);
+  const kept = () => stack.cluster.sql(`select string_agg(key, ',' order by key) from sluice.hold where account_id = '${account.id}' and key like 'kept %'`);
+  await stack.serve(); // its first round follows at once
+  await until('the hold of no flow is removed', async () => (await kept()) === 'kept open,kept over');
+  await stack.cluster.sql(`update sluice.hold set lifetime_ms = 1 where account_id = '${account.id}'`);
+  assert.notEqual((await held(asker.key, 'kept over', { idempotency_key: 'kept over' })).flow_id, ids.over);
+  await decide('cancel', ids.open);
+  await stack.serve();
+  await until('the hold that is over is removed', async () => (await kept()) === 'kept over');
+});
