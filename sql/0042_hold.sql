@@ -1,7 +1,8 @@
 -- Calls that wait for a person's approval (src/policy/README.md "Holds"): the flow that asks, and then
 -- calls, for all requests with this key of the account. asker: the first key of the line of keys that
 -- asked. execution_id: of the call that was intended last; NULL: none was. lifetime_ms: how long the row
--- is kept after the flow's end. The version before knows none of this, and makes no holds.
+-- is kept after the flow's end. The version before knows none of this: it makes no holds, and fails the
+-- flow of one that it takes, as its template has a member that is unknown there; `resume` goes on.
 create table sluice.hold (
     account_id uuid not null,
     key text collate "C" not null check (char_length(key) between 1 and 255),

@@ -24,7 +24,7 @@ struct holding {
     struct op op;
     struct flow_service *service;
     struct exec_hold *hold; /* in the parent's memory */
-    slice tool, title;      /* of its action, which may be gone once the parent was cancelled */
+    slice tool, title;      /* of its action, which lives no longer than the parent */
     struct list link;
     struct pg_query query;
     struct hold_found found;
@@ -323,7 +323,8 @@ static const struct flow_step *find_approval(const struct flow_whole *whole)
     return found;
 }
 
-/* Says who ended the hold, and why. `last` is the attempt that ended last; NULL: none has. */
+/* Says how the hold ended: by which key, and why. `last` is the attempt that ended last; NULL: none
+ * has. */
 static slice say_end(struct holding *holding, const struct flow_whole *whole,
                      const struct flow_step *last)
 {

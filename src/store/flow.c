@@ -156,9 +156,9 @@ static const struct pg_stmt flow_start_keyed = {
 };
 
 /* A start with a hold: as with a key, the row is made first, and flow and document follow if the
- * key was free. A key is free of its row if the flow of that row is long over, or is gone: that is
- * so only if this statement's snapshot has the row, since it has the row's flow then, too. A row
- * that another start has just made is returned as it is. Holds that wait are counted through
+ * key was free. A key is free of its row if the flow of that row is long over, or does not exist:
+ * that is so only if this statement's snapshot has the row, since it has the row's flow then, too.
+ * A row that another start has just made is returned as it is. Holds that wait are counted through
  * flow_approval. */
 /* clang-format off */
 #define HOLDS_LIMIT 10000

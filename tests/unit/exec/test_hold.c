@@ -310,7 +310,9 @@ static void a_setting_holds_writes(void **state)
     /* the call of such a hold */
     machine_want(m, "app", "put", "{}");
     m->run.exec.holds_writes = m->run.exec.is_approved = m->run.exec.is_only_if_held = true;
+    m->run.exec.idempotency_key = SLICE("k");
     seam_run_start(&m->run);
+    machine_answer(m, "claim_find");
     machine_answer(m, "claim_insert");
     machine_reply(m, 200, "{}");
     assert_int_equal(machine_end(m), EXEC_SUCCEEDED);

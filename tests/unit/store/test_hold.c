@@ -6,6 +6,7 @@
 enum { LIFETIME_MS = 60 * 1000 };
 
 static struct hold hold;
+static struct uuid event_id; /* of the next start; nil: it has none */
 static struct hold_ended ended;
 
 /* A flow that waits for an approval from its start on. */
@@ -31,6 +32,7 @@ static void start_held(struct pg_call *c)
         .waiting_input = SLICE("{\"title\":\"shown\"}"),
         .title = SLICE("A title"),
         .hold = &hold,
+        .event = {.id = event_id, .step_key = SLICE("approval")},
     };
     store_flow_start(c->bench->pool, &c->query, &c->op, &begun);
 }
@@ -75,10 +77,9 @@ static int find(struct hold_found *found)
 
 static void tell(const char *sql, struct uuid id)
 {
-    char text[UUID_TEXT_LEN + 1], whole[512];
+    char text[UUID_TEXT_LEN + 1];
     uuid_format(id, text);
-    (void)snprintf(whole, sizeof(whole), "%s '%s'", sql, text);
-    items_tell(conninfo, whole);
+    items_tellf(conninfo, "%s '%s'", sql, text);
 }
 
 static int64_t rows_of(const char *table)
@@ -249,8 +250,31 @@ static void test_what_has_ended_is_removed(void **state)
     assert_int_equal(rows_of("hold"), 0);
 }
 
+/* As with any start: the statement writes its event, if it has made the flow. */
+static void test_its_event_is_made_with_it(void **state)
+{
+    struct flow first, second;
+    char id[UUID_TEXT_LEN + 1];
+    (void)state;
+    begin_account();
+    uuid_format(account, id);
+    items_tellf(conninfo,
+                "insert into sluice.webhook (account_id, id, url, description, sealed, key_id, "
+                "failures, rev, created_at) values ('%s', '%s', 'u', '', '', 'k', 0, 1, now())",
+                id, id);
+    first = held_flow();
+    second = held_flow();
+    event_id = uuid_v7();
+    assert_true(uuid_eq(start(&first), first.id));
+    event_id = uuid_v7();
+    assert_true(uuid_eq(start(&second), first.id));
+    event_id = (struct uuid){{0}};
+    assert_int_equal(rows_of("delivery"), 1);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_key_has_one_flow),
+    cmocka_unit_test(test_its_event_is_made_with_it),
     cmocka_unit_test(test_requests_at_the_same_time_get_one_flow),
     cmocka_unit_test(test_a_key_is_free_after_the_lifetime),
     cmocka_unit_test(test_an_account_has_so_many),

@@ -414,6 +414,9 @@ static void check_plan(const struct pg_stmt *stmt, const struct pg_rows *rows)
             fail_plan(stmt, rows, "a walk over flows of other statuses");
         if (strstr(stmt->sql, "x.template_key <> ''") && is_flow && !has(line, "flow_approval"))
             fail_plan(stmt, rows, "a walk over flows that wait for no person");
+        if (strcmp(stmt->name, "flow_start_held") == 0 && has(line, " on flow w") &&
+            !has(line, "flow_approval"))
+            fail_plan(stmt, rows, "a walk over flows that wait for no person");
         bool by_hash = stmt->no_account && has(line, "api_key_hash");
         if (!by_hash && !has(next, "account_id") && !has(line, " on node"))
             fail_plan(stmt, rows, "a look-up without account_id");
