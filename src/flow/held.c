@@ -25,7 +25,7 @@ enum {
 
 void flow_held_look(struct flow_run *run)
 {
-    ASSERT(run->tmpl->is_held && flow_run_is_ours(run));
+    ASSERT(run->tmpl->is_held && run->flow.status == FLOW_RUNNING);
     store_hold_look(run->service->config.pool, &run->query, &run->op, run->flow.account_id,
                     run->flow.id, run->flow.rev, run->flow.owner);
 }

@@ -41,16 +41,17 @@ static const struct pg_stmt hold_look = {
     .is_large = true,
 };
 
-/* The flow's row is read, not locked: a node that takes the flow meanwhile has waited for this
- * node's lease to run out, after which this node calls no provider. A replay finds its own id. */
+/* A scalar subquery is not joined, so the flow is found by its key. Its row is read, not locked: a
+ * node that takes the flow meanwhile has waited for this node's lease to run out, after which this
+ * node calls no provider. A replay finds its own id. */
 #define INTENT_OF(name, type, ...) PG_OF(#name, type, struct hold_intent, name, __VA_ARGS__)
 static const struct pg_stmt hold_intend = {
     .name = "hold_intend",
     .sql = "update sluice.hold t set execution_id = :execution_id @update(sluice.hold) "
            "and t.flow_id = :flow_id and (t.execution_id is not distinct from :was "
-           "or t.execution_id = :execution_id) and exists (select 1 from sluice.flow f "
-           "where f.account_id = :account_id and f.id = :flow_id and f.rev = :rev "
-           "and f.owner is not distinct from :owner) returning :ord",
+           "or t.execution_id = :execution_id) and (select f.rev = :rev and "
+           "f.owner is not distinct from :owner from sluice.flow f "
+           "where f.account_id = t.account_id and f.id = t.flow_id) returning :ord",
     PG_TAKES(INTENT_OF(account_id, PG_UUID), INTENT_OF(key, PG_TEXT), INTENT_OF(flow_id, PG_UUID),
              INTENT_OF(execution_id, PG_UUID), INTENT_OF(was, PG_UUID, .has_null = true),
              INTENT_OF(rev, PG_I64), INTENT_OF(owner, PG_UUID)),

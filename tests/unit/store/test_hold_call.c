@@ -22,7 +22,7 @@ static void start_intend(struct pg_call *call)
 
 static const char *text_of(struct uuid id)
 {
-    static char texts[4][UUID_TEXT_LEN + 1];
+    static char texts[8][UUID_TEXT_LEN + 1];
     static unsigned next;
     char *text = texts[next++ % ARRAY_LEN(texts)];
     uuid_format(id, text);
