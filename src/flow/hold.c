@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "flow/doer.h"
 #include "flow/internal.h"
 #include "flow/load.h"
 
@@ -32,6 +33,7 @@ struct holding {
     struct flow_template *tmpl; /* a reference */
     struct flow_command command;
     struct flow_load *load; /* NULL: none is under way */
+    struct flow_doer doer;  /* that has cancelled it */
     unsigned tries;
 };
 
@@ -46,6 +48,7 @@ enum holding_step {
     HOLDING_STARTED,
     HOLDING_LOAD,
     HOLDING_LOADED,
+    HOLDING_CANCELLED,
 };
 
 static struct arena *texts_of(const struct holding *holding)
@@ -323,41 +326,52 @@ static const struct flow_step *find_approval(const struct flow_whole *whole)
     return found;
 }
 
-/* Says how the hold ended: by which key, and why. `last` is the attempt that ended last; NULL: none
+/* Whether a person has rejected it; *message then says who, and why. */
+static bool is_rejected(struct holding *holding, const struct flow_step *last, slice *message)
+{
+    slice note;
+    const struct json *error = last && last->error.ptr ? json_parse(&holding->op.arena, last->error,
+                                                                    &json_limits_provider, NULL)
+                                                       : NULL;
+    *message = json_get_str(error, SLICE("message"));
+    return last && last->step_index == 0 && flow_decider_of(NULL, error, &note).ptr;
+}
+
+/* Says how the hold ended without a cancel. `last` is the attempt that ended last; NULL: none
  * has. */
 static slice say_end(struct holding *holding, const struct flow_whole *whole,
                      const struct flow_step *last)
 {
-    struct arena *arena = texts_of(holding), *own = &holding->op.arena;
-    const struct flow *flow = &whole->flow;
-    slice at = time_text(flow->updated_at, arena), note;
-    if (flow->status == FLOW_COMPLETED)
+    struct arena *arena = texts_of(holding);
+    slice message;
+    if (whole->flow.status == FLOW_COMPLETED)
         return SLICE("This call was approved and made. Its result is in the flow.");
-    const struct json *error =
-        last && last->error.ptr ? json_parse(own, last->error, &json_limits_provider, NULL) : NULL;
-    slice message = json_get_str(error, SLICE("message"));
-    bool is_approval = last && last->step_index == 0;
-    if (is_approval && flow_decider_of(NULL, error, &note).ptr)
+    if (is_rejected(holding, last, &message))
         return arena_printf(arena, "This call was rejected. %.*s%s Nothing was done.",
                             SLICE_ARG(message), slice_ends_with(message, SLICE(".")) ? "" : ".");
-    if (flow->status == FLOW_CANCELLED)
-        return arena_printf(arena, "The flow of this call was cancelled at %.*s%s", SLICE_ARG(at),
-                            uuid_is_nil(holding->found.hold.execution_id)
-                                ? ", before it was made. Nothing was done."
-                                : ".");
-    if (is_approval)
+    if (last && last->step_index == 0)
         return arena_printf(arena,
                             "There was no decision on this call by %.*s, when its approval "
                             "expired. Nothing was done.",
-                            SLICE_ARG(at));
+                            SLICE_ARG(time_text(whole->flow.updated_at, arena)));
     return arena_printf(arena, "This call was approved, and has failed: %.*s", SLICE_ARG(message));
 }
 
+static enum op_result answer_over(struct holding *holding, slice message)
+{
+    return answer_with(holding, EXEC_HOLD_ENDED, message,
+                       holding->hold->is_key_made
+                           ? SLICE("To ask again, send the request with an idempotency_key.")
+                           : SLICE("To ask again, send the request with a new idempotency_key."));
+}
+
+/* A flow's rows do not have the person who cancelled it. */
 static enum op_result answer_ended(struct holding *holding, const struct flow_whole *whole)
 {
     const struct flow_step *last = whole->step_count > 0 ? &whole->steps[whole->step_count - 1]
                                                          : NULL;
     struct exec_hold *hold = holding->hold;
+    slice message;
     hold->flow_id = whole->flow.id;
     hold->url = flow_service_url(holding->service, whole->flow.id, texts_of(holding));
     hold->status = slice_cstr(flow_status_name(whole->flow.status));
@@ -366,10 +380,11 @@ static enum op_result answer_ended(struct holding *holding, const struct flow_wh
         hold->execution_id = holding->found.hold.execution_id;
         return OP_DONE;
     }
-    return answer_with(holding, EXEC_HOLD_ENDED, say_end(holding, whole, last),
-                       hold->is_key_made
-                           ? SLICE("To ask again, send the request with an idempotency_key.")
-                           : SLICE("To ask again, send the request with a new idempotency_key."));
+    if (whole->flow.status != FLOW_CANCELLED || is_rejected(holding, last, &message))
+        return answer_over(holding, say_end(holding, whole, last));
+    holding->doer = (struct flow_doer){.kind = AUDIT_FLOW_CANCELLED, .at = whole->flow.updated_at};
+    flow_doer_ask(holding->service->config.pool, &holding->op, hold->account_id, &holding->doer);
+    return OP_WAIT;
 }
 
 /* The row was read before the flow: if the flow has ended in between, there may be a record now. */
@@ -390,6 +405,22 @@ static enum op_result step_loaded(struct op *op)
     return answer_ended(holding, whole);
 }
 
+static enum op_result step_cancelled(struct op *op)
+{
+    struct holding *holding = holding_of(op);
+    struct arena *arena = texts_of(holding);
+    slice by = SLICE_NONE, at = time_text(holding->doer.at, arena);
+    int64_t done_at;
+    if (flow_doer_result(&holding->doer, holding->hold->flow_id, &by, &done_at) != OK)
+        by = SLICE_NONE; /* the rest is known */
+    return answer_over(holding,
+                       arena_printf(arena, "The flow of this call was cancelled%s%.*s at %.*s%s",
+                                    by.ptr ? " by " : "", SLICE_ARG(by), SLICE_ARG(at),
+                                    uuid_is_nil(holding->found.hold.execution_id)
+                                        ? ", before it was made. Nothing was done."
+                                        : "."));
+}
+
 static const struct op_step steps[] = {
     [HOLDING_FIND] = {"find", step_find, 0},
     [HOLDING_FOUND] = {"found", step_found, OP_TO(HOLDING_LOAD)},
@@ -399,6 +430,7 @@ static const struct op_step steps[] = {
     [HOLDING_STARTED] = {"started", step_started, OP_TO(HOLDING_FIND)},
     [HOLDING_LOAD] = {"load", step_load, 0},
     [HOLDING_LOADED] = {"loaded", step_loaded, OP_TO(HOLDING_FIND)},
+    [HOLDING_CANCELLED] = {"cancelled", step_cancelled, 0},
 };
 
 static void on_cancel(struct op *op)

@@ -167,6 +167,8 @@ static void write_waiting(struct web_request *request, struct json_writer *w,
     json_member_str(w, "left", left_of(request, left));
     json_member_bool(w, "leaves", effect_any_leaves(request, decision->domains));
     json_member_i64(w, "calls", decision->calls);
+    bool is_read = decision->action_count > 0 && decision->level_max == LEVEL_READ;
+    json_member_str(w, "noun", is_read ? SLICE("read") : SLICE("write"));
     json_member_str(w, "why", names ? why_of(row, decision) : SLICE(""));
     json_member_str(w, "target", names ? decision->target : SLICE(""));
     json_member_bool(w, "has_more_targets", decision->has_more_targets);

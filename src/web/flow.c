@@ -329,7 +329,7 @@ static enum op_result name_doers(struct web_request *request)
     for (size_t i = 0; i < page->doer_count; i++) {
         slice by;
         int64_t at;
-        int status = flow_doer_result(request, &page->doers[i], page->flow.id, &by, &at);
+        int status = flow_doer_result(&page->doers[i], page->flow.id, &by, &at);
         if (status != OK)
             return web_reply_database(request, status);
         if (!by.ptr)
@@ -422,7 +422,8 @@ static enum op_result finish_load(struct web_request *request)
         return web_reply_database(request, ERR_NOMEM);
     page->doer_count = flow_log_doers(&page->log, page->doers, DOERS_MAX);
     for (size_t i = 0; i < page->doer_count; i++)
-        flow_doer_ask(request, &page->doers[i]);
+        flow_doer_ask(request->web->config.pool, &request->serve.op, request->session.account_id,
+                      &page->doers[i]);
     return page->doer_count > 0 ? web_wait(request, name_doers) : name_those_of_flow(request);
 }
 

@@ -55,7 +55,7 @@ before(async () => {
   const id = await stack.connect(account.id, 'gmail', { access_token: 'ya29.demo-gmail-full' });
   assert.equal((await call(account.key, 'PATCH', `/api/connections/${id}`, { shared: true })).status, 200);
   // only a key that follows the default policy makes keys
-  const policy = { default: 'allow', rules: [{ tools: ['gmail_send_message'], decision: 'hold', reason: 'mail is read first' }] };
+  const policy = { default: 'allow', rules: [{ tools: ['gmail_send_message', 'gmail_get_profile'], decision: 'hold', reason: 'mail is read first' }] };
   assert.ok((await call(account.key, 'PUT', '/api/policies/default', { policy })).status < 300);
   const first = await keyOf(account.key, { name: 'the agent' }), asker = await rolled(first.id, first.key), successor = await rolled(asker.id, account.key);
   const made = await keyOf(asker.key), ofSuccessor = await keyOf(successor.key), ofPredecessor = await keyOf(first.key);
@@ -138,6 +138,20 @@ test('their sessions do not decide in the dashboard, which shows them no buttons
   assert.equal(done.status, 200);
   assert.equal((await ended(id)).flow.status, 'completed');
   assert.equal(await mails(), sent + 1);
+});
+
+test('a read that is held is shown as a read', async () => {
+  const asked = await call(family.asker.key, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'get_profile', input: {} });
+  const { flow_id: id } = asked.json.approval ?? assert.fail(asked.text);
+  const pages = new Pages(server.base);
+  await pages.signIn(other.key);
+  const inbox = (await pages.go('/approvals')).text;
+  assert.match(inbox.slice(inbox.indexOf(`id="wait-${id}"`)).split('</li>')[0], />1 read</);
+  const done = await pages.press(await pages.go(`/flows/${id}`), 'Approve 1 read');
+  assert.equal(done.status, 200);
+  assert.equal((await ended(id)).flow.status, 'completed');
+  const again = await call(family.asker.key, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'get_profile', input: {} });
+  assert.deepEqual([again.status, again.headers.get('idempotent-replayed')], [200, 'true'], again.text);
 });
 
 test('another key decides, and the asker may cancel', async () => {

@@ -123,7 +123,7 @@ test('rejected, expired, cancelled: it says so, and a new key asks again', async
       await stack.cluster.sql(`update sluice.flow set wake_at = now() - interval '1 s' where account_id = '${account.id}' and id = '${id}'`);
       await decide('resume', id);
     }],
-    cancelled: [/was cancelled at \d{4}-.*before it was made\. Nothing was done\./, (id) => decide('cancel', id)],
+    cancelled: [/was cancelled by key:[0-9a-f-]{36} at \d{4}-.*before it was made\. Nothing was done\./, (id) => decide('cancel', id)],
   };
   const sent = await mails();
   for (const [how, [text, end]] of Object.entries(over)) {
