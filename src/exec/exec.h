@@ -138,8 +138,9 @@ struct exec_request {
     struct uuid asker;
     /* A held call needs its confirmation, too; else the approval is the confirmation. */
     bool confirms_held;
-    /* unattended_writes is hold: a call that needs a confirmation is held as if a rule said so. */
-    bool holds_writes;
+    /* unattended_writes is hold: a call that needs a confirmation is held as if a rule said so. The
+     * key says so, or the server's setting, which may change. */
+    bool holds_writes, is_set_to_hold;
     /* A person has approved exactly this call, who may do so: the policy's hold is satisfied. */
     bool is_approved;
     /* With is_approved: the call is made only if the policy still holds it (is_key_made). */

@@ -142,6 +142,7 @@ enum op_result exec_step_hold(struct op *op)
         .reason = exec->verdict.reason,
         .expires_s = exec->verdict.expires_s,
         .is_unattended = exec->is_held_unattended,
+        .is_by_setting = exec->in.is_set_to_hold,
         .trace = exec->in.trace,
     };
     memcpy(hold->fingerprint, exec->key.claim.fingerprint, sizeof(hold->fingerprint));

@@ -415,6 +415,8 @@ bool flow_policy_take(struct flow_run *run, struct flow_policy_asking *asking) M
 /* Whether the planned call is confirmed by an approval that satisfies a policy which holds it. It
  * is known once flow_policy_is_known. */
 bool flow_policy_is_approved(const struct flow_run *run);
+/* Whether it is confirmed by one that is known not to. */
+bool flow_policy_is_own_approval(const struct flow_run *run);
 void flow_policy_asking_free(struct flow_policy_asking *asking);
 void flow_policy_free(struct flow_run *run);
 

@@ -269,6 +269,7 @@ static int start_flows(struct server *server, struct err *err)
         .tracer = server->tracer,
         .events = server->event,
         .policies = server->policies,
+        .holds_unattended = slice_eq_cstr(server->config->unattended_writes, "hold"),
     };
     server->flow = flow_service_new(&flow);
     return server->flow ? OK : out_of_memory(err, "flows");

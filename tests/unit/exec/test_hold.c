@@ -292,9 +292,9 @@ static void a_setting_holds_writes(void **state)
     struct machine *m = *state;
     machine_want(m, "app", "put", "{}");
     m->run.exec.asker = asker;
-    m->run.exec.holds_writes = true;
+    m->run.exec.holds_writes = m->run.exec.is_set_to_hold = true;
     run_to_hold(m);
-    assert_true(asked.hold->is_unattended);
+    assert_true(asked.hold->is_unattended && asked.hold->is_by_setting);
     assert_int_equal(asked.hold->rule, POLICY_RULE_DEFAULT);
     assert_int_equal(asked.hold->expires_s, 24 * 60 * 60);
     assert_null(asked.hold->decider.ptr);

@@ -92,6 +92,21 @@ static void it_is_an_execution_under_the_key_of_its_request(void **state)
     }
 }
 
+/* The setting has been changed since: the same request would run by itself. */
+static void what_no_setting_holds_any_more_is_not_made(void **state)
+{
+    struct machine *m = *state;
+    seam_run_exec(&m->run, &m->node, "put", "{\"of\":\"x\"}");
+    m->run.exec.is_confirmed = m->run.exec.holds_writes = m->run.exec.is_set_to_hold = true;
+    m->run.exec.asker = held_asker;
+    seam_run_start(&m->run);
+    (void)machine_end(m);
+    struct uuid id = the_hold(m)->flow_id;
+    machine_until(m, id, FLOW_WAITING);
+    approve(m, id);
+    check_failed(m, id, "not_done");
+}
+
 /* The key is forgotten in between, as with an idempotency-ttl of a second. */
 static void a_request_that_comes_late_gets_the_record(void **state)
 {
@@ -334,6 +349,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         HELD_TEST(it_is_an_execution_under_the_key_of_its_request),
+        HELD_TEST(what_no_setting_holds_any_more_is_not_made),
         HELD_TEST(a_request_that_comes_late_gets_the_record),
         HELD_TEST(a_recorded_call_is_not_made_again),
         HELD_TEST(a_call_under_way_ends_as_unknown),
