@@ -63,7 +63,7 @@ static void run_to_hold(struct machine *m)
 {
     unsigned count = asked.count;
     seam_run_start(&m->run);
-    machine_answer(m, "claim_find");
+    machine_answer(m, "claim_find_held");
     machine_assert_no_call(m);
     assert_int_equal(asked.count, count + 1);
     assert_false(seam_run_has_ended(&m->run));
@@ -213,10 +213,37 @@ static void a_call_that_was_made_is_replayed(void **state)
     end_with(m, policy, EXEC_SUCCEEDED);
     policy = want_held(m, "{}", "k"); /* by its key alone, before anything is held */
     seam_run_start(&m->run);
-    machine_answer(m, "claim_find");
+    machine_answer(m, "claim_find_held");
     assert_int_equal(asked.count, 1);
     assert_true(m->run.out.is_replayed);
     end_with(m, policy, EXEC_SUCCEEDED);
+}
+
+/* Also if the policy does not hold that request. */
+static void another_request_does_not_get_the_key_of_a_hold(void **state)
+{
+    struct machine *m = *state;
+    struct hold *hold = ROW_ADD(&m->store, holds);
+    struct row_flow *flow = ROW_ADD(&m->store, flows);
+    flow->flow =
+        (struct flow){.account_id = seam_account, .id = {{9}}, .waiting_for = FLOW_WAITS_APPROVAL};
+    const struct json input = json_object();
+    *hold = (struct hold){.account_id = seam_account, .key = SLICE("k"), .flow_id = {{9}}};
+    for (int i = 0; i < 2; i++) {
+        struct policy *policy = machine_want_under(m, "get", "{}", hold_puts);
+        m->run.exec.idempotency_key = SLICE("k");
+        struct exec_request same = m->run.exec;
+        same.input = &input;
+        if (i == 1)
+            assert_int_equal(exec_fingerprint(&same, SLICE("get"), hold->fingerprint), OK);
+        seam_run_start(&m->run);
+        machine_answer(m, "claim_find_held");
+        if (i == 1) { /* the same one, which is not held any more */
+            machine_answer(m, "claim_insert");
+            machine_reply(m, 200, "{}");
+        }
+        end_with(m, policy, i == 0 ? EXEC_KEY_MISMATCH : EXEC_SUCCEEDED);
+    }
 }
 
 static void an_approved_call_runs(void **state)
@@ -230,7 +257,7 @@ static void an_approved_call_runs(void **state)
         m->run.exec.is_only_if_held = i > 0;
         seam_run_start(&m->run);
         if (i < 2) {
-            machine_answer(m, "claim_find");
+            machine_answer(m, "claim_find_held");
             if (i == 0) {
                 machine_answer(m, "claim_insert");
                 machine_reply(m, 200, "{}");
@@ -278,7 +305,7 @@ static void a_face_may_want_the_confirmation_too(void **state)
     m->run.exec.confirms_held = true;
     seam_run_start(&m->run);
     machine_assert_no_call(m);
-    assert_null(seam_query_named(m->node.pool, "claim_find"));
+    assert_null(seam_query_named(m->node.pool, "claim_find_held"));
     end_with(m, policy, EXEC_CONFIRMATION_MISSING);
     policy = want_held(m, "{}", "k");
     m->run.exec.confirms_held = m->run.exec.is_confirmed = true;
@@ -312,7 +339,7 @@ static void a_setting_holds_writes(void **state)
     m->run.exec.holds_writes = m->run.exec.is_approved = m->run.exec.is_only_if_held = true;
     m->run.exec.idempotency_key = SLICE("k");
     seam_run_start(&m->run);
-    machine_answer(m, "claim_find");
+    machine_answer(m, "claim_find_held");
     machine_answer(m, "claim_insert");
     machine_reply(m, 200, "{}");
     assert_int_equal(machine_end(m), EXEC_SUCCEEDED);
@@ -353,6 +380,7 @@ int main(void)
         HOLD_TEST(the_key_is_that_of_request_and_asker),
         HOLD_TEST(each_answer_has_its_outcome),
         HOLD_TEST(a_call_that_was_made_is_replayed),
+        HOLD_TEST(another_request_does_not_get_the_key_of_a_hold),
         HOLD_TEST(an_approved_call_runs),
         HOLD_TEST(what_cannot_wait_is_denied),
         HOLD_TEST(a_face_may_want_the_confirmation_too),
