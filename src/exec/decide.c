@@ -69,6 +69,7 @@ enum op_result exec_stop_denied(struct exec *exec)
  * the same request runs without a key now. */
 enum op_result exec_stop_unheld(struct exec *exec)
 {
+    exec->out.is_unheld = true;
     return exec_stop(exec, EXEC_POLICY_DENIED,
                      arena_printf(&exec->op.arena,
                                   "The policy of this API key does not hold %.*s any more. Nothing "

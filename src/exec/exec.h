@@ -65,6 +65,7 @@ struct exec_config {
      * with the ring. 0: no input is kept, and the ring may be NULL. */
     unsigned input_days;
     const struct vault_ring *ring;
+    bool holds_unattended; /* the setting unattended-writes is hold */
 };
 
 /* Returns NULL if out of memory. Everything in config must outlive the service. */
@@ -140,6 +141,7 @@ struct exec_request {
     bool confirms_held;
     /* unattended_writes is hold: a call that needs a confirmation is held as if a rule said so. */
     bool holds_writes;
+    bool holds_by_setting; /* with holds_writes: only while the server's setting says so */
     /* A person has approved exactly this call, who may do so: the policy's hold is satisfied. */
     bool is_approved;
     /* With is_approved: the call is made only if the policy still holds it (is_key_made). */

@@ -17,7 +17,8 @@
 static void hold_unattended(struct exec *exec)
 {
     bool is_stricter = exec->verdict.decision >= POLICY_HOLD;
-    if (!exec->in.holds_writes || is_stricter || !exec_wants_confirmation(exec))
+    bool is_off = exec->in.holds_by_setting && !exec->service->config.holds_unattended;
+    if (!exec->in.holds_writes || is_off || is_stricter || !exec_wants_confirmation(exec))
         return;
     exec->is_held_unattended = true;
     exec->verdict.decision = POLICY_HOLD;
@@ -142,6 +143,7 @@ enum op_result exec_step_hold(struct op *op)
         .reason = exec->verdict.reason,
         .expires_s = exec->verdict.expires_s,
         .is_unattended = exec->is_held_unattended,
+        .is_by_setting = exec->in.holds_by_setting,
         .trace = exec->in.trace,
     };
     memcpy(hold->fingerprint, exec->key.claim.fingerprint, sizeof(hold->fingerprint));

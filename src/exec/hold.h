@@ -51,8 +51,9 @@ struct exec_hold {
     int rule;              /* as in struct policy_verdict */
     slice reason;          /* the rule's text; SLICE_NONE: none */
     uint32_t expires_s;    /* how long it waits for a decision */
-    /* It is held by unattended_writes, not by a rule: set holds_writes in the call's request. */
-    bool is_unattended;
+    /* It is held by unattended_writes, not by a rule, and then by the setting or by the key's own:
+     * holds_writes and holds_by_setting of the call's request. */
+    bool is_unattended, is_by_setting;
     const struct trace_context *trace; /* NULL: none */
 
     /* the answer; texts are in the arena of the op that began it, or constant */

@@ -212,7 +212,8 @@ static struct json input_of(struct holding *holding)
         json_object_set(arena, &input, SLICE("rule"), json_i64(hold->rule));
     put_known(holding, &input, "reason", hold->reason);
     if (hold->is_unattended)
-        json_object_set(arena, &input, SLICE("unattended"), json_bool(true));
+        put_known(holding, &input, "unattended",
+                  hold->is_by_setting ? SLICE("setting") : SLICE("key"));
     put_known(holding, &input, "idempotency_key", hold->key);
     json_object_set(arena, &input, SLICE("expires_in"), json_i64(hold->expires_s));
     return input;

@@ -420,6 +420,7 @@ static int start_services(struct server *server, struct err *err)
         .on_circuit = on_circuit,
         .owner = server,
         .file_bytes_max = config->file_bytes_max,
+        .holds_unattended = vault_unattended_parse(config->unattended_writes) == UNATTENDED_HELD,
         .output_bytes = config->output_bytes,
         .output_bytes_max = config->output_bytes_max,
         .input_days = (unsigned)config->input_days,

@@ -4,6 +4,7 @@
  */
 #include "seam/seam.h"
 
+#include "exec/internal.h"
 #include "held.h"
 
 static const char *const templates[] = {TEMPLATE("read", GET("a", "")), NULL};
@@ -169,6 +170,23 @@ static void a_call_of_long_ago_is_unknown(void **state)
     machine_check_error(m, id, "no longer stored");
 }
 
+/* The server's lease expires during the call. It goes on as a new node, which does not own the
+ * flow. */
+static void a_lease_that_ends_during_the_call(void **state)
+{
+    struct machine *m = *state;
+    struct http_call *call = approved_call(m, "k-1");
+    struct uuid id = the_hold(m)->flow_id, before = node_id(m->node.node);
+    seam_move_to_ns(seam_now_ns() + UINT64_C(20000000000));
+    for (unsigned i = 0; i < 100 && uuid_eq(node_id(m->node.node), before); i++)
+        machine_turn(m, NULL);
+    seam_call_reply(call, 200, "{}");
+    seam_settle(m->node.loop);
+    machine_until(m, id, m->store.executions.items[0].is_succeeded ? FLOW_COMPLETED : FLOW_FAILED);
+    assert_int_equal(m->store.executions.count, 1);
+    assert_int_equal(m->walk.sent, 0);
+}
+
 /* ---- replies ---- */
 
 static void a_refusal_that_passes_is_tried_again_under_another_id(void **state)
@@ -328,6 +346,84 @@ static void another_run_of_the_request_is_awaited(void **state)
     assert_false(uuid_eq(the_hold(m)->execution_id, other));
 }
 
+/* A request that is not held may have any key. */
+static void another_request_has_the_key(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = ask(m, "k-1");
+    (void)machine_run_elsewhere(m, true);
+    m->store.claims.items[0].claim.fingerprint[0] ^= 1;
+    approve(m, id);
+    seam_walk_for_ms(&m->walk, 5000);
+    assert_int_equal(machine_row(m, id)->flow.status, FLOW_RUNNING);
+    m->store.claims.items[0].is_bound = true;
+    check_failed(m, id, "not_done");
+    machine_check_error(m, id, "Another request was made with the idempotency_key");
+    m->store.claims.count = 0;
+    resume(m, id);
+    machine_reply(m, 200);
+    machine_until(m, id, FLOW_COMPLETED);
+}
+
+/* ---- what is no longer held ---- */
+
+static void set_unattended(struct machine *m, bool holds)
+{
+    m->node.exec->config.holds_unattended = holds;
+}
+
+/* Asks for a write that is held as long as the server's setting says so. */
+static struct uuid ask_by_setting(struct machine *m, const char *key)
+{
+    set_unattended(m, true);
+    machine_begin_asking(m, key);
+    m->run.exec.holds_by_setting = true;
+    (void)machine_end(m);
+    assert_int_equal(m->run.out.reason, EXEC_HELD);
+    struct uuid id = the_hold(m)->flow_id;
+    machine_until(m, id, FLOW_WAITING);
+    return id;
+}
+
+/* The same request would run without a key by now. */
+static void a_call_without_a_key_that_is_not_held_any_more(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = ask_by_setting(m, "");
+    set_unattended(m, false);
+    approve(m, id);
+    check_failed(m, id, "not_done");
+    machine_check_error(m, id, "did not hold this call any more");
+    set_unattended(m, true); /* it may have been made meanwhile */
+    resume(m, id);
+    check_failed(m, id, "not_done");
+    assert_int_equal(m->walk.sent, 0);
+}
+
+/* With a key of its own it is made, as long as a run of the same request under that key would be
+ * found. */
+static void a_call_with_a_key_that_is_not_held_any_more(void **state)
+{
+    struct machine *m = *state;
+    for (unsigned is_old = 0; is_old < 2; is_old++) {
+        struct uuid id = ask_by_setting(m, "k-1");
+        set_unattended(m, false);
+        if (is_old) {
+            the_hold(m)->lifetime_ms = 1000;
+            seam_pass_ms(m->node.loop, 2000);
+        }
+        approve(m, id);
+        if (is_old) {
+            check_failed(m, id, "not_done");
+            break;
+        }
+        machine_reply(m, 200);
+        machine_until(m, id, FLOW_COMPLETED);
+        m->store.holds.count = m->store.claims.count = 0;
+    }
+    machine_check_error(m, the_hold(m)->flow_id, "did not hold this call any more");
+}
+
 #define HELD_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -348,6 +444,10 @@ int main(void)
         HELD_TEST(a_cancel_elsewhere_stops_what_was_not_sent),
         HELD_TEST(a_hold_that_was_removed),
         HELD_TEST(another_run_of_the_request_is_awaited),
+        HELD_TEST(another_request_has_the_key),
+        HELD_TEST(a_lease_that_ends_during_the_call),
+        HELD_TEST(a_call_without_a_key_that_is_not_held_any_more),
+        HELD_TEST(a_call_with_a_key_that_is_not_held_any_more),
     };
     return cmocka_run_group_tests_name("flow/held", tests, NULL, NULL);
 }
