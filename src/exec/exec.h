@@ -65,7 +65,6 @@ struct exec_config {
      * with the ring. 0: no input is kept, and the ring may be NULL. */
     unsigned input_days;
     const struct vault_ring *ring;
-    bool holds_unattended; /* the setting unattended-writes is hold */
 };
 
 /* Returns NULL if out of memory. Everything in config must outlive the service. */
@@ -139,9 +138,9 @@ struct exec_request {
     struct uuid asker;
     /* A held call needs its confirmation, too; else the approval is the confirmation. */
     bool confirms_held;
-    /* unattended_writes is hold: a call that needs a confirmation is held as if a rule said so. */
-    bool holds_writes;
-    bool holds_by_setting; /* with holds_writes: only while the server's setting says so */
+    /* unattended_writes is hold: a call that needs a confirmation is held as if a rule said so. The
+     * key says so, or the server's setting, which may change. */
+    bool holds_writes, is_set_to_hold;
     /* A person has approved exactly this call, who may do so: the policy's hold is satisfied. */
     bool is_approved;
     /* With is_approved: the call is made only if the policy still holds it (is_key_made). */

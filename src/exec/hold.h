@@ -51,8 +51,8 @@ struct exec_hold {
     int rule;              /* as in struct policy_verdict */
     slice reason;          /* the rule's text; SLICE_NONE: none */
     uint32_t expires_s;    /* how long it waits for a decision */
-    /* It is held by unattended_writes, not by a rule, and then by the setting or by the key's own:
-     * holds_writes and holds_by_setting of the call's request. */
+    /* It is held by unattended_writes, not by a rule: of the key, or of the server's setting. The
+     * call's request has holds_writes while that is so. */
     bool is_unattended, is_by_setting;
     const struct trace_context *trace; /* NULL: none */
 

@@ -154,6 +154,9 @@ static struct flow_error error_of(const struct flow_call *call, const struct exe
     if (is_unknown) /* automatic retries are limited to harmless ones */
         error.is_retryable &= flow_call_is_safe(call->run, call->run->plan.step);
     error.hint = flow_hint_of(out, error.effect, arena);
+    if (out->reason == EXEC_POLICY_DENIED && error.effect == EXEC_EFFECT_NONE &&
+        flow_policy_is_own_approval(call->run))
+        error.hint = flow_hint_own_approval();
     error.next_json = exec_next_action_render(out, arena);
     error.is_passing = error.effect == EXEC_EFFECT_NONE && is_passing(out, is_read);
     return error;

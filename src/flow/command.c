@@ -348,11 +348,7 @@ static enum op_result step_start(struct op *op)
      * (step_started). */
     if (flow_run_is_known(service, flow.id))
         return repeated(command);
-    command->run = flow_run_new(service, &flow, tmpl, command->input_json, command->in.by.actor);
-    if (command->run && !flow_policy_start(command->run, command->in.policy, command->in.user)) {
-        flow_run_drop(command->run);
-        command->run = NULL;
-    }
+    command->run = flow_run_new(service, &flow, tmpl, command->input_json, &command->in);
     if (!command->run)
         return unavailable(command);
     if (command->in.hold && command->run->plan.kind == FLOW_PLAN_FAULT)

@@ -43,6 +43,7 @@ struct flow_config {
     struct tracer *tracer;         /* NULL: no traces */
     struct event_service *events;  /* sends the events of flows; NULL: the next process does */
     struct policy_cache *policies; /* of the keys that started flows; NULL: no key has one */
+    bool holds_unattended;         /* the setting unattended-writes is hold */
 };
 
 /* config is copied, its pointers are borrowed. Returns NULL if out of memory. The service begins to

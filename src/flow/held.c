@@ -205,6 +205,15 @@ bool flow_held_intended(struct flow_run *run)
     return true;
 }
 
+/* Whether what held a call without a rule would hold it now: a key's own limit never changes, a
+ * setting may have been changed. */
+static bool holds_writes(const struct flow_run *run)
+{
+    slice by = json_get_str(run->input, SLICE("unattended"));
+    return slice_eq_cstr(by, "key") ||
+           (slice_eq_cstr(by, "setting") && run->service->config.holds_unattended);
+}
+
 /* The key is made of the request if the caller gave none: then an equal request that is not held
  * runs without it. And a run under the caller's key is forgotten after some time. So the call is
  * made only if it is still held, unless such a run would be found. */
@@ -218,9 +227,7 @@ void flow_held_request(struct flow_run *run, struct exec_request *request)
     request->is_recorded_by_caller = false;
     request->is_approved = request->is_confirmed;
     request->is_only_if_held = look->is_old || slice_eq(made, look->key);
-    slice unattended = json_get_str(run->input, SLICE("unattended"));
-    request->holds_writes = unattended.len > 0;
-    request->holds_by_setting = slice_eq_cstr(unattended, "setting");
+    request->holds_writes = holds_writes(run);
     request->idempotency_key = look->key;
     request->fingerprint = look->fingerprint;
     request->execution_id = look->execution_id;

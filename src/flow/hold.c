@@ -269,7 +269,7 @@ static enum op_result answer_open(struct holding *holding, const struct flow *fl
     bool is_asking = !is_decided && flow->status == FLOW_RUNNING;
     hold->answer = EXEC_HOLD_OPEN;
     hold->flow_id = flow->id;
-    hold->url = flow_service_url(holding->service, flow->id, texts_of(holding));
+    hold->url = flow_service_url(holding->service, flow->id, hold->user, texts_of(holding));
     hold->status = slice_cstr(flow_status_name(is_asking ? FLOW_WAITING : flow->status));
     hold->expires_at = is_decided ? 0 : expires_at(holding, flow);
     return OP_DONE;
@@ -358,6 +358,17 @@ static slice say_end(struct holding *holding, const struct flow_whole *whole,
     return arena_printf(arena, "This call was approved, and has failed: %.*s", SLICE_ARG(message));
 }
 
+/* A call that has failed without an effect has no result: what failed may be asked for again. */
+static bool has_result(struct holding *holding)
+{
+    const struct hold_found *found = &holding->found;
+    const struct json *failure = found->failure.ptr ? json_parse(&holding->op.arena, found->failure,
+                                                                 &json_limits_provider, NULL)
+                                                    : NULL;
+    slice code = json_get_str(failure, SLICE("error_code"));
+    return found->has_record && !(failure && flow_error_effect(failure, code) == EXEC_EFFECT_NONE);
+}
+
 static enum op_result answer_over(struct holding *holding, slice message)
 {
     return answer_with(holding, EXEC_HOLD_ENDED, message,
@@ -374,9 +385,9 @@ static enum op_result answer_ended(struct holding *holding, const struct flow_wh
     struct exec_hold *hold = holding->hold;
     slice message;
     hold->flow_id = whole->flow.id;
-    hold->url = flow_service_url(holding->service, whole->flow.id, texts_of(holding));
+    hold->url = flow_service_url(holding->service, whole->flow.id, hold->user, texts_of(holding));
     hold->status = slice_cstr(flow_status_name(whole->flow.status));
-    if (holding->found.has_record) {
+    if (has_result(holding)) {
         hold->answer = EXEC_HOLD_RUN;
         hold->execution_id = holding->found.hold.execution_id;
         return OP_DONE;

@@ -227,10 +227,11 @@ void flow_run_wake(struct flow_service *service, const struct due_ref *ref);
 /* Makes a new run, planned up to its first step and held. Call flow_run_launch once transition.next
  * is durable (with its waiting input), or flow_run_drop. If the first step is a pause, or if there
  * is no step to run, the start includes this: transition.next is then revision 2, while run->flow
- * is revision 1, which a start returns. input is JSON text, copied like flow and actor. Returns
- * NULL if out of memory. */
+ * is revision 1, which a start returns. input is JSON text, copied like flow, and like the
+ * request's actor and user; its policy is the run's. Returns NULL if out of memory. */
 struct flow_run *flow_run_new(struct flow_service *service, const struct flow *flow,
-                              struct flow_template *tmpl, slice input, slice actor) MUST_CHECK;
+                              struct flow_template *tmpl, slice input,
+                              const struct flow_request *request) MUST_CHECK;
 void flow_run_launch(struct flow_run *run);
 void flow_run_drop(struct flow_run *run);
 /* Cancels this process's run of the flow, if any, because the flow's row has changed. */
@@ -246,8 +247,10 @@ bool flow_run_is_known(const struct flow_service *service, struct uuid id);
 bool flow_run_is_moving(const struct flow_service *service, struct uuid id);
 /* Whether there is a slot for one more run; false while draining. */
 bool flow_service_has_room(const struct flow_service *service);
-/* Returns where a person sees the flow; SLICE_NONE if that is not known, or if out of memory. */
-slice flow_service_url(const struct flow_service *service, struct uuid id, struct arena *arena);
+/* Returns where a person sees the flow, with the account's id of the end user if it is a user's;
+ * SLICE_NONE if that is not known, or if out of memory. */
+slice flow_service_url(const struct flow_service *service, struct uuid id, slice user,
+                       struct arena *arena);
 /* Called when a run or a take has ended: fires due timers that waited for a slot. */
 void flow_service_fire_timers(struct flow_service *service);
 
@@ -412,6 +415,8 @@ bool flow_policy_take(struct flow_run *run, struct flow_policy_asking *asking) M
 /* Whether the planned call is confirmed by an approval that satisfies a policy which holds it. It
  * is known once flow_policy_is_known. */
 bool flow_policy_is_approved(const struct flow_run *run);
+/* Whether it is confirmed by one that is known not to. */
+bool flow_policy_is_own_approval(const struct flow_run *run);
 void flow_policy_asking_free(struct flow_policy_asking *asking);
 void flow_policy_free(struct flow_run *run);
 

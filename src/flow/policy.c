@@ -108,6 +108,11 @@ bool flow_policy_is_approved(const struct flow_run *run)
     return approval_of(run) && is_approver_known(run) && run->policy.approver.may_decide;
 }
 
+bool flow_policy_is_own_approval(const struct flow_run *run)
+{
+    return approval_of(run) && is_approver_known(run) && !run->policy.approver.may_decide;
+}
+
 /* ---- what has to be asked before a call ---- */
 
 static enum flow_policy_part missing_part(const struct flow_run *run)

@@ -665,7 +665,8 @@ void flow_run_wake(struct flow_service *service, const struct due_ref *ref)
 }
 
 struct flow_run *flow_run_new(struct flow_service *service, const struct flow *flow,
-                              struct flow_template *tmpl, slice input, slice actor)
+                              struct flow_template *tmpl, slice input,
+                              const struct flow_request *request)
 {
     struct err err;
     struct flow_run *run = make_run(service, flow);
@@ -673,14 +674,11 @@ struct flow_run *flow_run_new(struct flow_service *service, const struct flow *f
         return NULL;
     op_hold(&run->op, "its start"); /* no step runs before the start is durable */
     run->tmpl = flow_template_ref(tmpl);
-    run->whole.actor = arena_dup(&run->op.arena, actor);
-    run->input = json_parse(&run->op.arena, input, &json_limits_request, &err);
-    if (!run->input) {
-        flow_run_drop(run);
-        return NULL;
-    }
+    run->whole.actor = arena_dup(&run->op.arena, request->by.actor);
+    run->input = json_parse(&run->op.arena, input, &json_limits_provider, &err);
     run->whole.input = arena_dup(&run->op.arena, input);
-    if (!run->whole.input.ptr) {
+    if (!run->input || !run->whole.input.ptr ||
+        !flow_policy_start(run, request->policy, request->user)) {
         flow_run_drop(run);
         return NULL;
     }

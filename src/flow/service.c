@@ -6,11 +6,14 @@
 
 #include <stdio.h>
 
+#include "base/encode.h"
 #include "base/mem.h"
 #include "flow/run_end.h"
 
 static struct metric running =
     METRIC_INIT("sluice_flows_running", "Flows that this process runs now.", METRIC_GAUGE);
+
+enum { URL_MORE_MAX = 1024 }; /* path, id, and the longest id of a user, encoded */
 
 static bool can_wake_due(void *owner)
 {
@@ -59,13 +62,21 @@ void flow_service_public_url_set(struct flow_service *service, slice url)
     (void)snprintf(service->public_url, sizeof(service->public_url), "%.*s", SLICE_ARG(url));
 }
 
-slice flow_service_url(const struct flow_service *service, struct uuid id, struct arena *arena)
+slice flow_service_url(const struct flow_service *service, struct uuid id, slice user,
+                       struct arena *arena)
 {
     char text[UUID_TEXT_LEN + 1];
+    struct buf url;
     if (service->public_url[0] == '\0')
         return SLICE_NONE;
     uuid_format(id, text);
-    return arena_printf(arena, "%s/flows/%s", service->public_url, text);
+    buf_init(&url, FLOW_URL_MAX + URL_MORE_MAX);
+    buf_printf(&url, "%s/flows/%s", service->public_url, text);
+    if (user.len > 0) {
+        buf_append(&url, SLICE("?user="));
+        encode_percent(&url, user);
+    }
+    return arena_take(arena, &url);
 }
 
 /* No row gets room from now on, and adoption stops first, so that nothing new begins. Runs check

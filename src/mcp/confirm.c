@@ -91,7 +91,7 @@ void mcp_confirm_limit(struct api_request *request, const struct mcp_message *me
 {
     enum vault_unattended limit = limit_of(request, message);
     wanted->holds_writes = limit == UNATTENDED_HELD;
-    wanted->holds_by_setting = request->serve.grant.unattended == UNATTENDED_BY_SETTING;
+    wanted->is_set_to_hold = request->serve.grant.unattended == UNATTENDED_BY_SETTING;
     if (limit == UNATTENDED_REFUSED)
         wanted->refusal_hint = say_alternatives(request, action->tool_name);
 }

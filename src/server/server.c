@@ -269,6 +269,7 @@ static int start_flows(struct server *server, struct err *err)
         .tracer = server->tracer,
         .events = server->event,
         .policies = server->policies,
+        .holds_unattended = slice_eq_cstr(server->config->unattended_writes, "hold"),
     };
     server->flow = flow_service_new(&flow);
     return server->flow ? OK : out_of_memory(err, "flows");
@@ -420,7 +421,6 @@ static int start_services(struct server *server, struct err *err)
         .on_circuit = on_circuit,
         .owner = server,
         .file_bytes_max = config->file_bytes_max,
-        .holds_unattended = vault_unattended_parse(config->unattended_writes) == UNATTENDED_HELD,
         .output_bytes = config->output_bytes,
         .output_bytes_max = config->output_bytes_max,
         .input_days = (unsigned)config->input_days,

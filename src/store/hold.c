@@ -6,22 +6,28 @@
 
 #include "store/internal.h"
 
-#define IS_OPEN                                                                          \
-    "(select f.owner is not null or f.waiting_for is not null from sluice.flow f where " \
-    "f.account_id = t.account_id and f.id = t.flow_id) as is_open"
-#define HAS_RECORD                                        \
-    "(select count(*) > 0 from sluice.execution x where " \
-    "x.account_id = t.account_id and x.id = t.execution_id) as has_record"
+/* OFFSET 0 pins the plan, a look-up of each table by its key (pg/stmt.c). */
+/* clang-format off */
 static const struct pg_stmt hold_find = {
     .name = "hold_find",
-    .sql = "select :ord, " STORE_HOLD_ROW("t") ", " IS_OPEN ", " HAS_RECORD
-                                               " @read(sluice.hold) and " STORE_HOLD_IS_KEPT("t"),
+    .sql = "select :ord, " STORE_HOLD_ROW("t") ", f.is_open, e.status is not null, e.failure "
+           "from @input lateral (select * from sluice.hold k "
+           "where k.account_id = :account_id and k.key = :key offset 0) t "
+           "join lateral (select x.owner is not null or x.waiting_for is not null as is_open "
+           "from sluice.flow x "
+           "where x.account_id = t.account_id and x.id = t.flow_id offset 0) f on true "
+           "left join lateral (select x.status, case when x.status = 'failed' then "
+           STORE_SUMMARY_INLINE("x") " end as failure from sluice.execution x "
+           "where x.account_id = t.account_id and x.id = t.execution_id offset 0) e on true "
+           "where " STORE_HOLD_IS_KEPT("t"),
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("key", PG_TEXT)),
     PG_GIVES(STORE_HOLD_OF(hold_found, hold.),
              PG_OF("is_open", PG_BOOL, struct hold_found, is_open),
-             PG_OF("has_record", PG_BOOL, struct hold_found, has_record)),
+             PG_OF("has_record", PG_BOOL, struct hold_found, has_record),
+             PG_OF("failure", PG_TEXT, struct hold_found, failure)),
     .key_count = 2,
 };
+/* clang-format on */
 
 #define OF(name, type) PG_OF(#name, type, struct hold_ended, name)
 #define ENDED_COLUMNS  OF(account_id, PG_UUID), OF(key, PG_TEXT), OF(flow_id, PG_UUID)

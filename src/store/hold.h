@@ -33,6 +33,7 @@ struct hold_found {
     struct hold hold;
     bool is_open;    /* its flow has not ended */
     bool has_record; /* the execution with execution_id is stored */
+    slice failure;   /* its summary, if it has failed and the summary is small; else SLICE_NONE */
 };
 void store_hold_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      struct uuid account_id, slice key);

@@ -612,6 +612,7 @@ static const struct seam_statement statements[] = {
     {"usage_add", do_nothing},
     {"audit_insert", do_audit_insert},
     {"audit_insert_input", do_audit_insert},
+    {"audit_list", do_nothing}, /* they are only counted */
     {NULL, NULL},
 };
 

@@ -93,7 +93,9 @@ static int do_find(struct seam_store *store, struct pg_query *query)
     const struct row_flow *flow = seam_find_flow(store, row->flow_id);
     size_t n = put_hold(row, cells);
     cells[n++] = pg_bool(flow->flow.status == FLOW_RUNNING || flow->flow.status == FLOW_WAITING);
-    cells[n++] = pg_bool(seam_find_execution(store, row->execution_id) != NULL);
+    const struct execution *record = seam_find_execution(store, row->execution_id);
+    cells[n++] = pg_bool(record != NULL);
+    cells[n++] = pg_text(record && !record->is_succeeded ? record->summary : SLICE_NONE);
     ASSERT(n == query->stmt->column_count);
     seam_row(query, cells);
     return OK;

@@ -4,7 +4,6 @@
  */
 #include "seam/seam.h"
 
-#include "exec/internal.h"
 #include "held.h"
 
 static const char *const templates[] = {TEMPLATE("read", GET("a", "")), NULL};
@@ -91,19 +90,6 @@ static void it_is_an_execution_under_the_key_of_its_request(void **state)
         assert_true(m->run.out.is_replayed);
         assert_true(uuid_eq(m->run.out.execution_id, record->id));
     }
-}
-
-/* The key is forgotten in between, as with an idempotency-ttl of a second. */
-static void a_request_that_comes_late_gets_the_record(void **state)
-{
-    struct machine *m = *state;
-    struct uuid id = ask(m, "k-1");
-    approve(m, id);
-    machine_reply(m, 200);
-    machine_until(m, id, FLOW_COMPLETED);
-    m->store.claims.count = 0;
-    assert_int_equal(machine_ask(m, "k-1"), EXEC_SUCCEEDED);
-    assert_true(uuid_eq(m->run.out.execution_id, the_hold(m)->execution_id));
 }
 
 /* ---- a server that dies ---- */
@@ -369,7 +355,7 @@ static void another_request_has_the_key(void **state)
 
 static void set_unattended(struct machine *m, bool holds)
 {
-    m->node.exec->config.holds_unattended = holds;
+    m->node.flow->config.holds_unattended = holds;
 }
 
 /* Asks for a write that is held as long as the server's setting says so. */
@@ -377,7 +363,7 @@ static struct uuid ask_by_setting(struct machine *m, const char *key)
 {
     set_unattended(m, true);
     machine_begin_asking(m, key);
-    m->run.exec.holds_by_setting = true;
+    m->run.exec.is_set_to_hold = true;
     (void)machine_end(m);
     assert_int_equal(m->run.out.reason, EXEC_HELD);
     struct uuid id = the_hold(m)->flow_id;

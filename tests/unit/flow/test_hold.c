@@ -164,6 +164,54 @@ static void an_approved_call_is_replayed(void **state)
     assert_int_equal(m->store.executions.count, 1);
 }
 
+/* The app has refused it: nothing was done, and its failure is no result to repeat. */
+static void an_approved_call_that_fails(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = ask(m, "k");
+    assert_int_equal(decide(m, FLOW_COMMAND_APPROVE, id), FLOW_ANSWER_DONE);
+    machine_reply(m, 400);
+    machine_until(m, id, FLOW_FAILED);
+    assert_int_equal(m->store.executions.count, 1);
+    check_over(m, "was approved, and has failed: ");
+}
+
+/* It may have been done. */
+static void an_approved_call_with_an_unknown_outcome(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = ask(m, "k");
+    assert_int_equal(decide(m, FLOW_COMMAND_APPROVE, id), FLOW_ANSWER_DONE);
+    seam_call_reply(machine_call(m), 200, "not JSON");
+    machine_until(m, id, FLOW_FAILED);
+    prepare_as(m, asker, "k", "{\"n\":1}");
+    seam_run_start(&m->run);
+    assert_int_not_equal(end_run(m), EXEC_HOLD_OVER);
+    assert_int_not_equal(m->run.out.reason, EXEC_SUCCEEDED);
+    assert_true(m->run.out.is_replayed);
+    seam_run_end(&m->run);
+    seam_settle(m->node.loop);
+}
+
+/* The page of a user's flow is found with the user. */
+static void the_url_names_the_user(void **state)
+{
+    struct machine *m = *state;
+    flow_service_public_url_set(m->node.flow, SLICE("https://sluice.test"));
+    for (int i = 0; i < 4; i++) {
+        prepare_as(m, asker, i < 2 ? "k" : "theirs", "{\"n\":1}");
+        if (i >= 2)
+            m->run.exec.user = SLICE("ada@x&y");
+        seam_run_start(&m->run);
+        assert_int_equal(end_run(m), EXEC_HELD);
+        slice url = m->run.out.approval->url;
+        assert_true(slice_starts_with(url, SLICE("https://sluice.test/flows/")));
+        assert_int_equal(slice_ends_with(url, SLICE("?user=ada%40x%26y")), i >= 2);
+        seam_run_end(&m->run);
+        seam_settle(m->node.loop);
+    }
+}
+
 /* A call that no person can see whole is not held. */
 static void a_call_that_is_too_large(void **state)
 {
@@ -231,6 +279,9 @@ int main(void)
         TEST(an_approval_expires),
         TEST(a_hold_is_cancelled),
         TEST(an_approved_call_is_replayed),
+        TEST(an_approved_call_that_fails),
+        TEST(an_approved_call_with_an_unknown_outcome),
+        TEST(the_url_names_the_user),
         TEST(a_call_that_is_too_large),
         cmocka_unit_test(every_wait_may_fail),
     };
