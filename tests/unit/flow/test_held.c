@@ -92,6 +92,19 @@ static void it_is_an_execution_under_the_key_of_its_request(void **state)
     }
 }
 
+/* The key is forgotten in between, as with an idempotency-ttl of a second. */
+static void a_request_that_comes_late_gets_the_record(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = ask(m, "k-1");
+    approve(m, id);
+    machine_reply(m, 200);
+    machine_until(m, id, FLOW_COMPLETED);
+    m->store.claims.count = 0;
+    assert_int_equal(machine_ask(m, "k-1"), EXEC_SUCCEEDED);
+    assert_true(uuid_eq(m->run.out.execution_id, the_hold(m)->execution_id));
+}
+
 /* ---- a server that dies ---- */
 
 static void a_recorded_call_is_not_made_again(void **state)
@@ -168,8 +181,10 @@ static void a_lease_that_ends_during_the_call(void **state)
         machine_turn(m, NULL);
     seam_call_reply(call, 200, "{}");
     seam_settle(m->node.loop);
-    machine_until(m, id, m->store.executions.items[0].is_succeeded ? FLOW_COMPLETED : FLOW_FAILED);
+    seam_walk_for_ms(&m->walk, 60000);
     assert_int_equal(m->store.executions.count, 1);
+    assert_int_equal(machine_row(m, id)->flow.status,
+                     m->store.executions.items[0].is_succeeded ? FLOW_COMPLETED : FLOW_FAILED);
     assert_int_equal(m->walk.sent, 0);
 }
 
