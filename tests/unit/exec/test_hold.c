@@ -15,11 +15,15 @@
     "\"description\":"                                                                        \
     "\"Q.\"},\"pin\":{\"type\":\"string\",\"description\":\"P.\",\"writeOnly\":true}}},"      \
     "\"request\":{" POST "},\"display\":{\"title\":\"T\",\"summary\":\"s\"}}"
+#define SEND                                                          \
+    ACTION("send", "write", "\"method\":\"POST\",\"path\":\"/send\"", \
+           ",\"files\":{\"travel\":\"raw\"}")
 static const char app[] =
     APP("app", NO_AUTH, "",
-        ACTION("get", "read", GET, "") "," ACTION("put", "write", POST, "") "," SIGN);
-static const char hold_puts[] = "{\"tools\":[\"app_put\"],\"decision\":\"hold\",\"reason\":"
-                                "\"Ask Ada.\",\"expires_in\":60}";
+        ACTION("get", "read", GET, "") "," ACTION("put", "write", POST, "") "," SIGN "," SEND);
+static const char hold_puts[] =
+    "{\"tools\":[\"app_put\",\"app_send\"],\"decision\":\"hold\",\"reason\":"
+    "\"Ask Ada.\",\"expires_in\":60}";
 
 /* What exec has asked for. */
 static struct asked {
@@ -179,7 +183,7 @@ static void each_answer_has_its_outcome(void **state)
         {EXEC_HOLD_ENDED, EXEC_HOLD_OVER, "Ada rejected it."},
         {EXEC_HOLD_FULL, EXEC_POLICY_DENIED, "Ada rejected it."},
         {EXEC_HOLD_MISMATCH, EXEC_KEY_MISMATCH, "a different request"},
-        {EXEC_HOLD_UNAVAILABLE, EXEC_UNAVAILABLE, "cannot be reached"},
+        {EXEC_HOLD_UNAVAILABLE, EXEC_UNAVAILABLE, "Ada rejected it."},
     };
     struct machine *m = *state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -189,9 +193,12 @@ static void each_answer_has_its_outcome(void **state)
         assert_slice_equal(asked.hold->key, "k");
         asked.hold->message = SLICE("Ada rejected it.");
         asked.hold->hint = SLICE("Use a new key.");
+        asked.hold->effect = EXEC_EFFECT_UNKNOWN;
         answer_hold(m, cases[i].answer);
         assert_slice_has(m->run.out.message, cases[i].message);
-        assert_int_equal(m->run.out.approval != NULL, cases[i].answer == EXEC_HOLD_ENDED);
+        bool has_ended = cases[i].answer == EXEC_HOLD_ENDED;
+        assert_int_equal(m->run.out.approval != NULL, has_ended);
+        assert_int_equal(m->run.out.effect, has_ended ? EXEC_EFFECT_UNKNOWN : EXEC_EFFECT_NONE);
         assert_false(exec_outcome_is_retryable(&m->run.out));
         end_with(m, policy, cases[i].reason);
     }
@@ -287,8 +294,8 @@ static void what_cannot_wait_is_denied(void **state)
     struct call_file file = {.name = SLICE("a.txt"), .data = SLICE("YQ==")};
     struct machine *m = *state;
     for (int i = 0; i < 5; i++) {
-        struct policy *policy = want_held(m, i == 4 ? "{\"q\":1}" : "{}", NULL);
-        m->run.exec.is_confirmed = true;
+        struct policy *policy =
+            machine_want_under(m, i == 2 ? "send" : "put", i == 4 ? "{\"q\":1}" : "{}", hold_puts);
         m->run.exec.is_recorded_by_caller = i == 0;
         m->run.exec.is_part = i == 1;
         m->run.exec.files = i == 2 ? &file : NULL;
@@ -297,11 +304,9 @@ static void what_cannot_wait_is_denied(void **state)
         seam_run_start(&m->run);
         machine_assert_no_call(m);
         assert_true(seam_run_has_ended(&m->run));
-        if (i == 2)
-            assert_int_equal(m->run.out.reason, EXEC_INPUT_INVALID); /* it takes no files */
-        else if (i < 4)
-            assert_slice_has(m->run.out.message, "needs");
-        end_with(m, policy, i == 2 || i == 4 ? EXEC_INPUT_INVALID : EXEC_POLICY_DENIED);
+        if (i < 4)
+            assert_slice_has(m->run.out.message, i == 2 ? "with files" : "needs");
+        end_with(m, policy, i == 4 ? EXEC_INPUT_INVALID : EXEC_POLICY_DENIED);
     }
     assert_int_equal(asked.count, 0);
 }
@@ -355,6 +360,9 @@ static void a_setting_holds_writes(void **state)
     assert_null(asked.hold->decider.ptr);
     answer_open(m, true);
     assert_slice_has(m->run.out.message, "as writes of clients that cannot ask one do");
+    assert_true(pg_value_is(seam_param(machine_query(m, "audit_insert"), "details"),
+                            "{\"integration_id\":\"app\",\"action_id\":\"put\",\"unattended\":true,"
+                            "\"flow_id\":\"09000000-0000-0000-0000-000000000000\"}"));
     assert_int_equal(machine_end(m), EXEC_HELD);
     machine_want(m, "app", "get", "{}");
     m->run.exec.asker = asker;
