@@ -8,6 +8,7 @@
 #include "exec/hold.h"
 
 #include "base/encode.h"
+#include "call/kept_input.h"
 #include "exec/internal.h"
 #include "vault/key.h"
 
@@ -28,7 +29,7 @@ static void hold_unattended(struct exec *exec)
 
 /* Returns why no hold can be made of the call, as a reason without a full stop; SLICE_NONE: it
  * can. */
-static slice why_not_held(const struct exec *exec)
+static slice why_not_held(struct exec *exec)
 {
     const struct exec_request *in = &exec->in;
     if (in->is_part)
@@ -37,6 +38,11 @@ static slice why_not_held(const struct exec *exec)
     if (in->file_count > 0)
         return SLICE("it needs the approval of a person, and a call with files cannot wait for "
                      "one");
+    /* the approval shows the input, to all that may read flows, and keeps it in the clear */
+    if (!in->is_recorded_by_caller &&
+        kept_input_has_hidden(exec->action->input_schema, in->input, &exec->op.arena))
+        return SLICE("it needs the approval of a person, and a call whose input has secrets, or "
+                     "too many values to search for them, cannot wait for one");
     if (in->is_dry_run)
         return SLICE_NONE;
     if (in->is_recorded_by_caller)

@@ -8,8 +8,16 @@
 #include "exec/machine.h"
 #include "seam/table.h"
 
+#define SIGN                                                                                  \
+    "{\"action_id\":\"sign\",\"title\":\"sign\",\"description\":\"d\",\"side_effect_level\":" \
+    "\"write\","                                                                              \
+    "\"input_schema\":{\"type\":\"object\",\"properties\":{\"q\":{\"type\":\"string\","       \
+    "\"description\":"                                                                        \
+    "\"Q.\"},\"pin\":{\"type\":\"string\",\"description\":\"P.\",\"writeOnly\":true}}},"      \
+    "\"request\":{" POST "},\"display\":{\"title\":\"T\",\"summary\":\"s\"}}"
 static const char app[] =
-    APP("app", NO_AUTH, "", ACTION("get", "read", GET, "") "," ACTION("put", "write", POST, ""));
+    APP("app", NO_AUTH, "",
+        ACTION("get", "read", GET, "") "," ACTION("put", "write", POST, "") "," SIGN);
 static const char hold_puts[] = "{\"tools\":[\"app_put\"],\"decision\":\"hold\",\"reason\":"
                                 "\"Ask Ada.\",\"expires_in\":60}";
 
@@ -271,6 +279,26 @@ static void what_cannot_wait_is_denied(void **state)
     assert_int_equal(asked.count, 0);
 }
 
+/* An approval would show them. */
+static void secrets_do_not_wait(void **state)
+{
+    struct machine *m = *state;
+    static const char holds[] = "{\"decision\":\"hold\"}";
+    struct policy *policy = machine_want_under(m, "sign", "{\"pin\":\"1234\"}", holds);
+    m->run.exec.asker = asker;
+    seam_run_start(&m->run);
+    machine_assert_no_call(m);
+    assert_true(seam_run_has_ended(&m->run));
+    assert_slice_has(m->run.out.message, "a call whose input has secrets");
+    end_with(m, policy, EXEC_POLICY_DENIED);
+    assert_int_equal(asked.count, 0);
+    policy = machine_want_under(m, "sign", "{\"q\":\"1234\"}", holds);
+    m->run.exec.asker = asker;
+    run_to_hold(m);
+    answer_open(m, true);
+    end_with(m, policy, EXEC_HELD);
+}
+
 static void a_face_may_want_the_confirmation_too(void **state)
 {
     struct machine *m = *state;
@@ -355,6 +383,7 @@ int main(void)
         HOLD_TEST(a_call_that_was_made_is_replayed),
         HOLD_TEST(an_approved_call_runs),
         HOLD_TEST(what_cannot_wait_is_denied),
+        HOLD_TEST(secrets_do_not_wait),
         HOLD_TEST(a_face_may_want_the_confirmation_too),
         HOLD_TEST(a_setting_holds_writes),
         HOLD_TEST(a_dry_run_makes_no_hold),
