@@ -180,7 +180,9 @@ enum op_result exec_step_held(struct op *op)
     case EXEC_HOLD_UNAVAILABLE:
         break;
     }
-    return exec_stop_unavailable(exec,
-                                 SLICE("The database cannot be reached. The call was not made; it "
-                                       "may wait for an approval. Send the same request again."));
+    return exec_stop_unavailable(
+        exec, hold->message.ptr
+                  ? hold->message
+                  : SLICE("The approval could not be made or read now. The call was not made; it "
+                          "may wait for an approval. Send the same request again."));
 }
