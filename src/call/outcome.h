@@ -133,6 +133,7 @@ struct exec_outcome {
     unsigned attempts, provider_status;
     slice provider_request_id;
     bool is_replayed;
+    bool is_unheld;   /* the call of a hold: the policy does not hold it any more */
     bool is_left_out; /* a replay whose summary did not fit in the reply: fetch it by its id */
     /* with EXEC_SUCCEEDED: the call was possible; the summary is the request */
     bool is_dry_run;

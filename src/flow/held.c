@@ -65,6 +65,29 @@ static struct flow_error hold_gone(const struct flow_run *run)
     return error;
 }
 
+/* Stored in place of an execution's id when the policy did not hold the call any more: it may have
+ * been made by the same request since, which needs no key, so a resume does not make it. */
+static const struct uuid closed = {{0xff}};
+
+static struct flow_error closed_error(void)
+{
+    struct flow_error error = flow_error_make(
+        "policy_blocked", SLICE("The policy did not hold this call any more, so it was not made."),
+        SLICE("Send the request again: it does not need this approval."));
+    error.is_final = true;
+    return error;
+}
+
+static struct flow_error taken_error(void)
+{
+    struct flow_error error = flow_error_make(
+        "validation_error",
+        SLICE("Another request was made with the idempotency_key of this call. Nothing was done."),
+        SLICE("Send the request with a new idempotency_key. Resume works once the key is free."));
+    error.is_final = true;
+    return error;
+}
+
 /* A record that says that nothing was done is no result: the call may be made again. */
 static enum flow_held_next take_record(struct flow_run *run, slice *output,
                                        struct flow_error *error)
@@ -119,7 +142,12 @@ void flow_held_follow(struct flow_run *run, struct uuid execution_id)
 static enum flow_held_next take_look(struct flow_run *run, slice *output, struct flow_error *error)
 {
     const struct hold_look *look = &run->held.look;
-    bool has_holder = !uuid_is_nil(look->holder_id) && look->is_same;
+    bool is_taken = !uuid_is_nil(look->holder_id);
+    bool has_holder = is_taken && look->is_same;
+    if (uuid_eq(look->execution_id, closed)) {
+        *error = closed_error();
+        return FLOW_HELD_FAILED;
+    }
     if (look->has_record) {
         enum flow_held_next next = take_record(run, output, error);
         return next == FLOW_HELD_CALL ? call_anew(run) : next;
@@ -129,8 +157,12 @@ static enum flow_held_next take_look(struct flow_run *run, slice *output, struct
         flow_held_follow(run, look->holder_id);
         return FLOW_HELD_CALL;
     }
-    if (has_holder && !look->is_bound)
+    if (is_taken && !look->is_bound)
         return FLOW_HELD_WAIT; /* it ends, or the recovery of claims ends it */
+    if (is_taken && !has_holder) {
+        *error = taken_error();
+        return FLOW_HELD_FAILED;
+    }
     if (has_holder || may_be_forgotten(run)) {
         *error = unknown_end(SLICE("The record of this call is no longer stored."));
         return FLOW_HELD_FAILED;
@@ -183,7 +215,8 @@ static bool holds_writes(const struct flow_run *run)
 }
 
 /* The key is made of the request if the caller gave none: then an equal request that is not held
- * runs without it. So the call is made only if it is still held. */
+ * runs without it. And a run under the caller's key is forgotten after some time. So the call is
+ * made only if it is still held, unless such a run would be found. */
 void flow_held_request(struct flow_run *run, struct exec_request *request)
 {
     const struct hold_look *look = &run->held.look;
@@ -193,7 +226,7 @@ void flow_held_request(struct flow_run *run, struct exec_request *request)
     (void)json_to_i64(JSON_GET(run->input, "pages"), &pages);
     request->is_recorded_by_caller = false;
     request->is_approved = request->is_confirmed;
-    request->is_only_if_held = slice_eq(made, look->key);
+    request->is_only_if_held = look->is_old || slice_eq(made, look->key);
     request->holds_writes = holds_writes(run);
     request->idempotency_key = look->key;
     request->fingerprint = look->fingerprint;
@@ -205,9 +238,12 @@ void flow_held_request(struct flow_run *run, struct exec_request *request)
 bool flow_held_is_recorded(struct flow_run *run, const struct exec *exec)
 {
     const struct exec_outcome *out = exec_outcome_of(exec);
-    if (out->is_replayed && !uuid_eq(out->execution_id, run->held.look.execution_id))
+    if (out->is_unheld)
+        flow_held_follow(run, closed);
+    else if (out->is_replayed && !uuid_eq(out->execution_id, run->held.look.execution_id))
         flow_held_follow(run, out->execution_id);
-    return out->is_replayed || out->reason == EXEC_SUCCEEDED || out->reason == EXEC_OUTCOME_UNKNOWN;
+    return out->is_unheld || out->is_replayed || out->reason == EXEC_SUCCEEDED ||
+           out->reason == EXEC_OUTCOME_UNKNOWN;
 }
 
 void flow_held_fail(const struct exec *exec, struct arena *arena, struct flow_error *error)
@@ -224,5 +260,6 @@ void flow_held_fail(const struct exec *exec, struct arena *arena, struct flow_er
 void flow_held_leave(struct flow_run *run)
 {
     run->proof.sent_boot_ns = 0;
+    run->proof.rev = 0; /* which no row has: a proof that is on its way does not count */
     exec_client_gone(run->progress.exec);
 }

@@ -142,7 +142,7 @@ static enum op_result step_template(struct op *op)
         holding->tmpl = make_template(holding->tool, &op->arena);
     if (!holding->tmpl)
         return answer_unavailable(holding);
-    if (flow_pinned_find(service, holding->tmpl->version))
+    if (flow_template_known(service, holding->tmpl->version))
         return op_jump(op, HOLDING_START);
     store_flow_template_insert(service->config.pool, &holding->query, op, holding->tmpl->version,
                                holding->tmpl->key, holding->tmpl->body, clock_shared_us());
@@ -154,7 +154,7 @@ static enum op_result step_stored(struct op *op)
     struct holding *holding = holding_of(op);
     if (store_done_result(&holding->query) != OK)
         return answer_unavailable(holding);
-    if (!flow_pinned_find(holding->service, holding->tmpl->version))
+    if (!flow_template_known(holding->service, holding->tmpl->version))
         flow_pinned_keep(holding->service, holding->tmpl);
     return OP_NEXT;
 }

@@ -455,8 +455,9 @@ void flow_trace_decided(struct flow_command *command);
  * template has no title, or if the title cannot be made. */
 void flow_title_begin(struct flow_run *run);
 
-/* pinned.c: returns the version, borrowed, if it is in memory; it is stored then. */
-struct flow_template *flow_pinned_find(struct flow_service *service, struct uuid version);
+/* pinned.c: returns the version of a template if it is in memory, borrowed; else NULL. */
+struct flow_template *flow_template_known(const struct flow_service *service,
+                                          struct uuid version) MUST_CHECK;
 /* Keeps a stored version, which is not in memory yet, for later searches. */
 void flow_pinned_keep(struct flow_service *service, struct flow_template *tmpl);
 /* Drops unused versions; with even_used all versions. */

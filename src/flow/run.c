@@ -280,6 +280,8 @@ static enum op_result step_called(struct op *op)
     struct flow_call call = call_of(run);
     ASSERT(exec);
     run->progress.exec = NULL;
+    if (run->tmpl->is_held && exec_outcome_of(exec)->reason == EXEC_KEY_MISMATCH)
+        return execute_again(run, "the key of the hold");
     if (run->tmpl->is_held && flow_held_is_recorded(run, exec))
         return op_jump(op, run->held.is_followed ? RUN_INTEND : RUN_LOOK);
     switch (flow_call_result(&call, exec, flow_run_scratch(run), &error)) {

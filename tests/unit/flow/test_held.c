@@ -92,21 +92,6 @@ static void it_is_an_execution_under_the_key_of_its_request(void **state)
     }
 }
 
-/* The setting has been changed since: the same request would run by itself. */
-static void what_no_setting_holds_any_more_is_not_made(void **state)
-{
-    struct machine *m = *state;
-    seam_run_exec(&m->run, &m->node, "put", "{\"of\":\"x\"}");
-    m->run.exec.is_confirmed = m->run.exec.holds_writes = m->run.exec.is_set_to_hold = true;
-    m->run.exec.asker = held_asker;
-    seam_run_start(&m->run);
-    (void)machine_end(m);
-    struct uuid id = the_hold(m)->flow_id;
-    machine_until(m, id, FLOW_WAITING);
-    approve(m, id);
-    check_failed(m, id, "not_done");
-}
-
 /* The key is forgotten in between, as with an idempotency-ttl of a second. */
 static void a_request_that_comes_late_gets_the_record(void **state)
 {
@@ -182,6 +167,25 @@ static void a_call_of_long_ago_is_unknown(void **state)
     seam_move_to_ns(seam_now_ns() + UINT64_C(13) * 3600 * 1000000000);
     check_failed(m, id, "unknown");
     machine_check_error(m, id, "no longer stored");
+}
+
+/* The server's lease expires during the call. It goes on as a new node, which does not own the
+ * flow. */
+static void a_lease_that_ends_during_the_call(void **state)
+{
+    struct machine *m = *state;
+    struct http_call *call = approved_call(m, "k-1");
+    struct uuid id = the_hold(m)->flow_id, before = node_id(m->node.node);
+    seam_move_to_ns(seam_now_ns() + UINT64_C(20000000000));
+    for (unsigned i = 0; i < 100 && uuid_eq(node_id(m->node.node), before); i++)
+        machine_turn(m, NULL);
+    seam_call_reply(call, 200, "{}");
+    seam_settle(m->node.loop);
+    seam_walk_for_ms(&m->walk, 60000);
+    assert_int_equal(m->store.executions.count, 1);
+    assert_int_equal(machine_row(m, id)->flow.status,
+                     m->store.executions.items[0].is_succeeded ? FLOW_COMPLETED : FLOW_FAILED);
+    assert_int_equal(m->walk.sent, 0);
 }
 
 /* ---- replies ---- */
@@ -343,13 +347,90 @@ static void another_run_of_the_request_is_awaited(void **state)
     assert_false(uuid_eq(the_hold(m)->execution_id, other));
 }
 
+/* A request that is not held may have any key. */
+static void another_request_has_the_key(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = ask(m, "k-1");
+    (void)machine_run_elsewhere(m, true);
+    m->store.claims.items[0].claim.fingerprint[0] ^= 1;
+    approve(m, id);
+    seam_walk_for_ms(&m->walk, 5000);
+    assert_int_equal(machine_row(m, id)->flow.status, FLOW_RUNNING);
+    m->store.claims.items[0].is_bound = true;
+    check_failed(m, id, "not_done");
+    machine_check_error(m, id, "Another request was made with the idempotency_key");
+    m->store.claims.count = 0;
+    resume(m, id);
+    machine_reply(m, 200);
+    machine_until(m, id, FLOW_COMPLETED);
+}
+
+/* ---- what is no longer held ---- */
+
+static void set_unattended(struct machine *m, bool holds)
+{
+    m->node.flow->config.holds_unattended = holds;
+}
+
+/* Asks for a write that is held as long as the server's setting says so. */
+static struct uuid ask_by_setting(struct machine *m, const char *key)
+{
+    set_unattended(m, true);
+    machine_begin_asking(m, key);
+    m->run.exec.is_set_to_hold = true;
+    (void)machine_end(m);
+    assert_int_equal(m->run.out.reason, EXEC_HELD);
+    struct uuid id = the_hold(m)->flow_id;
+    machine_until(m, id, FLOW_WAITING);
+    return id;
+}
+
+/* The same request would run without a key by now. */
+static void a_call_without_a_key_that_is_not_held_any_more(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = ask_by_setting(m, "");
+    set_unattended(m, false);
+    approve(m, id);
+    check_failed(m, id, "not_done");
+    machine_check_error(m, id, "did not hold this call any more");
+    set_unattended(m, true); /* it may have been made meanwhile */
+    resume(m, id);
+    check_failed(m, id, "not_done");
+    assert_int_equal(m->walk.sent, 0);
+}
+
+/* With a key of its own it is made, as long as a run of the same request under that key would be
+ * found. */
+static void a_call_with_a_key_that_is_not_held_any_more(void **state)
+{
+    struct machine *m = *state;
+    for (unsigned is_old = 0; is_old < 2; is_old++) {
+        struct uuid id = ask_by_setting(m, "k-1");
+        set_unattended(m, false);
+        if (is_old) {
+            the_hold(m)->lifetime_ms = 1000;
+            seam_pass_ms(m->node.loop, 2000);
+        }
+        approve(m, id);
+        if (is_old) {
+            check_failed(m, id, "not_done");
+            break;
+        }
+        machine_reply(m, 200);
+        machine_until(m, id, FLOW_COMPLETED);
+        m->store.holds.count = m->store.claims.count = 0;
+    }
+    machine_check_error(m, the_hold(m)->flow_id, "did not hold this call any more");
+}
+
 #define HELD_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         HELD_TEST(it_is_an_execution_under_the_key_of_its_request),
-        HELD_TEST(what_no_setting_holds_any_more_is_not_made),
         HELD_TEST(a_request_that_comes_late_gets_the_record),
         HELD_TEST(a_recorded_call_is_not_made_again),
         HELD_TEST(a_call_under_way_ends_as_unknown),
@@ -364,6 +445,10 @@ int main(void)
         HELD_TEST(a_cancel_elsewhere_stops_what_was_not_sent),
         HELD_TEST(a_hold_that_was_removed),
         HELD_TEST(another_run_of_the_request_is_awaited),
+        HELD_TEST(another_request_has_the_key),
+        HELD_TEST(a_lease_that_ends_during_the_call),
+        HELD_TEST(a_call_without_a_key_that_is_not_held_any_more),
+        HELD_TEST(a_call_with_a_key_that_is_not_held_any_more),
     };
     return cmocka_run_group_tests_name("flow/held", tests, NULL, NULL);
 }
