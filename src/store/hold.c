@@ -37,8 +37,8 @@ static const struct pg_stmt hold_find = {
 static const struct pg_stmt holds_ended = {
     .name = "holds_ended",
     .sql = "select :ord, c.* from @input lateral (with seen as materialized (select * from "
-           "sluice.hold o where o." MADE " >= :after at time zone 'UTC' order by o." MADE
-           " limit 10000), ended as materialized (select * from seen h where not "
+           "sluice.hold o where o." MADE " >= coalesce(:after, '-infinity') at time zone 'UTC' "
+           "order by o." MADE " limit 10000), ended as materialized (select * from seen h where not "
            STORE_HOLD_IS_KEPT("h") " limit 500), counts as (select (select count(*) from seen) = "
            "10000 as is_cut, (select count(*) from ended) = 500 as is_full) "
            "select e.account_id, e.key, e.flow_id, null::timestamptz from ended e union all "

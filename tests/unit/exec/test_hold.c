@@ -179,7 +179,7 @@ static void each_answer_has_its_outcome(void **state)
         {EXEC_HOLD_ENDED, EXEC_HOLD_OVER, "Ada rejected it."},
         {EXEC_HOLD_FULL, EXEC_POLICY_DENIED, "Ada rejected it."},
         {EXEC_HOLD_MISMATCH, EXEC_KEY_MISMATCH, "a different request"},
-        {EXEC_HOLD_UNAVAILABLE, EXEC_UNAVAILABLE, "cannot be reached"},
+        {EXEC_HOLD_UNAVAILABLE, EXEC_UNAVAILABLE, "Ada rejected it."},
     };
     struct machine *m = *state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
