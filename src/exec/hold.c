@@ -138,6 +138,7 @@ enum op_result exec_step_hold(struct op *op)
         .user = exec->in.user,
         .key = exec->in.idempotency_key,
         .is_key_made = exec->key.is_made,
+        .key_guards_until = exec->in.key_guards_until,
         .action = exec->action,
         .input = exec->in.input,
         .pages_max = exec->in.pages_max,

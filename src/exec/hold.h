@@ -41,6 +41,7 @@ struct exec_hold {
     /* The server made the key, from fingerprint and asker: the request came without one. Then the
      * call is made only if the policy still holds it. */
     bool is_key_made;
+    int64_t key_guards_until; /* as in struct exec_request */
     uint8_t fingerprint[IDEMPOTENCY_FINGERPRINT_LEN];
     const struct catalog_action *action;
     const struct json *input; /* without the nulls that mean that a member is absent */

@@ -304,10 +304,10 @@ static bool can_run(const struct flow_service *service)
 
 /* The key outlives key_guards_until by at least 30 s: that is the largest difference of clocks that
  * is not reported (CLOCK_OFF_S_MAX in node/node.c). */
-static int64_t key_lifetime_ms(const struct flow_command *command)
+int64_t flow_key_lifetime_ms(const struct flow_service *service, int64_t guards_until)
 {
-    int64_t usual = (int64_t)command->service->config.idempotency_ttl_ms;
-    int64_t least = (command->in.key_guards_until - clock_shared_us()) / 1000 + 30 * 1000;
+    int64_t usual = (int64_t)service->config.idempotency_ttl_ms;
+    int64_t least = (guards_until - clock_shared_us()) / 1000 + 30 * 1000;
     return usual > least ? usual : least;
 }
 
@@ -357,7 +357,7 @@ static enum op_result step_start(struct op *op)
         return refuse_hold(command);
     command->flow_id = flow.id;
     command->claim.execution_id = flow.id;
-    command->claim.lifetime_ms = key_lifetime_ms(command);
+    command->claim.lifetime_ms = flow_key_lifetime_ms(service, command->in.key_guards_until);
     flow_trace_begin(command->run, command->in.trace);
     flow_title_begin(command->run);
     return OP_NEXT;

@@ -220,13 +220,17 @@ static bool holds_writes(const struct flow_run *run)
 void flow_held_request(struct flow_run *run, struct exec_request *request)
 {
     const struct hold_look *look = &run->held.look;
+    /* until then the claim of a run that is younger than the hold is there */
+    int64_t remembered_until = run->flow.created_at + look->lifetime_ms * 1000;
+    bool is_forgotten = clock_shared_us() > remembered_until;
     slice made = exec_hold_key(look->fingerprint, look->asker, &run->op.arena);
     int64_t pages = 1;
     ASSERT(!run->held.is_followed && !uuid_is_nil(look->execution_id));
     (void)json_to_i64(JSON_GET(run->input, "pages"), &pages);
     request->is_recorded_by_caller = false;
     request->is_approved = request->is_confirmed;
-    request->is_only_if_held = look->is_old || slice_eq(made, look->key);
+    request->is_only_if_held = is_forgotten || !made.ptr || slice_eq(made, look->key);
+    request->key_guards_until = remembered_until;
     request->holds_writes = holds_writes(run);
     request->idempotency_key = look->key;
     request->fingerprint = look->fingerprint;

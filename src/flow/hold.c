@@ -236,7 +236,7 @@ static enum op_result step_start(struct op *op)
         .account_id = hold->account_id,
         .key = hold->key,
         .asker = hold->asker,
-        .lifetime_ms = (int64_t)holding->service->config.idempotency_ttl_ms,
+        .lifetime_ms = flow_key_lifetime_ms(holding->service, hold->key_guards_until),
     };
     memcpy(holding->row.fingerprint, hold->fingerprint, sizeof(hold->fingerprint));
     const struct flow_request request = {

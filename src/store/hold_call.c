@@ -17,7 +17,7 @@ static const struct pg_stmt hold_look = {
     .name = "hold_look",
     .sql = "select :ord, h.key, h.fingerprint, h.asker, h.execution_id, "
            "coalesce(f.is_ours, false), "
-           "h.created_at < now() - h.lifetime_ms * interval '1 millisecond', e.status is not null, "
+           "h.lifetime_ms, e.status is not null, "
            "coalesce(e.status = 'succeeded', false), e.summary, k.execution_id, "
            "coalesce(k.is_bound, false), coalesce(k.is_same, false) "
            "from @input lateral (select * from sluice.hold x "
@@ -35,7 +35,7 @@ static const struct pg_stmt hold_look = {
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("flow_id", PG_UUID), PG_ARG("rev", PG_I64),
              PG_ARG("owner", PG_UUID)),
     PG_GIVES(OF(key, PG_TEXT), OF(fingerprint, PG_BYTES), OF(asker, PG_UUID),
-             OF(execution_id, PG_UUID), OF(is_ours, PG_BOOL), OF(is_old, PG_BOOL),
+             OF(execution_id, PG_UUID), OF(is_ours, PG_BOOL), OF(lifetime_ms, PG_I64),
              OF(has_record, PG_BOOL), OF(is_succeeded, PG_BOOL), OF(summary, PG_TEXT),
              OF(holder_id, PG_UUID), OF(is_bound, PG_BOOL), OF(is_same, PG_BOOL)),
     .key_count = 2,

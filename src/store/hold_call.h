@@ -18,7 +18,7 @@ struct hold_look {
     struct uuid asker;
     struct uuid execution_id; /* of the last attempt; nil: there was none */
     bool is_ours;             /* the flow still has this revision and owner */
-    bool is_old;              /* a run under its key may be forgotten: it is older than keys get */
+    int64_t lifetime_ms;      /* of a claim of its key, at least */
     /* the record of execution_id */
     bool has_record, is_succeeded;
     slice summary; /* SLICE_NONE if it is larger than STORE_HOLD_SUMMARY_BYTES */

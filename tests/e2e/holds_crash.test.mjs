@@ -190,4 +190,5 @@ test('a server that is paused during the call, and goes on after another has tak
   await until('it goes on as a new node', async () => /lease had expired/.test(zombie.log));
   const reply = await repeat(point);
   assert.deepEqual([reply.status, reply.json.outcome, await sent(subject)], [500, 'unknown', 1], reply.text);
+  assert.equal((await request(zombie, subject)).json.execution_id, reply.json.execution_id, 'it lives');
 });

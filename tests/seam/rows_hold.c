@@ -133,8 +133,7 @@ static int do_look(struct seam_store *store, struct pg_query *query)
         pg_uuid(hold->asker),
         uuid_is_nil(hold->execution_id) ? pg_null(PG_UUID) : pg_uuid(hold->execution_id),
         pg_bool(is_ours(store, query)),
-        pg_bool(seam_find_flow(store, hold->flow_id)->flow.created_at <
-                seam_store_now() - hold->lifetime_ms * 1000),
+        pg_i64(hold->lifetime_ms),
         pg_bool(record != NULL),
         pg_bool(record && record->is_succeeded),
         pg_text(has_summary ? record->summary : SLICE_NONE),

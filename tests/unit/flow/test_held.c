@@ -4,6 +4,7 @@
  */
 #include "seam/seam.h"
 
+#include "exec/internal.h"
 #include "held.h"
 
 static const char *const templates[] = {TEMPLATE("read", GET("a", "")), NULL};
@@ -289,6 +290,31 @@ static void a_request_that_was_not_sent_is_not_sent_after_a_cancel(void **state)
     assert_int_equal(machine_ask(m, "k-1"), EXEC_HOLD_OVER);
 }
 
+/* The row was read before the cancel, and the answer arrives after it. */
+static void a_proof_on_its_way_does_not_count_after_a_cancel(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = ask(m, "k-1");
+    approve(m, id);
+    for (unsigned i = 0; i < 100 && seam_call_count(m->node.http) == 0; i++)
+        machine_turn(m, NULL);
+    seam_move_to_ns(seam_now_ns() + UINT64_C(2000000000)); /* longer than a proof is valid */
+    assert_false(seam_call_send(seam_call(m->node.http, 0)));
+    seam_settle(m->node.loop);
+    struct pg_query *proof = seam_query_named(m->node.pool, "flow_rev");
+    assert_non_null(proof);
+    assert_int_equal(seam_rows_do(&m->store, proof), OK);
+    machine_begin(m, FLOW_COMMAND_CANCEL, id);
+    seam_settle(m->node.loop);
+    seam_rows_answer(&m->store, seam_query_named(m->node.pool, "flow_cancel"));
+    seam_settle(m->node.loop);
+    seam_query_done(proof);
+    assert_int_equal(machine_end(m), FLOW_ANSWER_DONE);
+    seam_walk_for_ms(&m->walk, 1000);
+    assert_int_equal(m->walk.sent, 0);
+    assert_int_equal(m->store.claims.count, 0);
+}
+
 /* The cancel is answered once no proof of this server can be valid any more. */
 static void a_cancel_elsewhere_stops_what_was_not_sent(void **state)
 {
@@ -364,6 +390,23 @@ static void another_request_has_the_key(void **state)
     resume(m, id);
     machine_reply(m, 200);
     machine_until(m, id, FLOW_COMPLETED);
+}
+
+/* A person has agreed in a form, whose state is valid for longer than keys are kept. */
+static void a_key_that_guards_something_is_kept_for_it(void **state)
+{
+    struct machine *m = *state;
+    int64_t until = seam_store_now() + INT64_C(600000000);
+    m->node.flow->config.idempotency_ttl_ms = m->node.exec->config.idempotency_ttl_ms = 1000;
+    machine_begin_asking(m, "k-1");
+    m->run.exec.key_guards_until = until;
+    (void)machine_end(m);
+    struct uuid id = the_hold(m)->flow_id;
+    machine_until(m, id, FLOW_WAITING);
+    approve(m, id);
+    machine_reply(m, 200);
+    machine_until(m, id, FLOW_COMPLETED);
+    assert_true(m->store.claims.items[0].expires_at >= until);
 }
 
 /* ---- what is no longer held ---- */
@@ -443,6 +486,8 @@ int main(void)
         HELD_TEST(a_request_that_was_sent_is_recorded_after_a_cancel),
         HELD_TEST(a_request_that_was_not_sent_is_not_sent_after_a_cancel),
         HELD_TEST(a_cancel_elsewhere_stops_what_was_not_sent),
+        HELD_TEST(a_proof_on_its_way_does_not_count_after_a_cancel),
+        HELD_TEST(a_key_that_guards_something_is_kept_for_it),
         HELD_TEST(a_hold_that_was_removed),
         HELD_TEST(another_run_of_the_request_is_awaited),
         HELD_TEST(another_request_has_the_key),
