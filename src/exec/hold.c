@@ -183,10 +183,9 @@ enum op_result exec_step_held(struct op *op)
     case EXEC_HOLD_UNAVAILABLE:
         break;
     }
-    if (hold->message.len > 0)
-        return exec_stop_unavailable(exec, hold->message);
-    return exec_stop_unavailable(exec,
-                                 SLICE("The approval cannot be made or read now. The call was not "
-                                       "made; it may wait for an approval. Send the same request "
-                                       "again."));
+    return exec_stop_unavailable(
+        exec, hold->message.ptr
+                  ? hold->message
+                  : SLICE("The approval could not be made or read now. The call was not made; it "
+                          "may wait for an approval. Send the same request again."));
 }

@@ -17,7 +17,7 @@
 struct policy; /* policy/policy.h */
 
 enum exec_hold_answer {
-    /* no answer: the database cannot be reached, or out of memory. The hold may exist */
+    /* no answer. With a message there is no hold; else it may exist */
     EXEC_HOLD_UNAVAILABLE,
     EXEC_HOLD_OPEN, /* it waits for a decision, or its call is under way */
     EXEC_HOLD_RUN,  /* its call has a record: execution_id */
