@@ -7,6 +7,7 @@
 #ifndef EXEC_HOLD_H
 #define EXEC_HOLD_H
 
+#include "call/outcome.h"
 #include "catalog/catalog.h"
 #include "loop/op.h"
 #include "store/audit.h"
@@ -16,7 +17,7 @@
 struct policy; /* policy/policy.h */
 
 enum exec_hold_answer {
-    /* no answer: the database cannot be reached, or out of memory. The hold may exist */
+    /* no answer. With a message there is no hold; else it may exist */
     EXEC_HOLD_UNAVAILABLE,
     EXEC_HOLD_OPEN, /* it waits for a decision, or its call is under way */
     EXEC_HOLD_RUN,  /* its call has a record: execution_id */
@@ -65,7 +66,8 @@ struct exec_hold {
     slice url;           /* of the flow's page; SLICE_NONE: it is not known */
     int64_t expires_at;  /* of the approval, in microseconds; 0: it was decided */
     struct uuid execution_id;
-    slice message, hint; /* sentences; hint may be empty */
+    slice message, hint; /* sentences; hint may be empty. UNAVAILABLE: the cause, if it is known */
+    enum exec_effect effect; /* ENDED: what the call has done, or may have done */
 };
 
 /* Returns the key of a request that came without one: printable, and the same for all keys of the

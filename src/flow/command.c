@@ -314,7 +314,9 @@ int64_t flow_key_lifetime_ms(const struct flow_service *service, int64_t guards_
 /* A call that an approval cannot show is not held. */
 static enum op_result refuse_hold(struct flow_command *command)
 {
-    slice message = arena_dup(answer_arena(command), command->run->plan.error.message);
+    bool is_short = flow_run_scratch(command->run)->is_exhausted;
+    slice message = is_short ? SLICE_NONE
+                             : arena_dup(answer_arena(command), command->run->plan.error.message);
     flow_run_drop(command->run);
     command->run = NULL;
     return message.ptr ? answer_command(command, FLOW_ANSWER_INVALID, message)
@@ -410,8 +412,12 @@ static enum op_result start_failed(struct flow_command *command, int status)
     if (status == OK)
         return follow_key(command); /* another request was faster */
     if (status == ERR_NOTFOUND && command->in.hold)
-        return conflict(command, SLICE("The account has 10,000 calls that wait for an approval. "
-                                       "Nothing was done."));
+        return conflict(command,
+                        uuid_is_nil(command->in.by.parent_id)
+                            ? SLICE("This account has 10,000 calls that wait for an approval. "
+                                    "Nothing was done.")
+                            : SLICE("This user has 10,000 calls that wait for an approval. "
+                                    "Nothing was done."));
     /* the flow's id exists already */
     if (status == ERR_INVALID && !uuid_is_nil(command->in.flow_id))
         return answer_command(command, FLOW_ANSWER_REPEATED, SLICE_NONE);

@@ -173,11 +173,14 @@ static slice summary_of(struct holding *holding)
     const struct exec_hold *hold = holding->hold;
     struct arena *arena = &holding->op.arena;
     bool has_user = hold->user.len > 0;
-    char rule[32] = "default";
+    char rule[32] = "default", pages[48] = "";
     if (hold->rule >= 0)
         (void)snprintf(rule, sizeof(rule), "rules[%d]", hold->rule);
-    slice user = has_user ? arena_printf(arena, " For the user %.*s.", SLICE_ARG(hold->user))
-                          : SLICE("");
+    if (hold->pages_max > 1)
+        (void)snprintf(pages, sizeof(pages), " Up to %u pages are read.", hold->pages_max);
+    slice user = has_user
+                     ? arena_printf(arena, "%s For the user %.*s.", pages, SLICE_ARG(hold->user))
+                     : arena_dup(arena, slice_cstr(pages));
     if (hold->is_unattended)
         return arena_printf(arena, "The client that asks cannot let a person confirm it.%.*s",
                             SLICE_ARG(user));
@@ -294,6 +297,9 @@ static enum op_result step_started(struct op *op)
     case FLOW_ANSWER_INVALID:
         return answer_with(holding, EXEC_HOLD_FULL, message,
                            SLICE("A person has to see the whole call. Send less in one call."));
+    case FLOW_ANSWER_UNAVAILABLE: /* says why, and that nothing was done */
+        hold->message = message;
+        return answer_unavailable(holding);
     default:
         return answer_unavailable(holding);
     }
@@ -327,15 +333,26 @@ static const struct flow_step *find_approval(const struct flow_whole *whole)
     return found;
 }
 
+static const struct json *error_of(struct holding *holding, const struct flow_step *step)
+{
+    return step && step->error.ptr
+               ? json_parse(&holding->op.arena, step->error, &json_limits_provider, NULL)
+               : NULL;
+}
+
 /* Whether a person has rejected it; *message then says who, and why. */
 static bool is_rejected(struct holding *holding, const struct flow_step *last, slice *message)
 {
     slice note;
-    const struct json *error = last && last->error.ptr ? json_parse(&holding->op.arena, last->error,
-                                                                    &json_limits_provider, NULL)
-                                                       : NULL;
+    const struct json *error = error_of(holding, last);
     *message = json_get_str(error, SLICE("message"));
     return last && last->step_index == 0 && flow_decider_of(NULL, error, &note).ptr;
+}
+
+static bool has_expired(struct holding *holding, const struct flow_step *approval)
+{
+    const struct json *error = error_of(holding, approval);
+    return slice_eq_cstr(json_get_str(error, SLICE("code")), "timeout");
 }
 
 /* Says how the hold ended without a cancel. `last` is the attempt that ended last; NULL: none
@@ -350,11 +367,14 @@ static slice say_end(struct holding *holding, const struct flow_whole *whole,
     if (is_rejected(holding, last, &message))
         return arena_printf(arena, "This call was rejected. %.*s%s Nothing was done.",
                             SLICE_ARG(message), slice_ends_with(message, SLICE(".")) ? "" : ".");
-    if (last && last->step_index == 0)
+    if (last && last->step_index == 0 && has_expired(holding, last))
         return arena_printf(arena,
                             "There was no decision on this call by %.*s, when its approval "
                             "expired. Nothing was done.",
                             SLICE_ARG(time_text(whole->flow.updated_at, arena)));
+    if (!last || last->step_index == 0)
+        return arena_printf(arena, "The approval of this call has failed: %.*s Nothing was done.",
+                            SLICE_ARG(message));
     return arena_printf(arena, "This call was approved, and has failed: %.*s", SLICE_ARG(message));
 }
 

@@ -49,7 +49,7 @@ static bool is_summary(slice pointer)
 }
 
 /* Whether a person's words or an app's may be in the message: the hold's approval is over. */
-static bool is_over(slice approval, struct arena *arena)
+static bool is_approval_over(slice approval, struct arena *arena)
 {
     slice status = member_text(approval, "status", arena);
     return approval.ptr && !slice_has_word(SLICE("waiting running"), status);
@@ -60,7 +60,7 @@ static bool is_refusal(slice object, struct arena *arena)
 {
     return slice_eq_cstr(member_text(object, "status", arena), "blocked") &&
            slice_has_word(SLICE(OWN_REFUSALS), member_text(object, "error_code", arena)) &&
-           !is_over(json_scan_get(object, SLICE("approval"), arena), arena);
+           !is_approval_over(json_scan_get(object, SLICE("approval"), arena), arena);
 }
 
 static bool is_own(const struct division *d, slice object, slice pointer, slice name, slice value)

@@ -38,8 +38,9 @@ struct janitor {
     unsigned keep_days, audit_days, input_days, webhook_days;
     unsigned rounds;
     struct catalog **catalog;
-    size_t bite, sweep; /* indices of the batch and of the statement under way */
-    unsigned pages;     /* pages read for this batch in this round */
+    size_t bite, sweep;  /* indices of the batch and of the statement under way */
+    unsigned pages;      /* pages read for this batch in this round */
+    int64_t holds_after; /* how far the scan of holds has come; 0: to begin */
     struct trimmer trimmer;
     struct eraser *eraser; /* an op of its own, for erasing takes long */
     struct store_laters removals;
@@ -144,7 +145,8 @@ static void find_tallies(struct janitor *janitor)
 
 static void find_holds(struct janitor *janitor)
 {
-    store_holds_ended(janitor->pool, &janitor->query, &janitor->op);
+    store_holds_ended(janitor->pool, &janitor->query, &janitor->op, janitor->holds_after);
+    janitor->holds_after = 0;
 }
 
 static void find_deliveries(struct janitor *janitor)
@@ -194,11 +196,14 @@ static void own_key(struct janitor *janitor, struct removal *removal)
     key->key = arena_dup(&removal->later.op.arena, key->key);
 }
 
+/* A row that says how far the scan has come may be of an open hold, which is not removed. */
 static void own_hold(struct janitor *janitor, struct removal *removal)
 {
     struct hold_ended *hold = &removal->row.hold;
-    (void)janitor;
+    int64_t until = hold->seen_until;
     hold->key = arena_dup(&removal->later.op.arena, hold->key);
+    if (until != 0 && (janitor->holds_after == 0 || until < janitor->holds_after))
+        janitor->holds_after = until;
 }
 
 /* Actions that are not in the catalog get empty names. */

@@ -31,18 +31,26 @@ static const struct pg_stmt hold_find = {
 
 #define OF(name, type) PG_OF(#name, type, struct hold_ended, name)
 #define ENDED_COLUMNS  OF(account_id, PG_UUID), OF(key, PG_TEXT), OF(flow_id, PG_UUID)
-/* The oldest come first, through hold_age. Open holds among them may hide ended ones for some time,
- * which does no harm: their keys are free. */
+/* Walks hold_age. Open holds are passed over, at most 10,000 at a time. */
+/* clang-format off */
+#define MADE "created_at at time zone 'UTC'"
 static const struct pg_stmt holds_ended = {
     .name = "holds_ended",
-    .sql = "select :ord, h.account_id, h.key, h.flow_id from (select * from sluice.hold o "
-           "order by o.created_at at time zone 'UTC' limit 10000) h where not " STORE_HOLD_IS_KEPT(
-               "h") " limit 500",
-    PG_GIVES(ENDED_COLUMNS),
+    .sql = "select :ord, c.* from @input lateral (with seen as materialized (select * from "
+           "sluice.hold o where o." MADE " >= coalesce(:after, '-infinity') at time zone 'UTC' "
+           "order by o." MADE " limit 10000), ended as materialized (select * from seen h where not "
+           STORE_HOLD_IS_KEPT("h") " limit 500), counts as (select (select count(*) from seen) = "
+           "10000 as is_cut, (select count(*) from ended) = 500 as is_full) "
+           "select e.account_id, e.key, e.flow_id, null::timestamptz from ended e union all "
+           "(select s.account_id, s.key, s.flow_id, case when n.is_full then :after "
+           "else s.created_at end from seen s, counts n where n.is_cut or n.is_full "
+           "order by s.created_at desc limit 1)) c",
+    PG_TAKES(PG_ARG("after", PG_TIME)),
+    PG_GIVES(ENDED_COLUMNS, OF(seen_until, PG_TIME)),
     .no_account = "a read-only scan for what is due, over all accounts",
     .is_spread = true,
-    .spread_max = HOLDS_ENDED_MAX,
 };
+/* clang-format on */
 
 /* The flow is the fence: a key that was taken since the scan has another. A flow that a person has
  * resumed is not in the scan's snapshot, hence the condition. */
@@ -60,6 +68,9 @@ const struct pg_stmt *const hold_stmts[] = {&hold_find, &holds_ended, &hold_remo
 
 STORE_CALL_ID(store_hold_find, hold_find, slice, pg_text)
 
-STORE_CALL(store_holds_ended, holds_ended)
+void store_holds_ended(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t after)
+{
+    store_ask(pool, query, op, &holds_ended, PG_VALUES(pg_time(after)));
+}
 
 STORE_CALL_OF(store_hold_remove, hold_remove, hold_ended)

@@ -41,13 +41,16 @@ STORE_ROW_RESULT(store_hold_find_result, hold_found)
 
 /* ---- retention ---- */
 
-/* Finds holds whose keys are free, among the 10,000 oldest. */
+/* Finds holds whose keys are free, among the 10,000 that were made first from `after` on. */
 struct hold_ended {
     struct uuid account_id;
     slice key;
     struct uuid flow_id;
+    /* 0, or in a last row, of a hold that may be open: there may be more; call again with this as
+     * `after`. A sharded database returns such a row for each shard. */
+    int64_t seen_until;
 };
-void store_holds_ended(struct pg_pool *pool, struct pg_query *query, struct op *op);
+void store_holds_ended(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t after);
 STORE_LIST_RESULT(store_holds_ended_result, hold_ended)
 /* Removes one of these rows if its key is still free (fenced); many go into one batch.
  * Replayable. */

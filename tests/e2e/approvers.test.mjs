@@ -124,6 +124,12 @@ test('their sessions do not decide in the dashboard, which shows them no buttons
   const shown = await pages.go(`/flows/${id}`);
   const form = formsOf(shown.text).find((one) => one.action === `/flows/${id}/approve`);
   assert.ok(form, 'another key gets the form');
+  // the URL of the answer leads to the page, that of a user's hold with the user
+  for (const as of [undefined, USER]) {
+    const { flow_id, url } = await hold('found by its URL', as);
+    const { pathname, search } = new URL(url), there = await pages.go(pathname + search);
+    assert.ok(there.status === 200 && formsOf(there.text).some((one) => one.action.startsWith(`/flows/${flow_id}/approve`)), url);
+  }
   assert.match(shown.text, /mail is read first/);
   assert.doesNotMatch(shown.text, /approval of another key/);
   for (const [who, { key }] of Object.entries(family)) {

@@ -8,6 +8,7 @@ enum { LIFETIME_MS = 60 * 1000 };
 static struct hold hold;
 static struct uuid event_id; /* of the next start; nil: it has none */
 static struct hold_ended ended;
+static int64_t seen_until;
 
 /* A flow that waits for an approval from its start on. */
 static struct flow held_flow(void)
@@ -44,7 +45,7 @@ static void start_find(struct pg_call *c)
 
 static void start_scan(struct pg_call *c)
 {
-    store_holds_ended(c->bench->pool, &c->query, &c->op);
+    store_holds_ended(c->bench->pool, &c->query, &c->op, seen_until);
 }
 
 static void start_removal(struct pg_call *c)
@@ -214,8 +215,12 @@ static size_t scan(void)
     size_t count, ours = 0;
     run(start_scan, NULL);
     assert_int_equal(store_holds_ended_result(&calls[0].query, &list, &count), OK);
+    seen_until = 0;
     for (size_t i = 0; i < count; i++)
-        if (uuid_eq(list[i].account_id, account)) {
+        if (list[i].seen_until != 0) {
+            assert_int_equal(i, count - 1);
+            seen_until = list[i].seen_until;
+        } else if (uuid_eq(list[i].account_id, account)) {
             ended = list[i];
             ended.key = hold.key;
             ours++;
@@ -272,6 +277,31 @@ static void test_its_event_is_made_with_it(void **state)
     assert_int_equal(rows_of("delivery"), 1);
 }
 
+/* However many wait, those made after them are found. */
+static void test_open_holds_hide_none(void **state)
+{
+    struct flow first, second;
+    (void)state;
+    begin_account();
+    first = held_flow();
+    assert_true(uuid_eq(start(&first), first.id));
+    tell("insert into sluice.hold select h.account_id, 'older ' || n, h.flow_id, h.fingerprint, "
+         "h.asker, null, h.lifetime_ms, now() - interval '9 d' + n * interval '1 ms' from "
+         "sluice.hold h, generate_series(1, 10050) n where h.flow_id =",
+         first.id);
+    hold.key = SLICE("over");
+    second = held_flow();
+    assert_true(uuid_eq(start(&second), second.id));
+    tell("delete from sluice.flow where id =", second.id);
+    seen_until = 0;
+    assert_int_equal(scan(), 0);
+    assert_true(seen_until != 0);
+    assert_int_equal(scan(), 1);
+    assert_int_equal(seen_until, 0);
+    tell("delete from sluice.hold where flow_id =", first.id);
+    tell("delete from sluice.hold where flow_id =", second.id);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_key_has_one_flow),
     cmocka_unit_test(test_its_event_is_made_with_it),
@@ -279,6 +309,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_key_is_free_after_the_lifetime),
     cmocka_unit_test(test_an_account_has_so_many),
     cmocka_unit_test(test_what_has_ended_is_removed),
+    cmocka_unit_test(test_open_holds_hide_none),
 };
 
 int main(void)
