@@ -50,7 +50,7 @@ before(async () => {
     const template = templateOf(confirmed);
     await writeFile(join(stack.catalogDir, 'templates', `${template.key}.json`), JSON.stringify(template));
   }
-  server = await stack.serve({ env: { SLUICE_HOLDS: '1' } });
+  server = await stack.serve();
   account = await stack.account('With approvers', { apps: [] });
   const id = await stack.connect(account.id, 'gmail', { access_token: 'ya29.demo-gmail-full' });
   assert.equal((await call(account.key, 'PATCH', `/api/connections/${id}`, { shared: true })).status, 200);

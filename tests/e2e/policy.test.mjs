@@ -35,7 +35,7 @@ before(async () => {
   stack.catalogDir = join(stack.dir, 'catalog');
   await mkdir(join(stack.catalogDir, 'templates'), { recursive: true });
   for (const action of ACTIONS) await writeFile(join(stack.catalogDir, 'templates', `call_${action.id}.json`), JSON.stringify(templateOf(action)));
-  server = await stack.serve({ env: { SLUICE_HOLDS: '1' } });
+  server = await stack.serve();
   account = await stack.account('With policies', { apps: [] });
   const id = await stack.connect(account.id, 'gmail', { access_token: 'ya29.demo-gmail-full' });
   const shared = await call(account.key, 'PATCH', `/api/connections/${id}`, { shared: true });

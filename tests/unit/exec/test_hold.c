@@ -2,8 +2,6 @@
  * Calls that wait for an approval (exec/hold.c): which are held, their key, and the answers. The
  * test makes the holds.
  */
-#include <stdlib.h>
-
 #include "exec/hold.h"
 #include "exec/machine.h"
 #include "seam/table.h"
@@ -425,6 +423,5 @@ int main(void)
         HOLD_TEST(a_dry_run_makes_no_hold),
         HOLD_TEST(a_client_that_leaves_gets_no_answer),
     };
-    (void)setenv("SLUICE_HOLDS", "1", 1);
     return cmocka_run_group_tests_name("exec/hold", tests, NULL, NULL);
 }

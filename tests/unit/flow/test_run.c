@@ -4,7 +4,6 @@
  * there.
  */
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "seam/seam.h"
 
@@ -883,6 +882,5 @@ int main(void)
         cmocka_unit_test(every_step_and_jump_was_taken),
     };
     seam_table_watch();
-    (void)setenv("SLUICE_HOLDS", "1", 1);
     return cmocka_run_group_tests_name("flow/run", tests, NULL, NULL);
 }
