@@ -89,7 +89,7 @@ static struct flow_error taken_error(void)
     return error;
 }
 
-/* A record that says that nothing was done is no result: the call may be made again. */
+/* A record that says that nothing was done is not a result: the call may be made again. */
 static enum flow_held_next take_record(struct flow_run *run, slice *output,
                                        struct flow_error *error)
 {
