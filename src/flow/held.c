@@ -73,8 +73,8 @@ static struct flow_error closed_error(void)
 {
     struct flow_error error = flow_error_make(
         "policy_blocked", SLICE("The policy did not hold this call any more, so it was not made."),
-        SLICE("The same request runs without an approval now, and may have been made already: look "
-              "at the executions before it is sent again."));
+        SLICE("The same request runs without an approval now, and may have been made already. "
+              "Check the executions before it is sent again."));
     error.is_final = true;
     return error;
 }
