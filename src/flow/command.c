@@ -305,6 +305,15 @@ static int64_t key_lifetime_ms(const struct flow_command *command)
     return usual > least ? usual : least;
 }
 
+/* Returns when the request began, whose policy the command has. */
+static uint64_t request_began_ns(const struct flow_command *command)
+{
+    const struct op *op = &command->op;
+    while (op->parent)
+        op = op->parent;
+    return op->started_ns;
+}
+
 /* The checks that need no database come first. The first step is planned before anything is
  * written, so that its intent or its pause is part of the insert. */
 static enum op_result step_start(struct op *op)
@@ -338,6 +347,7 @@ static enum op_result step_start(struct op *op)
     }
     if (!command->run)
         return unavailable(command);
+    flow_policy_found_at(command->run, request_began_ns(command));
     command->flow_id = flow.id;
     command->claim.execution_id = flow.id;
     command->claim.lifetime_ms = key_lifetime_ms(command);

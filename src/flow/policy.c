@@ -1,10 +1,9 @@
 /*
  * The policy that decides about a flow's calls: that of the key that started the flow, as it is
- * when a call is made. The statements that load a flow or move it on find it, so it costs none of
- * its own. Between such statements, as between the calls of a fan-out, it is asked for after a
- * change of the account's keys or policies, and every ten seconds, since a notification may be
- * lost. Its text may have to be loaded (policy/cache.h), and after an adoption the name of an end
- * user.
+ * when a call is made. A start has it from its request, and the statement that loads a flow finds
+ * it, so it costs none of its own. After that it is asked for after a change of the account's keys
+ * or policies, and every ten seconds, since a notification may be lost. Its text may have to be
+ * loaded (policy/cache.h), and after an adoption the name of an end user.
  */
 #include "flow/internal.h"
 #include "store/account_user.h"
@@ -41,6 +40,13 @@ bool flow_policy_start(struct flow_run *run, struct policy *policy, slice user)
     return !user.ptr || own->user.ptr;
 }
 
+void flow_policy_found_at(struct flow_run *run, uint64_t time_ns)
+{
+    struct flow_policy *own = &run->policy;
+    own->learnt_ns = time_ns;
+    own->changes += run->service->policies_changed_ns >= time_ns;
+}
+
 static void set_policy(struct flow_policy *own, struct policy *policy)
 {
     policy_unref(own->policy);
@@ -66,6 +72,7 @@ void flow_policy_learn(struct flow_run *run, const struct key_policy *key, unsig
 
 void flow_policies_changed(struct flow_service *service, const struct uuid *account_id)
 {
+    service->policies_changed_ns = loop_now_ns(service->config.loop);
     LIST_EACH(&service->runs, struct flow_run, run, link) {
         if (!account_id || uuid_eq(policy_owner(run), *account_id))
             run->policy.changes++;

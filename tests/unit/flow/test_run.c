@@ -354,7 +354,7 @@ static void an_output_that_the_database_refuses(void **state)
     struct machine *m = *state;
     struct uuid id = machine_start(m, "read", "{\"confirm\":true}");
     machine_reply(m, 200);
-    seam_query_fail(machine_query(m, "flow_move"), ERR_INVALID);
+    seam_query_fail(machine_query(m, "flow_move_event"), ERR_INVALID);
     machine_until(m, id, FLOW_FAILED);
     machine_check_error(m, id, "cannot be stored");
 }
@@ -375,7 +375,7 @@ static void a_transition_that_fails_is_tried_again(void **state)
     struct machine *m = *state;
     struct uuid id = machine_start(m, "read", "{\"confirm\":true}");
     machine_reply(m, 200);
-    seam_query_fail(machine_query(m, "flow_move"), ERR_BUSY);
+    seam_query_fail(machine_query(m, "flow_move_event"), ERR_BUSY);
     machine_until(m, id, FLOW_COMPLETED);
 }
 
