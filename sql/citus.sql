@@ -59,3 +59,4 @@ select pg_temp.distributed('sluice.account_user');
 select pg_temp.copied('sluice.webhook');
 select pg_temp.copied('sluice.policy');
 select pg_temp.distributed('sluice.delivery');
+select pg_temp.distributed('sluice.hold');

@@ -58,9 +58,9 @@ struct api_config {
      * "https://example.com" */
     const slice *mcp_origins;
     size_t mcp_origin_count;
-    bool refuses_unattended;   /* MCP writes need a person, unless the API key says otherwise */
-    const slice *home_domains; /* the operator's own domains; the dashboard marks recipients
-                                * outside of them */
+    enum vault_unattended unattended; /* of MCP writes, unless the API key says otherwise */
+    const slice *home_domains;        /* the operator's own domains; the dashboard marks recipients
+                                       * outside of them */
     size_t home_domain_count;
     struct mcp_listeners *mcp_listeners; /* open subscriptions of /mcp */
     struct tracer *tracer;               /* NULL: no traces */

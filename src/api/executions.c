@@ -120,6 +120,7 @@ slice api_execution_read(struct api_request *request, const struct api_names *na
         .scopes = request->serve.grant.scopes,
         .policy = request->serve.policy,
         .user = request->serve.user,
+        .asker = request->serve.grant.line,
         .integration_id = integration_id,
         .action_id = action_id,
         .input = input,

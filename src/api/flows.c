@@ -143,6 +143,8 @@ static enum op_result refuse_command(struct api_request *request,
         return reply_no_template(request, command->in.template_key);
     case FLOW_ANSWER_NOT_IN_SCOPE:
         return api_refuse_scope(request, SCOPE_EXECUTE_WRITE);
+    case FLOW_ANSWER_NOT_APPROVER:
+        return api_reply_error(request, 403, "%.*s", SLICE_ARG(command->message));
     case FLOW_ANSWER_INVALID:
     case FLOW_ANSWER_KEY_MISMATCH:
         return api_reply_error(request, 400, "%.*s", SLICE_ARG(command->message));

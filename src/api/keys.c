@@ -361,7 +361,8 @@ static bool read_new_key(struct api_request *request, struct api_key *key)
     }
     if (!read_scopes(request, key) || !read_key_expiry(request, key) ||
         !read_addresses(request, key) || !read_mcp_word(request, "forms", "never", &key->forms) ||
-        !read_mcp_word(request, "unattended_writes", "allow refuse", &key->unattended_writes) ||
+        !read_mcp_word(request, "unattended_writes", "allow hold refuse",
+                       &key->unattended_writes) ||
         !read_key_policy(request, key))
         return false;
     if (!user || vault_user_is_id(key->external_id))

@@ -204,7 +204,8 @@ bool api_may_start(const struct api_request *request, const struct flow_template
 
 bool api_template_is_listed(const struct api_request *request, const struct flow_template *tmpl)
 {
-    return foresee_start(request, tmpl).decision != POLICY_DENY;
+    const struct policy_verdict verdict = foresee_start(request, tmpl);
+    return !flow_template_is_refused(&verdict);
 }
 
 const struct flow_template *api_template_find(const struct api_request *request, slice key)

@@ -243,6 +243,15 @@ bool kept_input_hides(const struct json *schema, const struct json *input, slice
            slice_eq_cstr(json_str(left), KEPT_INPUT_HIDDEN);
 }
 
+bool kept_input_has_hidden(const struct json *schema, const struct json *input, struct arena *arena)
+{
+    struct hiding hiding = {.root = schema, .arena = arena};
+    struct json masked = *input;
+    size_t values_left = VALUES_MAX;
+    return !has_few_values(input, &values_left) || hide(&hiding, schema, &masked, 0) ||
+           hiding.is_broken;
+}
+
 bool kept_input_lacks(const struct json *input)
 {
     bool is_object = json_is(input, JSON_OBJECT);

@@ -50,6 +50,9 @@ int kept_input_result(const struct pg_query *query, const struct vault_ring *rin
  * values to look at. */
 bool kept_input_hides(const struct json *schema, const struct json *input, slice pointer,
                       struct arena *arena);
+/* Whether any value of the input is not kept. Returns true as kept_input_hides does. */
+bool kept_input_has_hidden(const struct json *schema, const struct json *input,
+                           struct arena *arena);
 /* Whether the input has a member that is not kept (KEPT_INPUT_HIDDEN). It cannot be run as it is.
  */
 bool kept_input_lacks(const struct json *input);

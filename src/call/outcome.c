@@ -23,6 +23,8 @@ static const struct fact facts[EXEC_REASONS] = {
     [EXEC_INPUT_INVALID] = {"input_invalid", "validation_error", .retry = RETRY_NEVER},
     [EXEC_CONFIRMATION_MISSING] = {"confirmation_missing", "policy_blocked", .retry = RETRY_NEVER},
     [EXEC_POLICY_DENIED] = {"policy_denied", "policy_blocked", .retry = RETRY_NEVER},
+    [EXEC_HELD] = {"held", "policy_blocked", .retry = RETRY_ALWAYS},
+    [EXEC_HOLD_OVER] = {"hold_over", "policy_blocked", .retry = RETRY_NEVER},
     [EXEC_NOT_CONNECTED] = {"not_connected", "integration_not_connected",
                             .next = EXEC_NEXT_CONNECT},
     [EXEC_CONNECTION_UNKNOWN] = {"connection_unknown", "integration_not_connected",

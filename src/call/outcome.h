@@ -22,6 +22,8 @@ enum exec_reason {
     EXEC_INPUT_INVALID,
     EXEC_CONFIRMATION_MISSING,
     EXEC_POLICY_DENIED, /* by the policy of the caller's key */
+    EXEC_HELD,      /* it waits for the approval of a person, or the approved call is under way */
+    EXEC_HOLD_OVER, /* the approval was refused, or has ended without a call */
     EXEC_NOT_CONNECTED,
     EXEC_CONNECTION_UNKNOWN, /* the tool endpoint named a connection that is not the account's */
     EXEC_REAUTH_REQUIRED,
@@ -85,6 +87,15 @@ enum exec_advice {
     EXEC_ADVICE_NONE,      /* the app needs no connection */
 };
 
+/* The approval that a held call waits for, or waited for. */
+struct exec_approval {
+    struct uuid flow_id;
+    slice status;       /* of the flow */
+    slice url;          /* of its page; SLICE_NONE: it is not known */
+    int64_t expires_at; /* in microseconds; 0: it was decided */
+    slice key;          /* the idempotency key that the call is bound to */
+};
+
 /* How the time of a run is divided among its phases. gate_ns is the rest, before the call and
  * between the other phases: key, input, connection, token, claim, pauses between attempts. */
 struct exec_times {
@@ -102,7 +113,8 @@ struct exec_outcome {
     int64_t started_us, finished_us;
     slice output_json; /* JSON text; empty unless it succeeded */
     slice display_title, display_summary;
-    slice message, hint; /* hint may be empty */
+    slice message, hint;                  /* hint may be empty */
+    const struct exec_approval *approval; /* NULL: it needs none */
     enum exec_advice advice;
     int64_t reconnect_id; /* the connection used, if it is not the default; else 0 */
     bool is_hint_given;   /* the manifest has given the hint */
@@ -121,6 +133,7 @@ struct exec_outcome {
     unsigned attempts, provider_status;
     slice provider_request_id;
     bool is_replayed;
+    bool is_unheld;   /* the call of a hold: the policy does not hold it any more */
     bool is_left_out; /* a replay whose summary did not fit in the reply: fetch it by its id */
     /* with EXEC_SUCCEEDED: the call was possible; the summary is the request */
     bool is_dry_run;

@@ -84,6 +84,20 @@ slice exec_hint_of_people(slice hint)
     return slice_trim(slice_first(hint, hint.len - strlen(LINK_HINT)));
 }
 
+static void put_approval(struct json_writer *w, const struct exec_approval *approval)
+{
+    json_member_open(w, "approval", '{');
+    json_member_uuid(w, "flow_id", approval->flow_id);
+    json_member_str(w, "status", approval->status);
+    json_member_str(w, "url", approval->url);
+    if (approval->expires_at > 0)
+        json_member_time(w, "expires_at", approval->expires_at);
+    else
+        json_member_str(w, "expires_at", SLICE_NONE);
+    json_member_str(w, "idempotency_key", approval->key);
+    json_close(w, '}');
+}
+
 static void put_error(struct json_writer *w, const struct exec_outcome *outcome)
 {
     json_member_str(w, "error_code", exec_outcome_error_code(outcome));
@@ -94,6 +108,8 @@ static void put_error(struct json_writer *w, const struct exec_outcome *outcome)
         json_member_i64(w, "retry_after", retry_after_s);
     }
     put_hint(w, outcome);
+    if (outcome->approval)
+        put_approval(w, outcome->approval);
     put_next_action(w, outcome);
 }
 

@@ -108,7 +108,8 @@ static int read_options(struct session *session, const struct command_call *call
         return err_set(err, ERR_INVALID,
                        "addresses: a key of the operator is bound to fewer addresses than all");
     if (read_word(call, "forms", "never", &key->forms, err) != OK ||
-        read_word(call, "unattended-writes", "allow refuse", &key->unattended_writes, err) != OK)
+        read_word(call, "unattended-writes", "allow hold refuse", &key->unattended_writes, err) !=
+            OK)
         return (int)err->code;
     return read_expiry(command_option(call, "expires"), &key->expires_at, err);
 }
@@ -201,12 +202,13 @@ static const char *api_key_state(const struct api_key *key)
  * the server's settings apply. */
 static const char *mcp_limits(const struct api_key *key)
 {
-    bool is_formless = key->forms.ptr != NULL;
-    if (!key->unattended_writes.ptr)
-        return is_formless ? "forms never" : "";
-    if (slice_eq_cstr(key->unattended_writes, "refuse"))
-        return is_formless ? "forms never, unattended refuse" : "unattended refuse";
-    return is_formless ? "forms never, unattended allow" : "unattended allow";
+    static const char *const words[][2] = {
+        [UNATTENDED_BY_SETTING] = {"", "forms never"},
+        [UNATTENDED_ALLOWED] = {"unattended allow", "forms never, unattended allow"},
+        [UNATTENDED_HELD] = {"unattended hold", "forms never, unattended hold"},
+        [UNATTENDED_REFUSED] = {"unattended refuse", "forms never, unattended refuse"},
+    };
+    return words[vault_unattended_parse(key->unattended_writes)][key->forms.ptr != NULL];
 }
 
 static void put_key_cells(struct output_table *table, const void *row)
@@ -385,8 +387,8 @@ static const struct config_option create_options[] = {
     {"forms", "WHEN",
      "never: there is no one to answer forms over /mcp (as in CI); the confirm argument is enough"},
     {"unattended-writes", "MODE",
-     "allow or refuse writes over /mcp that cannot be confirmed in a form; by default as the "
-     "server's setting says"},
+     "allow, hold (until a person approves them) or refuse writes over /mcp that cannot be "
+     "confirmed in a form; by default as the server's setting says"},
     {"policy", "NAME",
      "what the key may do (sluice policy); by default the account's policy that is "
      "named " POLICY_DEFAULT_NAME ", if there is one"},

@@ -32,8 +32,9 @@
       "an origin whose pages may call /mcp from a browser, besides public-url's; may be " \
       "repeated") \
     X(unattended_writes, "unattended-writes", TEXT, CONFIG_SERVERS, "allow", 0, 0, "MODE", \
-      "allow or refuse a write over /mcp that no person can be asked to confirm, since the " \
-      "client shows no forms; `sluice keys create` sets it for a single key") \
+      "allow, hold or refuse a write over /mcp that no person can be asked to confirm, since " \
+      "the client shows no forms; a held one waits for an approval. `sluice keys create` sets " \
+      "it for a single key") \
     X(home_domains, "home-domains", TEXTS, CONFIG_SERVERS, "", 0, 0, "DOMAIN", \
       "a domain of your organisation, with its subdomains: an approval marks calls that reach " \
       "addresses elsewhere; may be repeated. Default: no call is marked") \

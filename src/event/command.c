@@ -197,10 +197,11 @@ static enum op_result step_loaded(struct op *op)
         command->webhook.old_until = 0;
     }
     if (status == OK && command->in.rev && command->webhook.rev != command->in.rev)
-        return stop_with(command, err_set(&command->err, ERR_LIMIT,
-                                          "the webhook was changed, or its secret rolled, since it "
-                                          "was read: its rev is %lld now",
-                                          (long long)command->webhook.rev));
+        return stop_with(command,
+                         err_set(&command->err, ERR_LIMIT,
+                                 "the webhook has the rev %lld, not %lld: its secret was "
+                                 "rolled, or it was edited, since it was read",
+                                 (long long)command->webhook.rev, (long long)command->in.rev));
     if (status == OK)
         status = is_roll ? roll_secret(command) : merge_change(command);
     return status == OK ? OP_NEXT : stop_with(command, status);

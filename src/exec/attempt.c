@@ -44,10 +44,12 @@ static bool is_repeat_safe(const struct exec *exec)
 static bool is_ours(const struct exec *exec)
 {
     const struct node *node = exec->service->config.node;
-    if (!exec->in.proof && !exec_is_claimed(exec))
+    const struct exec_proof *proof = exec->in.proof;
+    bool is_claimed = exec_is_claimed(exec);
+    if (!proof && !is_claimed)
         return true;
-    struct uuid owner = exec_is_claimed(exec) ? exec->key.claim.owner : exec->in.proof->owner;
-    return node_may_write(node) && uuid_eq(node_id(node), owner);
+    return node_may_write(node) && (!proof || uuid_eq(node_id(node), proof->owner)) &&
+           (!is_claimed || uuid_eq(node_id(node), exec->key.claim.owner));
 }
 
 /* The difference is not negative: both times are from clock_boot_ns. */
@@ -96,9 +98,11 @@ enum op_result exec_step_proven(struct op *op)
     struct exec_proof *proof = exec->in.proof;
     int64_t rev;
     int status = store_rev_result(&exec->query, &rev);
-    if (status == ERR_NOTFOUND || (status == OK && rev != proof->rev))
-        return exec_stop(exec, EXEC_CANCELLED, SLICE("The flow was cancelled or taken over."),
-                         SLICE_NONE);
+    if (status == ERR_NOTFOUND || (status == OK && rev != proof->rev)) {
+        exec_end_with(exec, EXEC_CANCELLED, SLICE("The flow was cancelled or taken over."),
+                      SLICE_NONE);
+        return op_jump(op, exec_is_claimed(exec) ? EXEC_STEP_RECORD : EXEC_STEP_ANSWER);
+    }
     if (status != OK)
         return stop_unsent(exec, SLICE("The database cannot be reached. Nothing was sent."));
     if (proof->sent_boot_ns < exec->attempt.proof_boot_ns)

@@ -48,6 +48,8 @@ static slice audit_details(const struct exec *exec, struct arena *arena)
     json_member_str(w, "integration_id", slice_first(exec->out.integration_id, 200));
     json_member_str(w, "action_id", slice_first(exec->out.action_id, 200));
     exec_put_decider(exec, w);
+    if (exec->out.approval)
+        json_member_uuid(w, "flow_id", exec->out.approval->flow_id);
     json_close(w, '}');
     return json_text_take(&text, arena);
 }

@@ -13,6 +13,8 @@ enum { TEXT_BYTES_MAX = 256 * 1024, FILES_ON_LOOP_BYTES_MAX = 64 * 1024 };
 
 bool exec_wants_confirmation(const struct exec *exec)
 {
+    if (exec_is_held(exec) && !exec->in.confirms_held) /* the approval is the confirmation */
+        return false;
     return exec->action->requires_confirmation || exec->verdict.decision == POLICY_CONFIRM;
 }
 

@@ -37,6 +37,10 @@ int exec_fingerprint(const struct exec_request *request, slice action_id, uint8_
 
 static int make_fingerprint(struct exec *exec)
 {
+    if (exec->in.fingerprint) {
+        memcpy(exec->key.claim.fingerprint, exec->in.fingerprint, IDEMPOTENCY_FINGERPRINT_LEN);
+        return OK;
+    }
     return exec_fingerprint(&exec->in, exec->out.action_id, exec->key.claim.fingerprint);
 }
 
@@ -46,7 +50,7 @@ static bool is_same_request(const struct exec *exec, const uint8_t *fingerprint)
            0;
 }
 
-static enum op_result stop_mismatch(struct exec *exec)
+enum op_result exec_stop_mismatch(struct exec *exec)
 {
     return exec_stop(
         exec, EXEC_KEY_MISMATCH,
@@ -205,6 +209,17 @@ static enum op_result load_lost(struct exec *exec)
     return OP_WAIT;
 }
 
+/* A held request is bound to its hold by a key, whether it came with one or not. */
+static int make_hold_key(struct exec *exec)
+{
+    if (make_fingerprint(exec) != OK)
+        return ERR_NOMEM;
+    exec->in.idempotency_key =
+        exec_hold_key(exec->key.claim.fingerprint, exec->in.asker, &exec->op.arena);
+    exec->key.is_made = true;
+    return exec->in.idempotency_key.ptr ? make_table_key(exec) : ERR_NOMEM;
+}
+
 /* This step comes before the checks of input and connection: a stored result is returned whatever
  * has changed since. The holder stays in the table until its run has ended, so that every later run
  * of this process waits in its list and sends no query. */
@@ -215,6 +230,8 @@ enum op_result exec_step_load_key(struct op *op)
     list_unlink(&exec->key.waiter_link);
     if (exec->key.found.has_execution) /* copied by the run that this one waited for */
         return replay(exec);
+    if (exec_needs_hold_key(exec) && make_hold_key(exec) != OK)
+        return exec_stop_memory(exec);
     if (exec_is_lost_watched(exec))
         return load_lost(exec);
     /* Such a run may not use the key, even if it has a result. */
@@ -227,7 +244,7 @@ enum op_result exec_step_load_key(struct op *op)
         return op_jump(op, EXEC_STEP_CHECK_INPUT);
     struct exec *holder = map_get(&exec->service->in_flight, exec->key.name);
     if (holder && holder != exec && !is_same_request(exec, holder->key.claim.fingerprint))
-        return stop_mismatch(exec);
+        return exec_stop_mismatch(exec);
     if (holder && holder != exec) /* a hidden action has no results */
         return exec->verdict.is_hidden ? exec_stop_unknown(exec) : wait_for(exec, holder);
     if (!holder && map_put(&exec->service->in_flight, exec->key.name, exec, NULL) != OK)
@@ -245,7 +262,7 @@ static enum op_result follow_other_run(struct exec *exec)
     if (store_claim_is_spent(claimed))
         return stop_declined(exec);
     if (!is_same_request(exec, claimed->fingerprint))
-        return stop_mismatch(exec);
+        return exec_stop_mismatch(exec);
     if (exec->verdict.is_hidden) /* it has no results */
         return exec_stop_unknown(exec);
     if (claimed->state == CLAIM_IN_FLIGHT)
@@ -355,7 +372,11 @@ enum op_result exec_step_claim(struct op *op)
     bool has_key = exec->in.idempotency_key.len > 0;
     ASSERT(exec->action && !exec->in.is_dry_run && out->attempts == 0);
     ASSERT(!has_key || exec->key.is_holder || exec->in.is_recorded_by_caller);
-    out->execution_id = uuid_v7();
+    bool has_id = !uuid_is_nil(exec->in.execution_id);
+    if (has_id && uuid_eq(exec->in.execution_id, out->execution_id))
+        /* an earlier claim with this id was lost to another run, and may be noted as unsent */
+        return exec_stop_unavailable(exec, SLICE("Nothing was done. Try again."));
+    out->execution_id = has_id ? exec->in.execution_id : uuid_v7();
     out->started_us = now;
     if (exec->in.is_recorded_by_caller || (exec->action->level == LEVEL_READ && !has_key))
         return op_jump(op, EXEC_STEP_CALL);

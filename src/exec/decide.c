@@ -8,11 +8,13 @@
 
 void exec_decide(struct exec *exec)
 {
-    ASSERT(exec->action && exec->in.policy);
+    ASSERT(exec->action && (exec->in.policy || exec->in.holds_writes));
     policy_decide(exec->in.policy, exec->action, exec->in.input, exec->in.user, &exec->verdict);
     exec_turn_used(exec);
-    if (!exec->verdict.is_hidden)
+    if (!exec->verdict.is_hidden) {
+        exec_decide_hold(exec);
         return;
+    }
     exec->action = NULL;
     exec->find_status = ERR_NOTFOUND;
 }
@@ -40,6 +42,19 @@ enum op_result exec_stop_denied(struct exec *exec)
             ? SLICE("Sending it again does not help. The account's administrator sets the policy.")
             : SLICE("Do not send it again unchanged. The policy decides by the input; the "
                     "account's administrator sets it."));
+}
+
+/* The request came without a key: the one that it had as a hold has nothing to bind any more, as
+ * the same request runs without a key now. */
+enum op_result exec_stop_unheld(struct exec *exec)
+{
+    exec->out.is_unheld = true;
+    return exec_stop(exec, EXEC_POLICY_DENIED,
+                     arena_printf(&exec->op.arena,
+                                  "The policy of this API key does not hold %.*s any more. Nothing "
+                                  "was done.",
+                                  SLICE_ARG(exec->action->title)),
+                     SLICE("Send the request again: it does not need this approval now."));
 }
 
 void exec_put_decider(const struct exec *exec, struct json_writer *w)

@@ -111,7 +111,7 @@ slice exec_render_dry_run(struct exec *exec)
     bool is_whole = put_body(w, exec);
     json_close(w, '}');
     put_each(w, exec);
-    if (exec->in.policy) {
+    if (exec->in.policy || exec_is_held(exec)) {
         json_member_open(w, "policy", '{');
         policy_put_decision(w, &exec->verdict);
         json_close(w, '}');

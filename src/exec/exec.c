@@ -39,7 +39,7 @@ static const struct op_step steps[EXEC_STEPS] = {
     STEP(CHECK_INPUT, check_input, TO(ANSWER)),
     STEP(FIND_CONNECTION, find_connection, 0),
     STEP(CHECK_CONNECTION, check_connection,
-         TO(FIND_CONNECTION) | TO(SHOW) | TO(ENTER_LIMITS) | TO(ANSWER)),
+         TO(FIND_CONNECTION) | TO(SHOW) | TO(HOLD) | TO(ENTER_LIMITS) | TO(ANSWER)),
     STEP(RENEW_TOKEN, renew_token, 0),
     STEP(RELOAD_CONNECTION, reload_connection, TO(ENTER_LIMITS) | TO(NEXT)),
     STEP(REBUILD_REQUEST, rebuild_request,
@@ -47,6 +47,9 @@ static const struct op_step steps[EXEC_STEPS] = {
     /* a dry run that a person will read: what its ids mean, from reads of the same connection */
     STEP(SHOW, show, 0),
     STEP(TAKE_TEXTS, take_texts, TO(ANSWER)),
+    /* a call that has to be approved: the approval is made, or found */
+    STEP(HOLD, hold, TO(ANSWER)),
+    STEP(HELD, held, TO(READ_REPLAY) | TO(ANSWER)),
     /* limits, circuit and the intent: the claim comes last, because a wait for the limits may be
      * refused and a refusal must leave no row. CLAIM jumps over PROVE: the row that proves a flow's
      * step was written a moment ago */
@@ -109,6 +112,11 @@ struct exec_service *exec_service_new(const struct exec_config *config)
         return service;
     exec_service_free(service);
     return NULL;
+}
+
+void exec_service_holder_set(struct exec_service *service, const struct exec_holder *holder)
+{
+    service->holder = *holder;
 }
 
 void exec_service_free(struct exec_service *service)

@@ -17,6 +17,7 @@
 #include "call/files.h"
 #include "node/node.h"
 #include "call/outcome.h"
+#include "exec/hold.h"
 #include "exec/summary_read.h"
 #include "exec/tally.h"
 #include "exec/usage.h"
@@ -68,6 +69,8 @@ struct exec_config {
 
 /* Returns NULL if out of memory. Everything in config must outlive the service. */
 struct exec_service *exec_service_new(const struct exec_config *config) MUST_CHECK;
+/* Sets what makes holds; it outlives the executions. Without it no hold can be made. */
+void exec_service_holder_set(struct exec_service *service, const struct exec_holder *holder);
 /* Asserts that no execution is under way. */
 void exec_service_free(struct exec_service *service);
 /* Whether writes may begin: not if the database was unreachable for longer than the node's
@@ -130,6 +133,22 @@ struct exec_request {
     bool is_dry_run;       /* does everything but the call: summary_json is the request */
     bool wants_shows;      /* for a dry run: reads what the ids in the input mean (shows.c) */
     slice idempotency_key; /* SLICE_NONE: none; else 1 to 255 printable characters */
+    /* Holds (exec/hold.h). The line of the caller's key (struct api_key). Nil: no hold can be made,
+     * and a call that the policy holds is refused. */
+    struct uuid asker;
+    /* A held call needs its confirmation, too; else the approval is the confirmation. */
+    bool confirms_held;
+    /* unattended_writes is hold: a call that needs a confirmation is held as if a rule said so. The
+     * key says so, or the server's setting, which may change. */
+    bool holds_writes, is_set_to_hold;
+    /* A person has approved exactly this call, who may do so: the policy's hold is satisfied. */
+    bool is_approved;
+    /* With is_approved: the call is made only if the policy still holds it (is_key_made). */
+    bool is_only_if_held;
+    /* For the call of a hold. The fingerprint of the held request, which may have named the default
+     * connection; NULL: made from this request. */
+    const uint8_t *fingerprint;
+    struct uuid execution_id; /* the id of the run; nil: a new one */
     /* For writes without an idempotency key: the API key, if its client may automatically repeat a
      * call whose reply it did not get (lost.c). Nil: a repeated call runs again. */
     struct uuid lost_by;
@@ -157,8 +176,8 @@ struct exec_request {
     /* The caller's own rows are the intent and the record, as for a step of a flow: no key is
      * loaded and nothing is claimed, stored, audited or rendered; the only result is out. */
     bool is_recorded_by_caller;
-    /* With is_recorded_by_caller: nothing is sent without this proof, which the caller updates. If
-     * it is NULL, only reads are sent, without a proof. */
+    /* For a flow's call: nothing is sent without this proof, which the caller updates. If it is
+     * NULL with is_recorded_by_caller, only reads are sent, without a proof. */
     struct exec_proof *proof;
     /* A read for another run: of an item of its list (each.c), or of what an id means (shows.c). It
      * is not counted as a run. */

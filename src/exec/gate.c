@@ -64,7 +64,7 @@ enum op_result exec_step_find_action(struct op *op)
      * such a null. */
     if (exec->action)
         exec->in.input = schema_drop_nulls(exec->action->schema, given, &op->arena);
-    if (exec->action && exec->in.policy)
+    if (exec->action && (exec->in.policy || exec->in.holds_writes))
         exec_decide(exec);
     if (exec->action)
         exec->out.advice = exec_advice_for(exec->action);
@@ -77,9 +77,12 @@ enum op_result exec_step_find_action(struct op *op)
         return stop_not_in_scope(exec);
     if (exec_is_denied(exec) && !exec->verdict.is_unsure)
         return exec_stop_denied(exec);
+    if (exec->action && exec_is_unheld(exec))
+        return exec_stop_unheld(exec);
     if (exec->in.file_count > 0)
         return OP_NEXT;
-    bool has_key = exec->in.idempotency_key.len > 0 || exec_is_lost_watched(exec);
+    bool has_key = exec->in.idempotency_key.len > 0 || exec_is_lost_watched(exec) ||
+                   exec_needs_hold_key(exec);
     return op_jump(op, has_key ? EXEC_STEP_LOAD_KEY : EXEC_STEP_CHECK_INPUT);
 }
 
@@ -567,9 +570,11 @@ enum op_result exec_step_check_connection(struct op *op)
             "Do not send it again. GET /api/actions?integration_id={integration_id} lists the "
             "actions that {app} offers.",
             exec->action->gone);
-    if (exec_needs_first_token(exec)) /* there is no token to build a request with yet */
-        return exec_check_token(exec);
-    if (exec_build_request(exec) == OP_STOP)
+    bool is_held = exec_is_held(exec) && !exec->in.is_dry_run;
+    bool has_token = !exec_needs_first_token(exec); /* else there is none to build a request with */
+    if (has_token && exec_build_request(exec) == OP_STOP)
         return OP_STOP;
-    return exec->in.is_dry_run ? exec_dry_run(exec) : exec_check_token(exec);
+    if (is_held)
+        return op_jump(op, EXEC_STEP_HOLD);
+    return has_token && exec->in.is_dry_run ? exec_dry_run(exec) : exec_check_token(exec);
 }

@@ -39,6 +39,7 @@ struct exec_turns {
 
 struct exec_service {
     struct exec_config config;
+    struct exec_holder holder;
     struct uuid self; /* identifies this process to others */
     struct limits *limits;
     struct breaker *breaker;
@@ -90,6 +91,7 @@ struct exec_key {
     bool is_holder;        /* this run has the name's entry in that table */
     slice lost;            /* the key of the run's note (lost.c); SLICE_NONE: it gets no note */
     bool is_lost;          /* the client disconnected, and lost.c has noted the run */
+    bool is_made;          /* the request had no key: this one is made from it (hold.c) */
     enum exec_claim state; /* the state of claim */
     unsigned waits;        /* number of waits for a run of another process */
     struct list waiters;   /* key.waiter_link of runs that wait for this one */
@@ -155,6 +157,7 @@ struct exec {
     const struct catalog_action *action;
     int find_status;               /* result of the lookup of integration and action */
     struct policy_verdict verdict; /* of the key's policy; zeroed without one */
+    bool is_held_unattended;       /* held by a setting, not by the policy */
     struct {
         struct op_wait wait;
         struct list link; /* in concurrency_account.keyed.waiting */
@@ -174,6 +177,7 @@ struct exec {
     struct exec_faults faults;
     struct exec_connection connection;
     struct exec_gate gate;
+    struct exec_hold *hold;        /* the call's hold; NULL: it was not asked for */
     struct exec_shows *shows;      /* belongs to shows.c; NULL: none */
     struct call_progress progress; /* only if the action has several requests (sequence.c) */
     struct exec_pages pages;
@@ -202,6 +206,8 @@ enum exec_step {
     EXEC_STEP_REBUILD_REQUEST,
     EXEC_STEP_SHOW,
     EXEC_STEP_TAKE_TEXTS,
+    EXEC_STEP_HOLD,
+    EXEC_STEP_HELD,
     EXEC_STEP_ENTER_LIMITS,
     EXEC_STEP_ADMIT,
     EXEC_STEP_CLAIM,
@@ -231,7 +237,7 @@ op_step_fn exec_step_find_action, exec_step_take_files, exec_step_load_key, exec
     exec_step_check_reply, exec_step_next, exec_step_record, exec_step_check_record,
     exec_step_mark_connection, exec_step_notify_connection, exec_step_fit_output, exec_step_answer;
 
-op_step_fn exec_step_show, exec_step_take_texts;
+op_step_fn exec_step_show, exec_step_take_texts, exec_step_hold, exec_step_held;
 
 /* answer.c: which part of the output the caller gets. */
 struct call_fit exec_wanted_fit(const struct exec *exec);
@@ -267,6 +273,26 @@ static inline bool exec_is_denied(const struct exec *exec)
     return exec->verdict.decision == POLICY_DENY && !exec->verdict.is_hidden;
 }
 enum op_result exec_stop_denied(struct exec *exec);
+/* Whether the call has to wait for an approval that it does not have. */
+static inline bool exec_is_held(const struct exec *exec)
+{
+    return exec->verdict.decision == POLICY_HOLD && !exec->in.is_approved;
+}
+/* hold.c: the last word of a decision: what a setting holds, and what cannot be held. */
+void exec_decide_hold(struct exec *exec);
+/* Whether the run gets the key that is made from its request. */
+static inline bool exec_needs_hold_key(const struct exec *exec)
+{
+    return exec_is_held(exec) && exec->in.idempotency_key.len == 0 && !exec->in.is_dry_run;
+}
+/* claim.c: stops the run, because its key belongs to another request. */
+enum op_result exec_stop_mismatch(struct exec *exec);
+/* The call of a hold that the policy does not hold any more (is_only_if_held). */
+static inline bool exec_is_unheld(const struct exec *exec)
+{
+    return exec->in.is_only_if_held && exec->verdict.decision < POLICY_HOLD;
+}
+enum op_result exec_stop_unheld(struct exec *exec);
 /* Returns what the policy says to people about its decision, without a full stop at the end. */
 slice exec_policy_reason(const struct exec *exec);
 /* Whether the policy hides this action of the run's integration: it is not read for parts. */

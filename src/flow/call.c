@@ -97,6 +97,7 @@ struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
         .action_id = step->tool,
         .input = call->input,
         .is_confirmed = is_confirmed(run, step),
+        .is_approved = flow_policy_is_approved(run),
         .connection_id = call->connection_id,
         .is_recorded_by_caller = true,
         .proof = &run->proof,
@@ -109,6 +110,8 @@ struct exec *flow_call_start(const struct flow_call *call, struct op *parent)
     };
     if (!integration.ptr || !request.provider_name.ptr)
         return NULL;
+    if (run->tmpl->is_held)
+        flow_held_request(run, &request);
     return exec_start(run->service->config.exec, &request, parent);
 }
 
@@ -151,6 +154,9 @@ static struct flow_error error_of(const struct flow_call *call, const struct exe
     if (is_unknown) /* automatic retries are limited to harmless ones */
         error.is_retryable &= flow_call_is_safe(call->run, call->run->plan.step);
     error.hint = flow_hint_of(out, error.effect, arena);
+    if (out->reason == EXEC_POLICY_DENIED && error.effect == EXEC_EFFECT_NONE &&
+        flow_policy_is_own_approval(call->run))
+        error.hint = flow_hint_own_approval();
     error.next_json = exec_next_action_render(out, arena);
     error.is_passing = error.effect == EXEC_EFFECT_NONE && is_passing(out, is_read);
     return error;
@@ -250,7 +256,7 @@ struct flow_error flow_error_unknown(void)
 slice flow_error_text(const struct flow_error *error, struct arena *arena)
 {
     struct json_text text;
-    bool is_said = slice_starts_with(error->hint, flow_hint_unknown());
+    bool is_said = slice_starts_with(error->hint, SLICE("The outcome is unknown"));
     slice hint = error->effect == EXEC_EFFECT_UNKNOWN && !is_said ? flow_hint_unknown()
                                                                   : error->hint;
     struct json_writer *w = json_text_begin(&text, 256 * 1024);
@@ -281,7 +287,7 @@ slice flow_error_text(const struct flow_error *error, struct arena *arena)
 
 /* The previous version of the program did not store the effect; for a lost reply it used one of
  * these codes. */
-static enum exec_effect read_effect(const struct json *error, slice code)
+enum exec_effect flow_error_effect(const struct json *error, slice code)
 {
     slice name = json_get_str(error, SLICE("outcome"));
     for (enum exec_effect effect = EXEC_EFFECT_NONE; effect <= EXEC_EFFECT_UNKNOWN; effect++)
@@ -309,7 +315,7 @@ struct flow_error flow_error_read(slice text, struct arena *arena)
         .hint = json_get_str(error, SLICE("hint")),
         .next_json = next ? json_text_of(next, arena, NEXT_BYTES_MAX) : SLICE_NONE,
         .retry_after_ms = wait_s < 0 ? -1 : wait_s * 1000,
-        .effect = read_effect(error, code),
+        .effect = flow_error_effect(error, code),
         .tries = tries,
     };
 }

@@ -15,6 +15,7 @@
  * the result is still unknown then, the answer says so.
  */
 #include "base/clock.h"
+#include "flow/approver.h"
 #include "flow/internal.h"
 #include "vault/key.h"
 
@@ -42,6 +43,7 @@ enum command_step {
     COMMAND_LOADED,
     COMMAND_TEMPLATE,
     COMMAND_DECIDE,
+    COMMAND_APPROVER,
     COMMAND_TAKE,
     COMMAND_REJECT,
     COMMAND_CANCEL,
@@ -161,22 +163,24 @@ static enum op_result load_key(struct flow_command *command)
     return OP_WAIT;
 }
 
-/* Whether the policy denies one of the flow's calls for every input; the command is then answered.
- * A template with a hidden action is unknown. */
+/* Whether no flow of the template can be carried out; the command is then answered. A template with
+ * a hidden action is unknown. */
 static bool refuse_start(struct flow_command *command, const struct flow_template *tmpl)
 {
     struct policy_verdict verdict;
     flow_template_foresee(tmpl, *command->service->config.catalog, command->in.policy, &verdict);
-    if (verdict.decision != POLICY_DENY)
+    const char *what = verdict.decision == POLICY_HOLD
+                           ? "holds a call that this flow makes without an approval"
+                           : "does not allow a call that this flow makes";
+    if (!flow_template_is_refused(&verdict))
         return false;
     if (verdict.is_hidden)
         (void)answer_command(command, FLOW_ANSWER_NO_TEMPLATE, SLICE_NONE);
     else
-        (void)conflict(command,
-                       arena_printf(answer_arena(command),
-                                    "The policy of this API key does not allow a call that this "
-                                    "flow makes%s%.*s. Nothing was started.",
-                                    verdict.reason.len > 0 ? ": " : "", SLICE_ARG(verdict.reason)));
+        (void)conflict(
+            command, arena_printf(answer_arena(command),
+                                  "The policy of this API key %s%s%.*s. Nothing was started.", what,
+                                  verdict.reason.len > 0 ? ": " : "", SLICE_ARG(verdict.reason)));
     return true;
 }
 
@@ -185,6 +189,8 @@ static bool refuse_start(struct flow_command *command, const struct flow_templat
  * earlier start either. */
 static enum op_result begin_flow_start(struct flow_command *command)
 {
+    if (command->in.hold)
+        return op_jump(&command->op, COMMAND_START);
     const struct flow_template *tmpl =
         flow_template_set_find(*command->service->config.templates, command->in.template_key);
     if (tmpl && command->in.policy && refuse_start(command, tmpl))
@@ -298,10 +304,10 @@ static bool can_run(const struct flow_service *service)
 
 /* The key outlives key_guards_until by at least 30 s: that is the largest difference of clocks that
  * is not reported (CLOCK_OFF_S_MAX in node/node.c). */
-static int64_t key_lifetime_ms(const struct flow_command *command)
+int64_t flow_key_lifetime_ms(const struct flow_service *service, int64_t guards_until)
 {
-    int64_t usual = (int64_t)command->service->config.idempotency_ttl_ms;
-    int64_t least = (command->in.key_guards_until - clock_shared_us()) / 1000 + 30 * 1000;
+    int64_t usual = (int64_t)service->config.idempotency_ttl_ms;
+    int64_t least = (guards_until - clock_shared_us()) / 1000 + 30 * 1000;
     return usual > least ? usual : least;
 }
 
@@ -314,14 +320,27 @@ static uint64_t request_began_ns(const struct flow_command *command)
     return op->started_ns;
 }
 
+/* A call that an approval cannot show is not held. */
+static enum op_result refuse_hold(struct flow_command *command)
+{
+    bool is_short = flow_run_scratch(command->run)->is_exhausted;
+    slice message = is_short ? SLICE_NONE
+                             : arena_dup(answer_arena(command), command->run->plan.error.message);
+    flow_run_drop(command->run);
+    command->run = NULL;
+    return message.ptr ? answer_command(command, FLOW_ANSWER_INVALID, message)
+                       : unavailable(command);
+}
+
 /* The checks that need no database come first. The first step is planned before anything is
  * written, so that its intent or its pause is part of the insert. */
 static enum op_result step_start(struct op *op)
 {
     struct flow_command *command = command_of(op);
     struct flow_service *service = command->service;
-    struct flow_template *tmpl =
-        flow_template_set_find(*service->config.templates, command->in.template_key);
+    struct flow_template *tmpl = command->in.tmpl;
+    if (!tmpl)
+        tmpl = flow_template_set_find(*service->config.templates, command->in.template_key);
     if (!tmpl)
         return answer_command(command, FLOW_ANSWER_NO_TEMPLATE, SLICE_NONE);
     if (!uuid_is_nil(command->in.template_whole) &&
@@ -340,17 +359,15 @@ static enum op_result step_start(struct op *op)
      * (step_started). */
     if (flow_run_is_known(service, flow.id))
         return repeated(command);
-    command->run = flow_run_new(service, &flow, tmpl, command->input_json, command->in.by.actor);
-    if (command->run && !flow_policy_start(command->run, command->in.policy, command->in.user)) {
-        flow_run_drop(command->run);
-        command->run = NULL;
-    }
+    command->run = flow_run_new(service, &flow, tmpl, command->input_json, &command->in);
     if (!command->run)
         return unavailable(command);
+    if (command->in.hold && command->run->plan.kind == FLOW_PLAN_FAULT)
+        return refuse_hold(command);
     flow_policy_found_at(command->run, request_began_ns(command));
     command->flow_id = flow.id;
     command->claim.execution_id = flow.id;
-    command->claim.lifetime_ms = key_lifetime_ms(command);
+    command->claim.lifetime_ms = flow_key_lifetime_ms(service, command->in.key_guards_until);
     flow_trace_begin(command->run, command->in.trace);
     flow_title_begin(command->run);
     return OP_NEXT;
@@ -368,6 +385,7 @@ static enum op_result step_send(struct op *op)
         .trace = command->run->whole.trace,
         .title = command->run->whole.title,
         .claim = command->claim.key.ptr ? &command->claim : NULL,
+        .hold = command->in.hold,
         .event = command->run->transition.event,
     };
     command->is_sent = true;
@@ -397,8 +415,19 @@ static enum op_result start_failed(struct flow_command *command, int status)
     flow_run_drop(command->run);
     command->run = NULL;
     command->is_sent = false;
+    if (status == OK && command->in.hold) {
+        command->flow_id = command->held.flow_id;
+        return answer_command(command, FLOW_ANSWER_REPEATED, SLICE_NONE);
+    }
     if (status == OK)
         return follow_key(command); /* another request was faster */
+    if (status == ERR_NOTFOUND && command->in.hold)
+        return conflict(command,
+                        uuid_is_nil(command->in.by.parent_id)
+                            ? SLICE("This account has 10,000 calls that wait for an approval. "
+                                    "Nothing was done.")
+                            : SLICE("This user has 10,000 calls that wait for an approval. "
+                                    "Nothing was done."));
     /* the flow's id exists already */
     if (status == ERR_INVALID && !uuid_is_nil(command->in.flow_id))
         return answer_command(command, FLOW_ANSWER_REPEATED, SLICE_NONE);
@@ -407,25 +436,43 @@ static enum op_result start_failed(struct flow_command *command, int status)
     return unavailable(command);
 }
 
+/* Reads the result of the start. *is_made: whether it was this request that made a flow. */
+static int start_result(struct flow_command *command, bool *is_made)
+{
+    int status;
+    if (command->in.hold) {
+        status = store_hold_start_result(&command->query, &command->held);
+        *is_made = status == OK && uuid_eq(command->held.flow_id, command->flow_id);
+    } else if (command->claim.key.ptr) {
+        status = store_claim_result(&command->query, &command->found);
+        *is_made = status == OK && command->found.state == CLAIM_WON;
+    } else {
+        status = store_flow_start_result(&command->query);
+        *is_made = status == OK;
+    }
+    return status;
+}
+
 /* The view is written before the launch, because it shows revision 1, which is in run->flow until
  * then. */
 static enum op_result step_started(struct op *op)
 {
     struct flow_command *command = command_of(op);
     struct flow_run *run = command->run;
-    bool is_keyed = command->claim.key.ptr != NULL;
+    bool is_made;
     ASSERT(run && uuid_eq(run->flow.id, command->flow_id));
-    int status = is_keyed ? store_claim_result(&command->query, &command->found)
-                          : store_flow_start_result(&command->query);
+    int status = start_result(command, &is_made);
     if (is_lost(status))
         return send_again(command);
-    if (status != OK || (is_keyed && command->found.state != CLAIM_WON))
+    if (!is_made)
         return start_failed(command, status);
     if (store_has_event(&command->query))
         event_written(command->service->config.events, run->flow.account_id,
                       run->transition.event.id);
     command->run = NULL;
     command->is_sent = false;
+    command->flow = run->transition.next;
+    command->flow.template_key = command->flow.trigger_type = SLICE_NONE; /* the run's */
     command->whole = (struct flow_whole){
         .flow = run->flow,
         .input = command->input_json,
@@ -662,6 +709,12 @@ static slice say_state(const struct flow *flow, const struct flow_template *tmpl
                         flow->waiting_for == FLOW_WAITS_RETRY ? " to be tried again" : "");
 }
 
+static enum op_result carry_out(struct flow_command *command)
+{
+    return op_jump(&command->op,
+                   command->in.kind == FLOW_COMMAND_APPROVE ? COMMAND_TAKE : COMMAND_REJECT);
+}
+
 /* The most helpful reason is checked first: another state, another step, another revision, too
  * late. The statement checks all of it again under the row's lock; these checks produce the
  * message. */
@@ -692,8 +745,12 @@ static enum op_result decide_approval(struct flow_command *command)
         return conflict(command, SLICE("The approval has expired."));
     }
     command->decided = decided_step(command);
-    return op_jump(&command->op,
-                   command->in.kind == FLOW_COMMAND_APPROVE ? COMMAND_TAKE : COMMAND_REJECT);
+    if (!tmpl->is_held)
+        return carry_out(command);
+    flow_approver_ask(command->service->config.pool, &command->query, &command->op,
+                      uuid_or(flow->parent_id, flow->account_id), command->whole.actor,
+                      command->in.by.actor);
+    return OP_WAIT;
 }
 
 /* A flow that waits for a later time or for a person stays unchanged: resuming it is not an
@@ -719,6 +776,18 @@ static enum op_result step_decide(struct op *op)
     if (command->in.kind == FLOW_COMMAND_RESUME)
         return decide_resume(command);
     return decide_approval(command);
+}
+
+/* Keys do not change whose they are, so this holds whatever happens until the decision. */
+static enum op_result step_approver(struct op *op)
+{
+    struct flow_command *command = command_of(op);
+    bool may_decide;
+    ASSERT(command->decided.attempt > 0);
+    if (flow_approver_result(&command->query, &may_decide) != OK)
+        return unavailable(command);
+    return may_decide ? carry_out(command)
+                      : answer_command(command, FLOW_ANSWER_NOT_APPROVER, flow_approver_refusal());
 }
 
 static int change_result(struct flow_command *command)
@@ -842,6 +911,7 @@ static const struct op_step steps[] = {
     [COMMAND_LOADED] = {"loaded", step_loaded, 0},
     [COMMAND_TEMPLATE] = {"template", step_template, OP_TO(COMMAND_CANCEL)},
     [COMMAND_DECIDE] = {"decide", step_decide, OP_TO(COMMAND_TAKE) | OP_TO(COMMAND_REJECT)},
+    [COMMAND_APPROVER] = {"approver", step_approver, OP_TO(COMMAND_TAKE) | OP_TO(COMMAND_REJECT)},
     [COMMAND_TAKE] = {"take", step_take, TO_CHANGED},
     [COMMAND_REJECT] = {"reject", step_reject, TO_CHANGED},
     [COMMAND_CANCEL] = {"cancel", step_cancel, 0},

@@ -4,10 +4,10 @@
  * of the next minute (due/due.h). A flow that ends, is parked or is lost is dropped from memory.
  *
  * Files in reading order: template.c; run.c (the table of a running flow), plan.c (what comes
- * next), call.c and fan_out.c (calls), run_end.c (how an attempt ends), state.c (the rows that
- * follow from it); command.c (start, approve, reject, resume, cancel), adopt.c; watch.c,
- * view.c (src/api/README.md "Flows"), load.c (rows and templates, for a request), view_cache.c
- * (views as text, cached).
+ * next), call.c, held.c and fan_out.c (calls), run_end.c (how an attempt ends), state.c (the rows
+ * that follow from it); command.c (start, approve, reject, resume, cancel), hold.c, adopt.c;
+ * watch.c, view.c (src/api/README.md "Flows"), load.c (rows and templates, for a request),
+ * view_cache.c (views as text, cached).
  */
 #ifndef FLOW_FLOW_H
 #define FLOW_FLOW_H
@@ -22,6 +22,7 @@
 #include "store/api_key.h"
 #include "store/flow.h"
 #include "store/flow_read.h"
+#include "store/hold.h"
 #include "trace/trace.h"
 
 struct flow_service;
@@ -42,6 +43,7 @@ struct flow_config {
     struct tracer *tracer;         /* NULL: no traces */
     struct event_service *events;  /* sends the events of flows; NULL: the next process does */
     struct policy_cache *policies; /* of the keys that started flows; NULL: no key has one */
+    bool holds_unattended;         /* the setting unattended-writes is hold */
 };
 
 /* config is copied, its pointers are borrowed. Returns NULL if out of memory. The service begins to
@@ -93,9 +95,12 @@ enum flow_answer {
     /* start: the template writes, and the key does not have execute:write */
     FLOW_ANSWER_NOT_IN_SCOPE,
     FLOW_ANSWER_INVALID, /* start: the input is not valid; message has all violations */
-    /* nothing to approve, another step, or not resumable; message has the reason */
+    /* nothing to approve, another step, or not resumable, or too many holds; message has the
+     * reason */
     FLOW_ANSWER_CONFLICT,
-    FLOW_ANSWER_REPEATED, /* start: a flow with this id was started before */
+    FLOW_ANSWER_NOT_APPROVER, /* this key does not decide about the held call; message says so */
+    /* start: a flow with this id was started before, or the hold's key has another flow, flow_id */
+    FLOW_ANSWER_REPEATED,
     /* start: the idempotency key was used for another request, or for a flow that no longer exists;
      * message says which */
     FLOW_ANSWER_KEY_MISMATCH,
@@ -118,6 +123,10 @@ struct flow_request {
     /* START: the id for the flow, made by uuid_v7 in this deployment and used only by this request
      * and its repetitions; nil: a new id is made */
     struct uuid flow_id;
+    /* START, of a held call, whose policy has decided: the row that is made with the flow, and the
+     * template, whose version is stored. NULL: none; template_key names the template */
+    const struct hold *hold;
+    struct flow_template *tmpl;
     slice template_key;         /* START */
     struct uuid template_whole; /* START: the `whole` hash of the template that a person was
                                  * shown; nil: any */
@@ -150,8 +159,9 @@ struct flow_command {
     enum flow_answer answer;
     slice message;
     struct uuid flow_id;
-    slice view_json; /* {flow, steps} after the change; with DONE. SLICE_NONE: too large */
-    int64_t rev;     /* the revision that view_json shows */
+    struct flow flow; /* the row after the change, without texts after a start; with DONE */
+    slice view_json;  /* {flow, steps} after the change; with DONE. SLICE_NONE: too large */
+    int64_t rev;      /* the revision that view_json shows */
     /* START: an earlier request with the key has started the flow; the view shows its present
      * state */
     bool is_replayed;
@@ -166,12 +176,12 @@ struct flow_command {
     struct flow_whole whole;
     struct pg_query query;
     struct op_timer timer;
-    struct flow flow;
     struct flow_take take;
     struct flow_step decided; /* for an approval: the attempt that the decision ended */
     slice input_json;
     struct claim claim;         /* START, with a key: the claim that binds the key to the flow */
     struct claim_outcome found; /* the key's row */
+    struct hold held;           /* START, with a hold: that of the key */
     struct uuid op_token, event_id;
     unsigned tries;
     bool is_sent;             /* a change was sent, and its result is unknown */

@@ -15,6 +15,14 @@ slice flow_hint_unknown(void)
                  "resume makes the call again.");
 }
 
+slice flow_hint_own_approval(void)
+{
+    return SLICE("Nothing was done. The key that started the flow approved the call, or one that "
+                 "counts as it, which does not satisfy a policy that holds the call. Start the "
+                 "flow again and let another key approve it, or resume it once the policy allows "
+                 "the call.");
+}
+
 /* Returns the sentence for flows; NULL if the execution's own hint is used. */
 static const char *reason_words(enum exec_reason reason)
 {

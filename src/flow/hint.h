@@ -14,5 +14,7 @@ slice flow_hint_of(const struct exec_outcome *outcome, enum exec_effect effect,
                    struct arena *arena);
 /* Returns the hint for a write that may or may not have happened. */
 slice flow_hint_unknown(void);
+/* Returns the hint for a call that a policy holds, and whose approval does not count. */
+slice flow_hint_own_approval(void);
 
 #endif

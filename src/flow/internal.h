@@ -8,6 +8,7 @@
 #include "base/map.h"
 #include "base/metric.h"
 #include "flow/flow.h"
+#include "store/hold_call.h"
 #include "store/later.h"
 
 struct flow_run;
@@ -30,7 +31,10 @@ struct flow_service {
     struct list runs; /* struct flow_run.link: all, including those that have lost their flow */
     size_t run_count;
     struct store_laters takes; /* takes under way, each of which may become a run */
-    struct map pinned;         /* version -> struct flow_template, versions in use (pinned.c) */
+    struct list holdings;      /* struct holding.link (hold.c): holds that are being made */
+    size_t holding_count;
+    struct exec_holder holder;
+    struct map pinned; /* version -> struct flow_template, versions in use (pinned.c) */
     struct flow_adopter *adopter;
     struct flow_watches *watches;
     struct flow_view_cache *views;
@@ -133,11 +137,18 @@ struct flow_published {
     size_t bytes_left; /* bytes left for inputs and errors that are kept only for views */
 };
 
-/* What is asked for before a call, one after the other (policy.c): the key's policy, its text, and
- * the end user's name. */
-enum flow_policy_part { FLOW_POLICY_KNOWN, FLOW_POLICY_KEY, FLOW_POLICY_TEXT, FLOW_POLICY_USER };
+/* What is asked for before a call, one after the other (policy.c): the key's policy, its text, the
+ * end user's name, and whether the call's approval satisfies a policy that may hold it. */
+enum flow_policy_part {
+    FLOW_POLICY_KNOWN,
+    FLOW_POLICY_KEY,
+    FLOW_POLICY_TEXT,
+    FLOW_POLICY_USER,
+    FLOW_POLICY_APPROVER,
+};
 struct flow_policy_asking {
     enum flow_policy_part part;
+    size_t approval;       /* APPROVER: the approval's step */
     unsigned changes;      /* those of the run when it was asked */
     struct key_policy key; /* whose text is asked for */
     struct policy_find find;
@@ -155,10 +166,23 @@ struct flow_policy {
     /* number of changes of the account's keys and policies: so far, and those that `key` is known
      * to include */
     unsigned changes, changes_known;
-    unsigned changes_sent;            /* so far when the load of the run was sent */
-    uint64_t learnt_ns;               /* when `key` was found */
-    unsigned unreadable;              /* how often a text could not be read */
+    unsigned changes_sent; /* so far when the load of the run was sent */
+    uint64_t learnt_ns;    /* when `key` was found */
+    unsigned unreadable;   /* how often a text could not be read */
+    /* Whether the key that gave an approval may decide about held calls. That never changes. */
+    struct {
+        bool is_known, may_decide;
+        size_t step; /* of the approval */
+    } approver;
     struct flow_policy_asking asking; /* the run's own; a lane of a fan-out has another */
+};
+
+/* The call of a hold (held.c). */
+struct flow_held {
+    struct hold_look look;
+    struct hold_intent intent;
+    struct uuid execution_id; /* the one to be stored in the hold */
+    bool is_followed;         /* it is that of another run of the request, whose end counts */
 };
 
 struct flow_run {
@@ -185,6 +209,7 @@ struct flow_run {
     struct flow_transition transition;
     struct flow_published published;
     struct flow_policy policy;
+    struct flow_held held;
     /* Two arenas that alternate: one for the step that is being recorded, one for the plan of
      * the next step. */
     struct arena scratch[2];
@@ -203,10 +228,11 @@ void flow_run_wake(struct flow_service *service, const struct due_ref *ref);
 /* Makes a new run, planned up to its first step and held. Call flow_run_launch once transition.next
  * is durable (with its waiting input), or flow_run_drop. If the first step is a pause, or if there
  * is no step to run, the start includes this: transition.next is then revision 2, while run->flow
- * is revision 1, which a start returns. input is JSON text, copied like flow and actor. Returns
- * NULL if out of memory. */
+ * is revision 1, which a start returns. input is JSON text, copied like flow, and like the
+ * request's actor and user; its policy is the run's. Returns NULL if out of memory. */
 struct flow_run *flow_run_new(struct flow_service *service, const struct flow *flow,
-                              struct flow_template *tmpl, slice input, slice actor) MUST_CHECK;
+                              struct flow_template *tmpl, slice input,
+                              const struct flow_request *request) MUST_CHECK;
 void flow_run_launch(struct flow_run *run);
 void flow_run_drop(struct flow_run *run);
 /* Cancels this process's run of the flow, if any, because the flow's row has changed. */
@@ -222,8 +248,10 @@ bool flow_run_is_known(const struct flow_service *service, struct uuid id);
 bool flow_run_is_moving(const struct flow_service *service, struct uuid id);
 /* Whether there is a slot for one more run; false while draining. */
 bool flow_service_has_room(const struct flow_service *service);
-/* Returns where a person sees the flow; SLICE_NONE if that is not known, or if out of memory. */
-slice flow_service_url(const struct flow_service *service, struct uuid id, struct arena *arena);
+/* Returns where a person sees the flow, with the account's id of the end user if it is a user's;
+ * SLICE_NONE if that is not known, or if out of memory. */
+slice flow_service_url(const struct flow_service *service, struct uuid id, slice user,
+                       struct arena *arena);
 /* Called when a run or a take has ended: fires due timers that waited for a slot. */
 void flow_service_fire_timers(struct flow_service *service);
 
@@ -326,6 +354,32 @@ slice flow_error_text(const struct flow_error *error, struct arena *arena);
  * text and arena. */
 struct flow_error flow_error_read(slice text, struct arena *arena);
 
+/* Returns what the text of an error, or of an execution's summary, says about the effect. */
+enum exec_effect flow_error_effect(const struct json *error, slice code);
+
+/* held.c: the steps of a hold's call before and after its execution. The statements hold run. */
+void flow_held_look(struct flow_run *run);
+enum flow_held_next {
+    FLOW_HELD_CALL,      /* the execution's id is to be stored now */
+    FLOW_HELD_WAIT,      /* an earlier attempt is under way, or the database did not answer */
+    FLOW_HELD_COMPLETED, /* *output */
+    FLOW_HELD_FAILED,    /* *error */
+    FLOW_HELD_LOST,      /* the flow is not this process's any more */
+};
+enum flow_held_next flow_held_looked(struct flow_run *run, slice *output, struct flow_error *error);
+void flow_held_intend(struct flow_run *run);
+/* Returns whether the id is stored. */
+bool flow_held_intended(struct flow_run *run);
+/* Fills in what distinguishes the execution from another call of a flow. */
+void flow_held_request(struct flow_run *run, struct exec_request *request);
+/* Whether the step's result is to be read from the record, or from that of another run of the
+ * request (held.is_followed). */
+bool flow_held_is_recorded(struct flow_run *run, const struct exec *exec);
+/* Makes the error of a failed execution one that suits a hold. */
+void flow_held_fail(const struct exec *exec, struct arena *arena, struct flow_error *error);
+/* For a cancel of the run: what was sent continues, and nothing else is sent. */
+void flow_held_leave(struct flow_run *run);
+
 /* fan_out.c */
 /* Starts lanes, which hold run; returns false if out of memory. */
 bool flow_fan_start(struct flow_run *run);
@@ -362,6 +416,11 @@ bool flow_policy_is_known(const struct flow_run *run);
 bool flow_policy_ask(struct flow_run *run, struct flow_policy_asking *asking,
                      struct op *op) MUST_CHECK;
 bool flow_policy_take(struct flow_run *run, struct flow_policy_asking *asking) MUST_CHECK;
+/* Whether the planned call is confirmed by an approval that satisfies a policy which holds it. It
+ * is known once flow_policy_is_known. */
+bool flow_policy_is_approved(const struct flow_run *run);
+/* Whether it is confirmed by one that is known not to. */
+bool flow_policy_is_own_approval(const struct flow_run *run);
 void flow_policy_asking_free(struct flow_policy_asking *asking);
 void flow_policy_free(struct flow_run *run);
 
@@ -403,8 +462,17 @@ void flow_title_begin(struct flow_run *run);
 /* pinned.c: returns the version of a template if it is in memory, borrowed; else NULL. */
 struct flow_template *flow_template_known(const struct flow_service *service,
                                           struct uuid version) MUST_CHECK;
+/* Keeps a stored version, which is not in memory yet, for later searches. */
+void flow_pinned_keep(struct flow_service *service, struct flow_template *tmpl);
 /* Drops unused versions; with even_used all versions. */
 void flow_pinned_drop(struct flow_service *service, bool even_used);
+
+/* command.c: how long a key is kept that guards something until then (0: nothing). */
+int64_t flow_key_lifetime_ms(const struct flow_service *service, int64_t guards_until);
+
+/* hold.c: sets this service as the maker of holds of its exec service. */
+void flow_holds_init(struct flow_service *service);
+void flow_holds_cancel(struct flow_service *service);
 
 /* watch.c: flow_watches_new returns NULL if out of memory; flow_watches_free asserts that no watch
  * is left. */

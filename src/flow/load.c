@@ -236,6 +236,20 @@ static struct flow_row row_of(struct flow_page *page, const struct flow_listed *
     };
 }
 
+/* A flow whose template cannot be read, as one of a later version of the program, is left out: the
+ * others are shown. */
+static void skip_unread(struct flow_page *page, const struct flow *flow)
+{
+    char id[UUID_TEXT_LEN + 1];
+    uuid_format(flow->id, id);
+    op_log(&page->op, LOG_WARN, "a flow is not listed, since its template cannot be read",
+           LOG_CSTR("flow_id", id), LOG_STR("template", flow->template_key));
+    page->status = OK;
+    page->next++;
+    page->examined++;
+    page->find = (struct flow_template_find){0};
+}
+
 /* Writes the flow at `next`, whose template lookup is done; status is the result. The texts of
  * the template are copied, as its reference is dropped here. */
 static void page_put(struct flow_page *page)
@@ -244,6 +258,10 @@ static void page_put(struct flow_page *page)
     const struct flow_listed *listed = &page->list[page->next];
     const struct catalog *catalog = *page->service->config.catalog;
     page->status = page->find.status;
+    if (page->status == ERR_NOTFOUND || page->status == ERR_INVALID) {
+        skip_unread(page, &listed->flow);
+        return;
+    }
     if (page->status != OK)
         return;
     if (page->policy && flow_is_hidden(page->find.tmpl, catalog, page->policy)) {

@@ -43,7 +43,7 @@ void flow_pinned_drop(struct flow_service *service, bool even_used)
 }
 
 /* The map holds one reference. If memory is short, the template is loaded again next time. */
-static void keep_pinned(struct flow_service *service, struct flow_template *tmpl)
+void flow_pinned_keep(struct flow_service *service, struct flow_template *tmpl)
 {
     if (service->pinned.count >= PINNED_MAX)
         flow_pinned_drop(service, false);
@@ -84,6 +84,6 @@ void flow_template_found(struct flow_service *service, struct flow_template_find
     } else if (!known) {
         const struct flow_template_set *set = *service->config.templates;
         flow_template_copy_titles(find->tmpl, set ? flow_template_set_find(set, key) : NULL);
-        keep_pinned(service, find->tmpl);
+        flow_pinned_keep(service, find->tmpl);
     }
 }

@@ -3,9 +3,13 @@
  * when a call is made. A start has it from its request, and the statement that loads a flow finds
  * it, so it costs none of its own. After that it is asked for after a change of the account's keys
  * or policies, and every ten seconds, since a notification may be lost. Its text may have to be
- * loaded (policy/cache.h), and after an adoption the name of an end user.
+ * loaded (policy/cache.h), and after an adoption the name of an end user. If it may hold the call,
+ * the approval that confirms the call satisfies it, unless the key that approved counts as the one
+ * that started the flow (approver.h).
  */
+#include "flow/approver.h"
 #include "flow/internal.h"
+#include "json/scan.h"
 #include "store/account_user.h"
 #include "store/flow_read.h"
 
@@ -79,6 +83,44 @@ void flow_policies_changed(struct flow_service *service, const struct uuid *acco
     }
 }
 
+/* ---- the approval of a call ---- */
+
+/* Returns the output of the approval that confirms the planned call; NULL: there is none. */
+static const struct flow_output *approval_of(const struct flow_run *run)
+{
+    const struct flow_step_def *step = flow_run_step(run);
+    bool has_one = step->type == FLOW_TOOL_CALL && step->confirm == FLOW_CONFIRM_APPROVAL &&
+                   run->outputs[step->confirm_step].is_there;
+    return has_one ? &run->outputs[step->confirm_step] : NULL;
+}
+
+static bool is_approver_known(const struct flow_run *run)
+{
+    const struct flow_policy *own = &run->policy;
+    return own->approver.is_known && own->approver.step == flow_run_step(run)->confirm_step;
+}
+
+/* Whether it matters which key gave the approval. */
+static bool may_be_held(const struct flow_run *run)
+{
+    const struct catalog_action *action =
+        catalog_find_tool(*run->service->config.catalog, flow_run_step(run)->tool);
+    struct policy_verdict verdict = {.may_hold = false};
+    if (action)
+        policy_foresee(run->policy.policy, action, &verdict);
+    return verdict.may_hold;
+}
+
+bool flow_policy_is_approved(const struct flow_run *run)
+{
+    return approval_of(run) && is_approver_known(run) && run->policy.approver.may_decide;
+}
+
+bool flow_policy_is_own_approval(const struct flow_run *run)
+{
+    return approval_of(run) && is_approver_known(run) && !run->policy.approver.may_decide;
+}
+
 /* ---- what has to be asked before a call ---- */
 
 static enum flow_policy_part missing_part(const struct flow_run *run)
@@ -92,7 +134,17 @@ static enum flow_policy_part missing_part(const struct flow_run *run)
         return FLOW_POLICY_TEXT;
     if (own->policy && !own->is_user_known && !uuid_is_nil(run->flow.parent_id))
         return FLOW_POLICY_USER;
+    if (own->policy && approval_of(run) && !is_approver_known(run) && may_be_held(run))
+        return FLOW_POLICY_APPROVER;
     return FLOW_POLICY_KNOWN;
+}
+
+static void ask_approver(struct flow_run *run, struct flow_policy_asking *asking, struct op *op)
+{
+    slice decider = json_scan_get(approval_of(run)->text, SLICE("approvedBy"), &op->arena);
+    asking->approval = flow_run_step(run)->confirm_step;
+    flow_approver_ask(run->service->config.pool, &asking->query, op, policy_owner(run),
+                      run->whole.actor, json_scan_str(decider, &op->arena));
 }
 
 bool flow_policy_is_known(const struct flow_run *run)
@@ -118,6 +170,9 @@ bool flow_policy_ask(struct flow_run *run, struct flow_policy_asking *asking, st
         uuid_format(run->flow.account_id, asking->user_id);
         store_account_user_names(pool, &asking->query, op, policy_owner(run),
                                  slice_cstr(asking->user_id));
+        return false;
+    case FLOW_POLICY_APPROVER:
+        ask_approver(run, asking, op);
         return false;
     case FLOW_POLICY_KNOWN:
         break;
@@ -170,6 +225,18 @@ static bool take_user_name(struct flow_run *run, const struct flow_policy_asking
     return own->is_user_known;
 }
 
+static bool take_approver(struct flow_run *run, const struct flow_policy_asking *asking)
+{
+    struct flow_policy *own = &run->policy;
+    bool may_decide;
+    if (flow_approver_result(&asking->query, &may_decide) != OK)
+        return false;
+    own->approver.is_known = true;
+    own->approver.may_decide = may_decide;
+    own->approver.step = asking->approval;
+    return true;
+}
+
 bool flow_policy_take(struct flow_run *run, struct flow_policy_asking *asking)
 {
     switch (asking->part) {
@@ -179,6 +246,8 @@ bool flow_policy_take(struct flow_run *run, struct flow_policy_asking *asking)
         return take_policy_text(run, asking);
     case FLOW_POLICY_USER:
         return take_user_name(run, asking);
+    case FLOW_POLICY_APPROVER:
+        return take_approver(run, asking);
     case FLOW_POLICY_KNOWN:
         break;
     }

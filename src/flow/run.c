@@ -35,6 +35,10 @@ enum run_step {
     RUN_POLICED,
     RUN_CALL,
     RUN_CALLED,
+    RUN_LOOK,
+    RUN_LOOKED,
+    RUN_INTEND,
+    RUN_INTENDED,
     RUN_FAN_OUT,
     RUN_JOINED,
     RUN_TRANSFORM,
@@ -233,21 +237,37 @@ static struct flow_call call_of(struct flow_run *run)
                               .is_in_doubt = run->progress.is_in_doubt};
 }
 
+/* Returns false if out of memory. */
+static bool begin_call(struct flow_run *run)
+{
+    struct flow_call call = call_of(run);
+    run->progress.exec = flow_call_start(&call, &run->op);
+    return run->progress.exec != NULL;
+}
+
 /* Makes the call, unless its intent has to be durable first: then the same plan is executed again
  * once the intent is recorded. A read has no intent, which saves a commit. A write has one even if
- * it may be repeated; otherwise the doubt after a crash would be forgotten. */
+ * it may be repeated; otherwise the doubt after a crash would be forgotten. The call of a hold has
+ * rows of its own, which say what became of an interrupted attempt. */
 static enum op_result step_call(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
     ASSERT(flow_run_step(run)->type == FLOW_TOOL_CALL && !flow_run_step(run)->for_each);
-    bool is_safe = flow_call_is_safe(run, run->plan.step);
+    bool is_safe = run->tmpl->is_held || flow_call_is_safe(run, run->plan.step);
     if (run->progress.is_interrupted && !is_safe)
         return fail_step(run, flow_error_unknown());
     if ((run->is_waking || !flow_call_is_read(run, run->plan.step)) && !is_begun(run))
         return move_on(run); /* a waking run does not own the row before this transition */
-    struct flow_call call = call_of(run);
-    run->progress.exec = flow_call_start(&call, op);
-    return run->progress.exec ? OP_WAIT : fail_step(run, flow_error_memory());
+    if (run->tmpl->is_held)
+        return op_jump(op, RUN_LOOK);
+    return begin_call(run) ? OP_WAIT : fail_step(run, flow_error_memory());
+}
+
+/* Waits a moment; then the drain and the deadline are checked again. */
+static enum op_result execute_again(struct flow_run *run, const char *what)
+{
+    op_sleep(&run->op, &run->timer, UNSENT_RETRY_MS, what);
+    return op_wait_then(&run->op, RUN_EXECUTE);
 }
 
 /* The outcome is in the execution's memory, which is freed soon after this step. So complete_step
@@ -260,21 +280,71 @@ static enum op_result step_called(struct op *op)
     struct flow_call call = call_of(run);
     ASSERT(exec);
     run->progress.exec = NULL;
+    if (run->tmpl->is_held && exec_outcome_of(exec)->reason == EXEC_KEY_MISMATCH)
+        return execute_again(run, "the key of the hold");
+    if (run->tmpl->is_held && flow_held_is_recorded(run, exec))
+        return op_jump(op, run->held.is_followed ? RUN_INTEND : RUN_LOOK);
     switch (flow_call_result(&call, exec, flow_run_scratch(run), &error)) {
     case FLOW_CALL_SUCCEEDED:
         run->progress.unsent = 0;
         return complete_step(run, exec_outcome_of(exec)->output_json);
     case FLOW_CALL_FAILED:
         run->progress.unsent = 0;
+        if (run->tmpl->is_held)
+            flow_held_fail(exec, flow_run_scratch(run), &error);
         return fail_step(run, error);
     case FLOW_CALL_UNSENT:
         run->progress.unsent++;
-        op_sleep(op, &run->timer, UNSENT_RETRY_MS, "a call that could not be made");
-        return op_wait_then(op, RUN_EXECUTE); /* checks the drain and the deadline again */
+        return execute_again(run, "a call that could not be made");
     case FLOW_CALL_CANCELLED:
         break; /* the row stays unchanged; the next owner decides by is_begun */
     }
     return OP_DONE;
+}
+
+static enum op_result step_look(struct op *op)
+{
+    flow_held_look(flow_run_of(op));
+    return OP_WAIT;
+}
+
+static enum op_result step_looked(struct op *op)
+{
+    struct flow_run *run = flow_run_of(op);
+    struct flow_error error;
+    slice output;
+    switch (flow_held_looked(run, &output, &error)) {
+    case FLOW_HELD_CALL:
+        return OP_NEXT;
+    case FLOW_HELD_WAIT:
+        return execute_again(run, "the end of an earlier attempt");
+    case FLOW_HELD_COMPLETED:
+        return complete_step(run, output);
+    case FLOW_HELD_FAILED:
+        return fail_step(run, error);
+    case FLOW_HELD_LOST:
+        break;
+    }
+    return OP_DONE;
+}
+
+static enum op_result step_intend(struct op *op)
+{
+    flow_held_intend(flow_run_of(op));
+    return OP_WAIT;
+}
+
+/* The execution's id is stored; or the hold has that of another run of the request, whose end is
+ * then looked up. */
+static enum op_result step_intended(struct op *op)
+{
+    struct flow_run *run = flow_run_of(op);
+    bool is_stored = flow_held_intended(run);
+    if (is_stored && run->held.is_followed)
+        return op_jump(op, RUN_LOOK);
+    if (is_stored && begin_call(run))
+        return op_wait_then(op, RUN_CALLED);
+    return execute_again(run, "another try");
 }
 
 /* Facts about items belong to the row's step and attempt, and a load reads only these facts. So the
@@ -458,8 +528,15 @@ static const struct op_step steps[] = {
     /* before a call, if the policy of the flow's key has changed or was not loaded yet */
     [RUN_POLICY] = {"policy", step_policy, 0},
     [RUN_POLICED] = {"policed", step_policed, OP_TO(RUN_EXECUTE)},
-    [RUN_CALL] = {"call", step_call, TO_RECORD},
-    [RUN_CALLED] = {"called", step_called, OP_TO(RUN_EXECUTE) | TO_RECORD},
+    [RUN_CALL] = {"call", step_call, OP_TO(RUN_LOOK) | TO_RECORD},
+    [RUN_CALLED] = {"called", step_called,
+                    OP_TO(RUN_EXECUTE) | OP_TO(RUN_LOOK) | OP_TO(RUN_INTEND) | TO_RECORD},
+    /* the call of a hold: what earlier attempts have left, and the id of the next (held.c) */
+    [RUN_LOOK] = {"look", step_look, 0},
+    [RUN_LOOKED] = {"looked", step_looked, OP_TO(RUN_EXECUTE) | TO_RECORD},
+    [RUN_INTEND] = {"intend", step_intend, 0},
+    [RUN_INTENDED] = {"intended", step_intended,
+                      OP_TO(RUN_EXECUTE) | OP_TO(RUN_CALLED) | OP_TO(RUN_LOOK)},
     [RUN_FAN_OUT] = {"fan_out", step_fan_out, TO_RECORD},
     [RUN_JOINED] = {"joined", step_joined, TO_RECORD},
     [RUN_TRANSFORM] = {"transform", step_transform, TO_RECORD},
@@ -479,7 +556,9 @@ static const struct op_step steps[] = {
 static void on_cancel(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
-    if (run->progress.exec)
+    if (run->progress.exec && run->tmpl->is_held)
+        flow_held_leave(run);
+    else if (run->progress.exec)
         exec_cancel(run->progress.exec);
     flow_shows_cancel(run);
     flow_fan_cancel(run);
@@ -578,7 +657,8 @@ void flow_run_wake(struct flow_service *service, const struct due_ref *ref)
 }
 
 struct flow_run *flow_run_new(struct flow_service *service, const struct flow *flow,
-                              struct flow_template *tmpl, slice input, slice actor)
+                              struct flow_template *tmpl, slice input,
+                              const struct flow_request *request)
 {
     struct err err;
     struct flow_run *run = make_run(service, flow);
@@ -586,14 +666,11 @@ struct flow_run *flow_run_new(struct flow_service *service, const struct flow *f
         return NULL;
     op_hold(&run->op, "its start"); /* no step runs before the start is durable */
     run->tmpl = flow_template_ref(tmpl);
-    run->whole.actor = arena_dup(&run->op.arena, actor);
-    run->input = json_parse(&run->op.arena, input, &json_limits_request, &err);
-    if (!run->input) {
-        flow_run_drop(run);
-        return NULL;
-    }
+    run->whole.actor = arena_dup(&run->op.arena, request->by.actor);
+    run->input = json_parse(&run->op.arena, input, &json_limits_provider, &err);
     run->whole.input = arena_dup(&run->op.arena, input);
-    if (!run->whole.input.ptr) {
+    if (!run->input || !run->whole.input.ptr ||
+        !flow_policy_start(run, request->policy, request->user)) {
         flow_run_drop(run);
         return NULL;
     }

@@ -40,9 +40,11 @@ static struct flow_event event_of(struct flow_run *run)
     size_t step = (size_t)next->step_index;
     if (run->tmpl && step < run->tmpl->step_count)
         event.step_key = run->tmpl->steps[step].key;
-    if (asks)
-        event.url = flow_service_url(run->service, next->id, flow_run_scratch(run));
-    else
+    /* The page of a user's flow is found with the user, who is not always known. */
+    slice user = run->policy.user;
+    if (asks && (user.ptr || uuid_is_nil(next->parent_id)))
+        event.url = flow_service_url(run->service, next->id, user, flow_run_scratch(run));
+    if (!asks)
         event.error_code = run->transition.error_code;
     return event;
 }
@@ -108,8 +110,8 @@ static void name_call(struct flow_run *run, struct flow_step *finished)
         return;
     const struct flow_step_def *step = flow_run_step(run);
     finished->integration_id = finished->action_id = SLICE("");
-    if (step->type != FLOW_TOOL_CALL)
-        return;
+    if (step->type != FLOW_TOOL_CALL || run->tmpl->is_held)
+        return; /* the call of a hold is an execution, and is listed as such */
     const struct catalog_action *action =
         catalog_find_tool(*run->service->config.catalog, step->tool);
     finished->integration_id =

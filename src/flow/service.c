@@ -6,11 +6,14 @@
 
 #include <stdio.h>
 
+#include "base/encode.h"
 #include "base/mem.h"
 #include "flow/run_end.h"
 
 static struct metric running =
     METRIC_INIT("sluice_flows_running", "Flows that this process runs now.", METRIC_GAUGE);
+
+enum { URL_MORE_MAX = 1024 }; /* path, id, and the longest id of a user, encoded */
 
 static bool can_wake_due(void *owner)
 {
@@ -38,6 +41,7 @@ struct flow_service *flow_service_new(const struct flow_config *config)
     if (service->config.runs_max == 0)
         service->config.runs_max = FLOW_RUNS_MAX;
     list_init(&service->runs);
+    flow_holds_init(service);
     store_laters_init(&service->takes, config->loop, config->pool, FLOW_SCAN_MAX);
     map_init(&service->by_id, SIZE_MAX);
     map_init(&service->pinned, SIZE_MAX);
@@ -58,13 +62,21 @@ void flow_service_public_url_set(struct flow_service *service, slice url)
     (void)snprintf(service->public_url, sizeof(service->public_url), "%.*s", SLICE_ARG(url));
 }
 
-slice flow_service_url(const struct flow_service *service, struct uuid id, struct arena *arena)
+slice flow_service_url(const struct flow_service *service, struct uuid id, slice user,
+                       struct arena *arena)
 {
     char text[UUID_TEXT_LEN + 1];
+    struct buf url;
     if (service->public_url[0] == '\0')
         return SLICE_NONE;
     uuid_format(id, text);
-    return arena_printf(arena, "%s/flows/%s", service->public_url, text);
+    buf_init(&url, FLOW_URL_MAX + URL_MORE_MAX);
+    buf_printf(&url, "%s/flows/%s", service->public_url, text);
+    if (user.len > 0) {
+        buf_append(&url, SLICE("?user="));
+        encode_percent(&url, user);
+    }
+    return arena_take(arena, &url);
 }
 
 /* No row gets room from now on, and adoption stops first, so that nothing new begins. Runs check
@@ -84,7 +96,7 @@ void flow_service_drain(struct flow_service *service)
 
 size_t flow_service_active(const struct flow_service *service)
 {
-    return service->run_count + service->takes.count;
+    return service->run_count + service->takes.count + service->holding_count;
 }
 
 void flow_service_cancel_all(struct flow_service *service)
@@ -94,13 +106,14 @@ void flow_service_cancel_all(struct flow_service *service)
         flow_watches_stop(service->watches);
     LIST_EACH(&service->runs, struct flow_run, run, link)
         op_cancel(&run->op);
+    flow_holds_cancel(service);
 }
 
 void flow_service_free(struct flow_service *service)
 {
     if (!service)
         return;
-    ASSERT(service->run_count == 0 && service->takes.count == 0);
+    ASSERT(flow_service_active(service) == 0);
     flow_watches_free(service->watches);
     flow_view_cache_free(service->views);
     flow_pinned_drop(service, true);

@@ -93,6 +93,9 @@ static void read_template(struct reader *r, struct flow_template *tmpl,
     if (tmpl->key.len > 0 && !reader_is_id(tmpl->key, FLOW_KEY_BYTES_MAX))
         reader_error(r, "key", "must match [a-z][a-z0-9_]* and have at most %d characters",
                      FLOW_KEY_BYTES_MAX);
+    tmpl->is_held = slice_eq_cstr(tmpl->key, FLOW_HELD_KEY);
+    if (tmpl->is_held && catalog)
+        reader_error(r, "key", "\"" FLOW_HELD_KEY "\" is the key of calls that a policy holds");
     tmpl->name = reader_text_required(r, "name");
     tmpl->description = reader_text_required(r, "description");
     read_flow_title(r, tmpl);

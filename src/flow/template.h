@@ -37,6 +37,9 @@ enum {
     FLOW_TITLE_CHARS_MAX = 120, /* per flow; a longer title is truncated */
 };
 
+/* The key of the templates of held calls (hold.c), which no catalog has. */
+#define FLOW_HELD_KEY "held_call"
+
 enum flow_step_type { FLOW_TOOL_CALL, FLOW_TRANSFORM, FLOW_WAIT, FLOW_APPROVAL };
 
 const char *flow_step_type_name(enum flow_step_type type);
@@ -111,6 +114,7 @@ struct flow_template {
     const struct schema *schema;
     unsigned deadline_s; /* for the whole flow; 0: no deadline */
     bool writes;         /* a call does more than read; not known without a catalog */
+    bool is_held;        /* of a held call: its key is FLOW_HELD_KEY */
     struct flow_step_def *steps;
     size_t step_count; /* at least 1 */
     slice item_json;   /* {key, name, description}, rendered once */
@@ -129,10 +133,16 @@ struct flow_template *flow_template_compile(slice name, slice text, const struct
 void flow_template_write_detail(struct buf *out, const struct flow_template *tmpl,
                                 const struct catalog *catalog);
 /* Sets *verdict to the strictest of the verdicts on its calls, as far as they are known without an
- * input: one hidden call hides the template, one that is always denied denies it. policy NULL:
- * none. A tool that the catalog no longer has does not count: its call fails. */
+ * input: one hidden call hides the template, one that is always denied denies it, and one that is
+ * always held and confirmed by no approval holds it. policy NULL: none. A tool that the catalog no
+ * longer has does not count: its call fails. */
 void flow_template_foresee(const struct flow_template *tmpl, const struct catalog *catalog,
                            struct policy *policy, struct policy_verdict *verdict);
+/* Whether no flow of the template can be carried out: it is neither started nor offered. */
+static inline bool flow_template_is_refused(const struct policy_verdict *verdict)
+{
+    return verdict->decision == POLICY_DENY || verdict->decision == POLICY_HOLD;
+}
 /* Steps of `to` get the titles of the steps of `from` with the same key and type. */
 void flow_template_copy_titles(struct flow_template *to, const struct flow_template *from);
 struct flow_template *flow_template_ref(struct flow_template *tmpl);

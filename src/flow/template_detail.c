@@ -34,8 +34,11 @@ static void put_call(struct json_writer *w, const struct flow_template *tmpl,
 /* Decisions in order of strictness; a hidden action is stricter than any. */
 static unsigned strictness(const struct policy_verdict *verdict)
 {
-    static const unsigned of[] = {
-        [POLICY_ALLOW] = 0, [POLICY_DEPENDS] = 1, [POLICY_CONFIRM] = 2, [POLICY_DENY] = 3};
+    static const unsigned of[] = {[POLICY_ALLOW] = 0,
+                                  [POLICY_DEPENDS] = 1,
+                                  [POLICY_CONFIRM] = 2,
+                                  [POLICY_HOLD] = 3,
+                                  [POLICY_DENY] = 4};
     return of[verdict->decision] + verdict->is_hidden;
 }
 
@@ -51,7 +54,9 @@ void flow_template_foresee(const struct flow_template *tmpl, const struct catalo
         if (!action)
             continue;
         policy_foresee(policy, action, &one);
-        if (strictness(&one) > strictness(verdict))
+        bool is_satisfied = one.decision == POLICY_HOLD &&
+                            tmpl->steps[i].confirm == FLOW_CONFIRM_APPROVAL;
+        if (!is_satisfied && strictness(&one) > strictness(verdict))
             *verdict = one;
     }
 }

@@ -151,7 +151,7 @@ slice flow_template_set_nearest(const struct flow_template_set *set, slice key,
     for (size_t i = 0; i < set->count; i++) {
         struct policy_verdict verdict;
         flow_template_foresee(set->items[i], catalog, policy, &verdict);
-        if (verdict.decision != POLICY_DENY)
+        if (!flow_template_is_refused(&verdict))
             suggest_offer(&suggest, set->items[i]->key);
     }
     return suggest.best;

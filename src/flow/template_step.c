@@ -174,6 +174,9 @@ static void read_tool_call(struct reader *r, const struct flow_template *tmpl,
     step->connection = reader_template(r, "connection");
     read_confirm(r, tmpl, step);
     read_before(r, tmpl, step);
+    /* Programs that do not know how a held call is made refuse this member, and so the template. */
+    if (tmpl->is_held)
+        (void)reader_bool(r, "held", false);
 }
 
 /* ---- the others ---- */

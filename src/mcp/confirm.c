@@ -37,7 +37,15 @@ bool mcp_confirm_is_wanted(struct api_request *request, const struct mcp_message
     if (!message->has_forms || wanted->is_dry_run)
         return false;
     const struct catalog_action *action = mcp_wanted_action(request, wanted);
-    return action && serve_confirms(&request->serve, action);
+    return action && mcp_confirm_may_be_asked(request, action);
+}
+
+bool mcp_confirm_may_be_asked(const struct api_request *request,
+                              const struct catalog_action *action)
+{
+    struct policy_verdict verdict;
+    serve_foresee(&request->serve, action, &verdict);
+    return verdict.decision != POLICY_HOLD && serve_confirms(&request->serve, action);
 }
 
 /* ---- no form ---- */
@@ -51,17 +59,11 @@ static bool has_approved_step(const struct flow_template *tmpl, slice tool_name)
     return false;
 }
 
-slice mcp_confirm_refusal(struct api_request *request, const struct mcp_message *message,
-                          slice tool_name)
+static slice say_alternatives(struct api_request *request, slice tool_name)
 {
     const struct flow_template_set *set = *request->api->config.templates;
-    enum vault_unattended rule = request->serve.grant.unattended;
-    bool is_refused = rule == UNATTENDED_BY_SETTING ? request->api->config.refuses_unattended
-                                                    : rule == UNATTENDED_REFUSED;
     size_t count = 0;
     struct buf hint;
-    if (!is_refused || message->has_forms)
-        return SLICE_NONE;
     buf_init(&hint, MCP_FORM_BYTES_MAX);
     buf_append_cstr(&hint, "Use a client that can show a form (MCP elicitation)");
     for (size_t i = 0; i < set->count && count < FLOWS_NAMED_MAX; i++)
@@ -72,6 +74,33 @@ slice mcp_confirm_refusal(struct api_request *request, const struct mcp_message 
     buf_append_char(&hint, '.');
     slice text = arena_take(&request->serve.op.arena, &hint);
     return text.ptr ? text : SLICE("Use a client that can show a form.");
+}
+
+/* What becomes of a write of this client, if a person has to confirm it. */
+static enum vault_unattended limit_of(const struct api_request *request,
+                                      const struct mcp_message *message)
+{
+    enum vault_unattended limit = request->serve.grant.unattended;
+    if (message->has_forms)
+        return UNATTENDED_ALLOWED;
+    return limit == UNATTENDED_BY_SETTING ? request->api->config.unattended : limit;
+}
+
+void mcp_confirm_limit(struct api_request *request, const struct mcp_message *message,
+                       const struct catalog_action *action, struct exec_request *wanted)
+{
+    enum vault_unattended limit = limit_of(request, message);
+    wanted->holds_writes = limit == UNATTENDED_HELD;
+    wanted->is_set_to_hold = request->serve.grant.unattended == UNATTENDED_BY_SETTING;
+    if (limit == UNATTENDED_REFUSED)
+        wanted->refusal_hint = say_alternatives(request, action->tool_name);
+}
+
+slice mcp_confirm_refusal(struct api_request *request, const struct mcp_message *message,
+                          slice tool_name)
+{
+    return limit_of(request, message) >= UNATTENDED_HELD ? say_alternatives(request, tool_name)
+                                                         : SLICE_NONE;
 }
 
 /* ---- the form ---- */

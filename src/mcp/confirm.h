@@ -17,8 +17,17 @@
 /* Whether a person has to be asked before this runs. */
 bool mcp_confirm_is_wanted(struct api_request *request, const struct mcp_message *message,
                            const struct exec_request *wanted);
-/* Returns the hint for a write that is refused because no person can be asked, or SLICE_NONE if the
- * write may run. The hint names the flow templates that use the tool in a step with an approval. */
+/* Whether a call of the action may need the confirmation of the person at the client. One that is
+ * held for every input waits for an approval instead. */
+bool mcp_confirm_may_be_asked(const struct api_request *request,
+                              const struct catalog_action *action);
+/* Limits a write of a client that cannot ask a person, as its key or the setting wants: sets its
+ * refusal_hint or holds_writes. The hint names the flow templates that use the tool in a step with
+ * an approval. */
+void mcp_confirm_limit(struct api_request *request, const struct mcp_message *message,
+                       const struct catalog_action *action, struct exec_request *wanted);
+/* The same for the start of a flow that confirms this tool, which cannot wait for an approval:
+ * returns the hint of its refusal; SLICE_NONE: it may start. */
 slice mcp_confirm_refusal(struct api_request *request, const struct mcp_message *message,
                           slice tool_name);
 /* Starts the dry run, then asks. Pointers in wanted must live until the request ends. */

@@ -48,11 +48,19 @@ static bool is_summary(slice pointer)
                                 slice_find_char(slice_from(pointer, strlen(results)), '/') < 0);
 }
 
+/* Whether a person's words or an app's may be in the message: the hold's approval is over. */
+static bool is_approval_over(slice approval, struct arena *arena)
+{
+    slice status = member_text(approval, "status", arena);
+    return approval.ptr && !slice_has_word(SLICE("waiting running"), status);
+}
+
 /* Whether the message of this summary is sluice's own. */
 static bool is_refusal(slice object, struct arena *arena)
 {
     return slice_eq_cstr(member_text(object, "status", arena), "blocked") &&
-           slice_has_word(SLICE(OWN_REFUSALS), member_text(object, "error_code", arena));
+           slice_has_word(SLICE(OWN_REFUSALS), member_text(object, "error_code", arena)) &&
+           !is_approval_over(json_scan_get(object, SLICE("approval"), arena), arena);
 }
 
 static bool is_own(const struct division *d, slice object, slice pointer, slice name, slice value)
@@ -63,6 +71,8 @@ static bool is_own(const struct division *d, slice object, slice pointer, slice 
      * `results`. */
     if (slice_eq_cstr(name, "message") || slice_eq_cstr(name, "display"))
         return is_summary(pointer) && is_refusal(object, d->arena);
+    if (slice_eq_cstr(name, "approval") || slice_eq_cstr(name, "policy"))
+        return is_summary(pointer);
     /* The input of a step comes from earlier steps, and a hint about it may quote it. */
     if (slice_eq_cstr(name, "hint"))
         return !slice_eq_cstr(member_text(object, "code", d->arena), "validation_error");

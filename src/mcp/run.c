@@ -42,6 +42,7 @@ void mcp_run_prepare(struct api_request *request, const struct mcp_message *mess
     wanted->scopes = request->serve.grant.scopes;
     wanted->policy = request->serve.policy;
     wanted->user = request->serve.user;
+    wanted->asker = request->serve.grant.line;
     wanted->lost_by = request->serve.grant.key_id;
     wanted->is_resource = true;
     wanted->wants_view = true;
@@ -125,8 +126,9 @@ struct exec_request mcp_run_dry(const struct exec_request *wanted)
 bool mcp_run_will_be_asked(const struct api_request *request, const struct catalog_action *action,
                            const struct exec_request *wanted)
 {
-    return action && action->show_count > 0 && serve_confirms(&request->serve, action) &&
-           !wanted->is_confirmed && !wanted->is_dry_run && !wanted->refusal_hint.ptr;
+    return action && action->show_count > 0 && mcp_confirm_may_be_asked(request, action) &&
+           !wanted->is_confirmed && !wanted->is_dry_run && !wanted->refusal_hint.ptr &&
+           !wanted->holds_writes;
 }
 
 /* The reply to an unconfirmed write is what a person is asked about. A dry run first reads what its
@@ -179,7 +181,7 @@ enum op_result mcp_run(struct api_request *request, struct exec_request *wanted)
     if (!message->is_agreed && mcp_confirm_is_wanted(request, message, wanted))
         return mcp_confirm_ask(request, wanted);
     if (action && !message->is_agreed)
-        wanted->refusal_hint = mcp_confirm_refusal(request, message, action->tool_name);
+        mcp_confirm_limit(request, message, action, wanted);
     return mcp_run_will_be_asked(request, action, wanted) ? ask_shows(request, wanted)
                                                           : mcp_run_start(request, wanted);
 }

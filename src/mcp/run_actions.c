@@ -41,6 +41,7 @@ struct act {
     enum asking asking;    /* what its dry run is for */
     slice title;           /* of the action, for the form */
     bool is_in_form;       /* it was in the form that the person answered */
+    bool is_unasked;       /* it could run, and no person had to be asked: it may be held */
     bool is_unseen;        /* a write that was not: it is made as a dry run */
 };
 
@@ -212,8 +213,8 @@ static slice show_calls(struct api_request *request, const struct run *run, size
     return arena_take(arena, &form);
 }
 
-/* Returns the connections that the form shows, with null for an action that it does not show. They
- * come back in the state. Returns NULL if out of memory. */
+/* Returns the connections that the form shows; for an action that it does not show, true if that
+ * could run without it, else null. They come back in the state. Returns NULL if out of memory. */
 static const struct json *form_item_of(struct arena *arena, const struct run *run)
 {
     struct buf text;
@@ -225,7 +226,7 @@ static const struct json *form_item_of(struct arena *arena, const struct run *ru
             buf_printf(&text, "%lld",
                        (long long)exec_outcome_of(run->batch.items[i].exec)->connection_id);
         else
-            buf_append_cstr(&text, "null");
+            buf_append_cstr(&text, run->acts[i].is_unasked ? "true" : "null");
     }
     buf_append_cstr(&text, "]}");
     return json_parse(arena, arena_take(arena, &text), &json_limits_request, NULL);
@@ -245,6 +246,7 @@ static enum op_result finish_dry_runs(struct api_request *request)
         bool is_asked = exec && act->asking == ASKS_IN_FORM;
         bool can_run = is_asked && out->is_dry_run && out->reason == EXEC_SUCCEEDED;
         act->is_in_form = can_run && out->wants_confirmation;
+        act->is_unasked = can_run && !out->wants_confirmation;
         count += act->is_in_form;
         if (is_asked && !can_run)
             act->result = arena_dup(arena, outcome_result(request, act, exec));
@@ -282,7 +284,7 @@ static enum op_result ask_form(struct api_request *request)
         if (!action || run->batch.items[i].problem.ptr || act->result.ptr ||
             !api_may(request, SCOPE_EXECUTE, action))
             continue; /* the execution reports what is wrong */
-        act->wanted.refusal_hint = mcp_confirm_refusal(request, message, action->tool_name);
+        mcp_confirm_limit(request, message, action, &act->wanted);
         /* a copy: a reload may drop the action */
         act->title = arena_dup(&request->serve.op.arena, action->title);
         struct exec_request dry = mcp_run_dry(&act->wanted);
@@ -293,6 +295,7 @@ static enum op_result ask_form(struct api_request *request)
         } else if (mcp_run_will_be_asked(request, action, &act->wanted)) {
             act->asking = ASKS_IN_WORDS;
         } else {
+            act->is_unasked = true;
             continue;
         }
         api_batch_start(request, &run->batch.items[i], &dry);
@@ -339,8 +342,9 @@ static void take_form_items(struct api_request *request, struct act *act, size_t
     const struct catalog_action *action = act->is_read ? mcp_wanted_action(request, &act->wanted)
                                                        : NULL;
     act->is_in_form = action && json_to_i64(in_form, &act->wanted.connection_id);
-    act->is_unseen = action && !act->is_in_form && action->requires_confirmation &&
-                     !act->wanted.is_dry_run;
+    act->is_unasked = json_is(in_form, JSON_BOOL);
+    act->is_unseen = action && !act->is_in_form && !act->is_unasked &&
+                     action->requires_confirmation && !act->wanted.is_dry_run;
     act->wanted.is_confirmed = act->is_in_form;
     act->wanted.is_dry_run = act->wanted.is_dry_run || act->is_unseen;
     if (act->is_in_form && !act->wanted.idempotency_key.ptr)

@@ -2,6 +2,8 @@
  * Compiles a policy's document. All faults are reported at once. The document is not kept, so the
  * policy has copies of its texts.
  */
+#include <stdlib.h>
+
 #include "base/ascii.h"
 #include "base/mem.h"
 #include "catalog/reader.h"
@@ -149,22 +151,42 @@ static const struct expr *read_when(struct reader *r)
 
 /* ---- decisions ---- */
 
-/* `hold` is a decision of later versions: its message says so, instead of listing the others. */
+/* Whether calls can be held: not until all faces obey such a rule. */
+static bool can_hold(void)
+{
+#ifdef SLUICE_TEST_BUILD
+    return getenv("SLUICE_HOLDS") != NULL;
+#else
+    return false;
+#endif
+}
+
 static enum policy_decision read_decision(struct reader *r, const char *name)
 {
-    static const char *const names[] = {"allow", "confirm", "deny", NULL};
-    int decision = POLICY_DENY;
+    static const char *const names[] = {"allow", "confirm", "hold", "deny", NULL};
     if (!json_get(r->object, slice_cstr(name)))
-        reader_error(r, NULL, "member \"%s\" is missing: allow, confirm or deny", name);
-    if (!slice_eq_cstr(json_get_str(r->object, slice_cstr(name)), "hold")) {
-        decision = reader_choice(r, name, names, POLICY_DENY);
-    } else {
-        (void)reader_member(r, name);
+        reader_error(r, NULL, "member \"%s\" is missing: allow, confirm, hold or deny", name);
+    enum policy_decision decision =
+        (enum policy_decision)reader_choice(r, name, names, POLICY_DENY);
+    if (decision == POLICY_HOLD && !can_hold())
         reader_error(r, name,
                      "this version of the server cannot hold calls yet; \"confirm\" asks the "
                      "caller, and \"deny\" refuses");
-    }
-    return (enum policy_decision)decision;
+    return decision;
+}
+
+/* How long a held call waits, in seconds; 0 for a rule that does not hold. */
+static uint32_t read_expires(struct reader *r, enum policy_decision decision)
+{
+    const struct json *value = reader_member(r, "expires_in");
+    int64_t expires_s = POLICY_EXPIRES_S;
+    if (value && decision != POLICY_HOLD)
+        reader_error(r, "expires_in", "is for rules that hold");
+    else if (value && (!json_to_i64(value, &expires_s) || expires_s < POLICY_EXPIRES_S_MIN ||
+                       expires_s > POLICY_EXPIRES_S_MAX))
+        reader_error(r, "expires_in", "must be a number of seconds from %d to %d (30 days)",
+                     POLICY_EXPIRES_S_MIN, POLICY_EXPIRES_S_MAX);
+    return decision == POLICY_HOLD ? (uint32_t)expires_s : 0;
 }
 
 /* The reason becomes a part of messages, which are one line. */
@@ -205,9 +227,7 @@ static void read_rule(struct reader *parent, struct reader_path *path, const str
     rule->when = read_when(&r);
     rule->reason = read_reason(&r);
     rule->is_hidden = read_hidden(&r, rule);
-    if (reader_member(&r, "expires_in"))
-        reader_error(&r, "expires_in",
-                     "is for rules that hold, which this version of the server cannot do yet");
+    rule->expires_s = read_expires(&r, rule->decision);
     reader_finish(&r);
 }
 

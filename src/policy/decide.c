@@ -93,11 +93,12 @@ unsigned policy_rule_truths(const struct policy_rule *rule, const struct catalog
 enum {
     FIRST_MASK = 0x7F, /* the first rule that matches the action; FIRST_NONE: the default */
     FIRST_NONE = POLICY_RULES_MAX,
-    DECISION_SHIFT = 7, /* what all inputs have in common; 2 bits */
-    DECISION_MASK = 3,
-    MAY_CONFIRM = 1 << 9,
-    IS_HIDDEN = 1 << 10,
-    IS_ALONE = 1 << 11, /* that rule (or the default) decides about all inputs */
+    DECISION_SHIFT = 7, /* what all inputs have in common; 3 bits */
+    DECISION_MASK = 7,
+    MAY_CONFIRM = 1 << 10,
+    IS_HIDDEN = 1 << 11,
+    IS_ALONE = 1 << 12, /* that rule (or the default) decides about all inputs */
+    MAY_HOLD = 1 << 13,
     IS_KNOWN = 1 << 15,
 };
 _Static_assert(FIRST_NONE <= FIRST_MASK, "its bits are enough");
@@ -110,10 +111,16 @@ struct outcomes {
     bool is_hidden;
 };
 
-/* The rule of an outcome is an earlier one, which asks for a confirmation. */
-enum { RULE_ASKED = -3 };
+/* An earlier rule that confirms or holds has a condition that could not be evaluated: its decision
+ * is the least that is decided. Outcomes are kept for each of these levels; ALLOW: there is no such
+ * rule. RULE_ASKED is that rule as the rule of an outcome. */
+enum { RULE_ASKED = -3, LEVELS = POLICY_DENY };
 
-static const struct outcomes asked_before = {1u << POLICY_CONFIRM, RULE_ASKED, false};
+static struct outcomes at_least(unsigned level, struct outcomes own, enum policy_decision decision)
+{
+    const struct outcomes asked = {1u << level, RULE_ASKED, false};
+    return level == POLICY_ALLOW || decision > level ? own : asked;
+}
 
 static void add_outcomes(struct outcomes *all, struct outcomes more)
 {
@@ -123,30 +130,27 @@ static void add_outcomes(struct outcomes *all, struct outcomes more)
     all->is_hidden |= more.is_hidden;
 }
 
-/* Goes from what follows a rule to what begins with it, as decide_by_input does with one input.
- * Two cases: [0] no earlier rule asks for a confirmation because its condition could not be
- * evaluated, [1] one does. */
+/* Goes from what follows a rule to what begins with it, as decide_by_input does with one input. */
 static void precede(const struct policy *policy, size_t index, unsigned truths,
-                    struct outcomes outcomes[2])
+                    struct outcomes outcomes[LEVELS])
 {
     const struct policy_rule *rule = &policy->rules[index];
     const struct outcomes own = {1u << rule->decision, (int)index, rule->is_hidden};
-    const struct outcomes owns[2] = {own, rule->decision == POLICY_DENY ? own : asked_before};
-    struct outcomes all[2] = {{.decisions = 0}, {.decisions = 0}};
-    for (int i = 0; i < 2; i++) {
-        bool asks = rule->decision == POLICY_CONFIRM;
-        struct outcomes unsure = outcomes[asks ? 1 : i];
-        if (asks && i == 0 && unsure.rule == RULE_ASKED)
+    struct outcomes all[LEVELS] = {{.decisions = 0}};
+    for (unsigned level = 0; level < LEVELS; level++) {
+        bool is_raised = rule->decision > level && rule->decision != POLICY_DENY;
+        struct outcomes unsure = outcomes[is_raised ? rule->decision : level];
+        if (is_raised && unsure.rule == RULE_ASKED)
             unsure.rule = (int)index;
         if (truths & 1u << POLICY_TRUE)
-            add_outcomes(&all[i], owns[i]);
+            add_outcomes(&all[level], at_least(level, own, rule->decision));
         if (truths & 1u << POLICY_FALSE)
-            add_outcomes(&all[i], outcomes[i]);
+            add_outcomes(&all[level], outcomes[level]);
         if (truths & 1u << POLICY_UNSURE)
-            add_outcomes(&all[i], rule->decision == POLICY_DENY ? own : unsure);
+            add_outcomes(&all[level], rule->decision == POLICY_DENY ? own : unsure);
     }
-    outcomes[0] = all[0];
-    outcomes[1] = all[1];
+    for (unsigned level = 0; level < LEVELS; level++)
+        outcomes[level] = all[level];
 }
 
 static uint16_t make_word(struct outcomes outcomes, unsigned first)
@@ -161,6 +165,7 @@ static uint16_t make_word(struct outcomes outcomes, unsigned first)
     }
     word |= first | common << DECISION_SHIFT;
     word |= outcomes.decisions & 1u << POLICY_CONFIRM ? MAY_CONFIRM : 0;
+    word |= outcomes.decisions & 1u << POLICY_HOLD ? MAY_HOLD : 0;
     word |= outcomes.is_hidden && common == POLICY_DENY ? IS_HIDDEN : 0;
     return (uint16_t)word;
 }
@@ -169,9 +174,10 @@ static uint16_t make_word(struct outcomes outcomes, unsigned first)
 static uint16_t study(const struct policy *policy, const struct catalog_action *action)
 {
     const struct outcomes fallback = {1u << policy->fallback, POLICY_RULE_DEFAULT, false};
-    struct outcomes outcomes[2] = {fallback,
-                                   policy->fallback == POLICY_DENY ? fallback : asked_before};
+    struct outcomes outcomes[LEVELS];
     unsigned first = FIRST_NONE;
+    for (unsigned level = 0; level < LEVELS; level++)
+        outcomes[level] = at_least(level, fallback, policy->fallback);
     for (size_t i = policy->rule_count; i-- > 0;) {
         if (!policy_rule_matches(&policy->rules[i], action))
             continue;
@@ -218,10 +224,11 @@ static void decide_by_default(const struct policy *policy, struct policy_verdict
     verdict->decision = policy->fallback;
     verdict->rule = POLICY_RULE_DEFAULT;
     verdict->reason = policy->fallback_reason;
+    verdict->expires_s = policy->fallback == POLICY_HOLD ? POLICY_EXPIRES_S : 0;
 }
 
 /* Only a deny is answered later because it rests on a condition that failed: a confirmation does no
- * harm to a call that is not valid. */
+ * harm to a call that is not valid, which is not held either. */
 static void decide_by_rule(const struct policy *policy, size_t index, bool is_unsure,
                            struct policy_verdict *verdict)
 {
@@ -229,7 +236,15 @@ static void decide_by_rule(const struct policy *policy, size_t index, bool is_un
     verdict->decision = rule->decision;
     verdict->rule = (int)index;
     verdict->reason = rule->reason;
+    verdict->expires_s = rule->expires_s;
     verdict->is_unsure = is_unsure && rule->decision == POLICY_DENY;
+}
+
+static void take_facts(unsigned word, struct policy_verdict *verdict)
+{
+    verdict->is_hidden = word & IS_HIDDEN;
+    verdict->may_confirm = word & MAY_CONFIRM;
+    verdict->may_hold = word & MAY_HOLD;
 }
 
 /* The same for every input, so it needs none. */
@@ -241,8 +256,7 @@ static void decide_alone(const struct policy *policy, const struct catalog_actio
         decide_by_default(policy, verdict);
     else
         decide_by_rule(policy, first, lacks_recipients(&policy->rules[first], action), verdict);
-    verdict->is_hidden = word & IS_HIDDEN;
-    verdict->may_confirm = word & MAY_CONFIRM;
+    take_facts(word, verdict);
 }
 
 void policy_foresee_by(struct policy *policy, const struct catalog_action *action,
@@ -255,8 +269,7 @@ void policy_foresee_by(struct policy *policy, const struct catalog_action *actio
     }
     verdict->decision = (enum policy_decision)(word >> DECISION_SHIFT & DECISION_MASK);
     verdict->rule = POLICY_RULE_SEVERAL;
-    verdict->is_hidden = word & IS_HIDDEN;
-    verdict->may_confirm = word & MAY_CONFIRM;
+    take_facts(word, verdict);
 }
 
 /* ---- conditions on the input ---- */
@@ -369,24 +382,28 @@ static enum policy_truth evaluate_conditions(const struct policy_rule *rule,
 }
 
 /* A condition that cannot be evaluated counts as true in a rule that restricts, as false in one
- * that allows. But a caller must not get around a later deny by making an earlier condition fail:
- * such a rule that asks for a confirmation is the least that is decided, and the search goes on. */
+ * that allows. But a caller must not get around a later, stricter decision by making an earlier
+ * condition fail: such a rule that confirms or holds is the least that is decided, and the search
+ * goes on. */
 static void decide_by_input(const struct policy *policy, size_t first, struct policy_facts *facts,
                             struct policy_verdict *verdict)
 {
     size_t count = policy->rule_count, asks = count, i;
     enum policy_truth truth = POLICY_TRUE;
+    enum policy_decision least = POLICY_ALLOW;
     for (i = first; i < count; i++) {
         const struct policy_rule *rule = &policy->rules[i];
         truth = policy_rule_matches(rule, facts->action) ? evaluate_conditions(rule, facts)
                                                          : POLICY_FALSE;
         if (truth == POLICY_TRUE || (truth == POLICY_UNSURE && rule->decision == POLICY_DENY))
             break;
-        if (truth == POLICY_UNSURE && rule->decision == POLICY_CONFIRM && asks == count)
+        if (truth == POLICY_UNSURE && rule->decision > least) {
+            least = rule->decision;
             asks = i;
+        }
     }
     enum policy_decision found = i < count ? policy->rules[i].decision : policy->fallback;
-    if (asks < count && found != POLICY_DENY)
+    if (asks < count && found <= least)
         decide_by_rule(policy, asks, false, verdict);
     else if (i < count)
         decide_by_rule(policy, i, truth == POLICY_UNSURE, verdict);
@@ -414,6 +431,7 @@ void policy_decide_by(struct policy *policy, const struct catalog_action *action
     policy_facts_deinit(&facts);
     verdict->is_hidden = word & IS_HIDDEN;
     verdict->may_confirm = verdict->decision == POLICY_CONFIRM;
+    verdict->may_hold = verdict->decision == POLICY_HOLD;
 }
 
 int policy_test(struct policy *policy, const struct catalog *catalog, slice tool,

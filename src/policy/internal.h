@@ -36,6 +36,7 @@ struct policy_rule {
     const struct expr *when; /* NULL: none */
     enum policy_decision decision;
     slice reason;
+    uint32_t expires_s; /* of a rule that holds; else 0 */
     bool is_hidden;
 };
 

@@ -75,10 +75,8 @@ bool policy_is_name(slice text)
 const char *policy_decision_name(enum policy_decision decision)
 {
     static const char *const names[] = {
-        [POLICY_ALLOW] = "allow",
-        [POLICY_CONFIRM] = "confirm",
-        [POLICY_DENY] = "deny",
-        [POLICY_DEPENDS] = "depends",
+        [POLICY_ALLOW] = "allow", [POLICY_CONFIRM] = "confirm", [POLICY_HOLD] = "hold",
+        [POLICY_DENY] = "deny",   [POLICY_DEPENDS] = "depends",
     };
     return names[decision];
 }

@@ -34,6 +34,10 @@ enum {
     POLICY_GLOBS_MAX = 50,      /* a rule; as many domains */
     POLICY_GLOBS_ALL_MAX = 500, /* all rules: each is compared with every action in one turn */
     POLICY_REASON_MAX = 500,    /* characters */
+    /* How long a held call waits for its approval, in seconds (`expires_in`) */
+    POLICY_EXPIRES_S_MIN = 60,
+    POLICY_EXPIRES_S_MAX = 30 * 24 * 60 * 60,
+    POLICY_EXPIRES_S = 24 * 60 * 60, /* if the rule does not say */
     POLICY_LABEL_MAX = POLICY_NAME_MAX + 1 + 20,
     /* The work of one decision: visits of expr.h, shared by all of its conditions. A condition that
      * needs more cannot be evaluated. */
@@ -43,7 +47,7 @@ enum {
 };
 
 /* In order of strictness. DEPENDS is returned by policy_foresee alone. */
-enum policy_decision { POLICY_ALLOW, POLICY_CONFIRM, POLICY_DENY, POLICY_DEPENDS };
+enum policy_decision { POLICY_ALLOW, POLICY_CONFIRM, POLICY_HOLD, POLICY_DENY, POLICY_DEPENDS };
 
 enum {
     POLICY_RULE_DEFAULT = -1, /* no rule: the policy's default, or there is no policy */
@@ -62,7 +66,9 @@ struct policy_verdict {
     bool is_unsure;
     /* A confirmation is required (CONFIRM); of policy_foresee: for some inputs */
     bool may_confirm;
-    uint32_t visits; /* the work that it took (POLICY_VISITS_MAX) */
+    bool may_hold;      /* likewise: the call waits for an approval */
+    uint32_t expires_s; /* of a HOLD that one rule or the default decides; else 0 */
+    uint32_t visits;    /* the work that it took (POLICY_VISITS_MAX) */
 };
 
 struct policy;
@@ -93,7 +99,7 @@ void policy_unref(struct policy *policy);
 slice policy_label(const struct policy *policy);
 /* Whether text is the name of a policy: [a-z][a-z0-9-]{0,62}, but not "test". */
 bool policy_is_name(slice text);
-/* "allow", "confirm", "deny", "depends" */
+/* "allow", "confirm", "hold", "deny", "depends" */
 const char *policy_decision_name(enum policy_decision decision);
 
 /* Called by the inline functions below; policy is not NULL. */

@@ -12,6 +12,7 @@
 #include "store/connect_session.h"
 #include "store/delivery.h"
 #include "store/flow.h"
+#include "store/hold.h"
 #include "store/later.h"
 #include "store/node.h"
 #include "store/oauth.h"
@@ -37,8 +38,9 @@ struct janitor {
     unsigned keep_days, audit_days, input_days, webhook_days;
     unsigned rounds;
     struct catalog **catalog;
-    size_t bite, sweep; /* indices of the batch and of the statement under way */
-    unsigned pages;     /* pages read for this batch in this round */
+    size_t bite, sweep;  /* indices of the batch and of the statement under way */
+    unsigned pages;      /* pages read for this batch in this round */
+    int64_t holds_after; /* how far the scan of holds has come; 0: to begin */
     struct trimmer trimmer;
     struct eraser *eraser; /* an op of its own, for erasing takes long */
     struct store_laters removals;
@@ -112,6 +114,7 @@ struct removal {
         struct tally_old tally;
         struct flow_step_unfilled step;
         struct delivery_ended delivery;
+        struct hold_ended hold;
     } row;
 };
 
@@ -138,6 +141,12 @@ static void find_keys(struct janitor *janitor)
 static void find_tallies(struct janitor *janitor)
 {
     store_tally_due(janitor->pool, &janitor->query, &janitor->op);
+}
+
+static void find_holds(struct janitor *janitor)
+{
+    store_holds_ended(janitor->pool, &janitor->query, &janitor->op, janitor->holds_after);
+    janitor->holds_after = 0;
 }
 
 static void find_deliveries(struct janitor *janitor)
@@ -169,6 +178,11 @@ static void fold_tally(struct store_later *later, const struct removal *removal)
     store_tally_fold(later->laters->pool, &later->query, &later->op, &removal->row.tally);
 }
 
+static void remove_hold(struct store_later *later, const struct removal *removal)
+{
+    store_hold_remove(later->laters->pool, &later->query, &later->op, &removal->row.hold);
+}
+
 static void remove_delivery(struct store_later *later, const struct removal *removal)
 {
     store_delivery_remove(later->laters->pool, &later->query, &later->op, &removal->row.delivery);
@@ -180,6 +194,16 @@ static void own_key(struct janitor *janitor, struct removal *removal)
     struct expired_key *key = &removal->row.key;
     (void)janitor;
     key->key = arena_dup(&removal->later.op.arena, key->key);
+}
+
+/* A row that says how far the scan has come may be of an open hold, which is not removed. */
+static void own_hold(struct janitor *janitor, struct removal *removal)
+{
+    struct hold_ended *hold = &removal->row.hold;
+    int64_t until = hold->seen_until;
+    hold->key = arena_dup(&removal->later.op.arena, hold->key);
+    if (until != 0 && (janitor->holds_after == 0 || until < janitor->holds_after))
+        janitor->holds_after = until;
 }
 
 /* Actions that are not in the catalog get empty names. */
@@ -214,6 +238,8 @@ static const struct bite {
      expire_key},
     {"tally", "what=\"tally\"", find_tallies, sizeof(struct tally_old), TALLY_OLD_MAX, PAGES_MAX,
      NULL, fold_tally},
+    {"hold", "what=\"hold\"", find_holds, sizeof(struct hold_ended), HOLDS_ENDED_MAX, PAGES_MAX,
+     own_hold, remove_hold},
     /* comes last: see next_bite */
     {"delivery", "what=\"delivery\"", find_deliveries, sizeof(struct delivery_ended),
      DELIVERY_ENDED_MAX, 0, NULL, remove_delivery},

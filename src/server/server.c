@@ -269,6 +269,7 @@ static int start_flows(struct server *server, struct err *err)
         .tracer = server->tracer,
         .events = server->event,
         .policies = server->policies,
+        .holds_unattended = slice_eq_cstr(server->config->unattended_writes, "hold"),
     };
     server->flow = flow_service_new(&flow);
     return server->flow ? OK : out_of_memory(err, "flows");
@@ -497,8 +498,8 @@ static void log_listening(struct server *server)
 static int start_inbound(struct server *server, struct err *err)
 {
     const struct config *config = server->config;
-    if (!slice_has_word(SLICE("allow refuse"), config->unattended_writes))
-        return err_set(err, ERR_INVALID, "unattended-writes must be allow or refuse");
+    if (!slice_has_word(SLICE("allow hold refuse"), config->unattended_writes))
+        return err_set(err, ERR_INVALID, "unattended-writes must be allow, hold or refuse");
     size_t mcp_route_count;
     struct api_config api = {
         .loop = server->loop,
@@ -525,7 +526,7 @@ static int start_inbound(struct server *server, struct err *err)
         .routes = mcp_routes(&mcp_route_count),
         .mcp_origins = config->mcp_origin.items,
         .mcp_origin_count = config->mcp_origin.count,
-        .refuses_unattended = slice_eq_cstr(config->unattended_writes, "refuse"),
+        .unattended = vault_unattended_parse(config->unattended_writes),
         .home_domains = config->home_domains.items,
         .home_domain_count = config->home_domains.count,
         .mcp_listeners = &server->mcp_listeners,

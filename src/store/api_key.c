@@ -309,13 +309,31 @@ static const struct pg_stmt api_key_name = {
     .is_copied = true,
 };
 
-const struct pg_stmt *const api_key_stmts[] = {&api_key_name,      &api_key_find,
-                                               &api_key_touch,     &api_key_create,
-                                               &api_key_get,       &api_key_page,
-                                               &api_key_list,      &api_key_admins,
-                                               &api_key_revoke,    &api_keys_remove,
-                                               &session_end,       &sessions_end,
-                                               &session_end_sweep, NULL};
+/* Goes from the key to those that it was rolled from or made by, each found by its primary key. All
+ * of them are older, so this ends; after so many the key counts as the other one's. */
+#define KIN_LIMIT 1000
+static const struct pg_stmt api_key_is_kin = {
+    .name = "api_key_is_kin",
+    .sql = "select :ord, c.is_kin from @input lateral (with recursive up (id) as (select :id union "
+           "select n.id from up, lateral (select k.line, k.made_by from sluice.api_key k where "
+           "k.account_id = :account_id and k.id = up.id offset 0) k, lateral (values (k.line), "
+           "(k.made_by)) n(id) where n.id is not null) select count(*) = " STORE_TEXT_OF(
+               KIN_LIMIT) " or bool_or(u.id = coalesce((select k.line from sluice.api_key k where "
+                          "k.account_id = "
+                          ":account_id and k.id = :other_id), :other_id)) or not exists (select 1 "
+                          "from "
+                          "sluice.api_key k where k.account_id = :account_id and k.id = :id) as "
+                          "is_kin from "
+                          "(select up.id from up limit " STORE_TEXT_OF(KIN_LIMIT) ") u) c",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_UUID), PG_ARG("other_id", PG_UUID)),
+    PG_GIVES(PG_ARG("is_kin", PG_BOOL)),
+    .is_copied = true,
+};
+
+const struct pg_stmt *const api_key_stmts[] = {
+    &api_key_is_kin,  &api_key_name, &api_key_find, &api_key_touch,     &api_key_create,
+    &api_key_get,     &api_key_page, &api_key_list, &api_key_admins,    &api_key_revoke,
+    &api_keys_remove, &session_end,  &sessions_end, &session_end_sweep, NULL};
 
 /* ---- rows ---- */
 
@@ -425,6 +443,20 @@ int store_api_key_list_result(const struct pg_query *query, struct api_key **key
 }
 
 STORE_CALL_ID(store_api_key_name, api_key_name, struct uuid, pg_uuid)
+
+void store_api_key_is_kin(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                          struct uuid account_id, struct uuid id, struct uuid other_id)
+{
+    store_ask(pool, query, op, &api_key_is_kin,
+              PG_VALUES(pg_uuid(account_id), pg_uuid(id), pg_uuid(other_id)));
+}
+
+int store_api_key_is_kin_result(const struct pg_query *query, bool *is_kin)
+{
+    int status = store_hit_result(query);
+    *is_kin = status != OK || pg_get_bool(&query->rows, 0, 0);
+    return status;
+}
 
 void store_api_key_revoke(struct pg_pool *pool, struct pg_query *query, struct op *op,
                           const struct api_key_change *change)

@@ -34,8 +34,8 @@ struct api_key {
     uint32_t scopes;    /* set of SCOPE_* */
     slice scopes_words; /* private to the store: the scopes as words, as stored in the table */
     slice addresses;    /* networks (base/ip.h), space-separated; SLICE_NONE: any */
-    /* For /mcp: forms is "never" or SLICE_NONE; unattended_writes is "allow", "refuse" or
-     * SLICE_NONE (sql/0026_key_limits.sql) */
+    /* For /mcp: forms is "never" or SLICE_NONE; unattended_writes is "allow", "hold", "refuse" or
+     * SLICE_NONE (sql/0042_hold.sql) */
     slice forms, unattended_writes;
     slice policy;       /* the name of its policy; SLICE_NONE: the account's default, if any */
     int64_t policy_rev; /* only set by find: for store_key_policy */
@@ -95,6 +95,12 @@ int store_api_key_list_result(const struct pg_query *query, struct api_key **key
  * characters. Read the result with store_text_result. */
 void store_api_key_name(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         struct uuid account_id, struct uuid id);
+/* Reads whether a key counts as another one: it belongs to that one's line, or a key of that line
+ * made it or its line, directly or through other keys. A key that does not exist counts as any.
+ * Read the result with store_api_key_is_kin_result. */
+void store_api_key_is_kin(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                          struct uuid account_id, struct uuid id, struct uuid other_id);
+int store_api_key_is_kin_result(const struct pg_query *query, bool *is_kin) MUST_CHECK;
 /* A change of a key, with its audit event. It is not replayed: the result is ERR_CLOSED if the
  * answer was lost. */
 struct api_key_change {

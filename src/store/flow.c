@@ -163,6 +163,55 @@ static const struct pg_stmt flow_start_keyed = {
     .access = PG_WRITE,
 };
 
+/* A start with a hold: as with a key, the row is made first, and flow and document follow if the
+ * key was free. A key is free of its row if the flow of that row is long over, or does not exist:
+ * that is so only if this statement's snapshot has the row, since it has the row's flow then, too.
+ * A row that another start has just made is returned as it is. Holds that wait are counted through
+ * flow_approval. */
+/* clang-format off */
+#define HOLDS_LIMIT 10000
+#define HOLD_HAS_ROOM                                                                              \
+    "((select count(*) from (select 1 from sluice.flow w where w.account_id = :account_id and "    \
+    "w.waiting_for = 'approval' and w.template_key <> '' and w.template_key = :template_key "      \
+    "limit " STORE_TEXT_OF(HOLDS_LIMIT) ") o) < " STORE_TEXT_OF(HOLDS_LIMIT) " or "                \
+    "(select count(*) > 0 from sluice.hold h where h.account_id = :account_id and h.key = :key))"
+#define HOLD_TAKE(column) "case when n.is_free then excluded." column " else t." column " end"
+#define HOLD_OR_EARLIER                                                                            \
+    " on conflict (account_id, key) do update set (flow_id, fingerprint, asker, execution_id, "    \
+    "lifetime_ms, created_at) = (select "                                                          \
+    HOLD_TAKE("flow_id") ", "                                                                      \
+    HOLD_TAKE("fingerprint") ", "                                                                  \
+    HOLD_TAKE("asker") ", "                                                                        \
+    "case when not n.is_free then t.execution_id end, "                                            \
+    HOLD_TAKE("lifetime_ms") ", "                                                                  \
+    HOLD_TAKE("created_at") " from "                                                               \
+    "(select (select count(*) > 0 from sluice.hold h where h.account_id = t.account_id and "       \
+    "h.key = t.key and h.flow_id = t.flow_id and not " STORE_HOLD_IS_KEPT("h") ") as is_free "     \
+    "offset 0) n) returning " STORE_HOLD_ROW("t")
+#define THE_HOLD " from @input held c where c.account_id = :account_id and c.key = :key"
+#define IF_HELD  THE_HOLD " and c.flow_id = :id"
+static const struct pg_column start_held_params[] = {
+    STORE_FLOW_OF(account_id, PG_UUID), PG_ARG("key", PG_TEXT), STORE_FLOW_OF(id, PG_UUID),
+    START_REST, START_MORE, STORE_FLOW_EVENT_PARAMS,
+    PG_ARG("fingerprint", PG_BYTES), PG_ARG("asker", PG_UUID), PG_ARG("lifetime_ms", PG_I64)};
+static const struct pg_stmt flow_start_held = {
+    .name = "flow_start_held",
+    .sql = "with held as (insert into sluice.hold as t (account_id, key, flow_id, fingerprint, "
+           "asker, lifetime_ms, created_at) select :account_id, :key, :id, :fingerprint, :asker, "
+           ":lifetime_ms, now() @from where " HOLD_HAS_ROOM HOLD_OR_EARLIER "), "
+           "made as (insert into sluice.flow (" FLOW_COLUMNS ", title) "
+           "select " FLOW_VALUES ", :title" IF_HELD AGAIN " returning id), "
+           "documented as (insert into sluice.flow_doc (" DOC_COLUMNS ", trace) "
+           "select " DOC_VALUES ", :trace" IF_HELD AGAIN "), " START_OUTBOX(AGAIN)
+           "select :ord, " STORE_HOLD_ROW("c") ", " STORE_HAS_EVENT(":event_id") THE_HOLD,
+    PG_PARAMS(start_held_params),
+    PG_GIVES(STORE_HOLD_OF(hold, ), STORE_HAS_EVENT_COLUMN),
+    .key_count = 2,
+    .access = PG_WRITE,
+};
+/* clang-format on */
+_Static_assert(HOLDS_LIMIT == HOLDS_OPEN_MAX, "as callers know it");
+
 enum { EVENT_VALUES = 5 };
 /* Fills in the values of STORE_FLOW_EVENT_PARAMS; returns their number. */
 static size_t fill_event(struct pg_value *values, const struct flow_event *event)
@@ -186,17 +235,28 @@ void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *o
     ASSERT(is_running == !uuid_is_nil(flow->owner));
     const struct claim *claim = start->claim;
     bool has_event = !uuid_is_nil(start->event.id);
+    const struct hold *hold = start->hold;
+    ASSERT(!claim || !hold);
     bool has_more = start->trace.ptr || start->title.ptr;
-    struct pg_value values[8 + EVENT_VALUES] = {
-        claim ? pg_text(claim->key) : pg_null(PG_TEXT), pg_json(start->input),
-        pg_text_or_empty(start->actor), pg_json(start->waiting_input)};
+    struct pg_value values[9 + EVENT_VALUES] = {
+        claim  ? pg_text(claim->key)
+        : hold ? pg_text(hold->key)
+               : pg_null(PG_TEXT),
+        pg_json(start->input), pg_text_or_empty(start->actor), pg_json(start->waiting_input)};
     size_t count = 4;
-    if (has_more || has_event || claim) {
+    if (has_more || has_event || claim || hold) {
         values[count++] = pg_text(start->trace);
         values[count++] = pg_text(start->title);
     }
-    if (has_event || claim)
+    if (has_event || claim || hold)
         count += fill_event(&values[count], &start->event);
+    if (hold) {
+        values[count++] = pg_bytes(slice_of(hold->fingerprint, sizeof(hold->fingerprint)));
+        values[count++] = pg_uuid(hold->asker);
+        values[count++] = pg_i64(hold->lifetime_ms);
+        store_ask_of(pool, query, op, &flow_start_held, flow, values, count);
+        return;
+    }
     if (!claim) {
         store_ask_of(pool, query, op,
                      has_event  ? &flow_start_event
@@ -434,13 +494,23 @@ struct key_policy store_flow_policy(slice text)
 }
 
 const struct pg_stmt *const flow_stmts[] = {
-    &flow_start_keyed,       &flow_start,
-    &flow_start_again,       &flow_start_more,
-    &flow_start_more_again,  &flow_start_event,
-    &flow_start_event_again, &flow_move,
-    &flow_move_again,        &flow_move_event,
-    &flow_move_event_again,  &flow_park,
-    &flow_park_again,        &flow_wake,
-    &flow_wake_again,        &flow_wake_park,
-    &flow_wake_park_again,   NULL,
+    &flow_start_keyed,
+    &flow_start_held,
+    &flow_start,
+    &flow_start_again,
+    &flow_start_more,
+    &flow_start_more_again,
+    &flow_start_event,
+    &flow_start_event_again,
+    &flow_move,
+    &flow_move_again,
+    &flow_move_event,
+    &flow_move_event_again,
+    &flow_park,
+    &flow_park_again,
+    &flow_wake,
+    &flow_wake_again,
+    &flow_wake_park,
+    &flow_wake_park_again,
+    NULL,
 };

@@ -105,6 +105,8 @@ struct flow_event {
 
 /* ---- start ---- */
 
+struct hold; /* store/hold.h */
+
 /* A flow to start. Replayable: id and time of creation are the operation token. Slices are borrowed
  * until the query has ended. */
 struct flow_start {
@@ -118,11 +120,14 @@ struct flow_start {
     /* NULL if there is no idempotency key. Otherwise the same statement binds the key: execution_id
      * is the flow's id, and the members for runs in flight are not used. */
     const struct claim *claim;
+    /* Likewise of a hold, whose flow this is: the members from `key` on, except execution_id. NULL:
+     * none. Not together with a claim. */
+    const struct hold *hold;
     struct flow_event event;
 };
 /* Inserts the flow and its document. The result is ERR_INVALID if another request has made a flow
  * with this id. With a claim, read the result with store_claim_result instead: the flow was made
- * only if it is CLAIM_WON. */
+ * only if it is CLAIM_WON; with a hold use store_hold_start_result. */
 void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       const struct flow_start *start);
 int store_flow_start_result(const struct pg_query *query) MUST_CHECK;

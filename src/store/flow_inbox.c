@@ -33,12 +33,13 @@ static const struct pg_stmt flow_inbox = {
     .name = "flow_inbox",
     .sql = "select :ord, c.* from @input lateral (select f.id, f.template_key, f.updated_at, "
            "f.wake_at, d.actor, " STORE_ACTOR_NAME
-           " as asker, d.document, r.title, r.domains, t.calls, "
+           " as asker, d.document, r.title, r.summary, r.domains, t.calls, "
            "t.tools, t.uses from " PART ", lateral (select x.actor, case when " IS_SMALL
            " then x.waiting_input::text end as document, case when not " IS_SMALL
            " then replace(x.waiting_input::text, '\\u0000', '\\ufffd')::json end as large from "
            "sluice.flow_doc x where x.account_id = :account_id and x.flow_id = f.id offset 0) d, "
-           "lateral json_to_record(d.large) r (title text, items json, domains text), lateral "
+           "lateral json_to_record(d.large) r (title text, summary text, items json, domains "
+           "text), lateral "
            "(with i as materialized (select * from json_to_recordset(r.items) i (tool text, "
            "connection jsonb, target jsonb)) select (select count(*) from i) as calls, (select "
            "string_agg(distinct i.tool, ' ') from i) as tools, (select json_agg(u.use)::text from "
@@ -49,8 +50,8 @@ static const struct pg_stmt flow_inbox = {
              PART_OF(skip, PG_I64), PART_OF(count_max, PG_I64), PART_OF(payer_id, PG_UUID)),
     PG_GIVES(OF(id, PG_UUID), OF(template_key, PG_TEXT), OF(updated_at, PG_TIME),
              OF(wake_at, PG_TIME), OF(actor, PG_TEXT), OF(asker, PG_TEXT), OF(document, PG_TEXT),
-             OF(title, PG_TEXT), OF(domains, PG_TEXT), OF(calls, PG_I64), OF(tools, PG_TEXT),
-             OF(uses, PG_TEXT)),
+             OF(title, PG_TEXT), OF(summary, PG_TEXT), OF(domains, PG_TEXT), OF(calls, PG_I64),
+             OF(tools, PG_TEXT), OF(uses, PG_TEXT)),
 };
 
 #undef OF

@@ -19,7 +19,7 @@ struct flow_inbox_row {
     /* the decision to make, as JSON; SLICE_NONE if it is large: the members below are then set
      * instead */
     slice document;
-    slice title;
+    slice title, summary;
     int64_t calls; /* number of calls to be confirmed */
     slice tools;   /* the tools of these calls, separated by spaces; each tool appears once */
     slice uses;    /* [{tool, connection, target}], the first of them, each once; as in items */

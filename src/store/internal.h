@@ -8,6 +8,7 @@
 #include "store/audit.h"
 #include "store/execution.h"
 #include "store/flow.h"
+#include "store/hold.h"
 #include "store/policy.h"
 #include "store/store.h"
 
@@ -19,7 +20,7 @@
     X(connection_admin) X(connection_list) X(connection_manage) X(connection_refresh) X(connection_use) \
     X(delivery) X(due) \
     X(execution) X(execution_input) X(flow) X(flow_explain) X(flow_inbox) X(flow_item) X(flow_read) \
-    X(flow_retention) X(flow_take) X(flow_template) X(idempotency) X(quota) \
+    X(flow_retention) X(flow_take) X(flow_template) X(hold) X(hold_call) X(idempotency) X(quota) \
     X(node) X(oauth) X(policy) X(rate_lease) X(retention) X(tally) X(usage) X(webhook) X(delivery_list)
 /* clang-format on */
 #define STORE_STMTS_OF(file) extern const struct pg_stmt *const file##_stmts[];
@@ -347,6 +348,25 @@ extern const struct pg_column store_flow_ref_columns[STORE_FLOW_REF_COLUMNS];
     STORE_CLAIM_TAKE("started_at") ", "                                                            \
     STORE_CLAIM_TAKE("expires_at") " returning " STORE_CLAIM_ROW STORE_CLAIM_NOT_READ
 /* clang-format on */
+
+/* A hold's columns, as members of a struct that has it, and its row in table alias t. */
+#define STORE_HOLD_OF(type, member)                                       \
+    PG_OF("account_id", PG_UUID, struct type, member account_id),         \
+        PG_OF("key", PG_TEXT, struct type, member key),                   \
+        PG_OF("flow_id", PG_UUID, struct type, member flow_id),           \
+        PG_OF("fingerprint", PG_BYTES, struct type, member fingerprint),  \
+        PG_OF("asker", PG_UUID, struct type, member asker),               \
+        PG_OF("execution_id", PG_UUID, struct type, member execution_id), \
+        PG_OF("lifetime_ms", PG_I64, struct type, member lifetime_ms)
+#define STORE_HOLD_ROW(t)                                                         \
+    t ".account_id, " t ".key, " t ".flow_id, " t ".fingerprint, " t ".asker, " t \
+      ".execution_id, " t ".lifetime_ms"
+/* Whether the hold in row t still binds its key: its flow is open, or has ended within the hold's
+ * lifetime. A waiting flow is recognized by waiting_for, a running one by owner (flow_take.c). */
+#define STORE_HOLD_IS_KEPT(t)                                                            \
+    "(select count(*) > 0 from sluice.flow f where f.account_id = " t ".account_id and " \
+    "f.id = " t ".flow_id and (f.owner is not null or f.waiting_for is not null or "     \
+    "f.updated_at > now() - " t ".lifetime_ms * interval '1 millisecond'))"
 
 /* Returns the key parameter of a claim: the client's key, or a key made of the execution's id. The
  * latter begins with U+0001 and so never equals a client's key; its text is stored in the query. */

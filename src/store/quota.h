@@ -11,7 +11,8 @@
 enum { QUOTA_ACCOUNTS_MAX = 16, QUOTA_ROWS_MAX = 2000 };
 
 /* QUOTA_DELIVERIES: pending ones of all endpoints of the account, its users' events included. On a
- * cluster, those on the node of the account's rows. */
+ * cluster, only those in the account's shard: the rows of most users are in others, each shard
+ * finds and ends its own rows alone, and the cut of a sum would need all ids of all shards. */
 enum quota_kind {
     QUOTA_EXECUTIONS,
     QUOTA_AUDIT,

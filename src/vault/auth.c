@@ -252,13 +252,12 @@ static uint64_t key_loaded(struct cache_load *under)
         .account_id = is_of_user ? key.user_id : key.account_id,
         .parent_id = is_of_user ? key.account_id : (struct uuid){{0}},
         .key_id = key.id,
+        .line = key.line,
         .scopes = key.scopes,
         .is_bound = key.addresses.ptr != NULL,
         .is_of_user = is_of_user,
         .is_formless = key.forms.ptr != NULL,
-        .unattended = !key.unattended_writes.ptr                      ? UNATTENDED_BY_SETTING
-                      : slice_eq_cstr(key.unattended_writes, "allow") ? UNATTENDED_ALLOWED
-                                                                      : UNATTENDED_REFUSED,
+        .unattended = vault_unattended_parse(key.unattended_writes),
         .policy = store_key_policy(key.policy, key.policy_rev),
     };
     entry->expires_at = key.expires_at;

@@ -12,6 +12,7 @@
 #include "store/account_user.h"
 #include "store/api_key.h"
 #include "store/policy.h"
+#include "vault/key.h"
 
 struct vault_auth;
 
@@ -29,13 +30,11 @@ struct vault_auth_config {
     void *owner;
 };
 
-/* How writes over /mcp are handled if there is no one to ask about them. */
-enum vault_unattended { UNATTENDED_BY_SETTING, UNATTENDED_ALLOWED, UNATTENDED_REFUSED };
-
 struct vault_grant {
     struct uuid account_id; /* whose rows: the account's, or those of one of its users */
     struct uuid parent_id;  /* for a user: the account, which pays; else nil */
     struct uuid key_id;
+    struct uuid line; /* the first key that it was rolled from */
     uint32_t scopes;  /* set of SCOPE_* */
     bool is_bound;    /* the key is bound to client addresses */
     bool is_of_user;  /* the key acts for one user of its account */

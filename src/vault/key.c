@@ -130,6 +130,32 @@ static bool are_networks_within(slice words, slice others)
     return true;
 }
 
+enum vault_unattended vault_unattended_parse(slice word)
+{
+    if (!word.ptr)
+        return UNATTENDED_BY_SETTING;
+    return slice_eq_cstr(word, "allow")  ? UNATTENDED_ALLOWED
+           : slice_eq_cstr(word, "hold") ? UNATTENDED_HELD
+                                         : UNATTENDED_REFUSED;
+}
+
+/* A maker that no form can ask does not write over MCP by itself, so neither does its key. */
+static int limit_unattended(struct api_key *key, const struct api_key *maker, struct err *err)
+{
+    enum vault_unattended most = vault_unattended_parse(maker->unattended_writes);
+    if (most <= UNATTENDED_ALLOWED)
+        return OK;
+    if (maker->forms.ptr)
+        key->forms = maker->forms;
+    if (!key->unattended_writes.ptr)
+        key->unattended_writes = maker->unattended_writes;
+    if (vault_unattended_parse(key->unattended_writes) >= most)
+        return OK;
+    return err_set(err, ERR_REFUSED,
+                   "the key that makes this key %s writes that no person can confirm",
+                   most == UNATTENDED_HELD ? "holds" : "refuses");
+}
+
 int vault_key_limit(struct api_key *key, const struct api_key *maker, struct err *err)
 {
     char room[48];
@@ -152,16 +178,5 @@ int vault_key_limit(struct api_key *key, const struct api_key *maker, struct err
         return err_set(err, ERR_REFUSED,
                        "a key works only from addresses of the key that makes it: %.*s",
                        SLICE_ARG(maker->addresses));
-    if (!slice_eq_cstr(maker->unattended_writes, "refuse"))
-        return OK;
-    /* A maker that no form can ask writes nothing over MCP, so neither does its key. */
-    if (maker->forms.ptr)
-        key->forms = maker->forms;
-    if (slice_eq_cstr(key->unattended_writes, "refuse"))
-        return OK;
-    if (slice_eq_cstr(key->unattended_writes, "allow"))
-        return err_set(err, ERR_REFUSED,
-                       "the key that makes this key refuses writes that no person can confirm");
-    key->unattended_writes = SLICE("refuse");
-    return OK;
+    return limit_unattended(key, maker, err);
 }

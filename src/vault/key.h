@@ -29,6 +29,16 @@ bool vault_key_hash(slice text, uint8_t hash[API_KEY_HASH_LEN]) MUST_CHECK;
  * understands no entry of the list refuses the key from everywhere. An empty list gives no words.
  * On failure err says what is wrong. */
 int vault_key_addresses(slice list, struct arena *arena, slice *words, struct err *err) MUST_CHECK;
+/* How writes over /mcp are handled if there is no one to ask about them; the later ones are
+ * stricter. */
+enum vault_unattended {
+    UNATTENDED_BY_SETTING,
+    UNATTENDED_ALLOWED,
+    UNATTENDED_HELD, /* they wait for an approval (exec/hold.h) */
+    UNATTENDED_REFUSED,
+};
+/* Returns BY_SETTING for SLICE_NONE, and REFUSED for a word of a later version. */
+enum vault_unattended vault_unattended_parse(slice word);
 /* Limits a new key to the rights of the key that makes it. Addresses, expiry and unattended_writes
  * that it leaves open become those of the maker. Returns ERR_REFUSED, with the reason in err, if it
  * names more than the maker has, or if the maker acts for a user or has a policy of its own. */

@@ -288,6 +288,7 @@ static slice say_policy(struct web_request *request, const struct catalog_action
     static const slice says[] = {
         [POLICY_ALLOW] = SLICE_INIT("The policy of this API key allows it."),
         [POLICY_CONFIRM] = SLICE_INIT("The policy of this API key requires a confirmation."),
+        [POLICY_HOLD] = SLICE_INIT("The policy of this API key holds it for an approval."),
         [POLICY_DENY] = SLICE_INIT("The policy of this API key denies it."),
         [POLICY_DEPENDS] = SLICE_INIT("The policy of this API key decides by the input."),
     };

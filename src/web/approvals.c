@@ -2,6 +2,7 @@
  * The inbox of approvals: waiting decisions, with requester, effect and expiry.
  */
 #include "base/clock.h"
+#include "serve/foresee.h"
 #include "store/audit.h"
 #include "store/flow_inbox.h"
 #include "store/flow_read.h"
@@ -10,6 +11,8 @@
 static slice template_name_of(const struct web_request *request, slice key)
 {
     const struct flow_template *tmpl = flow_template_set_find(*request->web->config.templates, key);
+    if (slice_eq_cstr(key, FLOW_HELD_KEY))
+        return SLICE("Held call");
     return tmpl ? tmpl->name : key;
 }
 
@@ -17,7 +20,7 @@ enum { TOOLS_MAX = 20 }; /* apps shown in a row */
 
 /* A decision to make. */
 struct decision {
-    slice title;
+    slice title, summary;
     const struct json *domains; /* NULL: unknown */
     int64_t calls;
     enum catalog_level level_max;                    /* the highest level of the calls' effects */
@@ -95,11 +98,13 @@ static struct decision decision_of(struct web_request *request, const struct flo
     struct decision decision = {.calls = row->calls, .level_max = LEVEL_READ};
     if (document) {
         decision.title = json_get_str(document, SLICE("title"));
+        decision.summary = json_get_str(document, SLICE("summary"));
         decision.domains = JSON_GET(document, "domains");
         decision.items = JSON_GET(document, "items");
         decision.calls = json_is(decision.items, JSON_ARRAY) ? decision.items->count : 0;
     } else {
         decision.title = row->title;
+        decision.summary = row->summary;
         decision.domains = parse_text(request, row->domains);
         decision.items = parse_text(request, row->uses);
         for (slice tools = row->tools; tools.len > 0;)
@@ -136,8 +141,14 @@ static slice left_of(struct web_request *request, int64_t left)
     return is_soon ? view_span(&request->serve.op.arena, left) : SLICE_NONE;
 }
 
-/* names: NULL: the places and the connections are not shown. A decision that has expired waits
- * until its timer runs. */
+/* The summary of a held call says why it is held, and for whom. */
+static slice why_of(const struct flow_inbox_row *row, const struct decision *decision)
+{
+    return slice_eq_cstr(row->template_key, FLOW_HELD_KEY) ? decision->summary : SLICE("");
+}
+
+/* names: NULL: the places, the connections and the reason are not shown. A decision that has
+ * expired waits until its timer runs. */
 static void write_waiting(struct web_request *request, struct json_writer *w,
                           const struct flow_inbox_row *row, const struct decision *decision,
                           struct flow_names *names)
@@ -156,6 +167,9 @@ static void write_waiting(struct web_request *request, struct json_writer *w,
     json_member_str(w, "left", left_of(request, left));
     json_member_bool(w, "leaves", effect_any_leaves(request, decision->domains));
     json_member_i64(w, "calls", decision->calls);
+    bool is_read = decision->action_count > 0 && decision->level_max == LEVEL_READ;
+    json_member_str(w, "noun", is_read ? SLICE("read") : SLICE("write"));
+    json_member_str(w, "why", names ? why_of(row, decision) : SLICE(""));
     json_member_str(w, "target", names ? decision->target : SLICE(""));
     json_member_bool(w, "has_more_targets", decision->has_more_targets);
     view_writes_as(request, names, names ? decision->items : NULL, w);
@@ -377,11 +391,23 @@ bool web_gives_flow(struct web_request *request, slice template_key)
            (tmpl && !flow_is_hidden(tmpl, *request->web->config.catalog, request->serve.policy));
 }
 
+/* The template of a held call is in no set: its row names the tool. */
+static bool gives_held(struct web_request *request, const struct flow_inbox_row *row)
+{
+    const struct decision decision = decision_of(request, row);
+    for (size_t i = 0; i < decision.action_count; i++)
+        if (!serve_lists(&request->serve, decision.actions[i]))
+            return false;
+    return decision.action_count > 0;
+}
+
 size_t web_inbox_sieve(struct web_request *request, struct flow_inbox_row *rows, size_t count)
 {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++)
-        if (web_gives_flow(request, rows[i].template_key))
+        if (slice_eq_cstr(rows[i].template_key, FLOW_HELD_KEY)
+                ? gives_held(request, &rows[i])
+                : web_gives_flow(request, rows[i].template_key))
             rows[kept++] = rows[i];
     return kept;
 }

@@ -118,6 +118,11 @@ static enum op_result finish_run(struct web_request *request)
         return web_reply_redirect(request,
                                   arena_printf(&request->serve.op.arena, "/executions/%s", id), "");
     }
+    if (out->reason == EXEC_HELD && out->approval) { /* the flow's page says what it waits for */
+        uuid_format(out->approval->flow_id, id);
+        return web_reply_redirect(request, arena_printf(&request->serve.op.arena, "/flows/%s", id),
+                                  "");
+    }
     return reply_form(request, 409,
                       arena_printf(&request->serve.op.arena, "%.*s %.*s", SLICE_ARG(out->message),
                                    SLICE_ARG(out->hint)));
@@ -178,6 +183,7 @@ static enum op_result run_it(struct web_request *request)
         .scopes = request->serve.grant.scopes,
         .policy = request->serve.policy,
         .user = request->serve.user,
+        .asker = request->serve.grant.line,
         .integration_id = rerun->integration_id,
         .action_id = rerun->action_id,
         .input = input,

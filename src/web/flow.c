@@ -2,6 +2,7 @@
  * One flow: first a waiting decision, with exactly what will be done; then all its steps.
  */
 #include "base/clock.h"
+#include "flow/approver.h"
 #include "flow/load.h"
 #include "web/flow_log.h"
 #include "web/flow_next.h"
@@ -24,14 +25,16 @@ struct flow_view_page {
     bool is_fan_out[FLOW_STEPS_MAX];
     int64_t attempt_at[FLOW_STEPS_MAX]; /* when the last attempt began; 0: unknown */
     size_t current;                     /* the index of the current step */
-    bool has_ended, is_rejected;
+    bool has_ended, is_rejected, is_held;
+    bool may_decide;                              /* of a held call; else always true */
     slice canceller;                              /* SLICE_NONE: unknown, or not cancelled */
     const struct json *record, *steps, *decision; /* members of the view, the API's answer */
     struct flow_log log;
     struct flow_names *names;
     struct flow_doer doers[DOERS_MAX]; /* read from the audit trail */
     size_t doer_count;
-    struct pg_query near; /* the decisions next to this one */
+    struct pg_query near;     /* the decisions next to this one */
+    struct pg_query approver; /* whether this key decides about a held call */
 };
 
 /* ---- parts of steps ---- */
@@ -255,6 +258,7 @@ static void write_flow(struct web_request *request, struct flow_view_page *page,
     json_member_str(w, "name", page->name);
     json_member_str(w, "asker", flow_names_actor(page->names, page->actor));
     json_member_bool(w, "is_own", flow_actor_is_own(request, page->actor));
+    json_member_bool(w, "is_held", page->is_held);
     json_member_str(w, "status", view_flow_status(status, page->is_rejected));
     view_flow_state(request, page->names, &page->flow, page->steps, page->canceller,
                     page->step_titles[page->current], w);
@@ -269,7 +273,8 @@ static void write_flow(struct web_request *request, struct flow_view_page *page,
                          status != FLOW_CANCELLED);
     if (page->decision)
         view_decision(request, page->names, &page->flow, page->actor, page->decision,
-                      &(const struct titled_steps){page->steps, page->step_titles}, w);
+                      &(const struct titled_steps){page->steps, page->step_titles},
+                      page->may_decide, w);
     else
         json_member_str(w, "decision", SLICE_NONE);
     if (status == FLOW_COMPLETED)
@@ -285,10 +290,14 @@ static void write_flow(struct web_request *request, struct flow_view_page *page,
 static enum op_result finish_flow(struct web_request *request)
 {
     struct flow_view_page *page = request->state;
+    int status = page->approver.stmt ? flow_approver_result(&page->approver, &page->may_decide)
+                                     : OK;
+    if (status != OK)
+        return web_reply_database(request, status);
     struct json_writer *w = view_begin(request);
     request->notice_about = WEB_NOTICE_FLOW;
     write_flow(request, page, w);
-    int status = flow_next_view(request, &page->near, w);
+    status = flow_next_view(request, &page->near, w);
     if (status != OK)
         return web_reply_database(request, status);
     return web_reply_view(request, 200, "flow");
@@ -304,6 +313,9 @@ static enum op_result name_those_of_flow(struct web_request *request)
                      (page->decision || flow_is_own_decision(request, page->steps));
     if (may_go_on)
         flow_next_ask(request, &page->near, page->flow.id);
+    if (may_go_on && page->decision && page->is_held)
+        flow_approver_ask(request->web->config.pool, &page->approver, &request->serve.op,
+                          serve_payer(&request->serve), page->actor, serve_actor(&request->serve));
     return flow_names_begin(request, actors, count,
                             JSON_GET(JSON_GET(page->decision, "input"), "items"), &page->names,
                             finish_flow);
@@ -317,7 +329,7 @@ static enum op_result name_doers(struct web_request *request)
     for (size_t i = 0; i < page->doer_count; i++) {
         slice by;
         int64_t at;
-        int status = flow_doer_result(request, &page->doers[i], page->flow.id, &by, &at);
+        int status = flow_doer_result(&page->doers[i], page->flow.id, &by, &at);
         if (status != OK)
             return web_reply_database(request, status);
         if (!by.ptr)
@@ -397,6 +409,8 @@ static enum op_result finish_load(struct web_request *request)
         page->title = arena_dup(arena, load->whole.title);
     page->actor = arena_dup(arena, load->whole.actor);
     page->has_ended = flow_load_has_ended(load);
+    page->is_held = load->tmpl->is_held;
+    page->may_decide = true;
     page->record = JSON_GET(whole, "flow");
     page->steps = JSON_GET(whole, "steps");
     page->decision = waiting_step(page->steps);
@@ -408,7 +422,8 @@ static enum op_result finish_load(struct web_request *request)
         return web_reply_database(request, ERR_NOMEM);
     page->doer_count = flow_log_doers(&page->log, page->doers, DOERS_MAX);
     for (size_t i = 0; i < page->doer_count; i++)
-        flow_doer_ask(request, &page->doers[i]);
+        flow_doer_ask(request->web->config.pool, &request->serve.op, request->session.account_id,
+                      &page->doers[i]);
     return page->doer_count > 0 ? web_wait(request, name_doers) : name_those_of_flow(request);
 }
 

@@ -309,9 +309,21 @@ static void write_impact(struct web_request *request, const struct json *items,
     json_close(w, ']');
 }
 
+/* Only the call of a held flow can be a read that is approved. */
+static bool are_reads(const struct web_request *request, const struct json *items)
+{
+    size_t count = json_is(items, JSON_ARRAY) ? items->count : 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct catalog_action *action = action_of(request, &items->as.items[i]);
+        if (!action || action->level != LEVEL_READ)
+            return false;
+    }
+    return count > 0;
+}
+
 void view_decision(struct web_request *request, struct flow_names *names, const struct flow *flow,
                    slice asker, const struct json *step, const struct titled_steps *steps,
-                   struct json_writer *w)
+                   bool may_decide, struct json_writer *w)
 {
     const struct json *input = JSON_GET(step, "input"), *items = JSON_GET(input, "items");
     size_t count = json_is(items, JSON_ARRAY) ? items->count : 0;
@@ -328,6 +340,8 @@ void view_decision(struct web_request *request, struct flow_names *names, const 
     json_member_str(w, "until_at", json_get_str(step, SLICE("expiresAt")));
     json_member_str(w, "note", web_field(request, "note"));
     json_member_i64(w, "count", (int64_t)count);
+    json_member_bool(w, "may_decide", may_decide);
+    json_member_str(w, "noun", are_reads(request, items) ? SLICE("read") : SLICE("write"));
     write_impact(request, items, w);
     json_member_open(w, "items", '[');
     for (size_t i = 0; i < count; i++)

@@ -4,7 +4,7 @@
  */
 #include "trace/trace.h"
 #include "web/flow_decision.h"
-#include "web/flow_doer.h"
+#include "flow/doer.h"
 #include "web/flow_next.h"
 
 struct pending {
@@ -72,6 +72,8 @@ enum op_result web_refuse_command(struct web_request *request, const struct flow
                                  "This flow writes, and the key of this session may only run "
                                  "actions that read. Sign in with a key that has the scope "
                                  "execute:write.");
+    case FLOW_ANSWER_NOT_APPROVER:
+        return web_reply_problem(request, 403, "Not decided", "%.*s", SLICE_ARG(command->message));
     case FLOW_ANSWER_CONFLICT:
     case FLOW_ANSWER_INVALID:
         return web_reply_problem(
@@ -148,8 +150,8 @@ static enum op_result name_decider(struct web_request *request)
 static enum op_result find_canceller(struct web_request *request)
 {
     struct pending *pending = request->state;
-    int status = flow_doer_result(request, &pending->cancel, pending->in.flow_id, &pending->by,
-                                  &pending->at);
+    int status =
+        flow_doer_result(&pending->cancel, pending->in.flow_id, &pending->by, &pending->at);
     return status == OK ? name_decider(request) : web_reply_database(request, status);
 }
 
@@ -161,7 +163,8 @@ static enum op_result explain_late(struct web_request *request)
     if (pending->command.earlier.what != FLOW_EARLIER_CANCELLED)
         return name_decider(request);
     pending->cancel = (struct flow_doer){.kind = AUDIT_FLOW_CANCELLED, .at = pending->at};
-    flow_doer_ask(request, &pending->cancel);
+    flow_doer_ask(request->web->config.pool, &request->serve.op, request->session.account_id,
+                  &pending->cancel);
     return web_wait(request, find_canceller);
 }
 

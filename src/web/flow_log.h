@@ -7,7 +7,7 @@
 
 #include "store/flow_read.h"
 #include "web/flow_decision.h"
-#include "web/flow_doer.h"
+#include "flow/doer.h"
 
 struct flow_template;
 struct flow_log_event;

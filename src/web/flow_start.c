@@ -46,8 +46,9 @@ static struct policy_verdict foresee_start(const struct web_request *request,
 
 static bool may_start(const struct web_request *request, const struct flow_template *tmpl)
 {
+    const struct policy_verdict verdict = foresee_start(request, tmpl);
     return serve_may(&request->serve, flow_start_scope(tmpl)) &&
-           foresee_start(request, tmpl).decision != POLICY_DENY;
+           !flow_template_is_refused(&verdict);
 }
 
 static const struct flow_template_set *templates_of(const struct web_request *request)

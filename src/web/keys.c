@@ -105,7 +105,9 @@ static void write_key_form(struct web_request *request, struct json_writer *w)
     json_member_str(w, "addresses", web_field(request, "addresses"));
     json_member_bool(w, "is_formless", web_field(request, "forms").ptr != NULL);
     json_member_str(w, "unattended_writes", web_field(request, "unattended_writes"));
-    json_member_bool(w, "may_allow", request->serve.grant.unattended != UNATTENDED_REFUSED);
+    json_member_str(w, "policy", web_field(request, "policy"));
+    json_member_bool(w, "may_allow", request->serve.grant.unattended < UNATTENDED_HELD);
+    json_member_bool(w, "may_hold", request->serve.grant.unattended < UNATTENDED_REFUSED);
     json_member_open(w, "scopes", '[');
     for (size_t i = 0; i < ARRAY_LEN(choices); i++) {
         /* Only scopes that this session's key has are offered; begin_create checks it again. */
@@ -131,24 +133,52 @@ static void write_key_form(struct web_request *request, struct json_writer *w)
     json_close(w, ']');
 }
 
-/* problem is the fault of the form, or SLICE_NONE if there is none yet. */
-static enum op_result reply_key_form(struct web_request *request, slice problem)
+struct changing {
+    struct vault_command command;
+    struct vault_command_request in;
+    slice text;    /* text of a new key, in the op's arena */
+    slice problem; /* the fault of its form; SLICE_NONE if there is none */
+};
+
+/* The API refuses the list to a key with a policy of its own. */
+static enum op_result on_policies(struct web_request *request, unsigned status,
+                                  const struct json *reply)
 {
+    static const struct json nothing = {.type = JSON_ARRAY};
+    const struct changing *it = request->state; /* NULL: the form was not sent */
+    const struct json *policies = JSON_GET(reply, "items");
+    slice problem = it ? it->problem : SLICE_NONE;
+    bool is_faulty = problem.ptr || request->fault_count > 0;
+    bool makes_none = request->serve.grant.policy.is_named;
+    if (status != 200 && !makes_none)
+        return web_reply_refused(request, status, reply);
     struct json_writer *w = view_begin(request);
-    json_member_str(w, "problem", problem);
+    json_member_str(w, "problem",
+                    makes_none ? SLICE("Your key has a policy of its own, so it makes no keys.")
+                               : problem);
     write_key_form(request, w);
-    return web_reply_view(request, problem.ptr || request->fault_count > 0 ? 400 : 200, "key_form");
+    json_key(w, "policies");
+    json_put(w, policies ? policies : &nothing);
+    return web_reply_view(request, is_faulty ? 400 : 200, "key_form");
+}
+
+enum op_result web_key_form(struct web_request *request)
+{
+    static const struct json none = {.type = JSON_OBJECT};
+    return web_ask(request, &api_policies_list, &none, on_policies);
+}
+
+static enum op_result return_form(struct web_request *request, slice problem)
+{
+    struct changing *it = request->state;
+    it->problem = problem;
+    return web_key_form(request);
 }
 
 static enum op_result refuse_field(struct web_request *request, const char *field, slice text)
 {
     web_fault_add(request, slice_cstr(field), text);
-    return reply_key_form(request, SLICE_NONE);
-}
-
-enum op_result web_key_form(struct web_request *request)
-{
-    return reply_key_form(request, SLICE_NONE);
+    return web_key_form(request);
 }
 
 static enum op_result finish_keys_page(struct web_request *request)
@@ -177,12 +207,6 @@ enum op_result web_keys(struct web_request *request)
 }
 
 /* ---- changes ---- */
-
-struct changing {
-    struct vault_command command;
-    struct vault_command_request in;
-    slice text; /* text of a new key, in the op's arena */
-};
 
 static struct changing *changing_new(struct web_request *request, enum vault_command_kind kind)
 {
@@ -227,12 +251,14 @@ static bool read_expiry(struct web_request *request, int64_t *expires_at)
     return false;
 }
 
-static void read_mcp_limits(struct web_request *request, struct api_key *key)
+static void read_limits(struct web_request *request, struct api_key *key)
 {
+    if (web_field(request, "policy").len > 0)
+        key->policy = web_field(request, "policy");
     slice unattended = web_field(request, "unattended_writes");
     if (web_field(request, "forms").ptr)
         key->forms = SLICE("never");
-    if (slice_has_word(SLICE("allow refuse"), unattended))
+    if (slice_has_word(SLICE("allow hold refuse"), unattended))
         key->unattended_writes = unattended;
 }
 
@@ -259,7 +285,7 @@ static enum op_result reply_repeated(struct web_request *request)
     const struct api_key *key = &it->command.key;
     bool is_same = status == OK && uuid_eq(row.id, key->id) && slice_eq(row.name, key->name) &&
                    row.scopes == key->scopes && slice_eq(row.addresses, key->addresses) &&
-                   slice_eq(row.forms, key->forms) &&
+                   slice_eq(row.forms, key->forms) && slice_eq(row.policy, key->policy) &&
                    slice_eq(row.unattended_writes, key->unattended_writes);
     if (is_same && !row.revoked_at && clock_shared_us() - row.created_at < reveal_us)
         return reply_key(request, 200, &row);
@@ -279,7 +305,7 @@ static enum op_result finish_create(struct web_request *request)
         return web_wait(request, reply_repeated);
     }
     if (it->command.status == ERR_REFUSED || it->command.status == ERR_LIMIT)
-        return reply_key_form(
+        return return_form(
             request, arena_printf(&request->serve.op.arena, "Refused: %s.", it->command.err.text));
     return it->command.status == OK ? reply_key(request, 201, &it->command.key)
                                     : web_reply_database(request, it->command.status);
@@ -310,12 +336,12 @@ enum op_result web_key_create(struct web_request *request)
         vault_key_addresses(addresses, &request->serve.op.arena, &key->addresses, &err) != OK)
         return refuse_field(request, "addresses",
                             arena_printf(&request->serve.op.arena, "Refused: %s.", err.text));
-    read_mcp_limits(request, key);
+    read_limits(request, key);
     slice once = once_read_field(request, ONCE_KEY);
     if (once.len != ONCE_KEY_LEN)
-        return reply_key_form(request,
-                              SLICE("This form is too old, or from another session. No key was "
-                                    "created. Check it and press the button again."));
+        return return_form(request,
+                           SLICE("This form is too old, or from another session. No key was "
+                                 "created. Check it and press the button again."));
     request->on_end = on_create_end;
     memcpy(key->id.bytes, once.ptr + 1, sizeof(key->id.bytes));
     it->text = slice_from(once, 1 + sizeof(key->id.bytes));

@@ -504,6 +504,62 @@ test('a form of an earlier session is restored, too, and does nothing', async ()
   await visit.end();
 });
 
+test('a new key gets one of the account’s policies; a key with one makes none', async () => {
+  const other = await dashboard.account('With policies');
+  const call = async (method, path, body, status = 200) => {
+    const reply = await dashboard.call(other, method, path, body);
+    assert.equal(reply.status, status, reply.text);
+    return reply.json;
+  };
+  const visit = await dashboard.signIn(other, { javaScriptEnabled: false });
+  let sent;
+  visit.page.on('request', (request) => (sent = request.postData() ?? sent));
+  const policy = visit.page.getByLabel('Policy'), options = () => policy.locator('option').allInnerTexts();
+  const fill = async (name) => {
+    await visit.page.getByLabel('Name', { exact: true }).fill(name);
+    await policy.selectOption(name);
+  };
+  await visit.goto('/keys/new');
+  assert.equal(await policy.count(), 0);
+  for (const name of ['brief', 'careful']) await call('PUT', `/api/policies/${name}`, { policy: { default: 'allow' } });
+  await visit.goto('/keys/new');
+  assert.deepEqual(await options(), ['none', 'brief', 'careful']);
+  await call('PUT', '/api/policies/default', { policy: { default: 'allow' } });
+  await visit.goto('/keys/new');
+  assert.deepEqual(await options(), ['none of its own: default applies', 'brief', 'careful', 'default']);
+  // a fault keeps the choice; one that was deleted in the meantime is refused
+  await fill('careful');
+  await visit.press('Create the key');
+  await visit.sees('Choose at least one of the scopes');
+  assert.equal(await policy.inputValue(), 'careful');
+  await fill('brief');
+  await visit.page.getByRole('checkbox', { name: /^read/ }).check();
+  await call('DELETE', '/api/policies/brief');
+  await visit.press('Create the key');
+  await visit.sees('Refused: the account has no policy "brief".');
+  assert.equal(await keysNamed('brief'), 0);
+  await fill('careful');
+  await visit.press('Create the key');
+  const key = (await visit.page.locator('#new-key').innerText()).trim();
+  const self = async (one) => (await dashboard.call({ key: one }, 'GET', '/api/keys/self')).json;
+  assert.equal((await self(key)).policy, 'careful');
+  // the same form with another policy is not the request that made the key
+  const changed = new URLSearchParams(sent);
+  changed.set('policy', 'default');
+  assert.equal((await post(visit, '/keys/new', changed.toString())).status, 409);
+  const { key: strict } = await call('POST', '/api/keys', { name: 'strict', scopes: ['read', 'admin'], policy: 'careful' }, 201);
+  const limited = await dashboard.signIn({ key: strict }, { javaScriptEnabled: false });
+  await limited.goto('/keys/new');
+  assert.equal(await limited.page.getByLabel('Policy').count(), 0);
+  await limited.sees('Your key has a policy of its own, so it makes no keys.');
+  await limited.page.getByLabel('Name', { exact: true }).fill('by the strict one');
+  await limited.page.getByRole('checkbox', { name: /^read/ }).check();
+  await limited.press('Create the key');
+  await limited.sees('Your key has a policy of its own, so it makes no keys.');
+  assert.equal(await keysNamed('by the strict one'), 0);
+  for (const one of [visit, limited]) await one.end();
+});
+
 /* ---- faults ---- */
 
 // Each form with a wrong value: what is wrong is said once, at the field, and what was typed is

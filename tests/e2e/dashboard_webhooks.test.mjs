@@ -195,7 +195,7 @@ test('a test, a rolled secret, and the end of a webhook', async () => {
   for (const overlap_s of ['3600', '0']) {
     const twice = await post(visit, `/webhooks/${hook.id}/roll`, { ...fields, overlap_s });
     assert.equal(twice.status, 409);
-    assert.match(twice.text, /the webhook was changed, or its secret rolled, since it was read/);
+    assert.match(twice.text, /its secret was rolled, or it was edited, since it was read/);
   }
   const before = got.length;
   await visit.press('Send a test');

@@ -54,6 +54,20 @@ test('users.sh', async () => {
   assert.deepEqual(erased, { id: 'bob', erasing: true });
 });
 
+test('policy.sh', async () => {
+  const before = await sent();
+  const [policy, inside, held, shown, approved, ended, again, ...more] = await answers('policy.sh');
+  assert.deepEqual(more, []);
+  assert.deepEqual([policy.name, inside.status], ['agents', 'succeeded']);
+  assert.deepEqual([held.status, held.error_code, held.approval.status], ['blocked', 'policy_blocked', 'waiting']);
+  assert.match(held.message, /mail to other organisations/);
+  assert.deepEqual([shown, approved, ended].map(({ flow }) => flow.id), Array(3).fill(held.approval.flow_id));
+  assert.deepEqual([shown.flow.templateKey, shown.flow.status, ended.flow.status], ['held_call', 'waiting', 'completed']);
+  assert.ok(JSON.stringify(shown).includes('ada@example.com'));
+  assert.deepEqual([again.status, again.action_id], ['succeeded', 'send_message']);
+  assert.equal(await sent(), before + 2);
+});
+
 test('webhooks.mjs', async () => {
   const text = await must(process.execPath, ['webhooks.mjs'], { cwd: dir, env: { SLUICE_URL: dev.base } });
   const [, flow] = /^started ([0-9a-f-]{36})$/m.exec(text);

@@ -19,6 +19,7 @@ const VERDICTS = {
   input_invalid: ['blocked', 'validation_error', 'validation', 'invalid_arguments', false],
   confirmation_missing: ['blocked', 'policy_blocked', 'confirmation', 'confirmation_required', false],
   policy_denied: ['blocked', 'policy_blocked', 'policy', 'policy_denied', false],
+  held: ['blocked', 'policy_blocked', 'policy', 'approval_required', true],
   not_connected: ['blocked', 'integration_not_connected', 'connection', 'not_connected', false],
   connection_unknown: ['blocked', 'integration_not_connected', 'connection', 'connection_not_found', false],
   reauth_required: ['blocked', 'reauth_required', 'auth', 'reauth_required', false],
@@ -45,6 +46,7 @@ const VERDICTS = {
 // Reasons without a row, and why.
 const ELSEWHERE = {
   succeeded: 'not an error; the last test of this file has it',
+  hold_over: 'its approval has to be rejected: tests/e2e/holds_faces.test.mjs',
   partly_done: 'an action of several requests: tests/e2e/sequences.test.mjs',
   outcome_unknown: 'a process must die in between: tests/e2e/crash.test.mjs and database.test.mjs',
   unavailable: 'the database must be unreachable: tests/e2e/database.test.mjs',
@@ -86,6 +88,7 @@ const rows = [
   { what: 'a write that is not confirmed', reason: 'confirmation_missing', write: 'unconfirmed', hint: /confirm(ed)?: true/ },
   { what: 'a write that is neither confirmed nor valid', reason: 'confirmation_missing', write: 'unconfirmed', input: { at: 7 }, message: /\/(input|arguments)\/at: /, hint: /input_schema.*confirm(ed)?: true/ },
   { what: 'a call that the policy of the key denies', reason: 'policy_denied', account: [], policy: { default: 'deny', rules: [] }, message: /policy of this API key/, hint: /administrator/ },
+  { what: 'a call that a person has to approve', reason: 'held', account: [], policy: { default: 'hold', rules: [] }, message: /waits for the approval/, hint: /send the same request again/ },
   { what: 'no connection', reason: 'not_connected', integration: 'keyed', account: [], hint: /Connect the app/ },
   { what: 'a connection that does not exist', reason: 'connection_unknown', only: 'tool', integration: 'keyed', connectionId: 17, hint: /connectionId/ },
   { what: 'a connection for an app that needs none', reason: 'connection_unknown', only: 'tool', connectionId: 17 },

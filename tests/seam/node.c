@@ -247,6 +247,17 @@ static enum op_result step_begin(struct op *op)
     return OP_WAIT;
 }
 
+static void keep_approval(struct seam_run *run)
+{
+    struct exec_approval *approval = &run->approval;
+    if (!run->out.approval)
+        return;
+    *approval = *run->out.approval;
+    approval->url = arena_dup(&run->op.arena, approval->url);
+    approval->key = arena_dup(&run->op.arena, approval->key);
+    run->out.approval = approval;
+}
+
 /* The child's data live until this step is over. */
 static enum op_result step_keep(struct op *op)
 {
@@ -265,6 +276,7 @@ static enum op_result step_keep(struct op *op)
         run->out.output_json = arena_dup(arena, run->out.output_json);
         run->out.error_code = arena_dup(arena, run->out.error_code);
         run->summary_json = arena_dup(arena, exec_summary_of(run->as.exec));
+        keep_approval(run);
     }
     run->is_held = true;
     op_hold(op, "the test");

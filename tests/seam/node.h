@@ -81,6 +81,7 @@ struct seam_run {
     unsigned ended; /* number of times it has ended: 0 or 1 */
     /* result of an execution: its texts live until seam_run_end */
     struct exec_outcome out;
+    struct exec_approval approval; /* of `out`, if there is one */
     slice summary_json;
     /* result of a command */
     enum flow_answer answer;

@@ -29,6 +29,8 @@ void seam_store_deinit(struct seam_store *store)
     mem_free(store->flows.items);
     mem_free(store->steps.items);
     mem_free(store->items.items);
+    mem_free(store->holds.items);
+    mem_free(store->templates.items);
     mem_free(store->connections.items);
     arena_deinit(&store->arena);
 }
@@ -71,7 +73,7 @@ struct row_claim *seam_find_claim(struct seam_store *store, struct uuid account_
     return NULL;
 }
 
-static void remove_claim(struct seam_store *store, struct row_claim *row)
+void seam_claim_remove(struct seam_store *store, struct row_claim *row)
 {
     *row = store->claims.items[--store->claims.count];
 }
@@ -319,7 +321,7 @@ static int do_claim_release(struct seam_store *store, struct pg_query *query)
 {
     struct row_claim *row = find_ours(store, query, "execution_id");
     if (row)
-        remove_claim(store, row);
+        seam_claim_remove(store, row);
     return OK;
 }
 
@@ -440,7 +442,7 @@ static int finish(struct seam_store *store, struct pg_query *query, bool is_kept
             row->expires_at = seam_store_now() + INT64_C(5000000);
         row->claim.owner = (struct uuid){{0}};
     } else {
-        remove_claim(store, row);
+        seam_claim_remove(store, row);
     }
     return OK;
 }
@@ -610,6 +612,7 @@ static const struct seam_statement statements[] = {
     {"usage_add", do_nothing},
     {"audit_insert", do_audit_insert},
     {"audit_insert_input", do_audit_insert},
+    {"audit_list", do_nothing}, /* they are only counted */
     {NULL, NULL},
 };
 
@@ -645,6 +648,8 @@ int seam_rows_do(struct seam_store *store, struct pg_query *query)
         statement = find(seam_flow_statements, name);
     if (!statement)
         statement = find(seam_flow_take_statements, name);
+    if (!statement)
+        statement = find(seam_hold_statements, name);
     if (!statement)
         refuse_unknown(name);
     seam_query_done_set(query);

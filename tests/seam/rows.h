@@ -14,6 +14,8 @@
 #include "store/connection.h"
 #include "store/execution.h"
 #include "store/flow.h"
+#include "store/hold_call.h"
+#include "store/hold.h"
 #include "store/idempotency.h"
 
 struct row_node {
@@ -44,6 +46,11 @@ struct row_item {
     slice fact, output, error;
 };
 
+struct row_template {
+    struct uuid version;
+    slice key, body;
+};
+
 /* A fault of the store or of its caller that a test must find. */
 enum seam_bug {
     SEAM_BUG_NONE,
@@ -53,6 +60,7 @@ enum seam_bug {
     SEAM_BUG_FORGET_BINDING, /* a key is free again after a write */
     SEAM_BUG_ADOPT_TWICE,    /* an adoption does not check the flow's owner */
     SEAM_BUG_LAST_REPLY,     /* a run considers only its last reply */
+    SEAM_BUG_DROP_KEY,       /* the adopting node does not see the key of a hold */
     SEAM_BUGS
 };
 
@@ -71,6 +79,8 @@ struct seam_store {
     ROWS(struct row_flow) flows;
     ROWS(struct row_step) steps;
     ROWS(struct row_item) items;
+    ROWS(struct hold) holds;
+    ROWS(struct row_template) templates;
     ROWS(struct connection) connections;
     size_t audit_count;
     enum seam_bug bug;
@@ -98,6 +108,8 @@ struct row_node *seam_find_node(struct seam_store *store, struct uuid id);
 struct row_flow *seam_find_flow(struct seam_store *store, struct uuid id);
 struct row_claim *seam_find_claim(struct seam_store *store, struct uuid account_id, slice key);
 struct execution *seam_find_execution(struct seam_store *store, struct uuid id);
+struct hold *seam_find_hold(struct seam_store *store, struct uuid account_id, slice key);
+struct hold *seam_hold_of(struct seam_store *store, struct uuid flow_id);
 /* Whether the node's lease is valid. */
 bool seam_node_lives(struct seam_store *store, struct uuid id);
 
@@ -109,6 +121,7 @@ struct seam_statement {
 };
 extern const struct seam_statement seam_flow_statements[];
 extern const struct seam_statement seam_flow_take_statements[];
+extern const struct seam_statement seam_hold_statements[];
 #define ROW_ADD(store, table)                                                                  \
     (seam_rows_grow((void **)&(store)->table.items, &(store)->table.cap, (store)->table.count, \
                     sizeof(*(store)->table.items)),                                            \
@@ -120,6 +133,7 @@ slice seam_keep(struct seam_store *store, slice text);
  * the answer. */
 struct row_claim *seam_claim_take(struct seam_store *store, const struct claim *claim,
                                   int64_t expires_at, bool is_bound);
+void seam_claim_remove(struct seam_store *store, struct row_claim *row);
 void seam_claim_put(struct seam_store *store, struct pg_query *query, struct row_claim *row,
                     bool with_execution);
 

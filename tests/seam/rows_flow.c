@@ -97,7 +97,7 @@ size_t seam_flow_cells(const struct flow *flow, struct pg_value *cells)
 
 /* ---- start ---- */
 
-static struct flow started_flow(struct seam_store *store, const struct pg_query *query)
+struct flow seam_flow_started(struct seam_store *store, const struct pg_query *query)
 {
     return (struct flow){
         .account_id = seam_uuid(query, "account_id"),
@@ -129,7 +129,7 @@ static bool has_param(const struct pg_query *query, const char *name)
     return false;
 }
 
-static int add_flow(struct seam_store *store, struct pg_query *query, const struct flow *flow)
+int seam_flow_add(struct seam_store *store, struct pg_query *query, const struct flow *flow)
 {
     if (!is_legal(flow))
         return ERR_INVALID;
@@ -154,19 +154,19 @@ static int add_flow(struct seam_store *store, struct pg_query *query, const stru
  * of the first sending, or work of others. */
 static int do_start(struct seam_store *store, struct pg_query *query)
 {
-    struct flow flow = started_flow(store, query);
+    struct flow flow = seam_flow_started(store, query);
     const struct row_flow *other = seam_find_flow(store, flow.id);
     seam_rows(query, !other || other->flow.created_at == flow.created_at);
     if (other)
         return seam_is_again(query) ? OK : ERR_INVALID;
-    return add_flow(store, query, &flow);
+    return seam_flow_add(store, query, &flow);
 }
 
 /* Inserts both the key and the flow, or neither. The key must belong to this start, and the flow
  * must be new. */
 static int do_start_keyed(struct seam_store *store, struct pg_query *query)
 {
-    struct flow flow = started_flow(store, query);
+    struct flow flow = seam_flow_started(store, query);
     struct claim claim = {
         .account_id = flow.account_id,
         .key = seam_keep(store, seam_text(query, "key")),
@@ -181,7 +181,7 @@ static int do_start_keyed(struct seam_store *store, struct pg_query *query)
         store, &claim, seam_store_now() + seam_i64(query, "lifetime_ms") * 1000, true);
     seam_claim_put(store, query, row, false);
     bool is_ours = uuid_eq(row->claim.execution_id, flow.id);
-    return is_ours && !seam_find_flow(store, flow.id) ? add_flow(store, query, &flow) : OK;
+    return is_ours && !seam_find_flow(store, flow.id) ? seam_flow_add(store, query, &flow) : OK;
 }
 
 /* ---- transitions ---- */
@@ -447,7 +447,19 @@ static int do_key_policy(struct seam_store *store, struct pg_query *query)
     return OK;
 }
 
+/* No key was made by another one here. */
+static int do_is_kin(struct seam_store *store, struct pg_query *query)
+{
+    struct uuid id = seam_uuid(query, "id");
+    const struct pg_value is_kin =
+        pg_bool(!uuid_is_nil(id) && uuid_eq(id, seam_uuid(query, "other_id")));
+    (void)store;
+    seam_row(query, &is_kin);
+    return OK;
+}
+
 const struct seam_statement seam_flow_statements[] = {
+    {"api_key_is_kin", do_is_kin},
     {"flow_key_policy", do_key_policy},
     {"flow_start_keyed", do_start_keyed},
     {"flow_start", do_start},

@@ -9,6 +9,9 @@
 /* The row of the query's account with the id in its parameter, or NULL. */
 struct row_flow *seam_flow_of(struct seam_store *store, const struct pg_query *query,
                               const char *id);
+/* The flow that the statement starts, and the row that it makes of it. */
+struct flow seam_flow_started(struct seam_store *store, const struct pg_query *query);
+int seam_flow_add(struct seam_store *store, struct pg_query *query, const struct flow *flow);
 /* Changes a row; no other function does. ERR_INVALID: a CHECK of the table refuses the change. */
 int seam_flow_set(struct seam_store *store, struct pg_query *query, struct row_flow *row,
                   const struct flow *after);

@@ -133,6 +133,17 @@ static int do_reject(struct seam_store *store, struct pg_query *query)
     return put_row_now(store, query, holds || is_again);
 }
 
+/* Plants a fault: the adopting node finds neither the claim nor the record of a hold's call. */
+static void drop_key(struct seam_store *store, struct uuid flow_id)
+{
+    struct hold *hold = seam_hold_of(store, flow_id);
+    struct row_claim *row = hold ? seam_find_claim(store, hold->account_id, hold->key) : NULL;
+    if (hold)
+        hold->execution_id = (struct uuid){{0}};
+    if (row)
+        seam_claim_remove(store, row);
+}
+
 /* Adopts a flow whose owner is still the dead node. */
 static int do_adopt(struct seam_store *store, struct pg_query *query)
 {
@@ -148,6 +159,8 @@ static int do_adopt(struct seam_store *store, struct pg_query *query)
         next.is_begun = next.is_begun && store->bug != SEAM_BUG_REPEAT_WRITE;
         if (seam_flow_set(store, query, row, &next) != OK)
             return ERR_INVALID;
+        if (store->bug == SEAM_BUG_DROP_KEY)
+            drop_key(store, row->flow.id);
     }
     return put_row_now(store, query, holds || is_again);
 }

@@ -1,7 +1,7 @@
 /*
  * The event loop and the program: `sim` runs SEEDS seeds, beginning with FIRST, each in a separate
  * process, JOBS at a time. SEED=n runs one seed, with its whole history on stdout. FLOWS and
- * EXECUTIONS set the amount of work in each, and BUG=1..6 plants a fault (seam/rows.h). `sim bugs`
+ * EXECUTIONS set the amount of work in each, and BUG=1..7 plants a fault (seam/rows.h). `sim bugs`
  * plants each in turn.
  */
 #include "sim/sim.h"

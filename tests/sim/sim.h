@@ -1,10 +1,11 @@
 /*
  * sim: a deployment in one thread, driven by one seed. Three nodes share a store of rows
  * (seam/rows.h) and a provider with a ledger. Clients run actions with and without keys, and start,
- * approve, reject, cancel and resume flows, on any node. If they get no answer, they retry. During
- * this, nodes crash at any step and restart as new nodes, pause while time passes, and have their
- * clocks set. Commits are late, are refused, or are done while their answers are lost. The provider
- * refuses, disconnects, is silent, or carries out requests without an answer.
+ * approve, reject, cancel and resume flows, on any node. Some writes are held until a person has
+ * approved them. If they get no answer, they retry. During this, nodes crash at any step and
+ * restart as new nodes, pause while time passes, and have their clocks set. Commits are late, are
+ * refused, or are done while their answers are lost. The provider refuses, disconnects, is silent,
+ * or carries out requests without an answer.
  *
  * After every event: each change of a flow is a legal transition by a node that may make it, and
  * has an event for the account's endpoints if one is due. Nothing is done twice unless the client
@@ -44,7 +45,15 @@ struct sim_node {
     struct list runs; /* struct sim_run.link */
 };
 
-enum sim_kind { SIM_READ, SIM_WRITE, SIM_SAFE_WRITE, SIM_KEYED_WRITE, SIM_DELETE, SIM_FLOW };
+enum sim_kind {
+    SIM_READ,
+    SIM_WRITE,
+    SIM_SAFE_WRITE,
+    SIM_KEYED_WRITE,
+    SIM_DELETE,
+    SIM_HELD, /* a write that waits for an approval */
+    SIM_FLOW
+};
 
 /* What an answer says about the effect. */
 enum sim_effect_reported { SIM_NOT_DONE, SIM_DONE, SIM_IN_DOUBT };
@@ -58,7 +67,7 @@ struct sim_client {
     const char *name; /* action or template */
     char key[24];     /* empty: without one */
     char input[240];
-    struct uuid flow_id;
+    struct uuid flow_id; /* of a held write: the hold that was decided on last */
     unsigned asks, open;
     uint64_t next_ns;
     bool is_done;

@@ -52,7 +52,7 @@ static void check_owner(struct sim *sim, const struct flow *before, const struct
 static void check_new_flow(struct sim *sim, const struct flow *flow, const struct pg_query *query)
 {
     struct sim_client *client = sim_client_in(sim, seam_text(query, "input"));
-    if (!client || !client->key[0])
+    if (!client || !client->key[0] || client->kind != SIM_FLOW)
         return;
     if (!uuid_is_nil(client->flow_id))
         sim_fail(sim, "client %zu has two flows under one key", client->number);
@@ -113,6 +113,21 @@ void sim_check_flow(void *owner, const struct flow *before, const struct flow *a
 
 /* ---- writes ---- */
 
+/* A held write is made by a flow that this node owns, or that was cancelled a moment ago. */
+static void check_held_write(struct sim *sim, struct sim_node *node,
+                             const struct sim_client *client)
+{
+    for (size_t i = 0; i < sim->store.flows.count; i++) {
+        const struct row_flow *row = &sim->store.flows.items[i];
+        bool is_ours = uuid_eq(row->flow.owner, node_id(node->on.node)) ||
+                       row->flow.status == FLOW_CANCELLED;
+        if (is_ours && sim_client_in(sim, row->input) == client)
+            return;
+    }
+    sim_fail(sim, "node %zu makes a held write without a hold of its own",
+             sim_node_number(sim, node));
+}
+
 void sim_check_write(struct sim *sim, struct sim_node *node, const struct http_call *call)
 {
     struct uuid id = node_id(node->on.node);
@@ -128,6 +143,8 @@ void sim_check_write(struct sim *sim, struct sim_node *node, const struct http_c
         sim_fail(sim, "node %zu writes for a flow that is not stored", sim_node_number(sim, node));
     if (row && row->flow.status != FLOW_CANCELLED && !uuid_eq(row->flow.owner, id))
         sim_fail(sim, "node %zu writes for a flow that is not its own", sim_node_number(sim, node));
+    if (client && client->kind == SIM_HELD)
+        check_held_write(sim, node, client);
 }
 
 /* ---- answers to clients ---- */
@@ -181,7 +198,8 @@ static void check_effect(struct sim *sim, const struct sim_run *run)
         return;
     if (!uuid_is_nil(run->bound_id) && !uuid_eq(run->bound_id, out->execution_id))
         sim_fail(sim, "client %zu: a key that was bound ran again", client->number);
-    if (!uuid_is_nil(run->released_id) && uuid_eq(run->released_id, out->execution_id))
+    bool is_held = client->kind == SIM_HELD; /* its hold keeps the key */
+    if (!is_held && !uuid_is_nil(run->released_id) && uuid_eq(run->released_id, out->execution_id))
         sim_fail(sim, "client %zu: a key that was released gives the former answer",
                  client->number);
 }

@@ -11,7 +11,10 @@
 
 enum { ASKS_MAX = 12, BEGIN_MS_MAX = 60000, AGAIN_MS_MAX = 8000, RESUMES_MAX = 2 };
 
-static const char *const actions[] = {"get", "put", "set", "pay", "del"};
+static const char *const actions[] = {"get", "put", "set", "pay", "del", "put"};
+
+/* The line of the key that all held writes have. */
+static const struct uuid asker = {{0x01, 0x9b, 0x76, 0, 0, 0, 0x70, 0, 0x80, 0, 0, 0, 0, 0, 0, 2}};
 
 void sim_clients_init(struct sim *sim, size_t executions, size_t flows)
 {
@@ -108,6 +111,8 @@ static void ask(struct sim *sim, struct sim_client *client)
         run->run.exec.is_confirmed = true;
         if (client->key[0])
             run->run.exec.idempotency_key = slice_cstr(client->key);
+        run->run.exec.holds_writes = client->kind == SIM_HELD;
+        run->run.exec.asker = asker;
     }
     begin(sim, node, client, run);
 }
@@ -125,7 +130,8 @@ static void decide(struct sim *sim, struct sim_client *client, enum flow_command
     run->command = kind;
     if (kind == FLOW_COMMAND_RESUME) {
         client->resumed++;
-        client->excuses += sim_is_in_doubt(sim, client->flow_id);
+        /* a resume does not repeat the call of a hold */
+        client->excuses += client->kind == SIM_FLOW && sim_is_in_doubt(sim, client->flow_id);
     }
     begin(sim, node, client, run);
 }
@@ -139,6 +145,8 @@ static bool decide_some(struct sim *sim)
     struct sim_client *client = sim_client_in(sim, row->input);
     if (client->open > 0)
         return false;
+    if (client->kind == SIM_HELD)
+        client->flow_id = row->flow.id;
     unsigned draw = (unsigned)seam_pick(sim->is_calm ? 10 : 40);
     if (row->flow.waiting_for == FLOW_WAITS_APPROVAL && draw < 10) {
         decide(sim, client, draw == 9 ? FLOW_COMMAND_REJECT : FLOW_COMMAND_APPROVE);
@@ -208,8 +216,9 @@ static void continue_or_finish(struct sim_client *client, bool is_to_repeat)
  * it is abandoned. */
 static void continue_unanswered(struct sim_client *client)
 {
-    continue_or_finish(client,
-                       client->kind == SIM_FLOW || client->key[0] || client->kind == SIM_READ);
+    bool is_repeatable = client->kind == SIM_FLOW || client->kind == SIM_HELD ||
+                         client->kind == SIM_READ;
+    continue_or_finish(client, is_repeatable || client->key[0]);
 }
 
 /* Sends the request again as another request, under another key, so it may be done twice. */
@@ -221,6 +230,18 @@ static void insist(struct sim *sim, struct sim_client *client)
         (void)snprintf(client->key, sizeof(client->key), "k%zu.%u", client->number,
                        client->excuses);
     client->bound_id = client->released_id = (struct uuid){{0}};
+    client->is_cancelled = client->is_approved = false; /* of the former hold */
+}
+
+/* Whether the answer of a held write is about its hold: it asks until a person has decided. */
+static bool heed_hold(struct sim_client *client, const struct sim_run *run)
+{
+    enum exec_reason reason = run->run.out.reason;
+    if (reason == EXEC_HELD)
+        client->asks = 0;
+    else if (reason == EXEC_HOLD_OVER)
+        client->is_done = true;
+    return reason == EXEC_HELD || reason == EXEC_HOLD_OVER;
 }
 
 /* A request whose outcome is unknown is repeated once under its key, which then gives the same
@@ -241,7 +262,8 @@ static void heed(struct sim *sim, struct sim_client *client, const struct sim_ru
     case SIM_IN_DOUBT: {
         bool is_first = client->key[0] && uuid_is_nil(client->bound_id);
         client->bound_id = id;
-        if (!is_first && seam_pick(2) == 0 && client->open == 0 && !sim->is_calm) {
+        bool may_insist = client->key[0] || client->kind != SIM_HELD;
+        if (!is_first && may_insist && seam_pick(2) == 0 && client->open == 0 && !sim->is_calm) {
             insist(sim, client);
             continue_or_finish(client, true);
         } else {
@@ -259,7 +281,8 @@ static void take_answer(struct sim *sim, struct sim_run *run)
     note_answer(sim, run);
     sim_check_reported(sim, run);
     if (!run->run.is_command) {
-        heed(sim, client, run);
+        if (!heed_hold(client, run))
+            heed(sim, client, run);
     } else if (run->command == FLOW_COMMAND_START) {
         bool is_there = run->run.answer == FLOW_ANSWER_DONE ||
                         run->run.answer == FLOW_ANSWER_REPEATED;

@@ -120,6 +120,8 @@ static void do_write(struct sim *sim, struct sim_node *node, const struct http_c
     bool is_there = is_state ? effect->count > 0 : request.key && find_key(sim, request.key);
     if (!client)
         sim_fail(sim, "a write belongs to no client: %.*s", SLICE_ARG(call->url));
+    if (client->kind == SIM_HELD && request.run)
+        sim_fail(sim, "a held write was made by its request");
     if (is_to(call, "/pay") && !request.key)
         sim_fail(sim, "a write does not have a key of the provider's");
     *ROW_ADD(sim, requests) = request;

@@ -1,6 +1,6 @@
 // A socket in front of the database's that loses answers: the connection of a request that has the
 // text is closed when the database has answered it, so the change is made, and the server does not
-// know that.
+// know that. It also loses all notifications, so what a server has cached it can only drop by itself.
 import { chmod, mkdir } from 'node:fs/promises';
 import { createConnection, createServer } from 'node:net';
 import { join } from 'node:path';
@@ -23,7 +23,7 @@ export class Lossy {
   }
 
   #join(client, database) {
-    let isMeant = false;
+    let isMeant = false, isListener = false, isDeaf = false;
     for (const socket of [client, database]) {
       this.sockets.add(socket);
       socket.on('error', () => {});
@@ -31,11 +31,16 @@ export class Lossy {
     }
     client.on('data', (bytes) => {
       isMeant ||= this.text !== undefined && bytes.includes(this.text);
+      isListener ||= bytes.includes('listen "');
       database.write(bytes);
     });
     database.on('data', (bytes) => {
-      if (!isMeant) client.write(bytes);
-      else if (bytes.subarray(-DONE.length).equals(DONE)) {
+      const isDone = bytes.subarray(-DONE.length).equals(DONE);
+      if (isDeaf) return;
+      if (!isMeant) {
+        client.write(bytes);
+        isDeaf = isListener && isDone;
+      } else if (isDone) {
         this.text = undefined;
         this.lost++;
         client.destroy();

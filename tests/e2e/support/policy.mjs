@@ -24,7 +24,7 @@ const CONDITIONS = {
   'when fails': { rule: () => ({ when: 'abs(tool) > `1`' }), all: () => undefined, one: () => undefined },
 };
 export const KINDS = Object.keys(CONDITIONS);
-export const DECISIONS = ['allow', 'confirm', 'deny'];
+export const DECISIONS = ['allow', 'confirm', 'hold', 'deny'];
 
 // A policy of one rule, and the default that the rule's decision differs from.
 export function policyOf(kind, decision) {

@@ -152,7 +152,7 @@ static void only_what_could_succeed_is_retryable(void **state)
     for (unsigned i = 0; i < EXEC_REASONS; i++) {
         struct exec_outcome out = outcome((enum exec_reason)i);
         bool is_always = i == EXEC_OWN_RATE_LIMIT || i == EXEC_CIRCUIT_OPEN ||
-                         i == EXEC_PROVIDER_RATE_LIMITED;
+                         i == EXEC_PROVIDER_RATE_LIMITED || i == EXEC_HELD;
         bool is_sometimes = i == EXEC_TIMED_OUT || i == EXEC_UNREACHABLE || i == EXEC_BROKEN_OFF ||
                             i == EXEC_REPLY_UNREADABLE || i == EXEC_PARTLY_DONE ||
                             i == EXEC_OUTCOME_UNKNOWN;

@@ -6,6 +6,7 @@
 #define TESTS_UNIT_EXEC_MACHINE_H
 
 #include "node/node.h"
+#include "policy/policy.h"
 #include "seam/table.h"
 #include "seam/walk.h"
 #include "tls/tls.h"
@@ -73,6 +74,24 @@ static inline void machine_want(struct machine *m, const char *app, const char *
     seam_run_exec(&m->run, &m->node, action, input);
     m->run.exec.integration_id = slice_cstr(app);
     m->run.exec.is_confirmed = true;
+}
+
+/* Prepares a run under the policy with these rules; its default is to allow. */
+static inline struct policy *machine_want_under(struct machine *m, const char *action,
+                                                const char *input, const char *rules)
+{
+    char text[1024];
+    struct catalog_report *report = catalog_report_new(NULL);
+    (void)snprintf(text, sizeof(text), "{\"default\":\"allow\",\"rules\":[%s]}", rules);
+    struct policy *policy =
+        policy_compile_text(SLICE_NONE, slice_cstr(text), SLICE("team@3"), report);
+    if (!policy)
+        fail_msg("%s: %s", text, report->problems[0].text.ptr);
+    catalog_report_free(report);
+    machine_want(m, "app", action, input);
+    m->run.exec.policy = policy;
+    m->run.exec.by.actor = SLICE("key:test");
+    return policy;
 }
 
 static inline void machine_begin(struct machine *m, const char *app, const char *action,

@@ -200,6 +200,55 @@ static inline enum exec_reason end(struct bench *b)
     return end_of(b, &b->run);
 }
 
+/* ---- calls that wait for an approval ---- */
+
+/* Makes the holds of runs, or has no memory for them. */
+struct holder {
+    bool is_full;
+    struct exec_hold *hold;
+    struct op *op;
+};
+
+static inline bool begin_hold(void *owner, struct exec_hold *hold, struct op *op)
+{
+    struct holder *holder = owner;
+    holder->hold = hold;
+    holder->op = op;
+    if (!holder->is_full)
+        op_hold(op, "its hold");
+    return !holder->is_full;
+}
+
+static inline void start_held(struct bench *b, struct holder *holder)
+{
+    const struct exec_holder functions = {begin_hold, holder};
+    exec_service_holder_set(b->node.exec, &functions);
+    want_plain(b, "put", "held");
+    b->run.exec.asker = seam_account;
+    b->run.exec.holds_writes = true;
+    seam_run_start(&b->run);
+    answer(b, "claim_find");
+}
+
+/* The hold cannot be made, is open, and has a call whose record cannot be read. */
+static inline void what_waits_for_an_approval(struct bench *b)
+{
+    struct holder holder = {.is_full = true};
+    start_held(b, &holder);
+    assert_int_equal(end(b), EXEC_UNAVAILABLE);
+    holder.is_full = false;
+    for (int i = 0; i < 2; i++) {
+        start_held(b, &holder);
+        holder.hold->answer = i == 0 ? EXEC_HOLD_OPEN : EXEC_HOLD_RUN;
+        holder.hold->execution_id = seam_account;
+        op_release(holder.op);
+        if (i == 1)
+            seam_query_fail(query(b, "execution_get"), ERR_BUSY);
+        seam_settle(b->node.loop);
+        assert_int_equal(end(b), i == 0 ? EXEC_HELD : EXEC_UNAVAILABLE);
+    }
+}
+
 /* A summary that is stored separately from its row. */
 static inline const char *large_body(void)
 {

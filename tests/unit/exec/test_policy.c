@@ -28,24 +28,6 @@ static int tear_down(void **state)
     return machine_free(*state);
 }
 
-/* Prepares a run under the policy with these rules; its default is to allow. */
-static struct policy *want_under(struct machine *m, const char *action, const char *input,
-                                 const char *rules)
-{
-    char text[1024];
-    struct catalog_report *report = catalog_report_new(NULL);
-    (void)snprintf(text, sizeof(text), "{\"default\":\"allow\",\"rules\":[%s]}", rules);
-    struct policy *policy =
-        policy_compile_text(SLICE_NONE, slice_cstr(text), SLICE("team@3"), report);
-    if (!policy)
-        fail_msg("%s: %s", text, report->problems[0].text.ptr);
-    catalog_report_free(report);
-    machine_want(m, "app", action, input);
-    m->run.exec.policy = policy;
-    m->run.exec.by.actor = SLICE("key:test");
-    return policy;
-}
-
 /* Runs to the end without a call; its event has these details. */
 static void expect_blocked(struct machine *m, struct policy *policy, enum exec_reason reason,
                            const char *message, const char *details)
@@ -67,7 +49,7 @@ static void expect_blocked(struct machine *m, struct policy *policy, enum exec_r
 static void a_deny_looks_at_no_key(void **state)
 {
     struct machine *m = *state;
-    struct policy *policy = want_under(
+    struct policy *policy = machine_want_under(
         m, "put", "{}",
         "{\"tools\":[\"app_get\"],\"decision\":\"allow\"},"
         "{\"side_effect\":[\"write\"],\"decision\":\"deny\",\"reason\":\"Ask Ada first.\"}");
@@ -85,11 +67,11 @@ static void an_unsure_deny_comes_after_the_input(void **state)
 {
     static const char rule[] = "{\"recipients_outside\":[\"acme.com\"],\"decision\":\"deny\"}";
     struct machine *m = *state;
-    struct policy *policy = want_under(m, "put", "{\"q\":1}", rule);
+    struct policy *policy = machine_want_under(m, "put", "{\"q\":1}", rule);
     m->run.exec.idempotency_key = SLICE("k");
     m->run.exec.is_confirmed = false;
     expect_blocked(m, policy, EXEC_INPUT_INVALID, "/input/q", PUT_DETAILS("0"));
-    policy = want_under(m, "put", "{\"q\":\"x\"}", rule);
+    policy = machine_want_under(m, "put", "{\"q\":\"x\"}", rule);
     m->run.exec.idempotency_key = SLICE("k");
     m->run.exec.is_confirmed = false;
     expect_blocked(m, policy, EXEC_POLICY_DENIED, "does not allow put.", PUT_DETAILS("0"));
@@ -100,19 +82,19 @@ static void a_read_needs_the_confirmation_that_a_policy_wants(void **state)
     static const char rule[] =
         "{\"when\":\"input.q == 'x'\",\"decision\":\"confirm\",\"reason\":\"It is private.\"}";
     struct machine *m = *state;
-    struct policy *policy = want_under(m, "get", "{\"q\":\"x\"}", rule);
+    struct policy *policy = machine_want_under(m, "get", "{\"q\":\"x\"}", rule);
     m->run.exec.is_confirmed = false;
     expect_blocked(m, policy, EXEC_CONFIRMATION_MISSING,
                    "get is a read action and was not confirmed, as the policy of this API key "
                    "requires (It is private). Nothing was done.",
                    "{\"integration_id\":\"app\",\"action_id\":\"get\",\"policy\":\"team@3\","
                    "\"rule\":0}");
-    policy = want_under(m, "get", "{\"q\":\"x\"}", rule);
+    policy = machine_want_under(m, "get", "{\"q\":\"x\"}", rule);
     seam_run_start(&m->run);
     machine_reply(m, 200, "{}");
     assert_int_equal(machine_end(m), EXEC_SUCCEEDED);
     policy_unref(policy);
-    policy = want_under(m, "get", "{\"q\":\"y\"}", rule);
+    policy = machine_want_under(m, "get", "{\"q\":\"y\"}", rule);
     m->run.exec.is_confirmed = false;
     seam_run_start(&m->run);
     machine_reply(m, 200, "{}");
@@ -134,7 +116,7 @@ static void a_hidden_action_is_unknown(void **state)
     machine_reply(m, 200, "{}");
     assert_int_equal(machine_end(m), EXEC_SUCCEEDED);
     for (int i = 0; i < 2; i++) {
-        struct policy *policy = want_under(m, "put", "{}", hide);
+        struct policy *policy = machine_want_under(m, "put", "{}", hide);
         m->run.exec.idempotency_key = i ? SLICE("k") : SLICE_NONE;
         m->run.exec.is_confirmed = false;
         seam_run_start(&m->run);
@@ -155,7 +137,7 @@ static void a_dry_run_says_what_was_decided(void **state)
 {
     struct machine *m = *state;
     struct policy *policy =
-        want_under(m, "put", "{}", "{\"tools\":[\"app_p*\"],\"decision\":\"confirm\"}");
+        machine_want_under(m, "put", "{}", "{\"tools\":[\"app_p*\"],\"decision\":\"confirm\"}");
     m->run.exec.is_confirmed = false;
     m->run.exec.is_dry_run = true;
     seam_run_start(&m->run);
@@ -178,7 +160,7 @@ static void a_part_is_decided_too(void **state)
     };
     struct machine *m = *state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct policy *policy = want_under(m, "list", "{}", cases[i].rule);
+        struct policy *policy = machine_want_under(m, "list", "{}", cases[i].rule);
         m->run.exec.is_confirmed = cases[i].is_confirmed;
         seam_run_start(&m->run);
         machine_reply(m, 200, "{\"rows\":[{\"id\":\"i0\"}]}");

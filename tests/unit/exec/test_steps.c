@@ -52,6 +52,7 @@ static void what_cannot_run_as_it_is(void **state)
     b->run.exec.connection_id = CONNECTION;
     seam_run_start(&b->run);
     assert_int_equal(end(b), EXEC_CONNECTION_UNKNOWN);
+    what_waits_for_an_approval(b);
 }
 
 /* Files are hashed for the key and decoded for the request. A run with a file that cannot be

@@ -165,12 +165,23 @@ static inline void machine_policies_free(struct machine *m, struct policy_cache 
     policy_cache_free(policies);
 }
 
-/* Starts a flow as machine_start does, by a key. */
+#define MACHINE_KEY   "key:0190b0a0-0000-7000-8000-000000000001"
+#define MACHINE_OTHER "key:0190b0a0-0000-7000-8000-000000000002"
+
+static inline void machine_begin_by(struct machine *m, enum flow_command_kind kind, struct uuid id,
+                                    const char *actor)
+{
+    seam_run_command(&m->run, &m->node, kind, id);
+    m->run.command.by.actor = slice_cstr(actor);
+    seam_run_start(&m->run);
+}
+
+/* Starts a flow as machine_start does, by MACHINE_KEY. */
 static inline struct uuid machine_start_by_key(struct machine *m, const char *key,
                                                const char *input)
 {
     seam_run_flow(&m->run, &m->node, key, input);
-    m->run.command.by.actor = SLICE("key:0190b0a0-0000-7000-8000-000000000001");
+    m->run.command.by.actor = SLICE(MACHINE_KEY);
     seam_run_start(&m->run);
     assert_true(seam_walk_until_ended(&m->walk, &m->run));
     assert_int_equal(m->run.answer, FLOW_ANSWER_DONE);

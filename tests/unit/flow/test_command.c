@@ -281,6 +281,34 @@ static void an_approval_and_a_second_one(void **state)
     seam_run_end(&m->run);
 }
 
+/* The key that asked for a held call does not decide about it; it may cancel. */
+static void a_held_call_and_its_approver(void **state)
+{
+    struct machine *m = *state;
+    struct flow_template *tmpl = flow_template_set_find(m->templates, SLICE("ask"));
+    tmpl->is_held = true;
+    struct uuid id = machine_start_by_key(m, "ask", confirmed);
+    for (unsigned kind = FLOW_COMMAND_APPROVE; kind <= FLOW_COMMAND_REJECT; kind++) {
+        machine_begin_by(m, (enum flow_command_kind)kind, id, MACHINE_KEY);
+        assert_int_equal(machine_end(m), FLOW_ANSWER_NOT_APPROVER);
+        machine_begin_by(m, (enum flow_command_kind)kind, id, MACHINE_OTHER);
+        seam_query_fail(machine_query(m, "api_key_is_kin"), ERR_TIMEOUT);
+        assert_int_equal(machine_end(m), FLOW_ANSWER_UNAVAILABLE);
+        assert_int_equal(machine_row(m, id)->flow.rev, 2);
+    }
+    machine_begin_by(m, FLOW_COMMAND_REJECT, id, MACHINE_OTHER);
+    assert_int_equal(machine_end(m), FLOW_ANSWER_DONE);
+    assert_int_equal(machine_row(m, id)->flow.status, FLOW_CANCELLED);
+    id = machine_start_by_key(m, "ask", confirmed);
+    machine_begin_by(m, FLOW_COMMAND_APPROVE, id, MACHINE_OTHER);
+    assert_int_equal(machine_end(m), FLOW_ANSWER_DONE);
+    machine_until(m, id, FLOW_FAILED); /* its call finds no hold here */
+    id = machine_start_by_key(m, "ask", confirmed);
+    machine_begin_by(m, FLOW_COMMAND_CANCEL, id, MACHINE_KEY);
+    assert_int_equal(machine_end(m), FLOW_ANSWER_DONE);
+    assert_int_equal(machine_row(m, id)->flow.status, FLOW_CANCELLED);
+}
+
 /* Checks the answer to a command for a step and with a revision, either of which may be missing. */
 static void check_conflict(struct machine *m, struct uuid id, const char *step, int64_t rev,
                            const char *message)
@@ -602,6 +630,7 @@ int main(void)
         ON_A_MACHINE(commands_for_no_flow),
         ON_A_MACHINE(a_load_or_a_template_that_cannot_be_had),
         ON_A_MACHINE(an_approval_and_a_second_one),
+        ON_A_MACHINE(a_held_call_and_its_approver),
         ON_A_MACHINE(decisions_that_do_not_fit),
         ON_A_MACHINE(a_rejection_ends_it),
         ON_A_MACHINE(a_late_decision_says_what_was_earlier),

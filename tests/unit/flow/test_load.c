@@ -452,6 +452,34 @@ static void a_page_with_a_template_that_is_not_in_memory(void **state)
     let_go(m);
 }
 
+/* A template that does not exist, and one of a later version: the page has the other flow. */
+static void a_page_leaves_out_what_cannot_be_read(void **state)
+{
+    static const char *const bodies[] = {NULL, "{\"key\":\"ask\",\"later\":1}"};
+    struct machine *m = *state;
+    for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
+        struct uuid id = machine_start(m, "ask", "{\"confirm\":true}");
+        struct uuid other = machine_start(m, "ask", "{\"confirm\":true}");
+        machine_row(m, id)->flow.template_version = uuid_v7();
+        reader.filter = (struct flow_filter){.account_id = seam_account, .status = -1, .limit = 10};
+        begin(m);
+        struct pg_query *query = machine_query(m, "flow_list");
+        put_row(query, machine_row(m, id), false);
+        put_row(query, machine_row(m, other), false);
+        seam_query_done(query);
+        struct pg_query *get = machine_query(m, "flow_template_get");
+        const struct pg_value found[] = {pg_text(SLICE("ask")),
+                                         pg_json(bodies[i] ? slice_cstr(bodies[i]) : SLICE_NONE)};
+        if (bodies[i])
+            seam_row(get, found);
+        seam_query_done(get);
+        finish(m);
+        assert_int_equal(reader.status, OK);
+        assert_int_equal(reader.count, 1);
+        let_go(m);
+    }
+}
+
 static void a_page_that_cannot_be_loaded(void **state)
 {
     struct machine *m = *state;
@@ -510,6 +538,7 @@ int main(void)
         ON_A_MACHINE(records_and_rows),
         ON_A_MACHINE(a_page_with_a_template_that_is_not_in_memory),
         ON_A_MACHINE(a_search_that_continues),
+        ON_A_MACHINE(a_page_leaves_out_what_cannot_be_read),
         ON_A_MACHINE(a_page_that_cannot_be_loaded),
         ON_A_MACHINE(flows_that_need_a_connection),
         cmocka_unit_test(every_step_and_jump_was_taken),

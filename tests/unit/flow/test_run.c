@@ -4,10 +4,11 @@
  * there.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "seam/seam.h"
 
-#include "machine.h"
+#include "held.h"
 
 /* Sorted by key, as in a template set. */
 static const char *const templates[] = {
@@ -603,6 +604,7 @@ static const struct {
     {"ask_write", "{\"confirm\":true}", true},
     {"ask_each", "{\"confirm\":true,\"n\":[1,2]}", false},
     {"ask_say", "{\"confirm\":true}", true},
+    {NULL, NULL, true}, /* a call that is held */
 };
 
 enum event { EVENT_FAULT, EVENT_DEATH, EVENT_CANCEL };
@@ -610,8 +612,8 @@ enum event { EVENT_FAULT, EVENT_DEATH, EVENT_CANCEL };
 static bool expect(bool holds, const struct machine *m, const char *key, const char *what)
 {
     if (!holds)
-        print_error("%s, %s at %s (place %zu): %s\n", key, seam_fault_name(m->walk.fault),
-                    m->walk.where, m->walk.place, what);
+        print_error("%s, %s at %s (place %zu): %s\n", key ? key : "held",
+                    seam_fault_name(m->walk.fault), m->walk.where, m->walk.place, what);
     return holds;
 }
 
@@ -635,14 +637,24 @@ static bool check_end(struct machine *m, const char *key, struct uuid id, bool i
     return is_ok;
 }
 
+static struct uuid start_way(struct machine *m, size_t way, bool *is_done)
+{
+    if (!ways[way].key) {
+        *is_done = machine_ask(m, "k-1") == EXEC_HELD;
+        return machine_held_flow(m);
+    }
+    machine_begin_start(m, ways[way].key, ways[way].input);
+    *is_done = machine_end(m) == FLOW_ANSWER_DONE;
+    return m->run.flow_id;
+}
+
 static size_t walk_once(size_t way, size_t place, enum seam_fault fault, bool *is_ok)
 {
     struct machine *m = machine_new(templates);
     m->walk.place = place;
     m->walk.fault = fault;
-    machine_begin_start(m, ways[way].key, ways[way].input);
-    bool is_done = machine_end(m) == FLOW_ANSWER_DONE;
-    struct uuid id = m->run.flow_id;
+    bool is_done;
+    struct uuid id = start_way(m, way, &is_done);
     *is_ok &= expect(is_done || m->walk.is_hit, m, ways[way].key, "it did not start");
     for (unsigned i = 0; i < 4; i++)
         push(m, id);
@@ -693,7 +705,9 @@ static bool go_to(struct machine *m, struct uuid id, size_t place)
 static bool interrupt(size_t way, size_t place, enum event event, bool *is_ok)
 {
     struct machine *m = machine_new(templates);
-    struct uuid id = machine_start(m, ways[way].key, ways[way].input);
+    bool is_done;
+    struct uuid id = start_way(m, way, &is_done);
+    assert_true(is_done);
     bool is_there = go_to(m, id, place);
     m->walk.place = SIZE_MAX;
     if (is_there && event == EVENT_DEATH)
@@ -725,6 +739,26 @@ static void it_is_killed_or_cancelled_at_each_wait(void **state)
     assert_true(is_ok);
 }
 
+/* The same request was sent with its key, and was not held. It runs before the call looks at what
+ * there is, or after that: its end is that of the call. */
+static void a_held_call_that_another_run_has_made(void **state)
+{
+    struct machine *m = *state;
+    static const char *const statements[] = {"hold_look", "claim_find"};
+    for (size_t i = 0; i < ARRAY_LEN(statements); i++) {
+        assert_int_equal(machine_ask(m, "k-1"), EXEC_HELD);
+        struct uuid id = machine_held_flow(m);
+        machine_begin(m, FLOW_COMMAND_APPROVE, id);
+        (void)machine_query(m, statements[i]);
+        struct uuid other = machine_run_elsewhere(m, false);
+        assert_int_equal(machine_end(m), FLOW_ANSWER_DONE);
+        machine_until(m, id, FLOW_COMPLETED);
+        assert_int_equal(m->walk.sent, 0);
+        assert_true(uuid_eq(m->store.holds.items[0].execution_id, other));
+        m->store.holds.count = m->store.claims.count = 0;
+    }
+}
+
 /* The calls of a flow are decided by the policy that its key has when they are made: a change takes
  * effect with the next call, and without the policy nothing is called. */
 static void a_policy_that_changes(void **state)
@@ -741,6 +775,38 @@ static void a_policy_that_changes(void **state)
     assert_int_equal(machine_end(m), FLOW_ANSWER_DONE);
     assert_int_equal(m->walk.sent, 0);
     machine_check_error(m, id, "The policy of this API key does not allow");
+    machine_policies_free(m, policies);
+}
+
+/* What a policy holds is made if another key than the starter's approved exactly this call. */
+static void a_policy_that_holds(void **state)
+{
+    static const char *const approvers[] = {MACHINE_KEY, MACHINE_OTHER, MACHINE_OTHER};
+    struct machine *m = *state;
+    struct policy_cache *policies = machine_policies(m);
+    struct uuid id;
+    for (size_t i = 0; i < ARRAY_LEN(approvers); i++) {
+        bool is_each = i == 2, is_made = i > 0;
+        seam_key_policy = SLICE("@");
+        id = machine_start_by_key(m, is_each ? "ask_much" : "ask_write",
+                                  "{\"confirm\":true,\"n\":[1,2]}");
+        if (is_each)
+            machine_reply(m, 200); /* the read before the approval */
+        machine_until(m, id, FLOW_WAITING);
+        seam_key_policy = SLICE("team@7");
+        machine_begin_by(m, FLOW_COMMAND_APPROVE, id, approvers[i]);
+        if (i == 0) /* later flows find the text in the cache */
+            machine_policy(machine_query(m, "policy_get"),
+                           "{\"default\":\"hold\",\"rules\":[{\"side_effect\":[\"read\"],"
+                           "\"decision\":\"allow\"}]}");
+        seam_query_fail(machine_query(m, "api_key_is_kin"), ERR_TIMEOUT); /* it is asked again */
+        for (size_t j = 0; j < (is_each ? 2 : 1) && is_made; j++)
+            machine_reply(m, 200);
+        machine_until(m, id, is_made ? FLOW_COMPLETED : FLOW_FAILED);
+        assert_int_equal(machine_end(m), FLOW_ANSWER_DONE);
+        if (!is_made)
+            machine_check_error(m, id, "it needs an approval of exactly this call in the flow");
+    }
     machine_policies_free(m, policies);
 }
 
@@ -773,6 +839,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ON_A_MACHINE(a_call),
         ON_A_MACHINE(a_policy_that_changes),
+        ON_A_MACHINE(a_held_call_that_another_run_has_made),
+        ON_A_MACHINE(a_policy_that_holds),
         ON_A_MACHINE(transforms_and_a_wait_that_is_over),
         ON_A_MACHINE(a_wait_and_a_call_after_it),
         ON_A_MACHINE(nothing_to_do),
@@ -815,5 +883,6 @@ int main(void)
         cmocka_unit_test(every_step_and_jump_was_taken),
     };
     seam_table_watch();
+    (void)setenv("SLUICE_HOLDS", "1", 1);
     return cmocka_run_group_tests_name("flow/run", tests, NULL, NULL);
 }

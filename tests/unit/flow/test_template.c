@@ -190,6 +190,8 @@ static void its_grammar_is_checked(void **state)
     assert_fault("{\"key\":\"demo\"", "[{\"key\":\"demo\"", "", "byte");
     assert_fault("\"key\":\"demo\",", "", "", "\"key\" is missing");
     assert_fault("\"key\":\"demo\"", "\"key\":\"De mo\"", "/key", "must match");
+    assert_fault("\"key\":\"demo\"", "\"key\":\"" FLOW_HELD_KEY "\"", "/key",
+                 "that a policy holds");
     assert_fault("\"deadline\"", "\"deadlin\"", "", "did you mean \"deadline\"");
     assert_fault("\"type\":\"object\",\"required\"", "\"type\":\"objekt\",\"required\"", "/input",
                  "type");

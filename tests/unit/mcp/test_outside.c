@@ -24,6 +24,24 @@ static const struct row rows[] = {
     {"{\"status\":\"failed\",\"error_code\":\"validation_error\",\"message\":\"m\",\"hint\":\"h\"}",
      "{\"status\":\"failed\",\"error_code\":\"validation_error\",\"hint\":\"h\"}",
      "{\"message\":\"m\"}", "[\"/message\"]"},
+    /* a held call, and one whose approval is over: its message has words of a person or an app */
+    {"{\"status\":\"blocked\",\"error_code\":\"policy_blocked\",\"message\":\"m\",\"approval\":{"
+     "\"flow_id\":\"f\","
+     "\"status\":\"waiting\",\"url\":\"u\"}}",
+     "{\"status\":\"blocked\",\"error_code\":\"policy_blocked\",\"message\":\"m\",\"approval\":{"
+     "\"flow_id\":\"f\","
+     "\"status\":\"waiting\",\"url\":\"u\"}}",
+     NULL, NULL},
+    {"{\"status\":\"blocked\",\"display\":{\"title\":\"t\"},\"error_code\":\"policy_blocked\","
+     "\"message\":\"m\","
+     "\"hint\":\"h\",\"approval\":{\"status\":\"cancelled\"}}",
+     "{\"status\":\"blocked\",\"error_code\":\"policy_blocked\",\"hint\":\"h\",\"approval\":{"
+     "\"status\":\"cancelled\"}}",
+     "{\"display\":{\"title\":\"t\"},\"message\":\"m\"}", "[\"/display\",\"/message\"]"},
+    {"{\"dry_run\":true,\"policy\":{\"decision\":\"hold\",\"rule\":0},\"shows\":{\"policy\":\"x\"}"
+     "}",
+     "{\"dry_run\":true,\"policy\":{\"decision\":\"hold\",\"rule\":0}}",
+     "{\"shows\":{\"policy\":\"x\"}}", "[\"/shows\"]"},
     {"{\"error\":\"e\"}", "{\"error\":\"e\"}", NULL, NULL},
     /* a member that is not known */
     {"{\"status\":\"failed\",\"request\":{\"hint\":\"h\"}}", "{\"status\":\"failed\"}",

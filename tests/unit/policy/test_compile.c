@@ -1,6 +1,8 @@
 /*
  * Documents of policies: every fault is reported with its place, and nothing faulty is compiled.
  */
+#include <stdlib.h>
+
 #include "policy/policy.h"
 #include "support/catalog_test.h"
 
@@ -56,7 +58,10 @@ static void documents(void **state)
     refuse(*state, "{}", ": member \"default\" is missing");
     refuse(*state, "{'default':'Allow'}", "/default: must be one of \"allow\"");
     refuse(*state, "{'default':null}", "/default: must be one of");
+    accept(*state, "{'default':'hold'}");
+    assert_int_equal(unsetenv("SLUICE_HOLDS"), 0);
     refuse(*state, "{'default':'hold'}", "/default: cannot hold calls yet");
+    assert_int_equal(setenv("SLUICE_HOLDS", "1", 1), 0);
     refuse(*state, "{'default':'allow','rule':[]}", ": did you mean \"rules\"");
     refuse(*state, "{'default':'allow','rules':{}}", "/rules: must be an array");
     refuse(*state, "{'default':'allow','rules':[1,{}]}",
@@ -102,8 +107,14 @@ static void rules(void **state)
            "/rules/0/hidden: cannot be combined");
     refuse(*state, "{'default':'allow','rules':[{'decision':'confirm','hidden':true}]}",
            "/rules/0/hidden: rules that deny");
-    refuse(*state, "{'default':'allow','rules':[{'decision':'hold','expires_in':60}]}",
-           "/rules/0/decision: cannot hold\n/rules/0/expires_in: rules that hold");
+#define EXPIRES(text) "{'default':'allow','rules':[{'decision':'hold','expires_in':" text "}]}"
+    accept(*state, EXPIRES("60"));
+    accept(*state, EXPIRES("2592000"));
+    refuse(*state, EXPIRES("59"), "/rules/0/expires_in: seconds from 60 to 2592000");
+    refuse(*state, EXPIRES("2592001"), "/rules/0/expires_in: seconds from 60");
+    refuse(*state, EXPIRES("null"), "/rules/0/expires_in: seconds from 60");
+    refuse(*state, EXPIRES("'1 h'"), "/rules/0/expires_in: seconds from 60");
+    refuse(*state, RULE("'expires_in':60"), "/rules/0/expires_in: rules that hold");
 }
 
 /* A document of `count` copies of a text between two others. */
@@ -194,5 +205,6 @@ int main(void)
         BENCH_TEST(documents), BENCH_TEST(rules),  BENCH_TEST(limits),
         UNIT_TEST(names),      BENCH_TEST(memory),
     };
+    (void)setenv("SLUICE_HOLDS", "1", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

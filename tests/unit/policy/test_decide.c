@@ -2,6 +2,8 @@
  * Decisions: globs, conditions on the input, what cannot be evaluated, what all calls of an action
  * have in common, hostile inputs; and all pairs of rules against a model.
  */
+#include <stdlib.h>
+
 #include "policy/policy.h"
 #include "support/catalog_test.h"
 
@@ -21,12 +23,12 @@ static const char *say(const struct policy_verdict *verdict)
     static char text[100];
     char rule[20];
     (void)snprintf(rule, sizeof(rule), "%d", verdict->rule);
-    (void)snprintf(text, sizeof(text), "%s %s%s%s%s", policy_decision_name(verdict->decision),
+    (void)snprintf(text, sizeof(text), "%s %s%s%s%s%s", policy_decision_name(verdict->decision),
                    verdict->rule == POLICY_RULE_DEFAULT   ? "default"
                    : verdict->rule == POLICY_RULE_SEVERAL ? "several"
                                                           : rule,
                    verdict->is_hidden ? " hidden" : "", verdict->is_unsure ? " unsure" : "",
-                   verdict->may_confirm ? " confirms" : "");
+                   verdict->may_confirm ? " confirms" : "", verdict->may_hold ? " holds" : "");
     return text;
 }
 
@@ -221,6 +223,17 @@ static void expressions(void **state)
            "{'default':'deny','rules':[{'decision':'confirm','recipients_outside':['a.b']},"
            "{'decision':'deny','tools':['notion_*'],'when':'input.x'}]}",
            PAGE, NULL, "deny several");
+    /* nor around one that holds, which a later confirmation does not loosen either */
+    static const char holds[] =
+        "{'default':'confirm','rules':[{'decision':'confirm','when':'abs(input.a) > `1`'},"
+        "{'decision':'hold','when':'abs(input.b) > `1`'},{'decision':'deny','when':'input.c'}]}";
+    expect(*state, holds, SEND, "{'a':2,'b':2}", "confirm 0 confirms");
+    expect(*state, holds, SEND, "{'b':2}", "hold 1 holds");
+    expect(*state, holds, SEND, "{'a':0}", "hold 1 holds");
+    expect(*state, holds, SEND, "{'a':0,'c':1}", "deny 2 unsure");
+    expect(*state, holds, SEND, "{'a':0,'b':0}", "confirm default confirms");
+    expect(*state, holds, SEND, "{'b':0}", "confirm 0 confirms");
+    expect(*state, "{'default':'hold'}", LIST, "{}", "hold default holds");
     /* a condition that is false decides, whatever the other one is */
     expect(*state, ALLOW_BUT("'when':'`false`','recipients_outside':['acme.com']"), PAGE, "{}",
            "allow default");
@@ -255,6 +268,26 @@ static void foreseen(void **state)
            SEND, "{}", "deny 1");
     expect(*state, ALLOW_BUT("'hidden':true"), SEND, "{}", "deny 0 hidden");
     expect(*state, ALLOW_BUT("'hidden':true"), SEND, NULL, "deny 0 hidden");
+}
+
+static void expiries(void **state)
+{
+    struct bench *b = *state;
+    struct policy *policy =
+        compile(b, "{'default':'hold','rules':[{'tools':['gmail_send_*'],'decision':'hold',"
+                   "'expires_in':60},{'tools':['gmail_*'],'decision':'confirm'}]}");
+    static const struct {
+        const char *name;
+        uint32_t expires_s;
+    } cases[] = {{SEND, 60}, {LIST, 0}, {PAGE, POLICY_EXPIRES_S}};
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct policy_verdict verdict;
+        policy_decide(policy, tool(b, cases[i].name), NULL, SLICE_NONE, &verdict);
+        assert_int_equal(verdict.expires_s, cases[i].expires_s);
+        policy_foresee(policy, tool(b, cases[i].name), &verdict);
+        assert_int_equal(verdict.expires_s, cases[i].expires_s);
+    }
+    policy_unref(policy);
 }
 
 /* Heads suffice, and another snapshot of the catalog empties what is remembered. */
@@ -383,7 +416,7 @@ static const struct conditions all_conditions[] = {
      "i--",
      {"nyy", "nnn", "nnn"}},
 };
-static const char *const decisions[] = {"allow", "confirm", "deny"};
+static const char *const decisions[] = {"allow", "confirm", "hold", "deny"};
 
 struct model_rule {
     const struct conditions *conditions;
@@ -400,24 +433,29 @@ static void model_decide(const struct model_rule *rules, enum policy_decision fa
                          int input_at, struct policy_verdict *verdict)
 {
     int asks = -1, found = POLICY_RULE_DEFAULT;
+    enum policy_decision least = POLICY_ALLOW;
     char holds = 'y';
     for (int i = 0; i < 2 && found < 0; i++) {
         holds = rules[i].conditions->holds[tool_at][input_at];
-        bool is_asked = holds == 'u' && rules[i].decision == POLICY_CONFIRM;
-        if (is_asked && asks < 0)
+        bool is_asked = holds == 'u' &&
+                        (rules[i].decision == POLICY_CONFIRM || rules[i].decision == POLICY_HOLD);
+        if (is_asked && rules[i].decision > least) {
             asks = i;
-        else if (!is_asked && counts(&rules[i], holds))
+            least = rules[i].decision;
+        } else if (!is_asked && counts(&rules[i], holds)) {
             found = i;
+        }
     }
     enum policy_decision decision = found < 0 ? fallback : rules[found].decision;
-    bool is_denied = decision == POLICY_DENY, is_asked = asks >= 0 && !is_denied;
+    bool is_denied = decision == POLICY_DENY, is_asked = asks >= 0 && decision <= least;
     bool could_ask = asks >= 0 && rules[asks].conditions->depends[tool_at] == 'i';
     *verdict = (struct policy_verdict){
-        .decision = is_asked ? POLICY_CONFIRM : decision,
+        .decision = is_asked ? least : decision,
         .rule = is_asked ? asks : found,
         .is_unsure = is_denied && (could_ask || (found >= 0 && holds == 'u')),
     };
     verdict->may_confirm = verdict->decision == POLICY_CONFIRM;
+    verdict->may_hold = verdict->decision == POLICY_HOLD;
 }
 
 /* Tries every way in which the conditions that depend on the input can hold. */
@@ -444,6 +482,7 @@ static void model_foresee(const struct model_rule *rules, enum policy_decision f
             continue;
         model_decide(own, fallback, tool_at, 0, &one);
         bool may_confirm = one.may_confirm || (!is_first && verdict->may_confirm);
+        bool may_hold = one.may_hold || (!is_first && verdict->may_hold);
         if (is_first)
             *verdict = one;
         if (one.decision != verdict->decision)
@@ -451,6 +490,7 @@ static void model_foresee(const struct model_rule *rules, enum policy_decision f
         if (one.rule != verdict->rule)
             verdict->rule = POLICY_RULE_SEVERAL;
         verdict->may_confirm = may_confirm;
+        verdict->may_hold = may_hold;
         is_first = false;
     }
     if (verdict->decision == POLICY_DEPENDS)
@@ -495,7 +535,7 @@ static void try_pair(struct bench *b, const struct model_rule rules[2],
 static void all_pairs(void **state)
 {
     struct bench *b = *state;
-    enum { COUNT = ARRAY_LEN(all_conditions) * 3 };
+    enum { DECISIONS = ARRAY_LEN(decisions), COUNT = ARRAY_LEN(all_conditions) * DECISIONS };
     const struct json *inputs[INPUTS];
     for (int i = 0; i < INPUTS; i++) {
         inputs[i] = json_parse(&b->arena, slice_cstr(unit_quoted(&b->arena, model_inputs[i])),
@@ -505,8 +545,8 @@ static void all_pairs(void **state)
     for (int i = 0; i < COUNT; i++)
         for (int j = 0; j < COUNT; j++) {
             const struct model_rule rules[2] = {
-                {&all_conditions[i / 3], (enum policy_decision)(i % 3)},
-                {&all_conditions[j / 3], (enum policy_decision)(j % 3)},
+                {&all_conditions[i / DECISIONS], (enum policy_decision)(i % DECISIONS)},
+                {&all_conditions[j / DECISIONS], (enum policy_decision)(j % DECISIONS)},
             };
             for (int fallback = POLICY_ALLOW; fallback <= POLICY_DENY; fallback++)
                 try_pair(b, rules, (enum policy_decision)fallback, inputs);
@@ -518,7 +558,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CATALOG_TEST(none),     CATALOG_TEST(names),     CATALOG_TEST(recipients),
         CATALOG_TEST(foreseen), CATALOG_TEST(snapshots), CATALOG_TEST(expressions),
-        CATALOG_TEST(hostile),  CATALOG_TEST(all_pairs),
+        CATALOG_TEST(hostile),  CATALOG_TEST(all_pairs), CATALOG_TEST(expiries),
     };
+    (void)setenv("SLUICE_HOLDS", "1", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

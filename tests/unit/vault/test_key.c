@@ -171,13 +171,38 @@ static void test_limit_refuses(void **state)
     }
 }
 
+/* Writes that no form can confirm: allow, hold, refuse, from the loosest to the strictest. */
+static void test_limit_of_unattended_writes(void **state)
+{
+    static const struct {
+        const char *maker, *key, *made; /* NULL: open; made: NULL if it is refused */
+    } cases[] = {
+        {"allow", "allow", "allow"}, {"allow", "hold", "hold"}, {"hold", NULL, "hold"},
+        {"hold", "allow", NULL},     {"hold", "hold", "hold"},  {"hold", "refuse", "refuse"},
+        {"refuse", NULL, "refuse"},  {"refuse", "hold", NULL},  {NULL, "hold", "hold"},
+        {NULL, "allow", "allow"},
+    };
+    struct err err;
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct api_key maker = {.scopes = SCOPE_ALL}, key = {.scopes = SCOPE_READ};
+        maker.unattended_writes = slice_cstr(cases[i].maker);
+        key.unattended_writes = slice_cstr(cases[i].key);
+        bool is_made = vault_key_limit(&key, &maker, &err) == OK;
+        if (is_made != (cases[i].made != NULL) ||
+            (is_made && !slice_eq_cstr(key.unattended_writes, cases[i].made)))
+            fail_msg("case %zu", i);
+    }
+    assert_int_equal(vault_unattended_parse(SLICE("later")), UNATTENDED_REFUSED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sha256),        cmocka_unit_test(test_new_keys),
         cmocka_unit_test(test_invalid_keys),  cmocka_unit_test(test_scopes),
         cmocka_unit_test(test_addresses),     cmocka_unit_test(test_limit_fills_in),
-        cmocka_unit_test(test_limit_refuses),
+        cmocka_unit_test(test_limit_refuses), cmocka_unit_test(test_limit_of_unattended_writes),
     };
     return unit_result(cmocka_run_group_tests(tests, NULL, NULL));
 }

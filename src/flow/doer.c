@@ -1,26 +1,28 @@
 /*
- * The person who resumed or cancelled a flow; see flow_doer.h.
+ * The person who resumed or cancelled a flow; see doer.h.
  */
-#include "web/flow_doer.h"
+#include "flow/doer.h"
+
+#include "json/json.h"
 
 enum {
     MARGIN_MS = 10000, /* for different clocks, and for the time until the event is written */
     EVENTS_MAX = 100
 };
 
-void flow_doer_ask(struct web_request *request, struct flow_doer *doer)
+void flow_doer_ask(struct pg_pool *pool, struct op *op, struct uuid account_id,
+                   struct flow_doer *doer)
 {
     int64_t at_ms = doer->at / 1000, after_ms = doer->after / 1000;
     int64_t since_ms = at_ms - MARGIN_MS > after_ms ? at_ms - MARGIN_MS : after_ms;
     const struct store_page around = {.since = uuid_v7_floor(since_ms),
                                       .before = uuid_v7_floor(at_ms + MARGIN_MS),
                                       .count_max = EVENTS_MAX};
-    store_audit_list(request->web->config.pool, &doer->query, &request->serve.op,
-                     request->session.account_id, &around, audit_kind_name(doer->kind), SLICE_NONE);
+    store_audit_list(pool, &doer->query, op, account_id, &around, audit_kind_name(doer->kind),
+                     SLICE_NONE);
 }
 
-int flow_doer_result(struct web_request *request, const struct flow_doer *doer, struct uuid flow_id,
-                     slice *by, int64_t *done_at)
+int flow_doer_result(const struct flow_doer *doer, struct uuid flow_id, slice *by, int64_t *done_at)
 {
     struct audit_event *events;
     size_t count;
@@ -32,7 +34,7 @@ int flow_doer_result(struct web_request *request, const struct flow_doer *doer, 
     *by = SLICE_NONE;
     for (size_t i = 0; i < count; i++) {
         const struct json *details =
-            json_parse(&request->serve.op.arena, events[i].details, &json_limits_request, NULL);
+            json_parse(&doer->query.wait.op->arena, events[i].details, &json_limits_request, NULL);
         int64_t at = uuid_v7_wall_ms(events[i].id) * 1000;
         int64_t distance = at > doer->at ? at - doer->at : doer->at - at;
         if (distance >= nearest || !uuid_parse(json_get_str(details, SLICE("flow_id")), &id) ||

@@ -1,0 +1,239 @@
+// Who may decide about a held call: not the key that asked for it, nor those that it was rolled from
+// or to, nor keys that they made, directly or not, nor sessions of all these; over the API, as a task
+// of MCP, and in the dashboard. The same for flows with a call that a policy holds.
+import assert from 'node:assert/strict';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
+import { Mcp } from './support/mcp.mjs';
+import { Pages, formsOf } from './support/pages.mjs';
+import { Stack } from './support/stack.mjs';
+
+const TASKS = { capabilities: { elicitation: { form: {} }, extensions: { 'io.modelcontextprotocol/tasks': {} } } };
+const USER = { 'sluice-user': 'ada' };
+const MAIL = { to: 'ada@outside.example', subject: 'yes', text: 'x' };
+const SCOPES = ['read', 'execute', 'approve', 'admin'];
+let stack, server, account, family, other;
+
+const templateOf = (confirmed_by) => ({
+  key: `mail_${confirmed_by.split(':')[0]}`,
+  name: 'Send a mail',
+  description: 'Sends one mail.',
+  input: confirmed_by === 'start' ? { type: 'object', required: ['confirm'], properties: { confirm: { const: true } }, additionalProperties: false } : { type: 'object', properties: {}, additionalProperties: false },
+  steps: [
+    ...(confirmed_by === 'start' ? [] : [{ key: 'ask', type: 'approval', title: 'Send it', summary: 'One mail' }]),
+    { key: 'send', type: 'tool_call', tool: 'gmail_send_message', input: MAIL, confirmed_by },
+  ],
+});
+
+const call = (key, method, path, body, headers) => server.call(key, method, path, body, headers);
+const send = (key, subject, more, as) => call(key, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'send_message', input: { ...MAIL, subject }, ...more }, as);
+const mails = async () => (await stack.provider.ledger()).length;
+
+async function keyOf(maker, more = {}) {
+  const made = await call(maker, 'POST', '/api/keys', { name: 'made', scopes: SCOPES, ...more });
+  assert.equal(made.status, 201, made.text);
+  return made.json;
+}
+async function rolled(id, by) {
+  const next = await call(by, 'POST', `/api/keys/${id}/roll`, { overlap: 3600 });
+  assert.equal(next.status, 201, next.text);
+  return next.json;
+}
+
+before(async () => {
+  stack = await Stack.start({ catalog: false });
+  stack.catalogDir = join(stack.dir, 'catalog');
+  await mkdir(join(stack.catalogDir, 'templates'), { recursive: true });
+  for (const confirmed of ['approval:ask', 'start']) {
+    const template = templateOf(confirmed);
+    await writeFile(join(stack.catalogDir, 'templates', `${template.key}.json`), JSON.stringify(template));
+  }
+  server = await stack.serve({ env: { SLUICE_HOLDS: '1' } });
+  account = await stack.account('With approvers', { apps: [] });
+  const id = await stack.connect(account.id, 'gmail', { access_token: 'ya29.demo-gmail-full' });
+  assert.equal((await call(account.key, 'PATCH', `/api/connections/${id}`, { shared: true })).status, 200);
+  // only a key that follows the default policy makes keys
+  const policy = { default: 'allow', rules: [{ tools: ['gmail_send_message', 'gmail_get_profile'], decision: 'hold', reason: 'mail is read first' }] };
+  assert.ok((await call(account.key, 'PUT', '/api/policies/default', { policy })).status < 300);
+  const first = await keyOf(account.key, { name: 'the agent' }), asker = await rolled(first.id, first.key), successor = await rolled(asker.id, account.key);
+  const made = await keyOf(asker.key), ofSuccessor = await keyOf(successor.key), ofPredecessor = await keyOf(first.key);
+  const ofMade = await keyOf(made.key), rolledByMaker = await rolled(ofMade.id, account.key);
+  family = { asker, 'its predecessor': first, 'its successor': successor, 'a key that it made': made, 'one made by its successor': ofSuccessor, 'one made by its predecessor': ofPredecessor, 'one made by one it made': ofMade, 'that one, rolled by another': rolledByMaker };
+  other = await keyOf(account.key, { name: 'a person' });
+});
+after(() => stack?.stopWell(assert));
+
+// Asks for a mail, which is held. Returns its approval.
+async function hold(subject, as) {
+  const reply = await send(family.asker.key, subject, {}, as);
+  assert.deepEqual([reply.status, reply.json.error_code, reply.json.approval?.status], [409, 'policy_blocked', 'waiting'], reply.text);
+  return reply.json.approval;
+}
+// A browser that has signed in; an address may sign in only so often.
+async function session(key) {
+  const pages = new Pages(server.base);
+  await until('the sign-in is answered', async () => (await pages.signIn(key)).status !== 429);
+  return pages;
+}
+const viewOf = async (id, as) => (await call(other.key, 'GET', `/api/flows/${id}`, undefined, as)).json;
+const ended = (id, as) =>
+  until('the flow has ended', async () => {
+    const view = await viewOf(id, as);
+    return ['completed', 'failed', 'cancelled'].includes(view.flow.status) && view;
+  });
+
+test('no key of the asker’s family decides, over the API or as a task', async () => {
+  const sent = await mails();
+  for (const as of [undefined, USER]) {
+    const { flow_id: id } = await hold('over the API', as);
+    const { flow, steps } = await viewOf(id, as);
+    const { stepKey } = steps.find((one) => one.status === 'waiting');
+    for (const [who, { key }] of Object.entries(family)) {
+      for (const what of ['approve', 'reject'])
+        for (const body of [{}, { stepKey, rev: flow.rev, note: 'yes' }]) {
+          const reply = await call(key, 'POST', `/api/flows/${id}/${what}`, body, as);
+          assert.equal(reply.status, 403, `${who}, ${what}: ${reply.text}`);
+          assert.match(reply.json.error, /waits for the approval of another key/);
+        }
+      const mcp = new Mcp(server.base, key);
+      const task = (await mcp.ask('tasks/get', { taskId: id }, { ...TASKS, headers: as })).result;
+      assert.deepEqual([task.status, task.inputRequests], ['working', undefined], who);
+      for (const approve of [true, false]) {
+        const answer = { [`approval-${flow.rev}-${stepKey}`]: { action: 'accept', content: { approve } } };
+        const reply = await mcp.ask('tasks/update', { taskId: id, inputResponses: answer }, { ...TASKS, headers: as });
+        assert.ok(reply.error, `${who}: ${JSON.stringify(reply.result)}`);
+      }
+    }
+    assert.equal((await viewOf(id, as)).flow.rev, flow.rev, 'nothing has changed');
+    assert.equal(await mails(), sent + (as ? 1 : 0));
+    // the same answer of another key is a decision
+    const yes = { [`approval-${flow.rev}-${stepKey}`]: { action: 'accept', content: { approve: true } } };
+    const reply = await new Mcp(server.base, other.key).ask('tasks/update', { taskId: id, inputResponses: yes }, { ...TASKS, headers: as });
+    assert.equal(reply.error, undefined, JSON.stringify(reply));
+    assert.equal((await ended(id, as)).flow.status, 'completed');
+  }
+  assert.equal(await mails(), sent + 2);
+});
+
+test('their sessions do not decide in the dashboard, which shows them no buttons', async () => {
+  const sent = await mails();
+  const { flow_id: id } = await hold('in the dashboard');
+  const pages = await session(other.key);
+  const shown = await pages.go(`/flows/${id}`);
+  const form = formsOf(shown.text).find((one) => one.action === `/flows/${id}/approve`);
+  assert.ok(form, 'another key gets the form');
+  // the URL of the answer leads to the page, that of a user's hold with the user
+  for (const as of [undefined, USER]) {
+    const { flow_id, url } = await hold('found by its URL', as);
+    const { pathname, search } = new URL(url), there = await pages.go(pathname + search);
+    assert.ok(there.status === 200 && formsOf(there.text).some((one) => one.action.startsWith(`/flows/${flow_id}/approve`)), url);
+  }
+  assert.match(shown.text, /mail is read first/);
+  assert.doesNotMatch(shown.text, /approval of another key/);
+  for (const [who, { key }] of Object.entries(family)) {
+    const own = await session(key);
+    const page = await own.go(`/flows/${id}`);
+    assert.match(page.text, /This call waits for the approval of another key/, who);
+    const forms = formsOf(page.text);
+    assert.ok(!forms.some((one) => /\/(approve|reject)$/.test(one.action)), who);
+    const { csrf } = forms.find((one) => one.fields.csrf).fields;
+    for (const what of ['approve', 'reject']) {
+      const reply = await own.ask(`/flows/${id}/${what}`, { method: 'POST', fields: { ...form.fields, csrf } });
+      assert.equal(reply.status, 403, `${who}, ${what}`);
+      assert.match(reply.text, /approval of another key/, who);
+    }
+  }
+  assert.equal(await mails(), sent);
+  // the inbox names the asker, the connection and the reason
+  const inbox = (await pages.go('/approvals')).text;
+  const row = inbox.slice(inbox.indexOf(`id="wait-${id}"`)).split('</li>')[0];
+  for (const part of [/Held call/, /requested by <strong>the agent/, /, as <strong/, /mail is read first/]) assert.match(row, part);
+  const done = await pages.press(shown, 'Approve 1 write');
+  assert.equal(done.status, 200);
+  assert.equal((await ended(id)).flow.status, 'completed');
+  assert.equal(await mails(), sent + 1);
+});
+
+test('a read that is held is shown as a read', async () => {
+  const asked = await call(family.asker.key, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'get_profile', input: {} });
+  const { flow_id: id } = asked.json.approval ?? assert.fail(asked.text);
+  const pages = await session(other.key);
+  const inbox = (await pages.go('/approvals')).text;
+  assert.match(inbox.slice(inbox.indexOf(`id="wait-${id}"`)).split('</li>')[0], />1 read</);
+  const done = await pages.press(await pages.go(`/flows/${id}`), 'Approve 1 read');
+  assert.equal(done.status, 200);
+  assert.equal((await ended(id)).flow.status, 'completed');
+  const again = await call(family.asker.key, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'get_profile', input: {} });
+  assert.deepEqual([again.status, again.headers.get('idempotent-replayed')], [200, 'true'], again.text);
+});
+
+test('another key decides, and the asker may cancel', async () => {
+  const sent = await mails();
+  for (const as of [undefined, USER]) {
+    const { flow_id: id } = await hold('by another key', as);
+    assert.equal((await call(account.key, 'POST', `/api/flows/${id}/approve`, {}, as)).status, 200);
+    assert.equal((await ended(id, as)).flow.status, 'completed');
+    const again = await send(family.asker.key, 'by another key', {}, as);
+    assert.deepEqual([again.status, again.json.status], [200, 'succeeded'], again.text);
+  }
+  assert.equal(await mails(), sent + 2);
+  const rejected = await hold('rejected');
+  assert.equal((await call(other.key, 'POST', `/api/flows/${rejected.flow_id}/reject`, {})).status, 200);
+  const cancelled = await hold('cancelled');
+  assert.equal((await call(family.asker.key, 'POST', `/api/flows/${cancelled.flow_id}/cancel`)).status, 200);
+  for (const { flow_id: id } of [rejected, cancelled]) assert.equal((await viewOf(id)).flow.status, 'cancelled');
+  assert.equal(await mails(), sent + 2);
+});
+
+test('a held call of a flow is made if a key outside of the starter’s family approved it', async () => {
+  const sent = await mails();
+  for (const as of [undefined, USER]) {
+    const runs = [...Object.entries(family), ['another key', other]].map(async ([who, { key }]) => {
+      const started = await call(family.asker.key, 'POST', '/api/flows/start', { flowTemplate: 'mail_approval' }, as);
+      assert.equal(started.status, 200, started.text);
+      const id = started.json.flowId;
+      await until('the flow waits', async () => (await viewOf(id, as)).flow.status === 'waiting');
+      assert.equal((await call(key, 'POST', `/api/flows/${id}/approve`, {}, as)).status, 200, who);
+      const { flow, steps } = await ended(id, as);
+      return [who, flow.status, steps.at(-1).error?.code, steps.at(-1).error];
+    });
+    for (const [who, status, code, error] of await Promise.all(runs)) {
+      assert.deepEqual([status, code], who === 'another key' ? ['completed', undefined] : ['failed', 'policy_blocked'], `${who}: ${JSON.stringify(error)}`);
+      if (status === 'completed') continue;
+      assert.match(error.message, /needs an approval of exactly this call in the flow/);
+      assert.match(error.hint, /Start the flow again and let another key approve it/);
+    }
+  }
+  assert.equal(await mails(), sent + 2);
+  // a template without an approval of the call cannot be started
+  const refused = await call(family.asker.key, 'POST', '/api/flows/start', { flowTemplate: 'mail_start', input: { confirm: true } });
+  assert.equal(refused.status, 409, refused.text);
+  assert.match(refused.json.error, /holds a call that this flow makes without an approval: mail is read first/);
+  const { templates } = (await call(family.asker.key, 'GET', '/api/flows/templates')).json;
+  const listed = new Set(templates.map((one) => one.key));
+  assert.deepEqual([listed.has('mail_approval'), listed.has('mail_start')], [true, false]);
+});
+
+test('the result of a held call is not given to a key that a deny covers', async () => {
+  const { flow_id: id, idempotency_key } = await hold('secret');
+  assert.equal((await call(other.key, 'POST', `/api/flows/${id}/approve`, {})).status, 200);
+  await ended(id);
+  const again = await send(family.asker.key, 'secret', { idempotency_key });
+  assert.equal(again.status, 200, again.text);
+  const policy = { default: 'allow', rules: [{ tools: ['gmail_send_*'], decision: 'deny', reason: 'no mail' }] };
+  assert.ok((await call(account.key, 'PUT', '/api/policies/strict', { policy })).status < 300);
+  const { key } = await keyOf(account.key, { policy: 'strict' });
+  const denied = await send(key, 'secret', { idempotency_key, confirm: true });
+  assert.deepEqual([denied.status, denied.json.error_code, denied.json.approval], [409, 'policy_blocked', undefined], denied.text);
+  assert.match(denied.json.message, /no mail/);
+  for (const path of [`/api/executions/${again.json.execution_id}`, `/api/flows/${id}`]) assert.equal((await call(key, 'GET', path)).status, 404, path);
+  for (const what of ['approve', 'reject', 'cancel']) assert.equal((await call(key, 'POST', `/api/flows/${id}/${what}`, {})).status, 404, what);
+  const lists = [await call(key, 'GET', '/api/executions?limit=100'), await call(key, 'GET', '/api/flows?limit=100')];
+  for (const one of lists) assert.ok(!one.text.includes(again.json.execution_id) && !one.text.includes(id));
+  const pages = await session(key);
+  assert.equal((await pages.go(`/flows/${id}`)).status, 404);
+  const { flow_id: waiting } = await hold('secret, and it waits');
+  assert.ok(!(await pages.go('/approvals')).text.includes(waiting));
+});
