@@ -250,8 +250,10 @@ enum op_result exec_step_load_key(struct op *op)
     if (!holder && map_put(&exec->service->in_flight, exec->key.name, exec, NULL) != OK)
         return exec_stop_memory(exec);
     exec->key.is_holder = true;
-    store_claim_find(exec->service->config.pool, &exec->query, op, exec->in.account_id,
-                     exec->in.idempotency_key);
+    bool may_hold = exec->in.policy || exec->in.holds_writes;
+    (may_hold ? store_claim_find_held : store_claim_find)(exec->service->config.pool, &exec->query,
+                                                          op, exec->in.account_id,
+                                                          exec->in.idempotency_key);
     return OP_WAIT;
 }
 
@@ -279,7 +281,11 @@ enum op_result exec_step_check_key(struct op *op)
     struct exec *exec = exec_of(op);
     ASSERT(exec->key.state == EXEC_CLAIM_NONE);
     ASSERT(exec->key.is_holder || exec_is_lost_watched(exec));
+    exec->key.found.has_hold = false;
     int status = store_claim_result(&exec->query, &exec->key.found);
+    if ((status == OK || status == ERR_NOTFOUND) && exec->key.found.has_hold &&
+        !is_same_request(exec, exec->key.found.hold_fingerprint))
+        return exec_stop_mismatch(exec); /* another request waits under the key */
     if (status == ERR_NOTFOUND)
         return op_jump(op, EXEC_STEP_CHECK_INPUT);
     return status == OK ? follow_other_run(exec) : exec_stop_database(exec);

@@ -59,7 +59,9 @@ enum op_result exec_stop_unheld(struct exec *exec)
 
 void exec_put_decider(const struct exec *exec, struct json_writer *w)
 {
-    if (!exec->in.policy)
+    if (exec->is_held_unattended) /* whatever the policy says */
+        json_member_bool(w, "unattended", true);
+    if (exec->is_held_unattended || !exec->in.policy)
         return;
     json_member_str(w, "policy", policy_label(exec->in.policy));
     if (exec->verdict.rule >= 0)

@@ -114,6 +114,8 @@ slice exec_render_dry_run(struct exec *exec)
     if (exec->in.policy || exec_is_held(exec)) {
         json_member_open(w, "policy", '{');
         policy_put_decision(w, &exec->verdict);
+        if (exec->is_held_unattended)
+            json_member_bool(w, "unattended", true);
         json_close(w, '}');
     }
     is_whole = put_later(w, exec) && is_whole && !exec->op.arena.is_exhausted;

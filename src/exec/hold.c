@@ -144,7 +144,7 @@ enum op_result exec_step_hold(struct op *op)
         .pages_max = exec->in.pages_max,
         .connection_id = connection ? connection->id : 0,
         .connection_name = connection ? arena_dup(&op->arena, connection->label) : SLICE_NONE,
-        .decider = policy_label(exec->in.policy),
+        .decider = exec->is_held_unattended ? SLICE_NONE : policy_label(exec->in.policy),
         .rule = exec->verdict.rule,
         .reason = exec->verdict.reason,
         .expires_s = exec->verdict.expires_s,
@@ -168,7 +168,9 @@ enum op_result exec_step_held(struct op *op)
         return stop_held(exec, hold);
     case EXEC_HOLD_ENDED:
         set_approval(exec);
-        return exec_stop(exec, EXEC_HOLD_OVER, hold->message, hold->hint);
+        (void)exec_stop(exec, EXEC_HOLD_OVER, hold->message, hold->hint);
+        exec->out.effect = hold->effect;
+        return OP_STOP;
     case EXEC_HOLD_RUN:
         exec->key.found = (struct claim_outcome){.execution_id = hold->execution_id};
         store_execution_get(exec->service->config.pool, &exec->query, op, exec->in.account_id,

@@ -7,6 +7,7 @@
 #ifndef EXEC_HOLD_H
 #define EXEC_HOLD_H
 
+#include "call/outcome.h"
 #include "catalog/catalog.h"
 #include "loop/op.h"
 #include "store/audit.h"
@@ -65,7 +66,8 @@ struct exec_hold {
     slice url;           /* of the flow's page; SLICE_NONE: it is not known */
     int64_t expires_at;  /* of the approval, in microseconds; 0: it was decided */
     struct uuid execution_id;
-    slice message, hint; /* sentences; hint may be empty */
+    slice message, hint; /* sentences; hint may be empty. UNAVAILABLE: the cause, if it is known */
+    enum exec_effect effect; /* ENDED: what the call has done, or may have done */
 };
 
 /* Returns the key of a request that came without one: printable, and the same for all keys of the

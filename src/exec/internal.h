@@ -297,7 +297,8 @@ enum op_result exec_stop_unheld(struct exec *exec);
 slice exec_policy_reason(const struct exec *exec);
 /* Whether the policy hides this action of the run's integration: it is not read for parts. */
 bool exec_hides(const struct exec *exec, slice action_id);
-/* Writes "policy" and "rule" as members of the open object; nothing without a policy. */
+/* Writes "policy" and "rule" as members of the open object, or "unattended" if a setting decided;
+ * else nothing. */
 void exec_put_decider(const struct exec *exec, struct json_writer *w);
 /* Whether a stored or running result of an equal request is not given to the run. */
 static inline bool exec_is_kept_from_results(const struct exec *exec)

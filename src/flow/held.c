@@ -23,11 +23,11 @@ enum {
 #define NOT_AGAIN \
     "Resume does not make the call again: a new request with another idempotency_key does."
 
-void flow_held_look(struct flow_run *run)
+void flow_held_check(struct flow_run *run)
 {
     ASSERT(run->tmpl->is_held && run->flow.status == FLOW_RUNNING);
-    store_hold_look(run->service->config.pool, &run->query, &run->op, run->flow.account_id,
-                    run->flow.id, run->flow.rev, run->flow.owner);
+    store_hold_check(run->service->config.pool, &run->query, &run->op, run->flow.account_id,
+                     run->flow.id, run->flow.rev, run->flow.owner);
 }
 
 /* The call may have had an effect, or has had one: it is never made again. */
@@ -92,15 +92,15 @@ static struct flow_error taken_error(void)
 static enum flow_held_next take_record(struct flow_run *run, slice *output,
                                        struct flow_error *error)
 {
-    const struct hold_look *look = &run->held.look;
+    const struct hold_state *state = &run->held.state;
     struct arena *arena = flow_run_scratch(run);
-    if (look->is_succeeded) {
-        slice found = json_scan_get(look->summary, SLICE("output"), arena);
+    if (state->is_succeeded) {
+        slice found = json_scan_get(state->summary, SLICE("output"), arena);
         bool fits = found.ptr && found.len <= FLOW_OUTPUT_BYTES_MAX;
         *output = fits ? found : SLICE("null"); /* the execution has it */
         return FLOW_HELD_COMPLETED;
     }
-    const struct json *summary = json_parse(arena, look->summary, &json_limits_provider, NULL);
+    const struct json *summary = json_parse(arena, state->summary, &json_limits_provider, NULL);
     slice code = json_get_str(summary, SLICE("error_code"));
     *error = unknown_end(json_get_str(summary, SLICE("message")));
     if (code.ptr)
@@ -118,13 +118,13 @@ static enum flow_held_next take_record(struct flow_run *run, slice *output,
  * how that attempt ended. */
 static bool may_be_forgotten(const struct flow_run *run)
 {
-    const struct uuid id = run->held.look.execution_id;
+    const struct uuid id = run->held.state.execution_id;
     return run->progress.is_in_doubt && !uuid_is_nil(id) &&
            clock_shared_us() / 1000 - uuid_v7_wall_ms(id) > RECORD_MS_MIN;
 }
 
 /* Neither a record nor a claim of the last attempt: nothing was sent, or nothing was done. */
-static enum flow_held_next call_anew(struct flow_run *run)
+static enum flow_held_next call_again(struct flow_run *run)
 {
     run->progress.is_in_doubt = false;
     run->held.execution_id = uuid_v7();
@@ -139,25 +139,25 @@ void flow_held_follow(struct flow_run *run, struct uuid execution_id)
     run->held.is_followed = true;
 }
 
-static enum flow_held_next take_look(struct flow_run *run, slice *output, struct flow_error *error)
+static enum flow_held_next take_state(struct flow_run *run, slice *output, struct flow_error *error)
 {
-    const struct hold_look *look = &run->held.look;
-    bool is_taken = !uuid_is_nil(look->holder_id);
-    bool has_holder = is_taken && look->is_same;
-    if (uuid_eq(look->execution_id, closed)) {
+    const struct hold_state *state = &run->held.state;
+    bool is_taken = !uuid_is_nil(state->holder_id);
+    bool has_holder = is_taken && state->is_same;
+    if (uuid_eq(state->execution_id, closed)) {
         *error = closed_error();
         return FLOW_HELD_FAILED;
     }
-    if (look->has_record) {
+    if (state->has_record) {
         enum flow_held_next next = take_record(run, output, error);
-        return next == FLOW_HELD_CALL ? call_anew(run) : next;
+        return next == FLOW_HELD_CALL ? call_again(run) : next;
     }
-    if (has_holder && !uuid_eq(look->holder_id, look->execution_id)) {
+    if (has_holder && !uuid_eq(state->holder_id, state->execution_id)) {
         /* the same request, sent again with its key, when the policy did not hold it */
-        flow_held_follow(run, look->holder_id);
+        flow_held_follow(run, state->holder_id);
         return FLOW_HELD_CALL;
     }
-    if (is_taken && !look->is_bound)
+    if (is_taken && !state->is_bound)
         return FLOW_HELD_WAIT; /* it ends, or the recovery of claims ends it */
     if (is_taken && !has_holder) {
         *error = taken_error();
@@ -167,29 +167,29 @@ static enum flow_held_next take_look(struct flow_run *run, slice *output, struct
         *error = unknown_end(SLICE("The record of this call is no longer stored."));
         return FLOW_HELD_FAILED;
     }
-    return call_anew(run);
+    return call_again(run);
 }
 
-enum flow_held_next flow_held_looked(struct flow_run *run, slice *output, struct flow_error *error)
+enum flow_held_next flow_held_checked(struct flow_run *run, slice *output, struct flow_error *error)
 {
-    int status = store_hold_look_result(&run->query, &run->held.look);
+    int status = store_hold_check_result(&run->query, &run->held.state);
     if (status == ERR_NOTFOUND) {
         *error = hold_gone(run);
         return FLOW_HELD_FAILED;
     }
     if (status != OK)
         return FLOW_HELD_WAIT;
-    return run->held.look.is_ours ? take_look(run, output, error) : FLOW_HELD_LOST;
+    return run->held.state.is_ours ? take_state(run, output, error) : FLOW_HELD_LOST;
 }
 
 void flow_held_intend(struct flow_run *run)
 {
     run->held.intent = (struct hold_intent){
         .account_id = run->flow.account_id,
-        .key = run->held.look.key,
+        .key = run->held.state.key,
         .flow_id = run->flow.id,
         .execution_id = run->held.execution_id,
-        .was = run->held.look.execution_id,
+        .was = run->held.state.execution_id,
         .rev = run->flow.rev,
         .owner = run->flow.owner,
     };
@@ -201,7 +201,7 @@ bool flow_held_intended(struct flow_run *run)
 {
     if (store_hit_result(&run->query) != OK)
         return false;
-    run->held.look.execution_id = run->held.execution_id;
+    run->held.state.execution_id = run->held.execution_id;
     return true;
 }
 
@@ -219,22 +219,22 @@ static bool holds_writes(const struct flow_run *run)
  * made only if it is still held, unless such a run would be found. */
 void flow_held_request(struct flow_run *run, struct exec_request *request)
 {
-    const struct hold_look *look = &run->held.look;
+    const struct hold_state *state = &run->held.state;
     /* until then the claim of a run that is younger than the hold is there */
-    int64_t remembered_until = run->flow.created_at + look->lifetime_ms * 1000;
+    int64_t remembered_until = run->flow.created_at + state->lifetime_ms * 1000;
     bool is_forgotten = clock_shared_us() > remembered_until;
-    slice made = exec_hold_key(look->fingerprint, look->asker, &run->op.arena);
+    slice made = exec_hold_key(state->fingerprint, state->asker, &run->op.arena);
     int64_t pages = 1;
-    ASSERT(!run->held.is_followed && !uuid_is_nil(look->execution_id));
+    ASSERT(!run->held.is_followed && !uuid_is_nil(state->execution_id));
     (void)json_to_i64(JSON_GET(run->input, "pages"), &pages);
     request->is_recorded_by_caller = false;
     request->is_approved = request->is_confirmed;
-    request->is_only_if_held = is_forgotten || !made.ptr || slice_eq(made, look->key);
+    request->is_only_if_held = is_forgotten || !made.ptr || slice_eq(made, state->key);
     request->key_guards_until = remembered_until;
     request->holds_writes = holds_writes(run);
-    request->idempotency_key = look->key;
-    request->fingerprint = look->fingerprint;
-    request->execution_id = look->execution_id;
+    request->idempotency_key = state->key;
+    request->fingerprint = state->fingerprint;
+    request->execution_id = state->execution_id;
     request->provider_name = SLICE_NONE; /* it is made of the key, as in any execution */
     request->pages_max = pages > 1 ? (unsigned)pages : 1;
 }
@@ -244,7 +244,7 @@ bool flow_held_is_recorded(struct flow_run *run, const struct exec *exec)
     const struct exec_outcome *out = exec_outcome_of(exec);
     if (out->is_unheld)
         flow_held_follow(run, closed);
-    else if (out->is_replayed && !uuid_eq(out->execution_id, run->held.look.execution_id))
+    else if (out->is_replayed && !uuid_eq(out->execution_id, run->held.state.execution_id))
         flow_held_follow(run, out->execution_id);
     return out->is_unheld || out->is_replayed || out->reason == EXEC_SUCCEEDED ||
            out->reason == EXEC_OUTCOME_UNKNOWN;

@@ -378,7 +378,8 @@ static slice say_end(struct holding *holding, const struct flow_whole *whole,
     return arena_printf(arena, "This call was approved, and has failed: %.*s", SLICE_ARG(message));
 }
 
-/* A call that has failed without an effect has no result: what failed may be asked for again. */
+/* Whether a record is the answer: not that of a call that has failed without an effect, which may
+ * be asked for again. */
 static bool has_result(struct holding *holding)
 {
     const struct hold_found *found = &holding->found;
@@ -389,12 +390,29 @@ static bool has_result(struct holding *holding)
     return found->has_record && !(failure && flow_error_effect(failure, code) == EXEC_EFFECT_NONE);
 }
 
+/* What the call has done, or may have done. If there is a record,
+ * it is of a call without an effect (has_result). */
+static enum exec_effect effect_of_ended(struct holding *holding, const struct flow_whole *whole,
+                                        const struct flow_step *last)
+{
+    const struct json *error = error_of(holding, last);
+    if (whole->flow.status == FLOW_COMPLETED)
+        return EXEC_EFFECT_DONE;
+    if (whole->flow.status == FLOW_FAILED && error)
+        return flow_error_effect(error, json_get_str(error, SLICE("code")));
+    bool is_begun = !uuid_is_nil(holding->found.hold.execution_id) && !holding->found.has_record;
+    return is_begun ? EXEC_EFFECT_UNKNOWN : EXEC_EFFECT_NONE;
+}
+
 static enum op_result answer_over(struct holding *holding, slice message)
 {
-    return answer_with(holding, EXEC_HOLD_ENDED, message,
-                       holding->hold->is_key_made
-                           ? SLICE("To ask again, send the request with an idempotency_key.")
-                           : SLICE("To ask again, send the request with a new idempotency_key."));
+    slice hint = holding->hold->is_key_made
+                     ? SLICE("To ask again, send the request with an idempotency_key.")
+                     : SLICE("To ask again, send the request with a new idempotency_key.");
+    if (holding->hold->effect != EXEC_EFFECT_NONE)
+        hint = SLICE("Check first what was done. A request with a new idempotency_key is another "
+                     "call.");
+    return answer_with(holding, EXEC_HOLD_ENDED, message, hint);
 }
 
 /* A flow's rows do not have the person who cancelled it. */
@@ -412,6 +430,7 @@ static enum op_result answer_ended(struct holding *holding, const struct flow_wh
         hold->execution_id = holding->found.hold.execution_id;
         return OP_DONE;
     }
+    hold->effect = effect_of_ended(holding, whole, last);
     if (whole->flow.status != FLOW_CANCELLED || is_rejected(holding, last, &message))
         return answer_over(holding, say_end(holding, whole, last));
     holding->doer = (struct flow_doer){.kind = AUDIT_FLOW_CANCELLED, .at = whole->flow.updated_at};
@@ -448,9 +467,9 @@ static enum op_result step_cancelled(struct op *op)
     return answer_over(holding,
                        arena_printf(arena, "The flow of this call was cancelled%s%.*s at %.*s%s",
                                     by.ptr ? " by " : "", SLICE_ARG(by), SLICE_ARG(at),
-                                    uuid_is_nil(holding->found.hold.execution_id)
+                                    holding->hold->effect == EXEC_EFFECT_NONE
                                         ? ", before it was made. Nothing was done."
-                                        : "."));
+                                        : ". It may have been made."));
 }
 
 static const struct op_step steps[] = {

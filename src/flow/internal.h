@@ -179,7 +179,7 @@ struct flow_policy {
 
 /* The call of a hold (held.c). */
 struct flow_held {
-    struct hold_look look;
+    struct hold_state state;
     struct hold_intent intent;
     struct uuid execution_id; /* the one to be stored in the hold */
     bool is_followed;         /* it is that of another run of the request, whose end counts */
@@ -358,7 +358,7 @@ struct flow_error flow_error_read(slice text, struct arena *arena);
 enum exec_effect flow_error_effect(const struct json *error, slice code);
 
 /* held.c: the steps of a hold's call before and after its execution. The statements hold run. */
-void flow_held_look(struct flow_run *run);
+void flow_held_check(struct flow_run *run);
 enum flow_held_next {
     FLOW_HELD_CALL,      /* the execution's id is to be stored now */
     FLOW_HELD_WAIT,      /* an earlier attempt is under way, or the database did not answer */
@@ -366,7 +366,8 @@ enum flow_held_next {
     FLOW_HELD_FAILED,    /* *error */
     FLOW_HELD_LOST,      /* the flow is not this process's any more */
 };
-enum flow_held_next flow_held_looked(struct flow_run *run, slice *output, struct flow_error *error);
+enum flow_held_next flow_held_checked(struct flow_run *run, slice *output,
+                                      struct flow_error *error);
 void flow_held_intend(struct flow_run *run);
 /* Returns whether the id is stored. */
 bool flow_held_intended(struct flow_run *run);

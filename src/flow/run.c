@@ -35,8 +35,8 @@ enum run_step {
     RUN_POLICED,
     RUN_CALL,
     RUN_CALLED,
-    RUN_LOOK,
-    RUN_LOOKED,
+    RUN_CHECK,
+    RUN_CHECKED,
     RUN_INTEND,
     RUN_INTENDED,
     RUN_FAN_OUT,
@@ -259,7 +259,7 @@ static enum op_result step_call(struct op *op)
     if ((run->is_waking || !flow_call_is_read(run, run->plan.step)) && !is_begun(run))
         return move_on(run); /* a waking run does not own the row before this transition */
     if (run->tmpl->is_held)
-        return op_jump(op, RUN_LOOK);
+        return op_jump(op, RUN_CHECK);
     return begin_call(run) ? OP_WAIT : fail_step(run, flow_error_memory());
 }
 
@@ -283,7 +283,7 @@ static enum op_result step_called(struct op *op)
     if (run->tmpl->is_held && exec_outcome_of(exec)->reason == EXEC_KEY_MISMATCH)
         return execute_again(run, "the key of the hold");
     if (run->tmpl->is_held && flow_held_is_recorded(run, exec))
-        return op_jump(op, run->held.is_followed ? RUN_INTEND : RUN_LOOK);
+        return op_jump(op, run->held.is_followed ? RUN_INTEND : RUN_CHECK);
     switch (flow_call_result(&call, exec, flow_run_scratch(run), &error)) {
     case FLOW_CALL_SUCCEEDED:
         run->progress.unsent = 0;
@@ -302,18 +302,18 @@ static enum op_result step_called(struct op *op)
     return OP_DONE;
 }
 
-static enum op_result step_look(struct op *op)
+static enum op_result step_check(struct op *op)
 {
-    flow_held_look(flow_run_of(op));
+    flow_held_check(flow_run_of(op));
     return OP_WAIT;
 }
 
-static enum op_result step_looked(struct op *op)
+static enum op_result step_checked(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
     struct flow_error error;
     slice output;
-    switch (flow_held_looked(run, &output, &error)) {
+    switch (flow_held_checked(run, &output, &error)) {
     case FLOW_HELD_CALL:
         return OP_NEXT;
     case FLOW_HELD_WAIT:
@@ -341,7 +341,7 @@ static enum op_result step_intended(struct op *op)
     struct flow_run *run = flow_run_of(op);
     bool is_stored = flow_held_intended(run);
     if (is_stored && run->held.is_followed)
-        return op_jump(op, RUN_LOOK);
+        return op_jump(op, RUN_CHECK);
     if (is_stored && begin_call(run))
         return op_wait_then(op, RUN_CALLED);
     return execute_again(run, "another try");
@@ -528,15 +528,15 @@ static const struct op_step steps[] = {
     /* before a call, if the policy of the flow's key has changed or was not loaded yet */
     [RUN_POLICY] = {"policy", step_policy, 0},
     [RUN_POLICED] = {"policed", step_policed, OP_TO(RUN_EXECUTE)},
-    [RUN_CALL] = {"call", step_call, OP_TO(RUN_LOOK) | TO_RECORD},
+    [RUN_CALL] = {"call", step_call, OP_TO(RUN_CHECK) | TO_RECORD},
     [RUN_CALLED] = {"called", step_called,
-                    OP_TO(RUN_EXECUTE) | OP_TO(RUN_LOOK) | OP_TO(RUN_INTEND) | TO_RECORD},
+                    OP_TO(RUN_EXECUTE) | OP_TO(RUN_CHECK) | OP_TO(RUN_INTEND) | TO_RECORD},
     /* the call of a hold: what earlier attempts have left, and the id of the next (held.c) */
-    [RUN_LOOK] = {"look", step_look, 0},
-    [RUN_LOOKED] = {"looked", step_looked, OP_TO(RUN_EXECUTE) | TO_RECORD},
+    [RUN_CHECK] = {"check", step_check, 0},
+    [RUN_CHECKED] = {"checked", step_checked, OP_TO(RUN_EXECUTE) | TO_RECORD},
     [RUN_INTEND] = {"intend", step_intend, 0},
     [RUN_INTENDED] = {"intended", step_intended,
-                      OP_TO(RUN_EXECUTE) | OP_TO(RUN_CALLED) | OP_TO(RUN_LOOK)},
+                      OP_TO(RUN_EXECUTE) | OP_TO(RUN_CALLED) | OP_TO(RUN_CHECK)},
     [RUN_FAN_OUT] = {"fan_out", step_fan_out, TO_RECORD},
     [RUN_JOINED] = {"joined", step_joined, TO_RECORD},
     [RUN_TRANSFORM] = {"transform", step_transform, TO_RECORD},

@@ -2,8 +2,6 @@
  * Compiles a policy's document. All faults are reported at once. The document is not kept, so the
  * policy has copies of its texts.
  */
-#include <stdlib.h>
-
 #include "base/ascii.h"
 #include "base/mem.h"
 #include "catalog/reader.h"
@@ -151,28 +149,12 @@ static const struct expr *read_when(struct reader *r)
 
 /* ---- decisions ---- */
 
-/* Whether calls can be held: not until all faces obey such a rule. */
-static bool can_hold(void)
-{
-#ifdef SLUICE_TEST_BUILD
-    return getenv("SLUICE_HOLDS") != NULL;
-#else
-    return false;
-#endif
-}
-
 static enum policy_decision read_decision(struct reader *r, const char *name)
 {
     static const char *const names[] = {"allow", "confirm", "hold", "deny", NULL};
     if (!json_get(r->object, slice_cstr(name)))
         reader_error(r, NULL, "member \"%s\" is missing: allow, confirm, hold or deny", name);
-    enum policy_decision decision =
-        (enum policy_decision)reader_choice(r, name, names, POLICY_DENY);
-    if (decision == POLICY_HOLD && !can_hold())
-        reader_error(r, name,
-                     "this version of the server cannot hold calls yet; \"confirm\" asks the "
-                     "caller, and \"deny\" refuses");
-    return decision;
+    return (enum policy_decision)reader_choice(r, name, names, POLICY_DENY);
 }
 
 /* How long a held call waits, in seconds; 0 for a rule that does not hold. */

@@ -200,7 +200,7 @@ static void own_key(struct janitor *janitor, struct removal *removal)
 static void own_hold(struct janitor *janitor, struct removal *removal)
 {
     struct hold_ended *hold = &removal->row.hold;
-    int64_t until = hold->seen_until;
+    int64_t until = hold->passed_until;
     hold->key = arena_dup(&removal->later.op.arena, hold->key);
     if (until != 0 && (janitor->holds_after == 0 || until < janitor->holds_after))
         janitor->holds_after = until;

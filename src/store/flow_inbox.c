@@ -59,13 +59,18 @@ static const struct pg_stmt flow_inbox = {
 /* Rows before the flow's own position come last, so the first row is the next decision and the last
  * row the previous one. Titles are read for these two. */
 #define POSITION "coalesce(n.wake_at, 'infinity'), n.id"
+/* What a flow is given by: its template, or the tool of a held call. */
+#define GIVEN                                                                            \
+    "case when n.template_key = 'held_call' then (select concat('held:', replace("       \
+    "x.input::text, '\\u0000', '\\ufffd')::json->>'tool') from sluice.flow_doc x where " \
+    "x.account_id = :account_id and x.flow_id = n.id) else n.template_key end"
 #define NEAR                                                                                      \
     "(select n.id, n.template_key, row_number() over (order by (" POSITION                        \
     ") < (own.at, :id), " POSITION ") as place, count(*) over () as others from " NEWEST          \
     ", (select case when "                                                                        \
     "w.waiting_for = 'approval' then coalesce(w.wake_at, 'infinity') else '-infinity' end as at " \
     "from sluice.flow w where w.account_id = :account_id and w.id = :id) own where n.id <> :id "  \
-    "and (:given is null or n.template_key = any(string_to_array(:given, ' ')))) f"
+    "and (:given is null or position(concat(' ', " GIVEN ", ' ') in :given) > 0)) f"
 static const struct pg_stmt flow_near = {
     .name = "flow_near",
     .sql = "select :ord, c.* from @input lateral (select f.id, f.template_key, (select "

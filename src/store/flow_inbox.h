@@ -40,8 +40,9 @@ STORE_LIST_RESULT(store_flow_inbox_result, flow_inbox_row)
 
 /* The decisions next to one in that order, which goes on with the first after the last: the next
  * one, then the previous one if it is another. After a flow that does not wait the first is next.
- * given: the templates whose flows count, separated by blanks; SLICE_NONE: all. The result is empty
- * if no other flow waits. It is in op's arena. */
+ * given: the templates whose flows count, and for held calls "held:" with their tools, with a blank
+ * before and after each; SLICE_NONE: all. The result is empty if no other flow waits. It is in op's
+ * arena. */
 struct flow_near {
     struct uuid id;
     slice template_key, title; /* title: SLICE_NONE: the decision has none */

@@ -36,17 +36,17 @@ static const struct pg_stmt hold_find = {
 #define MADE "created_at at time zone 'UTC'"
 static const struct pg_stmt holds_ended = {
     .name = "holds_ended",
-    .sql = "select :ord, c.* from @input lateral (with seen as materialized (select * from "
+    .sql = "select :ord, c.* from @input lateral (with walked as materialized (select * from "
            "sluice.hold o where o." MADE " >= coalesce(:after, '-infinity') at time zone 'UTC' "
-           "order by o." MADE " limit 10000), ended as materialized (select * from seen h where not "
-           STORE_HOLD_IS_KEPT("h") " limit 500), counts as (select (select count(*) from seen) = "
+           "order by o." MADE " limit 10000), ended as materialized (select * from walked h where not "
+           STORE_HOLD_IS_KEPT("h") " limit 500), counts as (select (select count(*) from walked) = "
            "10000 as is_cut, (select count(*) from ended) = 500 as is_full) "
            "select e.account_id, e.key, e.flow_id, null::timestamptz from ended e union all "
            "(select s.account_id, s.key, s.flow_id, case when n.is_full then :after "
-           "else s.created_at end from seen s, counts n where n.is_cut or n.is_full "
+           "else s.created_at end from walked s, counts n where n.is_cut or n.is_full "
            "order by s.created_at desc limit 1)) c",
     PG_TAKES(PG_ARG("after", PG_TIME)),
-    PG_GIVES(ENDED_COLUMNS, OF(seen_until, PG_TIME)),
+    PG_GIVES(ENDED_COLUMNS, OF(passed_until, PG_TIME)),
     .no_account = "a read-only scan for what is due, over all accounts",
     .is_spread = true,
 };

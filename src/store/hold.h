@@ -48,7 +48,7 @@ struct hold_ended {
     struct uuid flow_id;
     /* 0, or in a last row, of a hold that may be open: there may be more; call again with this as
      * `after`. A sharded database returns such a row for each shard. */
-    int64_t seen_until;
+    int64_t passed_until;
 };
 void store_holds_ended(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t after);
 STORE_LIST_RESULT(store_holds_ended_result, hold_ended)

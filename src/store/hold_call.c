@@ -8,13 +8,13 @@
 /* One snapshot: of a run that ends between two statements, neither the claim nor the record would
  * be found. As in claim_find, a bound key past its expiry counts as free. OFFSET 0 pins the plan, a
  * look-up of each table by its key (pg/stmt.c). */
-#define OF(name, type) PG_OF(#name, type, struct hold_look, name)
-#define LOOK_SUMMARY                                       \
+#define OF(name, type) PG_OF(#name, type, struct hold_state, name)
+#define CHECK_SUMMARY                                      \
     "case when octet_length(x.summary) <= " STORE_TEXT_OF( \
         STORE_HOLD_SUMMARY_BYTES) " then "                 \
                                   "x.summary end"
-static const struct pg_stmt hold_look = {
-    .name = "hold_look",
+static const struct pg_stmt hold_check = {
+    .name = "hold_check",
     .sql = "select :ord, h.key, h.fingerprint, h.asker, h.execution_id, "
            "coalesce(f.is_ours, false), "
            "h.lifetime_ms, e.status is not null, "
@@ -25,7 +25,7 @@ static const struct pg_stmt hold_look = {
            "left join lateral (select x.rev = :rev and x.owner is not distinct from :owner "
            "as is_ours from sluice.flow x "
            "where x.account_id = h.account_id and x.id = h.flow_id offset 0) f on true "
-           "left join lateral (select x.status, " LOOK_SUMMARY " as summary "
+           "left join lateral (select x.status, " CHECK_SUMMARY " as summary "
            "from sluice.execution x "
            "where x.account_id = h.account_id and x.id = h.execution_id offset 0) e on true "
            "left join lateral (select x.execution_id, x.state = 'bound' as is_bound, "
@@ -60,12 +60,12 @@ static const struct pg_stmt hold_intend = {
     .access = PG_WRITE,
 };
 
-const struct pg_stmt *const hold_call_stmts[] = {&hold_look, &hold_intend, NULL};
+const struct pg_stmt *const hold_call_stmts[] = {&hold_check, &hold_intend, NULL};
 
-void store_hold_look(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                     struct uuid account_id, struct uuid flow_id, int64_t rev, struct uuid owner)
+void store_hold_check(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                      struct uuid account_id, struct uuid flow_id, int64_t rev, struct uuid owner)
 {
-    store_ask(pool, query, op, &hold_look,
+    store_ask(pool, query, op, &hold_check,
               PG_VALUES(pg_uuid(account_id), pg_uuid(flow_id), pg_i64(rev), pg_uuid(owner)));
 }
 

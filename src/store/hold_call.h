@@ -12,7 +12,7 @@
 #define STORE_HOLD_SUMMARY_BYTES 2097152
 
 /* The hold of a flow, in one snapshot with all that its call may have left. */
-struct hold_look {
+struct hold_state {
     slice key;
     uint8_t fingerprint[IDEMPOTENCY_FINGERPRINT_LEN];
     struct uuid asker;
@@ -29,9 +29,9 @@ struct hold_look {
 };
 
 /* The result is ERR_NOTFOUND if the flow has no hold any more. */
-void store_hold_look(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                     struct uuid account_id, struct uuid flow_id, int64_t rev, struct uuid owner);
-STORE_ROW_RESULT(store_hold_look_result, hold_look)
+void store_hold_check(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                      struct uuid account_id, struct uuid flow_id, int64_t rev, struct uuid owner);
+STORE_ROW_RESULT(store_hold_check_result, hold_state)
 
 struct hold_intent {
     struct uuid account_id;

@@ -17,20 +17,50 @@ enum { IS_BOUND_COLUMN = 4, IS_SUCCEEDED_COLUMN = 6 };
  * removes it later. The execution of a bound key is read with it, so that a repeated request costs
  * one query. The condition on the state is inside the lateral subquery: for a claim in flight no
  * partition is searched. */
+#define FOUND_CLAIM                                      \
+    "(select * from sluice.idempotency_key k "           \
+    "where k.account_id = :account_id and k.key = :key " \
+    "and (k.state <> 'bound' or k.expires_at > now()) offset 0) t "
+#define FOUND_RESULT                                                                     \
+    "left join lateral (select x.status, x.error_code, " BOUND_SUMMARY " as summary, "   \
+    "octet_length(x.summary)::bigint as bytes, x.started_at, x.finished_at from "        \
+    "sluice.execution x "                                                                \
+    "where t.state = 'bound' and x.account_id = t.account_id and x.id = t.execution_id " \
+    "offset 0) e on true"
+#define RESULT_ROW \
+    "e.status = 'succeeded', e.error_code, e.summary, e.bytes, e.started_at, e.finished_at"
 static const struct pg_stmt claim_find = {
     .name = "claim_find",
-    .sql = "select :ord, " STORE_CLAIM_ROW
-           "e.status = 'succeeded', e.error_code, e.summary, e.bytes, e.started_at, e.finished_at "
-           "from @input lateral (select * from sluice.idempotency_key k "
-           "where k.account_id = :account_id and k.key = :key "
-           "and (k.state <> 'bound' or k.expires_at > now()) offset 0) t "
-           "left join lateral (select x.status, x.error_code, " BOUND_SUMMARY " as summary, "
-           "octet_length(x.summary)::bigint as bytes, x.started_at, x.finished_at from "
-           "sluice.execution x "
-           "where t.state = 'bound' and x.account_id = t.account_id and x.id = t.execution_id "
-           "offset 0) e on true",
+    .sql = "select :ord, " STORE_CLAIM_ROW RESULT_ROW
+           " from @input lateral " FOUND_CLAIM FOUND_RESULT,
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("key", PG_TEXT)),
     PG_COLUMNS(claim_columns),
+    .key_count = 2,
+};
+
+/* A row also if the key is free, but has a hold. */
+#define OR_ZEROS(fingerprint) "coalesce(" fingerprint ", decode(repeat('00', 32), 'hex'))"
+static const struct pg_column held_columns[] = {STORE_CLAIM_COLUMNS,
+                                                STORE_CLAIM_OUT(has_hold, PG_BOOL),
+                                                STORE_CLAIM_OUT(hold_fingerprint, PG_BYTES)};
+static const struct pg_stmt claim_find_held = {
+    .name = "claim_find_held",
+    .sql = "select :ord, coalesce(t.account_id, h.account_id), coalesce(t.key, h.key), "
+           "t.execution_id, " OR_ZEROS(
+               "t.fingerprint") ", t.state = 'bound' as is_bound, t.owner, " RESULT_ROW
+                                ", h.key is not null, " OR_ZEROS(
+                                    "h.fingerprint") " from @input lateral (select 1) one "
+                                                     "left join lateral " FOUND_CLAIM
+                                                     "on true left join lateral (select "
+                                                     "o.account_id, o.key, "
+                                                     "o.fingerprint from sluice.hold o where "
+                                                     "o.account_id = :account_id and o.key = :key "
+                                                     "and " STORE_HOLD_IS_KEPT(
+                                                         "o") " offset 0) h on true " FOUND_RESULT
+                                                              " where t.key is not null or h.key "
+                                                              "is not null",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("key", PG_TEXT)),
+    PG_COLUMNS(held_columns),
     .key_count = 2,
 };
 
@@ -131,8 +161,8 @@ static const struct pg_stmt claim_owned = {
 };
 
 const struct pg_stmt *const idempotency_stmts[] = {
-    &claim_find,    &claim_insert, &claim_spend,   &claim_own,   &claim_own_again,
-    &claim_release, &claim_forget, &claim_recover, &claim_owned, NULL,
+    &claim_find,    &claim_find_held, &claim_insert,  &claim_spend, &claim_own, &claim_own_again,
+    &claim_release, &claim_forget,    &claim_recover, &claim_owned, NULL,
 };
 
 enum { OWN_KEY_MARK = '\x01' };
@@ -155,6 +185,13 @@ void store_claim_find(struct pg_pool *pool, struct pg_query *query, struct op *o
 {
     ASSERT(key.ptr);
     store_ask(pool, query, op, &claim_find, PG_VALUES(pg_uuid(account_id), pg_text(key)));
+}
+
+void store_claim_find_held(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                           struct uuid account_id, slice key)
+{
+    ASSERT(key.ptr);
+    store_ask(pool, query, op, &claim_find_held, PG_VALUES(pg_uuid(account_id), pg_text(key)));
 }
 
 void store_claim_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
@@ -192,8 +229,11 @@ int store_claim_result(const struct pg_query *query, struct claim_outcome *outco
     int status = store_row_result(query, outcome, sizeof(*outcome));
     if (status != OK)
         return status;
+    if (uuid_is_nil(outcome->execution_id)) /* there is only a hold */
+        return ERR_NOTFOUND;
+    bool is_found = query->stmt == &claim_find || query->stmt == &claim_find_held;
     outcome->has_execution = !pg_is_null(rows, 0, IS_SUCCEEDED_COLUMN);
-    if (query->stmt != &claim_find && uuid_eq(outcome->execution_id, query->params[2].as.uuid))
+    if (!is_found && uuid_eq(outcome->execution_id, query->params[2].as.uuid))
         outcome->state = CLAIM_WON;
     else if (pg_get_bool(rows, 0, IS_BOUND_COLUMN))
         outcome->state = CLAIM_BOUND;

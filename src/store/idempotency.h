@@ -58,12 +58,19 @@ struct claim_outcome {
     int64_t started_at, finished_at;
     slice summary; /* SLICE_NONE if it is large; use store_execution_get_summary */
     size_t summary_bytes;
+    /* From store_claim_find_held, also if the key is free: the fingerprint of the request whose
+     * hold has the key (store/hold.h). */
+    bool has_hold;
+    uint8_t hold_fingerprint[IDEMPOTENCY_FINGERPRINT_LEN];
 };
 
 /* Looks up the key before the work begins. The result is ERR_NOTFOUND if the key is free, and never
  * CLAIM_WON. A bound key past its expiry, by the database's clock, counts as free. */
 void store_claim_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, slice key);
+/* The same for a caller whose calls may be held. */
+void store_claim_find_held(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                           struct uuid account_id, slice key);
 /* Claims the key and records the intent in one statement (src/README.md "An execution"). Exactly
  * one of any number of concurrent requests gets CLAIM_WON; the others learn which run has it.
  * Replayable: the execution id is the operation token. */
@@ -79,7 +86,7 @@ void store_claim_spend(struct pg_pool *pool, struct pg_query *query, struct op *
  * read its result with store_done_result. */
 void store_claim_forget(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         const struct claim *claim);
-/* Reads the result of the three calls above. For a spent key CLAIM_WON means that this query spent
+/* Reads the result of the calls above. For a spent key CLAIM_WON means that this query spent
  * it. */
 int store_claim_result(const struct pg_query *query, struct claim_outcome *outcome) MUST_CHECK;
 /* Returns whether the key was spent, so that it belongs to no request. */

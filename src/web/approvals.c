@@ -412,24 +412,36 @@ size_t web_inbox_sieve(struct web_request *request, struct flow_inbox_row *rows,
     return kept;
 }
 
-/* If out of memory, none is given. */
-slice web_given_templates(struct web_request *request)
+static void append_held(const struct web_request *request,
+                        const struct catalog_integration *integration, struct buf *text)
 {
-    enum { KEYS_BYTES_MAX = 64 * 1024 };
+    for (size_t i = 0; i < integration->action_count; i++)
+        if (serve_lists(&request->serve, &integration->actions[i]))
+            buf_printf(text, "held:%.*s ", SLICE_ARG(integration->actions[i].tool_name));
+}
+
+/* If out of memory, none is given. */
+slice web_given_flows(struct web_request *request)
+{
+    enum { NAMES_BYTES_MAX = 512 * 1024 };
     const struct flow_template_set *set = *request->web->config.templates;
     const struct catalog *catalog = *request->web->config.catalog;
     struct buf text;
     if (!request->serve.policy)
         return SLICE_NONE;
-    buf_init(&text, KEYS_BYTES_MAX);
+    if (catalog_open_heads(catalog) != OK)
+        return SLICE("");
+    buf_init(&text, NAMES_BYTES_MAX);
+    buf_append_char(&text, ' ');
     for (size_t i = 0; i < set->count; i++) {
         if (flow_is_hidden(set->items[i], catalog, request->serve.policy))
             continue;
-        buf_append(&text, set->items[i]->key);
-        buf_append_char(&text, ' ');
+        buf_printf(&text, "%.*s ", SLICE_ARG(set->items[i]->key));
     }
-    slice keys = arena_take(&request->serve.op.arena, &text);
-    return keys.ptr ? keys : SLICE("");
+    for (size_t i = 0; i < catalog->integration_count; i++)
+        append_held(request, catalog->integrations[i], &text);
+    slice names = arena_take(&request->serve.op.arena, &text);
+    return names.ptr ? names : SLICE("");
 }
 
 /* Reads where the page begins; an invalid position means the beginning. */

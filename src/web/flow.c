@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "flow/approver.h"
 #include "flow/load.h"
+#include "serve/foresee.h"
 #include "web/flow_log.h"
 #include "web/flow_next.h"
 #include "web/flow_verdict.h"
@@ -26,7 +27,7 @@ struct flow_view_page {
     int64_t attempt_at[FLOW_STEPS_MAX]; /* when the last attempt began; 0: unknown */
     size_t current;                     /* the index of the current step */
     bool has_ended, is_rejected, is_held;
-    bool may_decide;                              /* of a held call; else always true */
+    bool may_decide;                              /* about held calls */
     slice canceller;                              /* SLICE_NONE: unknown, or not cancelled */
     const struct json *record, *steps, *decision; /* members of the view, the API's answer */
     struct flow_log log;
@@ -34,7 +35,7 @@ struct flow_view_page {
     struct flow_doer doers[DOERS_MAX]; /* read from the audit trail */
     size_t doer_count;
     struct pg_query near;     /* the decisions next to this one */
-    struct pg_query approver; /* whether this key decides about a held call */
+    struct pg_query approver; /* whether this key decides about held calls */
 };
 
 /* ---- parts of steps ---- */
@@ -274,7 +275,7 @@ static void write_flow(struct web_request *request, struct flow_view_page *page,
     if (page->decision)
         view_decision(request, page->names, &page->flow, page->actor, page->decision,
                       &(const struct titled_steps){page->steps, page->step_titles},
-                      page->may_decide, w);
+                      !page->is_held || page->may_decide, !page->may_decide, w);
     else
         json_member_str(w, "decision", SLICE_NONE);
     if (status == FLOW_COMPLETED)
@@ -303,6 +304,24 @@ static enum op_result finish_flow(struct web_request *request)
     return web_reply_view(request, 200, "flow");
 }
 
+/* Whether the policy of this session's key may hold one of the calls: if this is the key that
+ * started the flow, or one that counts as it, its approval does not satisfy that. */
+static bool may_be_held(struct web_request *request, const struct flow_view_page *page)
+{
+    const struct json *items = JSON_GET(JSON_GET(page->decision, "input"), "items");
+    for (size_t i = 0; request->serve.policy && json_is(items, JSON_ARRAY) && i < items->count;
+         i++) {
+        const struct catalog_action *action = catalog_find_tool(
+            *request->web->config.catalog, json_get_str(&items->as.items[i], SLICE("tool")));
+        struct policy_verdict verdict = {.may_hold = false};
+        if (action)
+            serve_foresee(&request->serve, action, &verdict);
+        if (verdict.may_hold)
+            return true;
+    }
+    return false;
+}
+
 static enum op_result name_those_of_flow(struct web_request *request)
 {
     enum { ACTORS_MAX = 16 };
@@ -313,7 +332,7 @@ static enum op_result name_those_of_flow(struct web_request *request)
                      (page->decision || flow_is_own_decision(request, page->steps));
     if (may_go_on)
         flow_next_ask(request, &page->near, page->flow.id);
-    if (may_go_on && page->decision && page->is_held)
+    if (may_go_on && page->decision && (page->is_held || may_be_held(request, page)))
         flow_approver_ask(request->web->config.pool, &page->approver, &request->serve.op,
                           serve_payer(&request->serve), page->actor, serve_actor(&request->serve));
     return flow_names_begin(request, actors, count,

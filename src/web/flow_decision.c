@@ -323,7 +323,7 @@ static bool are_reads(const struct web_request *request, const struct json *item
 
 void view_decision(struct web_request *request, struct flow_names *names, const struct flow *flow,
                    slice asker, const struct json *step, const struct titled_steps *steps,
-                   bool may_decide, struct json_writer *w)
+                   bool may_decide, bool is_kin, struct json_writer *w)
 {
     const struct json *input = JSON_GET(step, "input"), *items = JSON_GET(input, "items");
     size_t count = json_is(items, JSON_ARRAY) ? items->count : 0;
@@ -341,6 +341,7 @@ void view_decision(struct web_request *request, struct flow_names *names, const 
     json_member_str(w, "note", web_field(request, "note"));
     json_member_i64(w, "count", (int64_t)count);
     json_member_bool(w, "may_decide", may_decide);
+    json_member_bool(w, "is_kin", is_kin);
     json_member_str(w, "noun", are_reads(request, items) ? SLICE("read") : SLICE("write"));
     write_impact(request, items, w);
     json_member_open(w, "items", '[');

@@ -27,10 +27,11 @@ void view_waiting(struct web_request *request, struct json_writer *w,
 /* Writes a member "templates": the present templates. */
 void view_templates(struct web_request *request, struct json_writer *w);
 /* Writes a member "decision", as flow_decision.html declares it. step: the view of the waiting
- * step; steps: the views of all steps; may_decide: as flow_approver_result says, of a held call. */
+ * step; steps: the views of all steps. is_kin: the decider counts as the asker, so that its
+ * approval satisfies no policy that holds a call. */
 void view_decision(struct web_request *request, struct flow_names *names, const struct flow *flow,
                    slice asker, const struct json *step, const struct titled_steps *steps,
-                   bool may_decide, struct json_writer *w);
+                   bool may_decide, bool is_kin, struct json_writer *w);
 /* Writes a member "writes_as": the connections of an approval's items. */
 void view_writes_as(struct web_request *request, struct flow_names *names, const struct json *items,
                     struct json_writer *w);

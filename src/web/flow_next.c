@@ -10,7 +10,7 @@
 void flow_next_ask(struct web_request *request, struct pg_query *query, struct uuid flow_id)
 {
     store_flow_near(request->web->config.pool, query, &request->serve.op,
-                    request->session.account_id, flow_id, web_given_templates(request));
+                    request->session.account_id, flow_id, web_given_flows(request));
 }
 
 /* Returns how many wait after the next one, such as "6", or "98+" if the list is cut; SLICE_NONE if

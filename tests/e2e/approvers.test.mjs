@@ -50,7 +50,7 @@ before(async () => {
     const template = templateOf(confirmed);
     await writeFile(join(stack.catalogDir, 'templates', `${template.key}.json`), JSON.stringify(template));
   }
-  server = await stack.serve({ env: { SLUICE_HOLDS: '1' } });
+  server = await stack.serve();
   account = await stack.account('With approvers', { apps: [] });
   const id = await stack.connect(account.id, 'gmail', { access_token: 'ya29.demo-gmail-full' });
   assert.equal((await call(account.key, 'PATCH', `/api/connections/${id}`, { shared: true })).status, 200);
@@ -207,6 +207,14 @@ test('a held call of a flow is made if a key outside of the starter’s family a
     }
   }
   assert.equal(await mails(), sent + 2);
+  // the page says so before
+  const waiting = await call(family.asker.key, 'POST', '/api/flows/start', { flowTemplate: 'mail_approval' });
+  await until('the flow waits', async () => (await viewOf(waiting.json.flowId)).flow.status === 'waiting');
+  for (const [who, { key }] of [...Object.entries(family).slice(0, 3), ['another key', other]]) {
+    const page = await (await session(key)).go(`/flows/${waiting.json.flowId}`);
+    assert.equal(/its approval is not enough then/.test(page.text), who !== 'another key', who);
+    assert.ok(formsOf(page.text).some((one) => one.action.endsWith('/approve')), who);
+  }
   // a template without an approval of the call cannot be started
   const refused = await call(family.asker.key, 'POST', '/api/flows/start', { flowTemplate: 'mail_start', input: { confirm: true } });
   assert.equal(refused.status, 409, refused.text);
@@ -236,4 +244,13 @@ test('the result of a held call is not given to a key that a deny covers', async
   assert.equal((await pages.go(`/flows/${id}`)).status, 404);
   const { flow_id: waiting } = await hold('secret, and it waits');
   assert.ok(!(await pages.go('/approvals')).text.includes(waiting));
+  // nor is it the next one after a decision that the key may make
+  const next = async (browser, id) => (await browser.go(`/flows/${id}`)).text.match(/Next: <a href="\/flows\/([^"]+)"/)?.[1];
+  const asked = await call(family.asker.key, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'get_profile', input: {}, idempotency_key: 'next' });
+  const { flow_id: read } = asked.json.approval ?? assert.fail(asked.text);
+  const seen = await next(pages, read);
+  assert.equal(seen, undefined, 'no other flow that the policy gives');
+  const more = await call(family.asker.key, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'get_profile', input: {}, idempotency_key: 'next but one' });
+  assert.equal(await next(pages, read), more.json.approval.flow_id);
+  assert.ok(await next(await session(other.key), read));
 });

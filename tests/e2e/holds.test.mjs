@@ -14,8 +14,8 @@ let stack, server, second, account, asker, person;
 
 before(async () => {
   stack = await Stack.start({ catalog: false });
-  server = await stack.serve({ env: { SLUICE_HOLDS: '1' } });
-  second = await stack.serve({ env: { SLUICE_HOLDS: '1' } });
+  server = await stack.serve();
+  second = await stack.serve();
   account = await stack.account('With holds', { apps: ['gmail'] });
   await setPolicy('agents', HELD);
   asker = await keyWith('agents');

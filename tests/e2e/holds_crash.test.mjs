@@ -24,7 +24,7 @@ const ASKING = [
 ];
 const APPROVING = steps('flow_command', 'begin', 'load', 'loaded', 'template', 'decide', 'approver', 'take', 'changed', 'audited');
 const CALLING = [
-  ...steps('flow', 'begin', 'load', 'loaded', 'template', 'plan', 'execute', 'call', 'record', 'recorded', 'look', 'looked', 'intend', 'intended'),
+  ...steps('flow', 'begin', 'load', 'loaded', 'template', 'plan', 'execute', 'call', 'record', 'recorded', 'check', 'checked', 'intend', 'intended'),
   ...steps('exec', 'find_action', 'load_key', 'check_key', 'check_input', 'find_connection', 'check_connection', 'enter_limits', 'admit', 'claim'),
   ...steps('exec', 'check_claim', 'call', 'read_reply', 'check_reply', 'next', 'record', 'check_record', 'fit_output', 'answer'),
   'flow/called',
@@ -47,7 +47,7 @@ const isSentBefore = ({ phase, at }) => phase === 'calling' && CALLING.indexOf(a
 let stack, account, agent, heir;
 const starters = {};
 
-const serve = (lifetime, env = {}) => stack.serve({ args: ['--idempotency-ttl', lifetime], env: { SLUICE_HOLDS: '1', ...env } });
+const serve = (lifetime, env = {}) => stack.serve({ args: ['--idempotency-ttl', lifetime], env });
 const request = (server, subject) => {
   // one half comes without a key
   const key = subject.length % 2 ? { idempotency_key: subject } : {};

@@ -68,7 +68,7 @@ test('names, documents and other accounts', async () => {
   }
   const wrong = await set('a', { rules: [{ tools: ['Gmail_*'], decision: 'never' }] }, {}, { status: 400 });
   for (const pointer of ['/policy: member "default"', '/policy/rules/0/tools/0', '/policy/rules/0/decision']) assert.ok(wrong.error.includes(pointer), wrong.error);
-  assert.match((await set('a', { default: 'hold' }, {}, { status: 400 })).error, /hold/);
+  assert.match((await set('a', { default: 'hold', expires_in: 60 }, {}, { status: 400 })).error, /expires_in/);
   assert.deepEqual((await call('GET', '/api/policies')).items.map(({ name }) => name), ['a', 'a-1', 'tests', 'x'.repeat(63)]);
   // another account sees none of them, and has its own
   await call('GET', '/api/policies/a', undefined, { status: 404, key: other.key });

@@ -35,7 +35,7 @@ before(async () => {
   stack.catalogDir = join(stack.dir, 'catalog');
   await mkdir(join(stack.catalogDir, 'templates'), { recursive: true });
   for (const action of ACTIONS) await writeFile(join(stack.catalogDir, 'templates', `call_${action.id}.json`), JSON.stringify(templateOf(action)));
-  server = await stack.serve({ env: { SLUICE_HOLDS: '1' } });
+  server = await stack.serve();
   account = await stack.account('With policies', { apps: [] });
   const id = await stack.connect(account.id, 'gmail', { access_token: 'ya29.demo-gmail-full' });
   const shared = await call(account.key, 'PATCH', `/api/connections/${id}`, { shared: true });
@@ -390,7 +390,8 @@ const SEND = { subject: 's', text: 't' };
 
 test('recipients: whoever is outside is found, however the address is written', async () => {
   await setPolicy('inside', { default: 'allow', rules: [{ recipients_outside: ['acme.example'], decision: 'deny', reason: 'only inside' }] });
-  const { key } = await keyWith('inside');
+  await setPolicy('inside-held', { default: 'allow', rules: [{ recipients_outside: ['acme.example'], decision: 'hold' }] });
+  const { key } = await keyWith('inside'), { key: held } = await keyWith('inside-held'), before = await sent();
   const outside = [
     { to: 'eve@evil.example' }, { to: 'Ada <eve@evil.example>' }, { to: '"ada@acme.example" <eve@evil.example>' }, { to: 'ada@acme.example, eve@evil.example' }, { to: ['ada@acme.example', 'eve@evil.example'] },
     { to: 'ada@acme.example', cc: 'eve@evil.example' }, { to: 'ada@acme.example', bcc: 'eve@evil.example' }, { to: 'ada@acme.example', bcc: ['Ada <ada@acme.example>', 'eve@evil.example'] },
@@ -400,35 +401,42 @@ test('recipients: whoever is outside is found, however the address is written', 
   for (const who of outside)
     for (const reply of [await server.execute(key, 'gmail', 'send_message', { ...SEND, ...who }, { confirm: true }), await call(key, 'POST', '/api/tools/gmail_send_message/execute', { arguments: { ...SEND, ...who }, confirmed: true })])
       assert.equal(reply.status, 409, `${JSON.stringify(who)}: ${reply.text}`);
+  // a hold is the same decision: what cannot be sent is not held, and nothing is sent
+  for (const who of outside)
+    for (const reply of [await server.execute(held, 'gmail', 'send_message', { ...SEND, ...who }, { confirm: true }), await call(held, 'POST', '/api/tools/gmail_send_message/execute', { arguments: { ...SEND, ...who }, confirmed: true })])
+      assert.ok(reply.json.approval || ['approval_required', 'invalid_arguments'].includes(reply.json.error?.code) || reply.json.error_code === 'validation_error', `${reply.status} ${JSON.stringify(who)}: ${reply.text}`);
+  assert.equal(await sent(), before);
   for (const who of [{ to: 'ada@acme.example' }, { to: 'Ada <ada@ACME.EXAMPLE>' }, { to: ['a@acme.example', '"b, c" <b@mail.acme.example>'], cc: 'c@acme.example' }])
     assert.equal((await server.execute(key, 'gmail', 'send_message', { ...SEND, ...who }, { confirm: true })).status, 200, JSON.stringify(who));
 });
 
-test('no name of a denied action, and no form of a body, gets around the policy', async () => {
-  const { key } = await keyWith('strict');
-  const before = await sent(), input = { ...SEND, to: 'eve@evil.example' };
-  const mcp = new Mcp(server.base, key);
-  for (const action_id of ['send_message', 'gmail_send_message', 'SEND_MESSAGE', 'Send_Message', 'send_message ', ' send_message', 'send-message', 'send_m\u0435ssage', 'send_message\u200b', 'gmail_gmail_send_message']) {
-    for (const app of ['gmail', 'GMAIL', 'gmail_']) {
-      const reply = await server.execute(key, app, action_id, input, { confirm: true });
-      assert.equal(reply.status, 409, `${app} ${action_id}: ${reply.text}`);
-      const batch = await call(key, 'POST', '/api/executions/batch', { executions: [{ integration_id: app, action_id, input, confirm: true }] });
-      assert.notEqual(batch.json.results[0].status, 200, action_id);
-      assert.equal((await mcp.call('run_action', { integration_id: app, action_id, input, confirm: true })).isError, true, action_id);
+for (const decision of ['deny', 'hold'])
+  test(`no name of an action, and no form of a body, gets around a policy: ${decision}`, async () => {
+    await setPolicy('named', { default: 'allow', rules: [{ tools: ['gmail_send_*'], decision }] });
+    const { key } = await keyWith('named');
+    const before = await sent(), input = { ...SEND, to: 'eve@evil.example' };
+    const mcp = new Mcp(server.base, key);
+    for (const action_id of ['send_message', 'gmail_send_message', 'SEND_MESSAGE', 'Send_Message', 'send_message ', ' send_message', 'send-message', 'send_m\u0435ssage', 'send_message\u200b', 'gmail_gmail_send_message']) {
+      for (const app of ['gmail', 'GMAIL', 'gmail_']) {
+        const reply = await server.execute(key, app, action_id, input, { confirm: true });
+        assert.equal(reply.status, 409, `${app} ${action_id}: ${reply.text}`);
+        const batch = await call(key, 'POST', '/api/executions/batch', { executions: [{ integration_id: app, action_id, input, confirm: true }] });
+        assert.notEqual(batch.json.results[0].status, 200, action_id);
+        assert.equal((await mcp.call('run_action', { integration_id: app, action_id, input, confirm: true })).isError, true, action_id);
+      }
+      assert.notEqual((await call(key, 'POST', `/api/tools/${encodeURIComponent(`gmail_${action_id}`)}/execute`, { arguments: input, confirmed: true })).status, 200, action_id);
     }
-    assert.notEqual((await call(key, 'POST', `/api/tools/${encodeURIComponent(`gmail_${action_id}`)}/execute`, { arguments: input, confirmed: true })).status, 200, action_id);
-  }
-  const twice = '{"integration_id":"gmail","action_id":"list_labels","action_id":"send_message","input":{},"confirm":true}';
-  assert.equal((await call(key, 'POST', '/api/executions', twice)).status, 400);
-  const inInput = '{"integration_id":"gmail","action_id":"send_message","confirm":true,"input":{"to":"ada@acme.example","to":"eve@evil.example","subject":"s","text":"t"}}';
-  assert.equal((await call((await keyWith('inside')).key, 'POST', '/api/executions', inInput)).status, 400);
-  assert.equal((await call(key, 'POST', '/api/flows/start', { flowTemplate: 'call_send_message' })).status, 409);
-  assert.equal(await sent(), before);
-});
+    const twice = '{"integration_id":"gmail","action_id":"list_labels","action_id":"send_message","input":{},"confirm":true}';
+    assert.equal((await call(key, 'POST', '/api/executions', twice)).status, 400);
+    const inInput = '{"integration_id":"gmail","action_id":"send_message","confirm":true,"input":{"to":"ada@acme.example","to":"eve@evil.example","subject":"s","text":"t"}}';
+    assert.equal((await call((await keyWith('inside')).key, 'POST', '/api/executions', inInput)).status, 400);
+    assert.equal((await call(key, 'POST', '/api/flows/start', { flowTemplate: 'call_send_message' })).status, decision === 'deny' ? 409 : 200);
+    assert.equal(await sent(), before);
+  });
 
 test('a large input costs a `when` little, and what it cannot decide is denied', async () => {
   const when = "length(sort(input.text)) > `1` || length(join('', [input.html, input.text]) | reverse(@) | reverse(@)) > `9000000` || contains(input.text, 'zz') && length(input.cc[?contains(@, 'x')]) > `5`";
-  await setPolicy('heavy', { default: 'allow', rules: Array.from({ length: 20 }, () => ({ side_effect: ['write'], when, decision: 'deny' })) });
+  await setPolicy('heavy', { default: 'allow', rules: Array.from({ length: 20 }, (_, i) => ({ side_effect: ['write'], when, decision: i < 10 ? 'hold' : 'deny' })) });
   const { key } = await keyWith('heavy');
   for (const text of ['a'.repeat(500_000), 'z'.repeat(500_000), '\u{1f600}'.repeat(250_000)]) {
     const reply = await server.execute(key, 'gmail', 'send_message', { to: 'ada@acme.example', subject: 's', text, html: text }, { confirm: true });

@@ -598,9 +598,12 @@ static void policies_are_checked_and_tried(void **state)
     assert_err("--input: ");
     RUN(1, "policy", "test", path);
     assert_err("--tool is missing");
-    folder_write(&folder, "policy.json", "{\"default\":\"hold\",\"rules\":[{}]}", 0600);
+    folder_write(&folder, "policy.json", "{\"default\":\"hold\"}", 0600);
+    RUN(0, "policy", "test", path, "--tool", "gmail_list_threads");
+    assert_string_equal(last.out, "hold, by default\n");
+    folder_write(&folder, "policy.json", "{\"default\":\"held\",\"rules\":[{}]}", 0600);
     RUN(1, "policy", "lint", path);
-    assert_out("policy.json /default: this version of the server cannot hold calls yet");
+    assert_out("policy.json /default: must be one of");
     assert_out("policy.json /rules/0: member \"decision\" is missing");
     RUN(1, "policy", "test", path, "--tool", "gmail_send_message");
     assert_err("policy.json /default: ");

@@ -240,13 +240,15 @@ static slice inline_summary(const struct execution *row)
     return row && row->summary.len <= STORE_SUMMARY_INLINE_BYTES ? row->summary : SLICE_NONE;
 }
 
-void seam_claim_put(struct seam_store *store, struct pg_query *query, struct row_claim *row,
-                    bool with_execution)
+enum { CLAIM_CELLS = 12 };
+
+static void fill_claim(struct seam_store *store, const struct row_claim *row, bool with_execution,
+                       struct pg_value *cells)
 {
     const struct claim *claim = &row->claim;
     const struct execution *found =
         with_execution && row->is_bound ? seam_find_execution(store, claim->execution_id) : NULL;
-    const struct pg_value cells[] = {
+    const struct pg_value values[CLAIM_CELLS] = {
         pg_uuid(claim->account_id),
         pg_text(claim->key),
         pg_uuid(claim->execution_id),
@@ -259,8 +261,35 @@ void seam_claim_put(struct seam_store *store, struct pg_query *query, struct row
         found ? pg_i64((int64_t)found->summary.len) : pg_null(PG_I64),
         found ? pg_time(found->started_at) : pg_null(PG_TIME),
         found ? pg_time(found->finished_at) : pg_null(PG_TIME),
-        pg_bool(false), /* has_event, of a statement with that column */
     };
+    memcpy(cells, values, sizeof(values));
+}
+
+void seam_claim_put(struct seam_store *store, struct pg_query *query, struct row_claim *row,
+                    bool with_execution)
+{
+    struct pg_value cells[CLAIM_CELLS + 1];
+    fill_claim(store, row, with_execution, cells);
+    cells[CLAIM_CELLS] = pg_bool(false); /* has_event, of a statement with that column */
+    seam_row(query, cells);
+}
+
+void seam_claim_put_held(struct seam_store *store, struct pg_query *query,
+                         const struct row_claim *row, const struct hold *hold)
+{
+    static const uint8_t none[IDEMPOTENCY_FINGERPRINT_LEN];
+    struct pg_value cells[CLAIM_CELLS + 2];
+    if (row)
+        fill_claim(store, row, true, cells);
+    for (size_t i = 0; !row && i < CLAIM_CELLS; i++)
+        cells[i] = pg_null(query->stmt->columns[i].type);
+    if (!row) {
+        cells[0] = pg_uuid(hold->account_id);
+        cells[1] = pg_text(hold->key);
+        cells[3] = pg_bytes(slice_of(none, sizeof(none)));
+    }
+    cells[CLAIM_CELLS] = pg_bool(hold != NULL);
+    cells[CLAIM_CELLS + 1] = pg_bytes(slice_of(hold ? hold->fingerprint : none, sizeof(none)));
     seam_row(query, cells);
 }
 

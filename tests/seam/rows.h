@@ -136,6 +136,9 @@ struct row_claim *seam_claim_take(struct seam_store *store, const struct claim *
 void seam_claim_remove(struct seam_store *store, struct row_claim *row);
 void seam_claim_put(struct seam_store *store, struct pg_query *query, struct row_claim *row,
                     bool with_execution);
+/* Puts a row of claim_find_held; one of the two may be NULL. */
+void seam_claim_put_held(struct seam_store *store, struct pg_query *query,
+                         const struct row_claim *row, const struct hold *hold);
 
 struct uuid seam_uuid(const struct pg_query *query, const char *param);
 int64_t seam_i64(const struct pg_query *query, const char *param);

@@ -117,7 +117,7 @@ static bool is_ours(struct seam_store *store, const struct pg_query *query)
            uuid_eq(row->flow.owner, seam_uuid(query, "owner"));
 }
 
-static int do_look(struct seam_store *store, struct pg_query *query)
+static int do_check(struct seam_store *store, struct pg_query *query)
 {
     const struct hold *hold = seam_hold_of(store, seam_uuid(query, "flow_id"));
     if (!hold || !uuid_eq(hold->account_id, seam_uuid(query, "account_id")))
@@ -194,10 +194,27 @@ static int do_template_get(struct seam_store *store, struct pg_query *query)
     return OK;
 }
 
+/* The key's claim, as claim_find has it, and the fingerprint of its hold. */
+static int do_claim_find(struct seam_store *store, struct pg_query *query)
+{
+    struct uuid account_id = seam_uuid(query, "account_id");
+    slice key = seam_text(query, "key");
+    struct row_claim *row = seam_find_claim(store, account_id, key);
+    const struct hold *hold = seam_find_hold(store, account_id, key);
+    if (hold && !is_kept(store, hold))
+        hold = NULL;
+    if (row && row->is_bound && row->expires_at <= seam_store_now())
+        row = NULL;
+    if (row || hold)
+        seam_claim_put_held(store, query, row, hold);
+    return OK;
+}
+
 const struct seam_statement seam_hold_statements[] = {
+    {"claim_find_held", do_claim_find},
     {"flow_start_held", do_start_held},
     {"hold_find", do_find},
-    {"hold_look", do_look},
+    {"hold_check", do_check},
     {"hold_intend", do_intend},
     {"flow_template_insert", do_template_insert},
     {"flow_template_get", do_template_get},

@@ -86,9 +86,10 @@ void sim_record(void *owner, const struct pg_query *query, int status)
     int64_t now = seam_store_now();
     int32_t code = status;
     (void)owner;
-    /* No statement of a run creates connections or keys, so a real database would find none. */
+    /* No statement of a run creates connections or keys, so a real database would find none. And
+     * the rows only count the events of the audit trail. */
     if (!file || strncmp(stmt->name, "connection_", 11) == 0 ||
-        strcmp(stmt->name, "api_key_is_kin") == 0)
+        strcmp(stmt->name, "api_key_is_kin") == 0 || strcmp(stmt->name, "audit_list") == 0)
         return;
     put_u8((unsigned)strlen(stmt->name));
     put(stmt->name, strlen(stmt->name));

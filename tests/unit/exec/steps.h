@@ -227,7 +227,7 @@ static inline void start_held(struct bench *b, struct holder *holder)
     b->run.exec.asker = seam_account;
     b->run.exec.holds_writes = true;
     seam_run_start(&b->run);
-    answer(b, "claim_find");
+    answer(b, "claim_find_held");
 }
 
 /* The hold cannot be made, is open, and has a call whose record cannot be read. */

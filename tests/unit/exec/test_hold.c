@@ -2,8 +2,6 @@
  * Calls that wait for an approval (exec/hold.c): which are held, their key, and the answers. The
  * test makes the holds.
  */
-#include <stdlib.h>
-
 #include "exec/hold.h"
 #include "exec/machine.h"
 #include "seam/table.h"
@@ -15,11 +13,15 @@
     "\"description\":"                                                                        \
     "\"Q.\"},\"pin\":{\"type\":\"string\",\"description\":\"P.\",\"writeOnly\":true}}},"      \
     "\"request\":{" POST "},\"display\":{\"title\":\"T\",\"summary\":\"s\"}}"
+#define SEND                                                          \
+    ACTION("send", "write", "\"method\":\"POST\",\"path\":\"/send\"", \
+           ",\"files\":{\"travel\":\"raw\"}")
 static const char app[] =
     APP("app", NO_AUTH, "",
-        ACTION("get", "read", GET, "") "," ACTION("put", "write", POST, "") "," SIGN);
-static const char hold_puts[] = "{\"tools\":[\"app_put\"],\"decision\":\"hold\",\"reason\":"
-                                "\"Ask Ada.\",\"expires_in\":60}";
+        ACTION("get", "read", GET, "") "," ACTION("put", "write", POST, "") "," SIGN "," SEND);
+static const char hold_puts[] =
+    "{\"tools\":[\"app_put\",\"app_send\"],\"decision\":\"hold\",\"reason\":"
+    "\"Ask Ada.\",\"expires_in\":60}";
 
 /* What exec has asked for. */
 static struct asked {
@@ -71,7 +73,7 @@ static void run_to_hold(struct machine *m)
 {
     unsigned count = asked.count;
     seam_run_start(&m->run);
-    machine_answer(m, "claim_find");
+    machine_answer(m, "claim_find_held");
     machine_assert_no_call(m);
     assert_int_equal(asked.count, count + 1);
     assert_false(seam_run_has_ended(&m->run));
@@ -189,9 +191,12 @@ static void each_answer_has_its_outcome(void **state)
         assert_slice_equal(asked.hold->key, "k");
         asked.hold->message = SLICE("Ada rejected it.");
         asked.hold->hint = SLICE("Use a new key.");
+        asked.hold->effect = EXEC_EFFECT_UNKNOWN;
         answer_hold(m, cases[i].answer);
         assert_slice_has(m->run.out.message, cases[i].message);
-        assert_int_equal(m->run.out.approval != NULL, cases[i].answer == EXEC_HOLD_ENDED);
+        bool has_ended = cases[i].answer == EXEC_HOLD_ENDED;
+        assert_int_equal(m->run.out.approval != NULL, has_ended);
+        assert_int_equal(m->run.out.effect, has_ended ? EXEC_EFFECT_UNKNOWN : EXEC_EFFECT_NONE);
         assert_false(exec_outcome_is_retryable(&m->run.out));
         end_with(m, policy, cases[i].reason);
     }
@@ -221,10 +226,37 @@ static void a_call_that_was_made_is_replayed(void **state)
     end_with(m, policy, EXEC_SUCCEEDED);
     policy = want_held(m, "{}", "k"); /* by its key alone, before anything is held */
     seam_run_start(&m->run);
-    machine_answer(m, "claim_find");
+    machine_answer(m, "claim_find_held");
     assert_int_equal(asked.count, 1);
     assert_true(m->run.out.is_replayed);
     end_with(m, policy, EXEC_SUCCEEDED);
+}
+
+/* Also if the policy does not hold that request. */
+static void another_request_does_not_get_the_key_of_a_hold(void **state)
+{
+    struct machine *m = *state;
+    struct hold *hold = ROW_ADD(&m->store, holds);
+    struct row_flow *flow = ROW_ADD(&m->store, flows);
+    flow->flow =
+        (struct flow){.account_id = seam_account, .id = {{9}}, .waiting_for = FLOW_WAITS_APPROVAL};
+    const struct json input = json_object();
+    *hold = (struct hold){.account_id = seam_account, .key = SLICE("k"), .flow_id = {{9}}};
+    for (int i = 0; i < 2; i++) {
+        struct policy *policy = machine_want_under(m, "get", "{}", hold_puts);
+        m->run.exec.idempotency_key = SLICE("k");
+        struct exec_request same = m->run.exec;
+        same.input = &input;
+        if (i == 1)
+            assert_int_equal(exec_fingerprint(&same, SLICE("get"), hold->fingerprint), OK);
+        seam_run_start(&m->run);
+        machine_answer(m, "claim_find_held");
+        if (i == 1) { /* the same one, which is not held any more */
+            machine_answer(m, "claim_insert");
+            machine_reply(m, 200, "{}");
+        }
+        end_with(m, policy, i == 0 ? EXEC_KEY_MISMATCH : EXEC_SUCCEEDED);
+    }
 }
 
 static void an_approved_call_runs(void **state)
@@ -238,7 +270,7 @@ static void an_approved_call_runs(void **state)
         m->run.exec.is_only_if_held = i > 0;
         seam_run_start(&m->run);
         if (i < 2) {
-            machine_answer(m, "claim_find");
+            machine_answer(m, "claim_find_held");
             if (i == 0) {
                 machine_answer(m, "claim_insert");
                 machine_reply(m, 200, "{}");
@@ -260,8 +292,8 @@ static void what_cannot_wait_is_denied(void **state)
     struct call_file file = {.name = SLICE("a.txt"), .data = SLICE("YQ==")};
     struct machine *m = *state;
     for (int i = 0; i < 5; i++) {
-        struct policy *policy = want_held(m, i == 4 ? "{\"q\":1}" : "{}", NULL);
-        m->run.exec.is_confirmed = true;
+        struct policy *policy =
+            machine_want_under(m, i == 2 ? "send" : "put", i == 4 ? "{\"q\":1}" : "{}", hold_puts);
         m->run.exec.is_recorded_by_caller = i == 0;
         m->run.exec.is_part = i == 1;
         m->run.exec.files = i == 2 ? &file : NULL;
@@ -270,11 +302,9 @@ static void what_cannot_wait_is_denied(void **state)
         seam_run_start(&m->run);
         machine_assert_no_call(m);
         assert_true(seam_run_has_ended(&m->run));
-        if (i == 2)
-            assert_int_equal(m->run.out.reason, EXEC_INPUT_INVALID); /* it takes no files */
-        else if (i < 4)
-            assert_slice_has(m->run.out.message, "needs");
-        end_with(m, policy, i == 2 || i == 4 ? EXEC_INPUT_INVALID : EXEC_POLICY_DENIED);
+        if (i < 4)
+            assert_slice_has(m->run.out.message, i == 2 ? "with files" : "needs");
+        end_with(m, policy, i == 4 ? EXEC_INPUT_INVALID : EXEC_POLICY_DENIED);
     }
     assert_int_equal(asked.count, 0);
 }
@@ -306,7 +336,7 @@ static void a_face_may_want_the_confirmation_too(void **state)
     m->run.exec.confirms_held = true;
     seam_run_start(&m->run);
     machine_assert_no_call(m);
-    assert_null(seam_query_named(m->node.pool, "claim_find"));
+    assert_null(seam_query_named(m->node.pool, "claim_find_held"));
     end_with(m, policy, EXEC_CONFIRMATION_MISSING);
     policy = want_held(m, "{}", "k");
     m->run.exec.confirms_held = m->run.exec.is_confirmed = true;
@@ -328,6 +358,9 @@ static void a_setting_holds_writes(void **state)
     assert_null(asked.hold->decider.ptr);
     answer_open(m, true);
     assert_slice_has(m->run.out.message, "as writes of clients that cannot ask one do");
+    assert_true(pg_value_is(seam_param(machine_query(m, "audit_insert"), "details"),
+                            "{\"integration_id\":\"app\",\"action_id\":\"put\",\"unattended\":true,"
+                            "\"flow_id\":\"09000000-0000-0000-0000-000000000000\"}"));
     assert_int_equal(machine_end(m), EXEC_HELD);
     machine_want(m, "app", "get", "{}");
     m->run.exec.asker = asker;
@@ -340,7 +373,7 @@ static void a_setting_holds_writes(void **state)
     m->run.exec.holds_writes = m->run.exec.is_approved = m->run.exec.is_only_if_held = true;
     m->run.exec.idempotency_key = SLICE("k");
     seam_run_start(&m->run);
-    machine_answer(m, "claim_find");
+    machine_answer(m, "claim_find_held");
     machine_answer(m, "claim_insert");
     machine_reply(m, 200, "{}");
     assert_int_equal(machine_end(m), EXEC_SUCCEEDED);
@@ -381,6 +414,7 @@ int main(void)
         HOLD_TEST(the_key_is_that_of_request_and_asker),
         HOLD_TEST(each_answer_has_its_outcome),
         HOLD_TEST(a_call_that_was_made_is_replayed),
+        HOLD_TEST(another_request_does_not_get_the_key_of_a_hold),
         HOLD_TEST(an_approved_call_runs),
         HOLD_TEST(what_cannot_wait_is_denied),
         HOLD_TEST(secrets_do_not_wait),
@@ -389,6 +423,5 @@ int main(void)
         HOLD_TEST(a_dry_run_makes_no_hold),
         HOLD_TEST(a_client_that_leaves_gets_no_answer),
     };
-    (void)setenv("SLUICE_HOLDS", "1", 1);
     return cmocka_run_group_tests_name("exec/hold", tests, NULL, NULL);
 }

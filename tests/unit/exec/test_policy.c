@@ -37,7 +37,7 @@ static void expect_blocked(struct machine *m, struct policy *policy, enum exec_r
     assert_true(seam_run_has_ended(&m->run));
     assert_int_equal(m->run.out.reason, reason);
     assert_slice_has(m->run.out.message, message);
-    assert_null(seam_query_named(m->node.pool, "claim_find"));
+    assert_null(seam_query_named(m->node.pool, "claim_find_held"));
     assert_true(pg_value_is(seam_param(machine_query(m, "audit_insert"), "details"), details));
     (void)machine_end(m);
     policy_unref(policy);
@@ -122,7 +122,7 @@ static void a_hidden_action_is_unknown(void **state)
         seam_run_start(&m->run);
         machine_assert_no_call(m);
         if (i)
-            machine_answer(m, "claim_find");
+            machine_answer(m, "claim_find_held");
         assert_true(seam_run_has_ended(&m->run));
         assert_int_equal(m->run.out.reason, EXEC_ACTION_UNKNOWN);
         assert_slice_has(m->run.out.message, "has no action");

@@ -112,7 +112,7 @@ static void a_recorded_call_is_not_made_again(void **state)
 {
     struct machine *m = *state;
     seam_call_reply(approved_call(m, "k-1"), 201, "{\"id\":7}");
-    (void)machine_query(m, "hold_look"); /* of the record; the flow does not have it yet */
+    (void)machine_query(m, "hold_check"); /* of the record; the flow does not have it yet */
     struct uuid id = the_hold(m)->flow_id, execution_id = the_hold(m)->execution_id;
     m->store.claims.count = 0;
     machine_restart(m);
@@ -231,7 +231,7 @@ static void a_lost_reply_is_unknown_for_good(void **state)
 /* Refuses the records of the call until its flow asks for them. */
 static void refuse_records(struct machine *m)
 {
-    for (unsigned i = 0; i < 1000 && !seam_query_named(m->node.pool, "hold_look"); i++) {
+    for (unsigned i = 0; i < 1000 && !seam_query_named(m->node.pool, "hold_check"); i++) {
         struct pg_query *finish = seam_query_named(m->node.pool, "execution_finish_keep");
         if (finish)
             seam_query_fail(finish, ERR_BUSY);

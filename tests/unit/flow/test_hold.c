@@ -56,6 +56,8 @@ static struct uuid ask(struct machine *m, const char *key)
     return ask_as(m, asker, key, "{\"n\":1}");
 }
 
+static enum exec_effect over_effect; /* as check_over found it */
+
 /* Sends the request once more: it is over, and the answer has the text. */
 static void check_over(struct machine *m, const char *text)
 {
@@ -65,6 +67,9 @@ static void check_over(struct machine *m, const char *text)
     if (slice_find(m->run.out.message, slice_cstr(text)) < 0)
         fail_msg("no \"%s\" in %.*s", text, SLICE_ARG(m->run.out.message));
     assert_true(slice_find(m->run.out.hint, SLICE("idempotency_key")) > 0);
+    bool is_none = m->run.out.effect == EXEC_EFFECT_NONE;
+    assert_int_equal(slice_starts_with(m->run.out.hint, SLICE("Check first")), !is_none);
+    over_effect = m->run.out.effect;
     seam_run_end(&m->run);
     seam_settle(m->node.loop);
 }
@@ -145,6 +150,18 @@ static void a_hold_is_cancelled(void **state)
     struct machine *m = *state;
     assert_int_equal(decide(m, FLOW_COMMAND_CANCEL, ask(m, "k")), FLOW_ANSWER_DONE);
     check_over(m, "was cancelled");
+    assert_int_equal(over_effect, EXEC_EFFECT_NONE);
+}
+
+/* An id was stored for its call, and nothing says what has become of it. */
+static void a_hold_is_cancelled_in_its_call(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = ask(m, "k");
+    m->store.holds.items[0].execution_id = uuid_v7();
+    assert_int_equal(decide(m, FLOW_COMMAND_CANCEL, id), FLOW_ANSWER_DONE);
+    check_over(m, "It may have been made");
+    assert_int_equal(over_effect, EXEC_EFFECT_UNKNOWN);
 }
 
 /* The call is made once; the request gets its summary then. */
@@ -164,7 +181,7 @@ static void an_approved_call_is_replayed(void **state)
     assert_int_equal(m->store.executions.count, 1);
 }
 
-/* The app has refused it: nothing was done, and its failure is no result to repeat. */
+/* The app has refused it: nothing was done, so its failure is not replayed. */
 static void an_approved_call_that_fails(void **state)
 {
     struct machine *m = *state;
@@ -278,6 +295,7 @@ int main(void)
         TEST(a_rejection_says_who_and_why),
         TEST(an_approval_expires),
         TEST(a_hold_is_cancelled),
+        TEST(a_hold_is_cancelled_in_its_call),
         TEST(an_approved_call_is_replayed),
         TEST(an_approved_call_that_fails),
         TEST(an_approved_call_with_an_unknown_outcome),

@@ -2,8 +2,6 @@
  * Decisions: globs, conditions on the input, what cannot be evaluated, what all calls of an action
  * have in common, hostile inputs; and all pairs of rules against a model.
  */
-#include <stdlib.h>
-
 #include "policy/policy.h"
 #include "support/catalog_test.h"
 
@@ -560,6 +558,5 @@ int main(void)
         CATALOG_TEST(foreseen), CATALOG_TEST(snapshots), CATALOG_TEST(expressions),
         CATALOG_TEST(hostile),  CATALOG_TEST(all_pairs), CATALOG_TEST(expiries),
     };
-    (void)setenv("SLUICE_HOLDS", "1", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@ enum { LIFETIME_MS = 60 * 1000 };
 static struct hold hold;
 static struct uuid event_id; /* of the next start; nil: it has none */
 static struct hold_ended ended;
-static int64_t seen_until;
+static int64_t passed_until;
 
 /* A flow that waits for an approval from its start on. */
 static struct flow held_flow(void)
@@ -45,7 +45,7 @@ static void start_find(struct pg_call *c)
 
 static void start_scan(struct pg_call *c)
 {
-    store_holds_ended(c->bench->pool, &c->query, &c->op, seen_until);
+    store_holds_ended(c->bench->pool, &c->query, &c->op, passed_until);
 }
 
 static void start_removal(struct pg_call *c)
@@ -215,11 +215,11 @@ static size_t scan(void)
     size_t count, ours = 0;
     run(start_scan, NULL);
     assert_int_equal(store_holds_ended_result(&calls[0].query, &list, &count), OK);
-    seen_until = 0;
+    passed_until = 0;
     for (size_t i = 0; i < count; i++)
-        if (list[i].seen_until != 0) {
+        if (list[i].passed_until != 0) {
             assert_int_equal(i, count - 1);
-            seen_until = list[i].seen_until;
+            passed_until = list[i].passed_until;
         } else if (uuid_eq(list[i].account_id, account)) {
             ended = list[i];
             ended.key = hold.key;
@@ -293,11 +293,11 @@ static void test_open_holds_hide_none(void **state)
     second = held_flow();
     assert_true(uuid_eq(start(&second), second.id));
     tell("delete from sluice.flow where id =", second.id);
-    seen_until = 0;
+    passed_until = 0;
     assert_int_equal(scan(), 0);
-    assert_true(seen_until != 0);
+    assert_true(passed_until != 0);
     assert_int_equal(scan(), 1);
-    assert_int_equal(seen_until, 0);
+    assert_int_equal(passed_until, 0);
     tell("delete from sluice.hold where flow_id =", first.id);
     tell("delete from sluice.hold where flow_id =", second.id);
 }

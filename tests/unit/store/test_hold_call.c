@@ -10,9 +10,9 @@ static int64_t rev;
 static struct uuid owner;
 static bool is_open; /* the last call's rows are still there */
 
-static void start_look(struct pg_call *call)
+static void start_check(struct pg_call *call)
 {
-    store_hold_look(call->bench->pool, &call->query, &call->op, account, flow_id, rev, owner);
+    store_hold_check(call->bench->pool, &call->query, &call->op, account, flow_id, rev, owner);
 }
 
 static void start_intend(struct pg_call *call)
@@ -73,11 +73,11 @@ static void run_next(void (*start)(struct pg_call *call))
 }
 
 /* The texts live until the next call. */
-static struct hold_look look(void)
+static struct hold_state check(void)
 {
-    struct hold_look found;
-    run_next(start_look);
-    assert_int_equal(store_hold_look_result(&calls[0].query, &found), OK);
+    struct hold_state found;
+    run_next(start_check);
+    assert_int_equal(store_hold_check_result(&calls[0].query, &found), OK);
     return found;
 }
 
@@ -91,7 +91,7 @@ static void test_a_hold_whose_call_has_not_begun(void **state)
 {
     (void)state;
     begin_flow();
-    struct hold_look found = look();
+    struct hold_state found = check();
     assert_true(slice_eq_cstr(found.key, "k") && uuid_eq(found.asker, node));
     assert_int_equal(found.fingerprint[31], 0xAB);
     assert_true(found.is_ours && uuid_is_nil(found.execution_id) && uuid_is_nil(found.holder_id));
@@ -99,13 +99,13 @@ static void test_a_hold_whose_call_has_not_begun(void **state)
     assert_null(found.summary.ptr);
     assert_int_equal(found.lifetime_ms, 1000);
     rev++;
-    assert_false(look().is_ours);
+    assert_false(check().is_ours);
     rev--;
     owner = uuid_v7();
-    assert_false(look().is_ours);
+    assert_false(check().is_ours);
     flow_id = uuid_v7();
-    run_next(start_look);
-    assert_int_equal(store_hold_look_result(&calls[0].query, &found), ERR_NOTFOUND);
+    run_next(start_check);
+    assert_int_equal(store_hold_check_result(&calls[0].query, &found), ERR_NOTFOUND);
 }
 
 static void test_an_intent_has_its_fences(void **state)
@@ -115,7 +115,7 @@ static void test_an_intent_has_its_fences(void **state)
     const struct hold_intent first = intent;
     assert_int_equal(intended(), OK);
     assert_int_equal(intended(), OK); /* a replay */
-    assert_true(uuid_eq(look().execution_id, first.execution_id));
+    assert_true(uuid_eq(check().execution_id, first.execution_id));
     struct hold_intent others[] = {first, first, first, first, first};
     others[0].execution_id = uuid_v7(); /* after another than the present one */
     others[1].rev++;
@@ -130,7 +130,7 @@ static void test_an_intent_has_its_fences(void **state)
     intent.was = first.execution_id;
     intent.execution_id = uuid_v7();
     assert_int_equal(intended(), OK);
-    assert_true(uuid_eq(look().execution_id, intent.execution_id));
+    assert_true(uuid_eq(check().execution_id, intent.execution_id));
 }
 
 static void test_a_call_under_way_and_its_record(void **state)
@@ -140,17 +140,17 @@ static void test_a_call_under_way_and_its_record(void **state)
     assert_int_equal(claim_now(SLICE("k")), CLAIM_WON);
     intent.execution_id = claim.execution_id;
     assert_int_equal(intended(), OK);
-    struct hold_look found = look();
+    struct hold_state found = check();
     assert_true(uuid_eq(found.holder_id, claim.execution_id) && found.is_same && !found.is_bound);
     assert_false(found.has_record);
     end_last();
     assert_int_equal(finish_now(CLAIM_KEEP, SLICE("{\"output\":7}")), OK);
-    found = look();
+    found = check();
     assert_true(found.has_record && found.is_succeeded && found.is_bound && found.is_same);
     assert_true(slice_eq_cstr(found.summary, "{\"output\":7}"));
     /* the key is forgotten, its record is not */
     items_tell(conninfo, "update sluice.idempotency_key set expires_at = now() - interval '1 s'");
-    found = look();
+    found = check();
     assert_true(uuid_is_nil(found.holder_id) && found.has_record);
 }
 
@@ -160,7 +160,7 @@ static void test_another_request_has_the_key(void **state)
     begin_flow();
     assert_int_equal(claim_now(SLICE("k")), CLAIM_WON);
     items_tell(conninfo, "update sluice.hold set fingerprint = decode(repeat('cd', 32), 'hex')");
-    struct hold_look found = look();
+    struct hold_state found = check();
     assert_true(uuid_eq(found.holder_id, claim.execution_id));
     assert_false(found.is_same);
 }
@@ -180,7 +180,7 @@ static void test_a_summary_that_is_too_large_for_a_step(void **state)
         end_last();
         slice whole = slice_of(text, STORE_HOLD_SUMMARY_BYTES + more);
         assert_int_equal(finish_now(CLAIM_KEEP, whole), OK);
-        struct hold_look found = look();
+        struct hold_state found = check();
         assert_true(found.has_record && found.is_succeeded);
         assert_int_equal(found.summary.len, more ? 0 : whole.len);
     }
