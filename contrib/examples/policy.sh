@@ -13,13 +13,16 @@ api() # KEY METHOD PATH [BODY]
 member() { sed "s/.*\"$1\":\"\([^\"]*\)\".*/\1/"; }
 new_key() { api "$key" POST /api/keys "$1" | member key; }
 
-# The agent's key has the policy. The key of the person who approves has only what that takes.
+# The agent's key has the policy. Its rule names the actions that send: it would count as true for all
+# that have no recipients. The key of the person who approves has only what that takes.
 api "$key" PUT /api/policies/agents '{"policy":{"default":"allow","rules":[
-    {"recipients_outside":["acme.example"],"decision":"hold","reason":"mail to other organisations"}]}}'
+    {"tools":["gmail_send_*"],"recipients_outside":["acme.example"],"decision":"hold",
+     "reason":"mail to other organisations"}]}}'
 agent=$(new_key '{"name":"agent","scopes":["read","execute"],"policy":"agents"}')
 person=$(new_key '{"name":"approver","scopes":["read","approve"]}')
 
-# Mail within the organisation is sent. Other mail waits, whether it was confirmed or not.
+# Reads run, and mail within the organisation is sent. Other mail waits, confirmed or not.
+api "$agent" POST /api/executions '{"integration_id":"gmail","action_id":"list_labels","input":{}}'
 mail() { echo "{\"integration_id\":\"gmail\",\"action_id\":\"send_message\",\"confirm\":true,\"input\":{\"to\":\"$1\",\"subject\":\"Offer $$\",\"text\":\"From curl\"}}"; }
 api "$agent" POST /api/executions "$(mail bob@acme.example)"
 held=$(api "$agent" POST /api/executions "$(mail ada@example.com)")

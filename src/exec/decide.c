@@ -54,7 +54,8 @@ enum op_result exec_stop_unheld(struct exec *exec)
                                   "The policy of this API key does not hold %.*s any more. Nothing "
                                   "was done.",
                                   SLICE_ARG(exec->action->title)),
-                     SLICE("Send the request again: it does not need this approval now."));
+                     SLICE("The same request runs without an approval now, and may have been made "
+                           "already: look at the executions before it is sent again."));
 }
 
 void exec_put_decider(const struct exec *exec, struct json_writer *w)

@@ -73,7 +73,8 @@ static struct flow_error closed_error(void)
 {
     struct flow_error error = flow_error_make(
         "policy_blocked", SLICE("The policy did not hold this call any more, so it was not made."),
-        SLICE("Send the request again: it does not need this approval."));
+        SLICE("The same request runs without an approval now, and may have been made already. "
+              "Check the executions before it is sent again."));
     error.is_final = true;
     return error;
 }
@@ -88,7 +89,7 @@ static struct flow_error taken_error(void)
     return error;
 }
 
-/* A record that says that nothing was done is no result: the call may be made again. */
+/* A record that says that nothing was done is not a result: the call may be made again. */
 static enum flow_held_next take_record(struct flow_run *run, slice *output,
                                        struct flow_error *error)
 {

@@ -173,8 +173,11 @@ test('another key decides, and the asker may cancel', async () => {
   const sent = await mails();
   for (const as of [undefined, USER]) {
     const { flow_id: id } = await hold('by another key', as);
-    assert.equal((await call(account.key, 'POST', `/api/flows/${id}/approve`, {}, as)).status, 200);
+    // several at once: one of them decides
+    const replies = await Promise.all([account, other, account, other].map(({ key }) => call(key, 'POST', `/api/flows/${id}/approve`, {}, as)));
+    assert.deepEqual(replies.map((one) => one.status).sort(), [200, 409, 409, 409], replies.map((one) => one.text).join('\n'));
     assert.equal((await ended(id, as)).flow.status, 'completed');
+    assert.equal((await call(account.key, 'POST', `/api/flows/${id}/approve`, {}, as)).status, 409);
     const again = await send(family.asker.key, 'by another key', {}, as);
     assert.deepEqual([again.status, again.json.status], [200, 'succeeded'], again.text);
   }

@@ -56,9 +56,9 @@ test('users.sh', async () => {
 
 test('policy.sh', async () => {
   const before = await sent();
-  const [policy, inside, held, shown, approved, ended, again, ...more] = await answers('policy.sh');
+  const [policy, read, inside, held, shown, approved, ended, again, ...more] = await answers('policy.sh');
   assert.deepEqual(more, []);
-  assert.deepEqual([policy.name, inside.status], ['agents', 'succeeded']);
+  assert.deepEqual([policy.name, read.status, inside.status], ['agents', 'succeeded', 'succeeded']);
   assert.deepEqual([held.status, held.error_code, held.approval.status], ['blocked', 'policy_blocked', 'waiting']);
   assert.match(held.message, /mail to other organisations/);
   assert.deepEqual([shown, approved, ended].map(({ flow }) => flow.id), Array(3).fill(held.approval.flow_id));

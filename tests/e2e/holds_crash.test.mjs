@@ -4,6 +4,7 @@
 // outcome is unknown for good, and all repetitions name one execution. This is the short form. With
 // SOAK_SECONDS, the server is killed at every step, with both lifetimes of keys.
 import assert from 'node:assert/strict';
+import net from 'node:net';
 import { after, before, test } from 'node:test';
 import { hold, until } from './support/client.mjs';
 import { Stack } from './support/stack.mjs';
@@ -47,7 +48,7 @@ const isSentBefore = ({ phase, at }) => phase === 'calling' && CALLING.indexOf(a
 let stack, account, agent, heir;
 const starters = {};
 
-const serve = (lifetime, env = {}) => stack.serve({ args: ['--idempotency-ttl', lifetime], env });
+const serve = (lifetime, env = {}, provider) => stack.serve({ args: ['--idempotency-ttl', lifetime], env, provider });
 const request = (server, subject) => {
   // one half comes without a key
   const key = subject.length % 2 ? { idempotency_key: subject } : {};
@@ -191,4 +192,31 @@ test('a server that is paused during the call, and goes on after another has tak
   const reply = await repeat(point);
   assert.deepEqual([reply.status, reply.json.outcome, await sent(subject)], [500, 'unknown', 1], reply.text);
   assert.equal((await request(zombie, subject)).json.execution_id, reply.json.execution_id, 'it lives');
+});
+
+// In front of the provider: accepts connections, and forwards nothing until it is opened.
+async function gate() {
+  const { port, hostname } = new URL(stack.provider.url);
+  const sockets = [];
+  const server = net.createServer((socket) => sockets.push(socket.on('error', () => {})));
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const open = () => sockets.forEach((socket) => socket.pipe(net.connect(port, hostname).on('error', () => {})).pipe(socket));
+  const url = stack.provider.url.replace(`:${port}`, `:${server.address().port}`);
+  return { provider: { url, caFile: stack.provider.caFile }, sockets, open, close: () => server.close() };
+}
+
+test('a server that is paused before the first byte sends nothing after another has cancelled', async () => {
+  const subject = 'not sent', id = await held(subject, '24h'), closed = await gate();
+  const server = await serve('24h', {}, closed.provider);
+  assert.equal((await decide(server, id, 'approve')).status, 200);
+  await until('it connects', () => closed.sockets.length > 0);
+  server.process.kill('SIGSTOP');
+  assert.equal((await decide(heir, id, 'cancel')).status, 200);
+  closed.open();
+  server.process.kill('SIGCONT');
+  const claims = `select count(*) from sluice.idempotency_key where state = 'in_flight'`;
+  await until('its claim is released', async () => (await stack.cluster.sql(claims)) === '0');
+  const reply = await request(heir, subject);
+  assert.deepEqual([reply.status, reply.json.approval?.status, await sent(subject)], [409, 'cancelled', 0], reply.text);
+  closed.close();
 });

@@ -145,8 +145,10 @@ static bool decide_some(struct sim *sim)
     struct sim_client *client = sim_client_in(sim, row->input);
     if (client->open > 0)
         return false;
-    if (client->kind == SIM_HELD)
+    if (client->kind == SIM_HELD && !uuid_eq(client->flow_id, row->flow.id)) {
         client->flow_id = row->flow.id;
+        client->is_cancelled = client->is_approved = client->is_started = false; /* of another */
+    }
     unsigned draw = (unsigned)seam_pick(sim->is_calm ? 10 : 40);
     if (row->flow.waiting_for == FLOW_WAITS_APPROVAL && draw < 10) {
         decide(sim, client, draw == 9 ? FLOW_COMMAND_REJECT : FLOW_COMMAND_APPROVE);
