@@ -311,6 +311,15 @@ int64_t flow_key_lifetime_ms(const struct flow_service *service, int64_t guards_
     return usual > least ? usual : least;
 }
 
+/* Returns when the request began, whose policy the command has. */
+static uint64_t request_began_ns(const struct flow_command *command)
+{
+    const struct op *op = &command->op;
+    while (op->parent)
+        op = op->parent;
+    return op->started_ns;
+}
+
 /* A call that an approval cannot show is not held. */
 static enum op_result refuse_hold(struct flow_command *command)
 {
@@ -355,6 +364,7 @@ static enum op_result step_start(struct op *op)
         return unavailable(command);
     if (command->in.hold && command->run->plan.kind == FLOW_PLAN_FAULT)
         return refuse_hold(command);
+    flow_policy_found_at(command->run, request_began_ns(command));
     command->flow_id = flow.id;
     command->claim.execution_id = flow.id;
     command->claim.lifetime_ms = flow_key_lifetime_ms(service, command->in.key_guards_until);

@@ -39,6 +39,7 @@ struct flow_service {
     struct flow_watches *watches;
     struct flow_view_cache *views;
     char public_url[FLOW_URL_MAX]; /* "" until it is known */
+    uint64_t policies_changed_ns;  /* when keys or policies of any account last changed */
     bool is_draining;
     bool has_lost; /* this node may own a flow that is not in memory, so adopt.c scans for it */
 };
@@ -165,7 +166,7 @@ struct flow_policy {
     /* number of changes of the account's keys and policies: so far, and those that `key` is known
      * to include */
     unsigned changes, changes_known;
-    unsigned changes_sent; /* so far when the run's last statement was sent */
+    unsigned changes_sent; /* so far when the load of the run was sent */
     uint64_t learnt_ns;    /* when `key` was found */
     unsigned unreadable;   /* how often a text could not be read */
     /* Whether the key that gave an approval may decide about held calls. That never changes. */
@@ -401,6 +402,9 @@ bool flow_take_start(struct flow_service *service, const struct flow_ref *ref, s
 /* Called by a start: the policy is that of the request, which is not asked for again before the
  * first call. Returns false if out of memory. */
 bool flow_policy_start(struct flow_run *run, struct policy *policy, slice user) MUST_CHECK;
+/* Called after flow_policy_start: the policy was found after this time. If keys or policies have
+ * changed since then, the run asks for it again. */
+void flow_policy_found_at(struct flow_run *run, uint64_t time_ns);
 /* Called after each statement that has found the policy of the key. changes: those of the run when
  * it was sent. */
 void flow_policy_learn(struct flow_run *run, const struct key_policy *key, unsigned changes);

@@ -1,11 +1,11 @@
 /*
  * The policy that decides about a flow's calls: that of the key that started the flow, as it is
- * when a call is made. The statements that load a flow or move it on find it, so it costs none of
- * its own. Between such statements, as between the calls of a fan-out, it is asked for after a
- * change of the account's keys or policies, and every ten seconds, since a notification may be
- * lost. Its text may have to be loaded (policy/cache.h), and after an adoption the name of an end
- * user. If it may hold the call, the approval that confirms the call satisfies it, unless the key
- * that approved counts as the one that started the flow (approver.h).
+ * when a call is made. A start has it from its request, and the statement that loads a flow finds
+ * it, so it costs none of its own. After that it is asked for after a change of the account's keys
+ * or policies, and every ten seconds, since a notification may be lost. Its text may have to be
+ * loaded (policy/cache.h), and after an adoption the name of an end user. If it may hold the call,
+ * the approval that confirms the call satisfies it, unless the key that approved counts as the one
+ * that started the flow (approver.h).
  */
 #include "flow/approver.h"
 #include "flow/internal.h"
@@ -44,6 +44,13 @@ bool flow_policy_start(struct flow_run *run, struct policy *policy, slice user)
     return !user.ptr || own->user.ptr;
 }
 
+void flow_policy_found_at(struct flow_run *run, uint64_t time_ns)
+{
+    struct flow_policy *own = &run->policy;
+    own->learnt_ns = time_ns;
+    own->changes += run->service->policies_changed_ns >= time_ns;
+}
+
 static void set_policy(struct flow_policy *own, struct policy *policy)
 {
     policy_unref(own->policy);
@@ -69,6 +76,7 @@ void flow_policy_learn(struct flow_run *run, const struct key_policy *key, unsig
 
 void flow_policies_changed(struct flow_service *service, const struct uuid *account_id)
 {
+    service->policies_changed_ns = loop_now_ns(service->config.loop);
     LIST_EACH(&service->runs, struct flow_run, run, link) {
         if (!account_id || uuid_eq(policy_owner(run), *account_id))
             run->policy.changes++;

@@ -452,8 +452,7 @@ static enum op_result step_record(struct op *op)
     if (run->is_waking && !node_may_write(run->service->config.node))
         return OP_DONE;                        /* the next scan of any node finds the flow */
     run->proof.sent_boot_ns = clock_boot_ns(); /* the proof is valid if the statement succeeds */
-    run->policy.changes_sent = run->policy.changes;
-    struct flow_move move = {
+    const struct flow_move move = {
         .next = &run->transition.next,
         .owner = run->is_waking ? node_id(run->service->config.node) : run->flow.owner,
         .op_token = run->transition.op_token,
@@ -461,10 +460,7 @@ static enum op_result step_record(struct op *op)
         .finished = flow_run_has_finished(run) ? &run->transition.finished : NULL,
         .waiting_input = flow_run_waiting_input(run),
         .event = run->transition.event,
-        .payer_id = uuid_or(run->flow.parent_id, run->flow.account_id),
     };
-    if (move.next->status == FLOW_RUNNING)
-        move.key_id = flow_policy_key(run);
     store_flow_move(run->service->config.pool, &run->query, op, &move);
     return OP_WAIT;
 }
@@ -496,10 +492,6 @@ static enum op_result step_recorded(struct op *op)
         return record_again(run, status);
     if (store_has_event(&run->query))
         event_written(run->service->config.events, run->flow.account_id, run->transition.event.id);
-    if (run->transition.next.status == FLOW_RUNNING && !uuid_is_nil(flow_policy_key(run))) {
-        const struct key_policy policy = store_flow_move_policy(&run->query);
-        flow_policy_learn(run, &policy, run->policy.changes_sent);
-    }
     flow_run_recorded(run);
     if (run->flow.status != FLOW_RUNNING)
         return OP_DONE; /* parked, or ended */

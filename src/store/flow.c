@@ -56,9 +56,10 @@ const struct pg_column store_flow_columns[STORE_FLOW_COLUMNS] = {STORE_FLOW_ROW_
 #define START_PARAMS STORE_FLOW_OF(account_id, PG_UUID), STORE_FLOW_OF(id, PG_UUID), START_REST
 #define START_MORE   PG_ARG("trace", PG_TEXT), PG_ARG("title", PG_TEXT)
 static const struct pg_column start_columns[] = {STORE_HAS_EVENT_COLUMN};
-static const struct pg_column start_params[] = {START_PARAMS, STORE_FLOW_EVENT_PARAMS};
-static const struct pg_column start_more_params[] = {START_PARAMS, START_MORE,
-                                                     STORE_FLOW_EVENT_PARAMS};
+static const struct pg_column start_params[] = {START_PARAMS};
+static const struct pg_column start_more_params[] = {START_PARAMS, START_MORE};
+static const struct pg_column start_event_params[] = {START_PARAMS, START_MORE,
+                                                      STORE_FLOW_EVENT_PARAMS};
 /* As in store_claim_result, a row that conflicts is the row of the key. */
 static const struct pg_column start_keyed_params[] = {STORE_FLOW_OF(account_id, PG_UUID),
                                                       PG_ARG("key", PG_TEXT),
@@ -88,42 +89,50 @@ static const struct pg_column start_keyed_params[] = {STORE_FLOW_OF(account_id, 
  * set once per request, so it is equal only in the resend's own flow. */
 /* The event of a flow that is parked or completed by the statement that makes it. Its row has no
  * column for the event, so the values are those of the input, if the row was made: a join of the
- * two would be a loop over all pairs. coalesce: a statement without a title has none. */
-#define START_OUTBOX(title, rest)                                                                  \
+ * two would be a loop over all pairs. */
+#define START_OUTBOX(rest)                                                                         \
     STORE_FLOW_OUTBOX(                                                                             \
         "'flow.' || c.status", "c.event_id, c.event_step, c.event_error, c.event_url, c.event_by", \
         "(select :account_id as account_id, :parent_id as parent_id, :id as id, :rev as rev, "     \
-        ":updated_at as updated_at, :template_key as template_key, coalesce(null::text" title      \
-        ") as title, :status as status, " STORE_FLOW_EVENT_TEXTS                                   \
+        ":updated_at as updated_at, :template_key as template_key, :title as title, "              \
+        ":status as status, " STORE_FLOW_EVENT_TEXTS                                               \
         " @from where :event_id is not null and :id in (select d.id from made d)) c",              \
         rest)
-#define START_STMT(stmt_name, params, flow_column, flow_value, column, value, rest, answer, ...)   \
+#define START_STMT(stmt_name, params, flow_column, flow_value, column, value, rest, outbox, gives, \
+                   answer, ...)                                                                    \
     {                                                                                              \
         .name = stmt_name,                                                                         \
         .sql = "with made as (insert into sluice.flow (" FLOW_COLUMNS flow_column ") "             \
                "@row " FLOW_VALUES flow_value " @end" rest " returning id"                         \
                "), documented as ("                                                                \
                "insert into sluice.flow_doc (" DOC_COLUMNS column ") "                             \
-               "@row " DOC_VALUES value " @end" rest "), " START_OUTBOX(                           \
-                   flow_value, rest) "select :ord, " STORE_HAS_EVENT(":event_id") " @from" answer, \
-        PG_PARAMS(params), PG_COLUMNS(start_columns), .key_count = 2, .access = PG_WRITE,          \
-        __VA_ARGS__                                                                                \
+               "@row " DOC_VALUES value " @end" rest ")" outbox " select :ord" gives               \
+               " @from" answer,                                                                    \
+        PG_PARAMS(params), .key_count = 2, .access = PG_WRITE, __VA_ARGS__                         \
     }
 #define START_IS_OURS                                        \
     " where :id in (select m.id from made m) or "            \
     "(select f.created_at = :created_at from sluice.flow f " \
     "where f.account_id = :account_id and f.id = :id)"
+/* Separate statements, so that a start without a title and a trace costs nothing extra, nor does
+ * one without an event. */
 static const struct pg_stmt flow_start_again =
-    START_STMT("flow_start_again", start_params, "", "", "", "", AGAIN, START_IS_OURS, );
-static const struct pg_stmt flow_start =
-    START_STMT("flow_start", start_params, "", "", "", "", "", "", .again = &flow_start_again);
-/* Separate statements, so that a start without a title and a trace costs nothing extra. */
-#define MORE                 start_more_params, ", title", ", :title", ", trace", ", :trace"
+    START_STMT("flow_start_again", start_params, "", "", "", "", AGAIN, "", "", START_IS_OURS, );
+static const struct pg_stmt flow_start = START_STMT("flow_start", start_params, "", "", "", "", "",
+                                                    "", "", "", .again = &flow_start_again);
+#define MORE                 ", title", ", :title", ", trace", ", :trace"
 #define START_MORE_STMT(...) START_STMT(__VA_ARGS__)
-static const struct pg_stmt flow_start_more_again =
-    START_MORE_STMT("flow_start_more_again", MORE, AGAIN, START_IS_OURS, );
-static const struct pg_stmt flow_start_more =
-    START_MORE_STMT("flow_start_more", MORE, "", "", .again = &flow_start_more_again);
+static const struct pg_stmt flow_start_more_again = START_MORE_STMT(
+    "flow_start_more_again", start_more_params, MORE, AGAIN, "", "", START_IS_OURS, );
+static const struct pg_stmt flow_start_more = START_MORE_STMT(
+    "flow_start_more", start_more_params, MORE, "", "", "", "", .again = &flow_start_more_again);
+#define START_HAS_EVENT ", " STORE_HAS_EVENT(":event_id")
+static const struct pg_stmt flow_start_event_again = START_MORE_STMT(
+    "flow_start_event_again", start_event_params, MORE, AGAIN, ", " START_OUTBOX(AGAIN),
+    START_HAS_EVENT, START_IS_OURS, PG_COLUMNS(start_columns));
+static const struct pg_stmt flow_start_event = START_MORE_STMT(
+    "flow_start_event", start_event_params, MORE, "", ", " START_OUTBOX(""), START_HAS_EVENT, "",
+    PG_COLUMNS(start_columns), .again = &flow_start_event_again);
 
 /* A start with an idempotency key: the key is taken first and bound at once, and flow and document
  * follow if the key was free. Otherwise the answer is the flow or execution that has it. The id is
@@ -144,7 +153,6 @@ static const struct pg_stmt flow_start_keyed = {
         "select " FLOW_VALUES ", :title" IF_OURS AGAIN " returning id), "
         "documented as (insert into sluice.flow_doc (" DOC_COLUMNS ", trace) "
         "select " DOC_VALUES ", :trace" IF_OURS AGAIN "), " START_OUTBOX(
-            ", :title",
             AGAIN) "select :ord, c.account_id, c.key, c.execution_id, c.fingerprint, c.is_bound, "
                    "c.owner, " STORE_CLAIM_NOT_READ
                    ", " STORE_HAS_EVENT(":event_id") " from @input claimed c where c.account_id = "
@@ -194,7 +202,7 @@ static const struct pg_stmt flow_start_held = {
            "made as (insert into sluice.flow (" FLOW_COLUMNS ", title) "
            "select " FLOW_VALUES ", :title" IF_HELD AGAIN " returning id), "
            "documented as (insert into sluice.flow_doc (" DOC_COLUMNS ", trace) "
-           "select " DOC_VALUES ", :trace" IF_HELD AGAIN "), " START_OUTBOX(", :title", AGAIN)
+           "select " DOC_VALUES ", :trace" IF_HELD AGAIN "), " START_OUTBOX(AGAIN)
            "select :ord, " STORE_HOLD_ROW("c") ", " STORE_HAS_EVENT(":event_id") THE_HOLD,
     PG_PARAMS(start_held_params),
     PG_GIVES(STORE_HOLD_OF(hold, ), STORE_HAS_EVENT_COLUMN),
@@ -226,6 +234,7 @@ void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *o
     ASSERT(flow->rev == 1 ? is_running : flow->rev == 2 && !is_running);
     ASSERT(is_running == !uuid_is_nil(flow->owner));
     const struct claim *claim = start->claim;
+    bool has_event = !uuid_is_nil(start->event.id);
     const struct hold *hold = start->hold;
     ASSERT(!claim || !hold);
     bool has_more = start->trace.ptr || start->title.ptr;
@@ -235,11 +244,12 @@ void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *o
                : pg_null(PG_TEXT),
         pg_json(start->input), pg_text_or_empty(start->actor), pg_json(start->waiting_input)};
     size_t count = 4;
-    if (has_more || claim || hold) {
+    if (has_more || has_event || claim || hold) {
         values[count++] = pg_text(start->trace);
         values[count++] = pg_text(start->title);
     }
-    count += fill_event(&values[count], &start->event);
+    if (has_event || claim || hold)
+        count += fill_event(&values[count], &start->event);
     if (hold) {
         values[count++] = pg_bytes(slice_of(hold->fingerprint, sizeof(hold->fingerprint)));
         values[count++] = pg_uuid(hold->asker);
@@ -248,8 +258,11 @@ void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *o
         return;
     }
     if (!claim) {
-        store_ask_of(pool, query, op, has_more ? &flow_start_more : &flow_start, flow, &values[1],
-                     count - 1);
+        store_ask_of(pool, query, op,
+                     has_event  ? &flow_start_event
+                     : has_more ? &flow_start_more
+                                : &flow_start,
+                     flow, &values[1], count - 1);
         return;
     }
     ASSERT(claim->key.ptr && uuid_eq(claim->execution_id, flow->id));
@@ -294,20 +307,18 @@ static const struct pg_column finished_params[] = {
 
 /* RETURNING passes on the attempt's parameters, so that `stepped` inserts for exactly the flows
  * that were moved; in set mode it would have to join the input again. */
-#define MOVED_COLUMNS                                                                  \
-    ":ord as ord, :account_id as account_id, :id as id, :f_step as f_step, "           \
-    ":f_attempt as f_attempt, :f_status as f_status, :f_started_at as f_started_at, "  \
-    ":f_finished_at as f_finished_at, :f_input as f_input, :f_output as f_output, "    \
-    ":f_error as f_error, :f_integration_id as f_integration_id, "                     \
-    ":f_action_id as f_action_id, :f_api_key_id as f_api_key_id, t.parent_id, t.rev, " \
-    "t.updated_at, t.template_key, t.title, t.status, " STORE_FLOW_EVENT_TEXTS
+#define MOVED_COLUMNS                                                                 \
+    ":ord as ord, :account_id as account_id, :id as id, :f_step as f_step, "          \
+    ":f_attempt as f_attempt, :f_status as f_status, :f_started_at as f_started_at, " \
+    ":f_finished_at as f_finished_at, :f_input as f_input, :f_output as f_output, "   \
+    ":f_error as f_error, :f_integration_id as f_integration_id, "                    \
+    ":f_action_id as f_action_id, :f_api_key_id as f_api_key_id"
+#define MOVED_EVENT                                                 \
+    ", t.parent_id, t.rev, t.updated_at, t.template_key, t.title, " \
+    "t.status, " STORE_FLOW_EVENT_TEXTS
 /* The kind follows from the status: waiting (for an approval), completed, failed. */
-#define MOVED_OUTBOX STORE_FLOW_OUTBOX_OF("'flow.' || c.status", "moved")
-static const struct pg_column parked_columns[] = {STORE_HAS_EVENT_COLUMN};
-/* A key's policy is read only if the flow goes on: its next call may follow at once. */
-#define MOVED_POLICY \
-    "case when :key_id is not null then " STORE_KEY_POLICY_TEXT(":payer_id", ":key_id") " end"
-static const struct pg_column moved_columns[] = {PG_ARG("policy", PG_TEXT), STORE_HAS_EVENT_COLUMN};
+#define MOVED_OUTBOX ", " STORE_FLOW_OUTBOX_OF("'flow.' || c.status", "moved")
+static const struct pg_column moved_columns[] = {STORE_HAS_EVENT_COLUMN};
 
 /* A flow with an owner is running (a CHECK), so owner alone is the fence. It is written neither as
  * an equality nor with the status, since the planner would then consider the partial index
@@ -328,52 +339,50 @@ static const struct pg_column moved_columns[] = {PG_ARG("policy", PG_TEXT), STOR
 /* Returns which of the queries were executed. In a resend a query may find its own token in the
  * row, even while its first attempt is still committing it: FOR SHARE waits for that commit and
  * then sees the row's last version. `:ord in` is a hashed subplan, see execution.c. */
-#define ANSWER_ONCE  ONCE("")
-#define MOVE_ONCE    ONCE("m.policy, ")
-#define ONCE(policy) "select m.ord, " policy STORE_HAS_EVENT("m.event_id") " from moved m"
-#define ANSWER_AGAIN ANSWERED_AGAIN("")
-#define MOVE_AGAIN   ANSWERED_AGAIN(MOVED_POLICY ", ")
-#define ANSWERED_AGAIN(policy)                                               \
-    "select :ord, " policy STORE_HAS_EVENT(                                  \
-        ":event_id") " @from where :ord in (select m.ord from moved m) "     \
-                     "or (select f.op_token = :op_token from sluice.flow f " \
-                     "where f.account_id = :account_id and f.id = :id for share)"
+#define ANSWER_ONCE  "select m.ord from moved m"
+#define ANSWER_AGAIN "select :ord" AGAIN_IF
+#define EVENT_ONCE   "select m.ord, " STORE_HAS_EVENT("m.event_id") " from moved m"
+#define EVENT_AGAIN  "select :ord, " STORE_HAS_EVENT(":event_id") AGAIN_IF
+#define AGAIN_IF                                            \
+    " @from where :ord in (select m.ord from moved m) "     \
+    "or (select f.op_token = :op_token from sluice.flow f " \
+    "where f.account_id = :account_id and f.id = :id for share)"
 
-static const struct pg_column move_params[] = {
-    STORE_FLOW_OF(account_id, PG_UUID),
-    STORE_FLOW_OF(id, PG_UUID),
-    STORE_FLOW_OF(rev, PG_I64),
-    PG_ARG("owner", PG_UUID),
-    PG_ARG("op_token", PG_UUID),
-    PG_WORD("status", struct flow, status, &store_flow_statuses),
-    STORE_FLOW_OF(step_index, PG_I64),
-    STORE_FLOW_OF(attempt, PG_I64),
-    STORE_FLOW_OF(is_begun, PG_BOOL),
-    STORE_FLOW_OF(adoptions, PG_I64),
-    STORE_FLOW_OF(updated_at, PG_TIME),
-    PG_ARG("key_id", PG_UUID),
-    PG_ARG("payer_id", PG_UUID),
-    STORE_FLOW_EVENT_PARAMS,
-    FINISHED_PARAMS};
+#define MOVE_PARAMS                                                                             \
+    STORE_FLOW_OF(account_id, PG_UUID), STORE_FLOW_OF(id, PG_UUID), STORE_FLOW_OF(rev, PG_I64), \
+        PG_ARG("owner", PG_UUID), PG_ARG("op_token", PG_UUID),                                  \
+        PG_WORD("status", struct flow, status, &store_flow_statuses),                           \
+        STORE_FLOW_OF(step_index, PG_I64), STORE_FLOW_OF(attempt, PG_I64),                      \
+        STORE_FLOW_OF(is_begun, PG_BOOL), STORE_FLOW_OF(adoptions, PG_I64),                     \
+        STORE_FLOW_OF(updated_at, PG_TIME)
+static const struct pg_column move_params[] = {MOVE_PARAMS, FINISHED_PARAMS};
+static const struct pg_column move_event_params[] = {MOVE_PARAMS, STORE_FLOW_EVENT_PARAMS,
+                                                     FINISHED_PARAMS};
 /* A flow that ends clears its owner in the same statement, as the CHECK demands. */
 #define STAYS "owner = case when :status = 'running' then t.owner end, "
-#define MOVE_STMT(stmt_name, took, fence, rest, answer, ...)                                   \
-    {                                                                                          \
-        .name = stmt_name,                                                                     \
-        .sql = "with moved as (update sluice.flow t set rev = :rev, op_token = :op_token, "    \
-               "status = :status, " took                                                       \
-               "step_index = :step_index, attempt = :attempt, is_begun = :is_begun, "          \
-               "adoptions = :adoptions, updated_at = :updated_at, "                            \
-               "completed_at = case when :status = 'completed' then :updated_at end "          \
-               "@update(sluice.flow) " fence MOVED_COLUMNS ", " MOVED_POLICY                   \
-               " as policy), " STEPPED rest "), " MOVED_OUTBOX answer,                         \
-        PG_PARAMS(move_params), PG_COLUMNS(moved_columns), .key_count = 2, .access = PG_WRITE, \
-        __VA_ARGS__                                                                            \
+#define MOVE_STMT(stmt_name, params, took, fence, event, rest, answer, ...)                      \
+    {                                                                                            \
+        .name = stmt_name,                                                                       \
+        .sql = "with moved as (update sluice.flow t set rev = :rev, op_token = :op_token, "      \
+               "status = :status, " took                                                         \
+               "step_index = :step_index, attempt = :attempt, is_begun = :is_begun, "            \
+               "adoptions = :adoptions, updated_at = :updated_at, "                              \
+               "completed_at = case when :status = 'completed' then :updated_at end "            \
+               "@update(sluice.flow) " fence MOVED_COLUMNS event "), " STEPPED rest ") " answer, \
+        PG_PARAMS(params), .key_count = 2, .access = PG_WRITE, __VA_ARGS__                       \
     }
+/* Most transitions have no event: their statement has no plan for one. */
 static const struct pg_stmt flow_move_again =
-    MOVE_STMT("flow_move_again", STAYS, WHERE_OURS, AGAIN, MOVE_AGAIN, );
-static const struct pg_stmt flow_move =
-    MOVE_STMT("flow_move", STAYS, WHERE_OURS, "", MOVE_ONCE, .again = &flow_move_again);
+    MOVE_STMT("flow_move_again", move_params, STAYS, WHERE_OURS, "", AGAIN, ANSWER_AGAIN, );
+static const struct pg_stmt flow_move = MOVE_STMT("flow_move", move_params, STAYS, WHERE_OURS, "",
+                                                  "", ANSWER_ONCE, .again = &flow_move_again);
+#define MOVE_EVENT_STMT(stmt_name, took, fence, rest, answer, ...)                               \
+    MOVE_STMT(stmt_name, move_event_params, took, fence, MOVED_EVENT, rest, MOVED_OUTBOX answer, \
+              PG_COLUMNS(moved_columns), __VA_ARGS__)
+static const struct pg_stmt flow_move_event_again =
+    MOVE_EVENT_STMT("flow_move_event_again", STAYS, WHERE_OURS, AGAIN, EVENT_AGAIN, );
+static const struct pg_stmt flow_move_event = MOVE_EVENT_STMT(
+    "flow_move_event", STAYS, WHERE_OURS, "", EVENT_ONCE, .again = &flow_move_event_again);
 
 /* A separate statement because flow_doc is partitioned: merely opening a plan that updates all
  * partitions costs more than a transition. flow_doc is found by any(array[]) and two bounds for the
@@ -400,17 +409,18 @@ static const struct pg_column park_params[] = {
                "status = 'waiting', owner = null, step_index = :step_index, "                    \
                "attempt = :attempt, is_begun = false, adoptions = :adoptions, "                  \
                "updated_at = :updated_at, waiting_for = :waiting_for, wake_at = :wake_at "       \
-               "@update(sluice.flow) " fence MOVED_COLUMNS ", :shown as shown), " STEPPED rest   \
+               "@update(sluice.flow) " fence MOVED_COLUMNS MOVED_EVENT                           \
+               ", :shown as shown), " STEPPED rest                                               \
                "), shown as (update sluice.flow_doc d set waiting_input = m.shown from moved m " \
                "where d.account_id = any(array[m.account_id]) and d.flow_id >= m.id and "        \
-               "d.flow_id <= m.id), " MOVED_OUTBOX answer,                                       \
-        PG_PARAMS(park_params), PG_COLUMNS(parked_columns), .key_count = 2, .access = PG_WRITE,  \
+               "d.flow_id <= m.id)" MOVED_OUTBOX answer,                                         \
+        PG_PARAMS(park_params), PG_COLUMNS(moved_columns), .key_count = 2, .access = PG_WRITE,   \
         __VA_ARGS__                                                                              \
     }
 static const struct pg_stmt flow_park_again =
-    PARK_STMT("flow_park_again", WHERE_OURS, AGAIN, ANSWER_AGAIN, );
+    PARK_STMT("flow_park_again", WHERE_OURS, AGAIN, EVENT_AGAIN, );
 static const struct pg_stmt flow_park =
-    PARK_STMT("flow_park", WHERE_OURS, "", ANSWER_ONCE, .again = &flow_park_again);
+    PARK_STMT("flow_park", WHERE_OURS, "", EVENT_ONCE, .again = &flow_park_again);
 
 /* The same two transitions from a pause whose time has come: one statement, and so one commit,
  * takes the flow and makes its first transition. All nodes with a timer send it at the same
@@ -425,13 +435,13 @@ static const struct pg_stmt flow_park =
 /* waiting_for is cleared with the pause; wake_at stays (store/flow.h explains its meaning then). */
 #define TAKEN "owner = case when :status = 'running' then :owner end, waiting_for = null, "
 static const struct pg_stmt flow_wake_again =
-    MOVE_STMT("flow_wake_again", TAKEN, WHERE_DUE, AGAIN, MOVE_AGAIN, );
+    MOVE_EVENT_STMT("flow_wake_again", TAKEN, WHERE_DUE, AGAIN, EVENT_AGAIN, );
 static const struct pg_stmt flow_wake =
-    MOVE_STMT("flow_wake", TAKEN, WHERE_DUE, "", MOVE_ONCE, .again = &flow_wake_again);
+    MOVE_EVENT_STMT("flow_wake", TAKEN, WHERE_DUE, "", EVENT_ONCE, .again = &flow_wake_again);
 static const struct pg_stmt flow_wake_park_again =
-    PARK_STMT("flow_wake_park_again", WHERE_DUE, AGAIN, ANSWER_AGAIN, );
+    PARK_STMT("flow_wake_park_again", WHERE_DUE, AGAIN, EVENT_AGAIN, );
 static const struct pg_stmt flow_wake_park =
-    PARK_STMT("flow_wake_park", WHERE_DUE, "", ANSWER_ONCE, .again = &flow_wake_park_again);
+    PARK_STMT("flow_wake_park", WHERE_DUE, "", EVENT_ONCE, .again = &flow_wake_park_again);
 
 /* Fills in the last parameters of a transition: the finished attempt, or NULLs. */
 static void fill_finished(struct pg_value *params, const struct flow_step *step)
@@ -451,27 +461,24 @@ void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op
 {
     const struct flow *next = move->next;
     bool is_parked = next->status == FLOW_WAITING;
-    /* owner, op_token, the shown document if it parks, else key and account, the event, and the
-     * attempt */
-    struct pg_value values[4 + EVENT_VALUES + ARRAY_LEN(finished_params)] = {
+    bool has_event = is_parked || move->is_wake || !uuid_is_nil(move->event.id);
+    /* owner, op_token, the shown document if it parks, the event, and the attempt */
+    struct pg_value values[3 + EVENT_VALUES + ARRAY_LEN(finished_params)] = {
         pg_uuid(move->owner), pg_uuid(move->op_token)};
     size_t count = 2;
     /* A cancel does not come from the owner, so it has no owner fence (flow_take.c). */
     ASSERT(next->rev > 1 && next->status != FLOW_CANCELLED);
     ASSERT(!is_parked || (next->waiting_for != FLOW_WAITS_NOT && !next->is_begun));
-    ASSERT(uuid_is_nil(move->key_id) || next->status == FLOW_RUNNING);
-    if (is_parked) {
+    if (is_parked)
         values[count++] = pg_json(move->waiting_input);
-    } else {
-        bool has_key = !uuid_is_nil(move->key_id);
-        values[count++] = has_key ? pg_uuid(move->key_id) : pg_null(PG_UUID);
-        values[count++] = has_key ? pg_uuid(move->payer_id) : pg_null(PG_UUID);
-    }
-    count += fill_event(&values[count], &move->event);
+    if (has_event)
+        count += fill_event(&values[count], &move->event);
     fill_finished(&values[count], move->finished);
     store_ask_of(pool, query, op,
-                 is_parked ? (move->is_wake ? &flow_wake_park : &flow_park)
-                           : (move->is_wake ? &flow_wake : &flow_move),
+                 is_parked       ? (move->is_wake ? &flow_wake_park : &flow_park)
+                 : move->is_wake ? &flow_wake
+                 : has_event     ? &flow_move_event
+                                 : &flow_move,
                  next, values, count + ARRAY_LEN(finished_params));
 }
 
@@ -486,16 +493,24 @@ struct key_policy store_flow_policy(slice text)
     return store_key_policy(named.len > 0 ? named : SLICE_NONE, slice_to_i64(text, &rev) ? rev : 0);
 }
 
-struct key_policy store_flow_move_policy(const struct pg_query *query)
-{
-    const struct pg_rows *rows = &query->rows;
-    ASSERT(query->status == OK && rows->count > 0 && rows->column_count == 2);
-    return store_flow_policy(pg_get_bytes(rows, 0, 0));
-}
-
 const struct pg_stmt *const flow_stmts[] = {
-    &flow_start_keyed, &flow_start_held,       &flow_start, &flow_start_again,
-    &flow_start_more,  &flow_start_more_again, &flow_move,  &flow_move_again,
-    &flow_park,        &flow_park_again,       &flow_wake,  &flow_wake_again,
-    &flow_wake_park,   &flow_wake_park_again,  NULL,
+    &flow_start_keyed,
+    &flow_start_held,
+    &flow_start,
+    &flow_start_again,
+    &flow_start_more,
+    &flow_start_more_again,
+    &flow_start_event,
+    &flow_start_event_again,
+    &flow_move,
+    &flow_move_again,
+    &flow_move_event,
+    &flow_move_event_again,
+    &flow_park,
+    &flow_park_again,
+    &flow_wake,
+    &flow_wake_again,
+    &flow_wake_park,
+    &flow_wake_park_again,
+    NULL,
 };

@@ -155,16 +155,11 @@ struct flow_move {
     const struct flow_step *finished;
     slice waiting_input; /* if waiting */
     struct flow_event event;
-    /* The key whose present policy the statement finds, and its account; nil: none. Only with
-     * status running. */
-    struct uuid key_id, payer_id;
 };
 void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct flow_move *move);
-/* Returns the policy of the move's key, after store_hit_result has returned OK. */
-struct key_policy store_flow_move_policy(const struct pg_query *query);
-/* The same from the text of struct flow_whole. A key that no longer exists has one that no
- * longer exists. */
+/* Returns the policy of a key from the text of struct flow_whole. A key that no longer exists has
+ * one that no longer exists. */
 struct key_policy store_flow_policy(slice text);
 
 enum flow_item_fact { FLOW_ITEM_BEGUN, FLOW_ITEM_COMPLETED, FLOW_ITEM_FAILED };

@@ -354,7 +354,7 @@ static void an_output_that_the_database_refuses(void **state)
     struct machine *m = *state;
     struct uuid id = machine_start(m, "read", "{\"confirm\":true}");
     machine_reply(m, 200);
-    seam_query_fail(machine_query(m, "flow_move"), ERR_INVALID);
+    seam_query_fail(machine_query(m, "flow_move_event"), ERR_INVALID);
     machine_until(m, id, FLOW_FAILED);
     machine_check_error(m, id, "cannot be stored");
 }
@@ -375,7 +375,7 @@ static void a_transition_that_fails_is_tried_again(void **state)
     struct machine *m = *state;
     struct uuid id = machine_start(m, "read", "{\"confirm\":true}");
     machine_reply(m, 200);
-    seam_query_fail(machine_query(m, "flow_move"), ERR_BUSY);
+    seam_query_fail(machine_query(m, "flow_move_event"), ERR_BUSY);
     machine_until(m, id, FLOW_COMPLETED);
 }
 
@@ -777,6 +777,23 @@ static void a_policy_that_changes(void **state)
     machine_policies_free(m, policies);
 }
 
+/* A start has the policy of its request, unless that has changed since the request began. */
+static void a_policy_that_changes_before_the_start(void **state)
+{
+    struct machine *m = *state;
+    struct policy_cache *policies = machine_policies(m);
+    seam_run_flow(&m->run, &m->node, "read", "{\"confirm\":true}");
+    m->run.command.by.actor = SLICE(MACHINE_KEY);
+    seam_run_start(&m->run);
+    seam_key_policy = SLICE("team@7");
+    flow_policies_changed(m->node.flow, NULL); /* there is no run yet */
+    machine_deny(machine_query(m, "policy_get"));
+    assert_int_equal(machine_end(m), FLOW_ANSWER_DONE);
+    machine_until(m, m->run.flow_id, FLOW_FAILED);
+    assert_int_equal(m->walk.sent, 0);
+    machine_policies_free(m, policies);
+}
+
 /* What a policy holds is made if another key than the starter's approved exactly this call. */
 static void a_policy_that_holds(void **state)
 {
@@ -838,6 +855,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ON_A_MACHINE(a_call),
         ON_A_MACHINE(a_policy_that_changes),
+        ON_A_MACHINE(a_policy_that_changes_before_the_start),
         ON_A_MACHINE(a_held_call_that_another_run_has_made),
         ON_A_MACHINE(a_policy_that_holds),
         ON_A_MACHINE(transforms_and_a_wait_that_is_over),
