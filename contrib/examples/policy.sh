@@ -13,11 +13,12 @@ api() # KEY METHOD PATH [BODY]
 member() { sed "s/.*\"$1\":\"\([^\"]*\)\".*/\1/"; }
 new_key() { api "$key" POST /api/keys "$1" | member key; }
 
-# The agent's key has the policy. Its rule names the actions that send: it would count as true for all
-# that have no recipients. The key of the person who approves has only what that takes.
+# The agent's key has the policy. Its rule holds every write of the mail app with a recipient outside of
+# the organisation, and also those that name no recipients, like a filter that forwards, a label, or a
+# draft that is sent by its id. The key of the person who approves has only what that takes.
 api "$key" PUT /api/policies/agents '{"policy":{"default":"allow","rules":[
-    {"tools":["gmail_send_*"],"recipients_outside":["acme.example"],"decision":"hold",
-     "reason":"mail to other organisations"}]}}'
+    {"tools":["gmail_*"],"side_effect":["write"],"recipients_outside":["acme.example"],
+     "decision":"hold","reason":"mail to other organisations"}]}}'
 agent=$(new_key '{"name":"agent","scopes":["read","execute"],"policy":"agents"}')
 person=$(new_key '{"name":"approver","scopes":["read","approve"]}')
 
