@@ -101,8 +101,11 @@ static void why_approval(struct explanation *e)
     uuid_format(flow->id, id);
     buf_printf(&e->why,
                "Step \"%.*s\" has waited %.*s for a person. Approve or reject it with POST "
-               "/api/flows/%s/approve or reject, and a key that has the scope approve.",
-               SLICE_ARG(e->step), SLICE_ARG(span(e, e->found.now - flow->updated_at)), id);
+               "/api/flows/%s/approve or reject, and a key that has the scope approve%s.",
+               SLICE_ARG(e->step), SLICE_ARG(span(e, e->found.now - flow->updated_at)), id,
+               e->tmpl && e->tmpl->is_held
+                   ? ", but not the key that asked for the call, nor one that counts as it"
+                   : "");
     if (flow_approval_ends_at(flow))
         buf_printf(&e->why, " It expires at %.*s.",
                    SLICE_ARG(time_text(e, flow_approval_ends_at(flow))));

@@ -250,7 +250,9 @@ enum op_result exec_step_load_key(struct op *op)
     if (!holder && map_put(&exec->service->in_flight, exec->key.name, exec, NULL) != OK)
         return exec_stop_memory(exec);
     exec->key.is_holder = true;
-    bool may_hold = exec->in.policy || exec->in.holds_writes;
+    /* A key that was made for a hold is shown to others, whose requests may not take it. */
+    bool may_hold = exec->in.policy || exec->in.holds_writes ||
+                    slice_starts_with(exec->in.idempotency_key, SLICE(EXEC_HOLD_KEY_START));
     (may_hold ? store_claim_find_held : store_claim_find)(exec->service->config.pool, &exec->query,
                                                           op, exec->in.account_id,
                                                           exec->in.idempotency_key);

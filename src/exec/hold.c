@@ -77,7 +77,7 @@ slice exec_hold_key(const uint8_t *fingerprint, struct uuid asker, struct arena 
     memcpy(source + IDEMPOTENCY_FINGERPRINT_LEN, asker.bytes, sizeof(asker.bytes));
     vault_sha256(slice_of(source, sizeof(source)), hash);
     encode_hex_in(digits, sizeof(digits), slice_of(hash, sizeof(hash)));
-    return arena_printf(arena, "hold-%s", digits);
+    return arena_printf(arena, EXEC_HOLD_KEY_START "%s", digits);
 }
 
 /* ---- the answer ---- */

@@ -70,6 +70,9 @@ struct exec_hold {
     enum exec_effect effect; /* ENDED: what the call has done, or may have done */
 };
 
+/* How the key of a request that came without one begins; a client may send it, too. */
+#define EXEC_HOLD_KEY_START "hold-"
+
 /* Returns the key of a request that came without one: printable, and the same for all keys of the
  * asker's line. SLICE_NONE if out of memory. */
 slice exec_hold_key(const uint8_t *fingerprint, struct uuid asker, struct arena *arena) MUST_CHECK;

@@ -154,6 +154,9 @@ static struct flow_error error_of(const struct flow_call *call, const struct exe
     if (is_unknown) /* automatic retries are limited to harmless ones */
         error.is_retryable &= flow_call_is_safe(call->run, call->run->plan.step);
     error.hint = flow_hint_of(out, error.effect, arena);
+    if (call->run->tmpl->is_held && out->reason == EXEC_CONNECTION_UNKNOWN)
+        error.hint = SLICE("Nothing was done. Send the request again with another connection. "
+                           "Resume would name the same one again.");
     if (out->reason == EXEC_POLICY_DENIED && error.effect == EXEC_EFFECT_NONE &&
         flow_policy_is_own_approval(call->run))
         error.hint = flow_hint_own_approval();

@@ -251,13 +251,32 @@ bool flow_held_is_recorded(struct flow_run *run, const struct exec *exec)
            out->reason == EXEC_OUTCOME_UNKNOWN;
 }
 
+/* What a held request needs, and not a flow that can be started with another input; SLICE_NONE: the
+ * hint of any flow. */
+static slice hint_of(const struct exec_outcome *out)
+{
+    switch (out->reason) {
+    case EXEC_POLICY_DENIED:
+        return out->hint;
+    case EXEC_CONNECTION_UNKNOWN:
+        return SLICE("Nothing was done. Send the request again with another connection. Resume "
+                     "would use the same one.");
+    case EXEC_INPUT_INVALID:
+    case EXEC_PROVIDER_INVALID:
+        return SLICE("Nothing was done. Send a corrected request. Resume sends the same one "
+                     "again.");
+    default:
+        return SLICE_NONE;
+    }
+}
+
 void flow_held_fail(const struct exec *exec, struct arena *arena, struct flow_error *error)
 {
-    const struct exec_outcome *out = exec_outcome_of(exec);
+    slice hint = hint_of(exec_outcome_of(exec));
     if (error->effect != EXEC_EFFECT_NONE)
         close_error(error);
-    else if (out->reason == EXEC_POLICY_DENIED)
-        error->hint = arena_dup(arena, out->hint); /* what a request needs, not a flow */
+    else if (hint.ptr && !exec_outcome_of(exec)->is_hint_given)
+        error->hint = arena_dup(arena, hint);
 }
 
 /* Nothing is sent any more, since the flow may belong to another process or to none. A request that

@@ -269,11 +269,10 @@ static int64_t expires_at(const struct holding *holding, const struct flow *flow
 static enum op_result answer_open(struct holding *holding, const struct flow *flow, bool is_decided)
 {
     struct exec_hold *hold = holding->hold;
-    bool is_asking = !is_decided && flow->status == FLOW_RUNNING;
     hold->answer = EXEC_HOLD_OPEN;
     hold->flow_id = flow->id;
     hold->url = flow_service_url(holding->service, flow->id, hold->user, texts_of(holding));
-    hold->status = slice_cstr(flow_status_name(is_asking ? FLOW_WAITING : flow->status));
+    hold->status = slice_cstr(flow_status_name(flow->status));
     hold->expires_at = is_decided ? 0 : expires_at(holding, flow);
     return OP_DONE;
 }
@@ -375,7 +374,9 @@ static slice say_end(struct holding *holding, const struct flow_whole *whole,
     if (!last || last->step_index == 0)
         return arena_printf(arena, "The approval of this call has failed: %.*s Nothing was done.",
                             SLICE_ARG(message));
-    return arena_printf(arena, "This call was approved, and has failed: %.*s", SLICE_ARG(message));
+    return arena_printf(arena, "This call was approved, and failed at %.*s: %.*s%s",
+                        SLICE_ARG(time_text(whole->flow.updated_at, arena)), SLICE_ARG(message),
+                        holding->hold->effect == EXEC_EFFECT_NONE ? " Nothing was done." : "");
 }
 
 /* Whether a record is the answer: not that of a call that has failed without an effect, which may
@@ -402,6 +403,16 @@ static enum exec_effect effect_of_ended(struct holding *holding, const struct fl
         return flow_error_effect(error, json_get_str(error, SLICE("code")));
     bool is_begun = !uuid_is_nil(holding->found.hold.execution_id) && !holding->found.has_record;
     return is_begun ? EXEC_EFFECT_UNKNOWN : EXEC_EFFECT_NONE;
+}
+
+/* Whether `resume` makes the approved call: it has failed without an effect, and not because it is
+ * no longer held. */
+static bool may_resume(struct holding *holding, const struct flow_whole *whole,
+                       const struct flow_step *last)
+{
+    slice code = json_get_str(error_of(holding, last), SLICE("code"));
+    return whole->flow.status == FLOW_FAILED && last && last->step_index > 0 &&
+           holding->hold->effect == EXEC_EFFECT_NONE && !slice_eq_cstr(code, "policy_blocked");
 }
 
 static enum op_result answer_over(struct holding *holding, slice message)
@@ -431,6 +442,10 @@ static enum op_result answer_ended(struct holding *holding, const struct flow_wh
         return OP_DONE;
     }
     hold->effect = effect_of_ended(holding, whole, last);
+    if (may_resume(holding, whole, last))
+        return answer_with(holding, EXEC_HOLD_ENDED, say_end(holding, whole, last),
+                           SLICE("POST /api/flows/{id}/resume makes the approved call again. To "
+                                 "ask again, send the request with a new idempotency_key."));
     if (whole->flow.status != FLOW_CANCELLED || is_rejected(holding, last, &message))
         return answer_over(holding, say_end(holding, whole, last));
     holding->doer = (struct flow_doer){.kind = AUDIT_FLOW_CANCELLED, .at = whole->flow.updated_at};

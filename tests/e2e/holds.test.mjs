@@ -114,6 +114,10 @@ test('another request with the key of a hold', async () => {
   assert.notEqual((await held(asker.key, 'keyed', { idempotency_key: 'another' })).flow_id, id);
   const reply = await send(asker.key, 'something else', { idempotency_key: 'mine' });
   assert.equal(reply.json.error_code, 'validation_error', reply.text);
+  // a key that was made for a hold is not taken by another request of a key without a policy either
+  const { idempotency_key } = await held(asker.key, 'not keyed');
+  const taken = await call(person.key, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_messages', input: {}, idempotency_key });
+  assert.equal(taken.json.error_code, 'validation_error', taken.text);
 });
 
 test('rejected, expired, cancelled: it says so, and a new key asks again', async () => {
