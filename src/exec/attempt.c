@@ -11,6 +11,7 @@ enum {
      * megabyte. */
     READ_ON_LOOP_BYTES_MAX = 64 * 1024,
     TEXTS_OF_REPLY = 3,
+    LATE_READ_MS = 30000,
 };
 
 static struct metric provider_calls = METRIC_INIT(
@@ -288,13 +289,16 @@ enum op_result exec_step_read_reply(struct op *op)
                       read_attempt_reply, "the reply to be read");
 }
 
-/* The reply has arrived, so the run waits for memory until its deadline; after that the reply is
- * read anyway. */
+/* The reply has arrived in time, so it is read, be it after the deadline. Without memory the
+ * waiting replies are read one at a time (BUDGET_IN_HAND): all at once, at their deadline, they
+ * would take several times the budget, and be read no sooner. One that has not had its turn by
+ * LATE_READ_MS after the deadline is read anyway. */
 static enum op_result wait_for_memory(struct exec *exec)
 {
     ASSERT(exec->op.arena.use && exec->attempt.reading_bytes > 0);
     bool is_taken = budget_wait_op(&exec->attempt.memory, &exec->op, exec->op.arena.use,
-                                   exec->attempt.reading_bytes, BUDGET_IN_HAND, exec_left_ms(exec));
+                                   exec->attempt.reading_bytes, BUDGET_IN_HAND,
+                                   exec_left_ms(exec) + LATE_READ_MS);
     return is_taken ? op_jump(&exec->op, EXEC_STEP_READ_REPLY)
                     : op_wait_then(&exec->op, EXEC_STEP_READ_REPLY);
 }

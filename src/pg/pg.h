@@ -55,6 +55,8 @@ enum pg_type {
     PG_BYTES, /* bytea */
     PG_TIME,  /* timestamptz; microseconds since 1970-01-01 UTC in C */
     PG_BOOL,
+    PG_OIDS, /* oidvector, only as a parameter (pg_oids_write): a list of numbers without text to
+              * parse; an array of lists unnests to lists, which one of bigint[] does not */
 };
 
 /* The words that a table stores for an enum, or a bool (false first): words[value]. A NULL word
@@ -222,6 +224,9 @@ struct pg_value pg_bool(bool value);
 struct pg_value pg_text(slice value);
 struct pg_value pg_json(slice value);
 struct pg_value pg_bytes(slice value);
+/* Appends the binary form of a PG_OIDS value, of PG_OIDS_BYTES(count) bytes. count is not 0. */
+#define PG_OIDS_BYTES(count) (20 + 8 * (count))
+void pg_oids_write(struct buf *out, const uint32_t *list, size_t count);
 /* wall_us 0 becomes NULL (absent). */
 struct pg_value pg_time(int64_t wall_us);
 struct pg_value pg_null(enum pg_type type);

@@ -36,7 +36,7 @@ static const struct {
     [PG_UUID] = {"uuid", 2950, 2951},  [PG_I64] = {"bigint", 20, 1016},
     [PG_TEXT] = {"text", 25, 1009},    [PG_JSON] = {"json", 114, 199},
     [PG_BYTES] = {"bytea", 17, 1001},  [PG_TIME] = {"timestamptz", 1184, 1185},
-    [PG_BOOL] = {"boolean", 16, 1000},
+    [PG_BOOL] = {"boolean", 16, 1000}, [PG_OIDS] = {"oidvector", 30, 1013},
 };
 
 const char *pg_type_name(enum pg_type type)

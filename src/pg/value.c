@@ -14,6 +14,8 @@
 #error "pg/value.c swaps bytes for a little-endian machine"
 #endif
 
+enum { OID_OID = 26 }; /* the Oid of the type oid */
+
 /* 1970-01-01 to 2000-01-01 */
 #define PG_EPOCH_US ((int64_t)946684800 * 1000000)
 
@@ -94,6 +96,7 @@ slice pg_value_encode(const struct pg_value *value, char scratch[8])
     case PG_TEXT:
     case PG_JSON:
     case PG_BYTES:
+    case PG_OIDS:
         return value->as.bytes;
     }
     UNREACHABLE("a pg_value without a type");
@@ -105,7 +108,8 @@ size_t pg_value_size(const struct pg_value *value)
     /* As in arrays: 4 bytes of length for each element. Used for limits, so BOOL may count 8. */
     if (value->is_null)
         return 4;
-    bool is_bytes = value->type == PG_TEXT || value->type == PG_JSON || value->type == PG_BYTES;
+    bool is_bytes = value->type == PG_TEXT || value->type == PG_JSON || value->type == PG_BYTES ||
+                    value->type == PG_OIDS;
     return 4 + (is_bytes ? value->as.bytes.len : value->type == PG_UUID ? 16 : 8);
 }
 
@@ -135,6 +139,20 @@ void pg_array_encode(struct buf *out, const struct pg_stmt *stmt, struct pg_quer
         slice bytes = pg_value_encode(value, scratch);
         append_be32(out, (uint32_t)bytes.len);
         buf_append(out, bytes);
+    }
+}
+
+void pg_oids_write(struct buf *out, const uint32_t *list, size_t count)
+{
+    ASSERT(count > 0 && count <= INT32_MAX);
+    append_be32(out, 1); /* dimensions; no element is NULL */
+    append_be32(out, 0);
+    append_be32(out, OID_OID);
+    append_be32(out, (uint32_t)count);
+    append_be32(out, 0); /* lower bound, as the type demands */
+    for (size_t i = 0; i < count; i++) {
+        append_be32(out, sizeof(list[i]));
+        append_be32(out, list[i]);
     }
 }
 

@@ -78,7 +78,8 @@ static const struct pg_stmt audit_insert = {
 static const struct pg_stmt audit_insert_input = {
     .name = "audit_insert_input",
     .sql = "with made as (" STORE_INPUT_INSERT
-           "@row :account_id, :id, true, :sealed, :key_id, :expires_at, (:words)::bigint[] @end "
+           "@row :account_id, :id, true, :sealed, :key_id, :expires_at, (:words)" STORE_INPUT_WORDS
+           " @end "
            "on conflict do nothing) " INSERT_EVENT,
     PG_TAKES(MEMBERS, STORE_INPUT_PARAMS(audit_event)),
     .key_count = 2,

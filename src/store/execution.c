@@ -42,7 +42,7 @@ static const struct pg_column insert_input_params[] = {OF(account_id, PG_UUID), 
 #define OR_NOTHING " on conflict do nothing"
 #define INSERT_INPUT(rest)                                                                 \
     "with made as (" STORE_INPUT_INSERT "@row :account_id, :id, false, :sealed, :key_id, " \
-    ":expires_at, (:words)::bigint[] @end" rest ") "
+    ":expires_at, (:words)" STORE_INPUT_WORDS " @end" rest ") "
 static const struct pg_stmt execution_insert_again =
     INSERT_STMT("execution_insert_again", "", insert_params, OR_NOTHING, );
 static const struct pg_stmt execution_insert =
@@ -85,7 +85,7 @@ static const struct pg_column finish_input_params[] = {
     ", :sealed as sealed, :key_id as key_id, :expires_at as expires_at, :words as words"
 #define FINISH_INPUT(rest)                                                                  \
     "kept as (" STORE_INPUT_INSERT "select m.account_id, m.id, false, m.sealed, m.key_id, " \
-    "m.expires_at, m.words::bigint[] from moved m" rest "), "
+    "m.expires_at, m.words" STORE_INPUT_WORDS " from moved m" rest "), "
 /* Bound rows have no owner (a CHECK), so the index idempotency_key_owner does not contain them. The
  * key's life began with the claim and may have ended by now. It is extended, because requests that
  * wait for its run load it again within a second (exec/claim.c), and must find it. */
@@ -133,9 +133,10 @@ static const struct pg_column finish_event_params[] = {OF(account_id, PG_UUID),
                                                        OF(parent_id, PG_UUID, .has_null = true)};
 static const struct pg_column event_columns[] = {STORE_HAS_EVENT_COLUMN};
 #define FINISH_EVENT_COLUMNS FINISH_INPUT_COLUMNS ", :event_id as event_id, :parent_id as parent_id"
-#define FINISH_INPUT_IF_ANY                                                                   \
-    "kept as (" STORE_INPUT_INSERT "select m.account_id, m.id, false, m.sealed, m.key_id, "   \
-    "m.expires_at, m.words::bigint[] from moved m where m.sealed is not null on conflict do " \
+#define FINISH_INPUT_IF_ANY                                                                 \
+    "kept as (" STORE_INPUT_INSERT "select m.account_id, m.id, false, m.sealed, m.key_id, " \
+    "m.expires_at, m.words" STORE_INPUT_WORDS                                               \
+    " from moved m where m.sealed is not null on conflict do "                              \
     "nothing), "
 #define FINISH_OUTBOX                                                                            \
     "), " STORE_OUTBOX("select c.account_id, c.parent_id, c.event_id, "                          \

@@ -4,6 +4,7 @@
  */
 #include "store/execution_input.h"
 
+#include "base/buf.h"
 #include "store/internal.h"
 
 #define OF(name, type) PG_OF(#name, type, struct execution_input, name)
@@ -19,5 +20,15 @@ static const struct pg_stmt execution_input_get = {
 };
 
 const struct pg_stmt *const execution_input_stmts[] = {&execution_input_get, NULL};
+
+slice store_input_words(const uint32_t *list, size_t count, struct arena *arena)
+{
+    struct buf words;
+    if (count == 0)
+        return SLICE_NONE;
+    buf_init(&words, PG_OIDS_BYTES(count));
+    pg_oids_write(&words, list, count);
+    return arena_take(arena, &words);
+}
 
 STORE_CALL_ID(store_execution_input_get, execution_input_get, struct uuid, pg_uuid)

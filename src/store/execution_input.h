@@ -14,9 +14,13 @@
 struct execution_input {
     slice sealed; /* SLICE_NONE: no input is stored */
     slice key_id; /* the master key that sealed it */
-    slice words;  /* by which its run is found (vault_words_list); SLICE_NONE: none. Not read */
+    slice words;  /* by which its run is found (store_input_words); SLICE_NONE: none. Not read */
     int64_t expires_at;
 };
+
+/* Returns hashes of words in the form of the member above, in the arena. SLICE_NONE if there are
+ * none, or if out of memory. */
+slice store_input_words(const uint32_t *list, size_t count, struct arena *arena);
 
 /* Reads the input of an execution, or of the audit event of a blocked run. The result is
  * ERR_NOTFOUND if none is stored, or if it has expired. */

@@ -131,7 +131,10 @@ static inline void store_ask(struct pg_pool *pool, struct pg_query *query, struc
     PG_OF("sealed", PG_BYTES, struct type, input.sealed),            \
         PG_OF("key_id", PG_TEXT, struct type, input.key_id),         \
         PG_OF("expires_at", PG_TIME, struct type, input.expires_at), \
-        PG_OF("words", PG_TEXT, struct type, input.words)
+        PG_OF("words", PG_OIDS, struct type, input.words)
+/* The column of words from the parameter. Its text would be parsed, at a tenth of the cost of a
+ * write; this is a copy. */
+#define STORE_INPUT_WORDS "::oid[]::bigint[]"
 #define STORE_INPUT_INSERT                                                                         \
     "insert into sluice.execution_input (account_id, id, is_blocked, sealed, key_id, expires_at, " \
     "words) "

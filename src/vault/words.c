@@ -8,6 +8,7 @@
 #include "base/ascii.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "store/execution_input.h"
 #include "vault/key.h"
 #include "vault/ring.h"
 
@@ -226,7 +227,7 @@ static int compare_items(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-/* Appends the text of a bigint[]. */
+/* Appends the text of a bigint[], for a search. */
 static void put_list(struct buf *out, struct vault_words *words)
 {
     qsort(words->items, words->count, sizeof(words->items[0]), compare_items);
@@ -239,16 +240,17 @@ static void put_list(struct buf *out, struct vault_words *words)
 
 enum { LIST_BYTES_MAX = VAULT_WORDS_MAX * 21 + 2 };
 
-slice vault_words_list(struct vault_words *words, struct arena *arena)
+slice vault_words_list(const struct vault_words *words, struct arena *arena)
 {
-    struct buf text;
-    if (words->count == 0)
-        return SLICE_NONE;
-    buf_init(&text, LIST_BYTES_MAX);
-    put_list(&text, words);
-    slice list = buf_is_ok(&text) ? arena_dup(arena, buf_slice(&text)) : SLICE_NONE;
-    buf_deinit(&text);
-    return list;
+    uint32_t list[VAULT_WORDS_MAX];
+    for (size_t i = 0; i < words->count; i++) {
+        uint32_t item = (uint32_t)words->items[i];
+        size_t at = i;
+        for (; at > 0 && list[at - 1] > item; at--)
+            list[at] = list[at - 1];
+        list[at] = item;
+    }
+    return store_input_words(list, words->count, arena);
 }
 
 slice vault_words_search(const struct vault_ring *ring, struct uuid account_id, slice text,
@@ -256,13 +258,17 @@ slice vault_words_search(const struct vault_ring *ring, struct uuid account_id, 
 {
     struct vault_words words;
     struct buf lists;
-    buf_init(&lists, VAULT_MASTER_KEYS_MAX * (LIST_BYTES_MAX + 1));
+    buf_init(&lists, VAULT_MASTER_KEYS_MAX * 2 * (LIST_BYTES_MAX + 1));
     for (size_t i = 0; i < ring->count; i++) {
         begin_list(&words, &ring->keys[i], account_id);
         vault_words_add(&words, text, VAULT_WORDS_MAX);
         ASSERT(words.count > 0);
         if (i > 0)
             buf_append_char(&lists, ';');
+        put_list(&lists, &words);
+        buf_append_char(&lists, ';');
+        for (size_t k = 0; k < words.count; k++)
+            words.items[k] &= UINT32_MAX;
         put_list(&lists, &words);
     }
     slice search = buf_is_ok(&lists) ? arena_dup(arena, buf_slice(&lists)) : SLICE_NONE;

@@ -1,7 +1,8 @@
 /*
  * words: the words by which a run is found, and those of a search for it. The database has only
- * keyed hashes of them: 64 bits under a key that is derived from a master key and the account. So a
- * copy of the database has no word in clear, and equal words of two accounts differ. Within an
+ * keyed hashes of them: 32 bits under a key that is derived from a master key and the account. So a
+ * copy of the database has no word in clear, and equal words of two accounts differ. A search
+ * among a million words of an account finds a wrong run one time in 4,000. Within an
  * account equal words are equal: who has the words of one run can find them in others. So a list is
  * sorted, and does not say which word is where in a text.
  *
@@ -35,9 +36,9 @@ void vault_words_init(struct vault_words *words, const struct vault_ring *ring,
 /* Adds the words of a text that the list does not have, until the list has count_max of them. Bytes
  * that are not UTF-8 separate words. */
 void vault_words_add(struct vault_words *words, slice text, size_t count_max);
-/* Sorts the list, and returns it as the text of a bigint[], in the arena; SLICE_NONE if it is
+/* Returns the list, sorted, as it is stored (store_input_words), in the arena; SLICE_NONE if it is
  * empty, or if out of memory. */
-slice vault_words_list(struct vault_words *words, struct arena *arena);
+slice vault_words_list(const struct vault_words *words, struct arena *arena);
 
 /* Returns the number of words of a text, counting equal ones, but at most count_max. */
 size_t vault_words_count(slice text, size_t count_max);
@@ -46,9 +47,9 @@ size_t vault_words_count(slice text, size_t count_max);
  * and the end of a word that may have been cut is open. In the arena; SLICE_NONE if out of memory.
  */
 slice vault_words_patterns(slice text, struct arena *arena);
-/* Returns what a search asks the store for: the lists of its words under each key of the ring, with
- * ";" between them. The text has 1 to VAULT_SEARCH_WORDS_MAX words. If out of memory, it returns a
- * list that no run has. */
+/* Returns what a search asks the store for: two lists of its words under each key of the ring, with
+ * ";" between them: with 64 bits, which the version before stored, and with 32. The text has 1 to
+ * VAULT_SEARCH_WORDS_MAX words. If out of memory, it returns a list that no run has. */
 slice vault_words_search(const struct vault_ring *ring, struct uuid account_id, slice text,
                          struct arena *arena);
 

@@ -58,6 +58,7 @@ static const char *sample(enum pg_type type)
         [PG_BYTES] = "'\\x00'",
         [PG_TIME] = "now()",
         [PG_BOOL] = "true",
+        [PG_OIDS] = "'1 2'",
     };
     return samples[type];
 }

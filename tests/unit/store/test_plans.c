@@ -273,6 +273,8 @@ static const char *sample(enum pg_type type)
         return "now()";
     case PG_BOOL:
         return "true";
+    case PG_OIDS:
+        return "'1 2'";
     }
     return "null";
 }
