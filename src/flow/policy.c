@@ -272,9 +272,7 @@ bool flow_is_hidden(const struct flow_template *tmpl, const struct catalog *cata
                     struct policy *policy)
 {
     for (size_t i = 0; policy && i < tmpl->step_count; i++) {
-        const struct catalog_action *action = tmpl->steps[i].type == FLOW_TOOL_CALL
-                                                  ? catalog_find_tool(catalog, tmpl->steps[i].tool)
-                                                  : NULL;
+        const struct catalog_action *action = flow_template_action(tmpl, catalog, i);
         if (tmpl->steps[i].type == FLOW_TOOL_CALL && (!action || policy_denies(policy, action)))
             return true;
     }

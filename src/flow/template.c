@@ -41,6 +41,9 @@ static void read_steps(struct reader *r, struct flow_template *tmpl)
         return;
     }
     tmpl->steps = ARENA_ARRAY(r->arena, struct flow_step_def, array->count);
+    tmpl->actions = ARENA_NEW(r->arena, struct flow_actions);
+    if (tmpl->actions)
+        tmpl->actions->of = ARENA_ARRAY(r->arena, const struct catalog_action *, array->count);
     for (uint32_t i = 0; tmpl->steps && i < array->count; i++) {
         struct reader_path path = {r->path, SLICE("steps"), i};
         template_read_step(r, &path, &array->as.items[i], tmpl, i);

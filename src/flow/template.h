@@ -101,6 +101,12 @@ struct flow_step_def {
     const struct expr_template *expires_in; /* seconds; NULL: never */
 };
 
+/* The actions of the steps in the catalog with this serial, once they were asked for. */
+struct flow_actions {
+    uint64_t serial;
+    const struct catalog_action **of;
+};
+
 struct flow_template {
     struct arena arena;
     unsigned refs;
@@ -117,7 +123,8 @@ struct flow_template {
     bool is_held;        /* of a held call: its key is FLOW_HELD_KEY */
     struct flow_step_def *steps;
     size_t step_count; /* at least 1 */
-    slice item_json;   /* {key, name, description}, rendered once */
+    struct flow_actions *actions;
+    slice item_json; /* {key, name, description}, rendered once */
 };
 
 /* Compiles one text. Problems are added to the report (file, pointer, sentence). Returns NULL if
@@ -132,6 +139,10 @@ struct flow_template *flow_template_compile(slice name, slice text, const struct
  * written. */
 void flow_template_write_detail(struct buf *out, const struct flow_template *tmpl,
                                 const struct catalog *catalog);
+/* Returns the action of the step's call; NULL if the step makes none, if the catalog does not have
+ * it, or if out of memory. It is looked up once for a snapshot of the catalog. */
+const struct catalog_action *flow_template_action(const struct flow_template *tmpl,
+                                                  const struct catalog *catalog, size_t step);
 /* Sets *verdict to the strictest of the verdicts on its calls, as far as they are known without an
  * input: one hidden call hides the template, one that is always denied denies it, and one that is
  * always held and confirmed by no approval holds it. policy NULL: none. A tool that the catalog no

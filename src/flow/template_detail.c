@@ -42,14 +42,28 @@ static unsigned strictness(const struct policy_verdict *verdict)
     return of[verdict->decision] + verdict->is_hidden;
 }
 
+const struct catalog_action *flow_template_action(const struct flow_template *tmpl,
+                                                  const struct catalog *catalog, size_t step)
+{
+    struct flow_actions *known = tmpl->actions;
+    ASSERT(step < tmpl->step_count);
+    if (tmpl->steps[step].type != FLOW_TOOL_CALL)
+        return NULL;
+    if (known->serial != catalog->serial) {
+        memset(known->of, 0, tmpl->step_count * sizeof(*known->of));
+        known->serial = catalog->serial;
+    }
+    if (!known->of[step])
+        known->of[step] = catalog_find_tool(catalog, tmpl->steps[step].tool);
+    return known->of[step];
+}
+
 void flow_template_foresee(const struct flow_template *tmpl, const struct catalog *catalog,
                            struct policy *policy, struct policy_verdict *verdict)
 {
     *verdict = (struct policy_verdict){.rule = POLICY_RULE_DEFAULT};
     for (size_t i = 0; policy && i < tmpl->step_count; i++) {
-        const struct catalog_action *action = tmpl->steps[i].type == FLOW_TOOL_CALL
-                                                  ? catalog_find_tool(catalog, tmpl->steps[i].tool)
-                                                  : NULL;
+        const struct catalog_action *action = flow_template_action(tmpl, catalog, i);
         struct policy_verdict one;
         if (!action)
             continue;

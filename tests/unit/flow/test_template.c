@@ -518,6 +518,16 @@ static void a_policy_decides_about_a_template(void **state)
         assert_int_equal(nearest.len > 0, cases[i].decision != POLICY_DENY);
         policy_unref(policy);
     }
+    struct catalog *other = catalog_load_all(NULL, &b->report); /* another snapshot */
+    for (int round = 0; round < 4; round++) {
+        const struct catalog *catalog = round % 2 ? b->catalog : other;
+        for (size_t step = 0; step < tmpl->step_count; step++) {
+            const struct catalog_action *action = flow_template_action(tmpl, catalog, step);
+            assert_true((action != NULL) == (tmpl->steps[step].type == FLOW_TOOL_CALL));
+            assert_true(!action || action->integration->catalog == catalog);
+        }
+    }
+    catalog_unref(other);
     flow_template_foresee(tmpl, b->catalog, NULL, &verdict);
     assert_int_equal(verdict.decision, POLICY_ALLOW);
     flow_template_unref(tmpl);
