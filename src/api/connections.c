@@ -7,7 +7,7 @@
  */
 #include "api/listing.h"
 #include "connect/command.h"
-#include "store/connection.h"
+#include "serve/stored.h"
 
 /* ---- the list ---- */
 
@@ -35,11 +35,18 @@ struct connections {
     bool is_more, is_partial;
 };
 
+static struct connection given_connection(const struct api_request *request,
+                                          const struct connection *row)
+{
+    return serve_connection(&request->serve, *request->api->config.catalog, row);
+}
+
 static void put_listed_connection(struct json_writer *w, const struct api_request *request,
                                   const struct connection *row)
 {
     bool is_of_account = uuid_eq(row->account_id, request->serve.grant.parent_id);
-    const struct connection known = is_of_account ? connect_as_shared(row) : *row;
+    const struct connection known = is_of_account ? connect_as_shared(row)
+                                                  : given_connection(request, row);
     if (request->outer)
         connect_write_brief(w, &known);
     else
@@ -216,7 +223,8 @@ static enum op_result finish_connection_get(struct api_request *request)
     }
     if (status != OK)
         return reply_failed(request, status);
-    connect_write(api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX), &row);
+    const struct connection known = given_connection(request, &row);
+    connect_write(api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX), &known);
     return api_reply_close(request, 200);
 }
 

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "call/credential.h"
 #include "api/request.h"
+#include "serve/stored.h"
 
 enum { ADD_TRIES_MAX = 5 }; /* each tests the credential again */
 
@@ -127,7 +128,9 @@ static enum op_result finish_added(struct api_request *request)
                                "read. GET /api/connections/%lld shows it.",
                                (long long)it->enrol.connection_id,
                                (long long)it->enrol.connection_id);
-    connect_write(api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX), &row);
+    const struct connection known =
+        serve_connection(&request->serve, *request->api->config.catalog, &row);
+    connect_write(api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX), &known);
     return api_reply_close(request, 201);
 }
 

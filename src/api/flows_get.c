@@ -112,15 +112,15 @@ static bool read_until(struct api_request *request, struct get *get)
 }
 
 /* If this process runs the flow, its revision is known without a query. A client that waits for
- * a later revision then sleeps immediately, unless a policy may hide the flow from it. */
+ * a later revision then sleeps immediately. */
 static bool knows_enough(struct api_request *request, struct get *get)
 {
     slice wanted = http_request_header(request->serve.exchange, SLICE("If-None-Match"));
     int64_t rev;
-    if (get->wait.stream.until_ns == 0 || request->on_view || request->serve.policy ||
+    if (get->wait.stream.until_ns == 0 || request->on_view ||
         http_server_is_draining(request->serve.exchange->server) ||
         !flow_is_running_here(request->api->config.flow, request->serve.grant.account_id,
-                              get->wait.id, &rev))
+                              get->wait.id, request->serve.policy, &rev))
         return false;
     if (get->until == UNTIL_CHANGE && wanted.ptr &&
         !api_has_etag(request, api_flow_etag(request, rev)))

@@ -6,32 +6,11 @@
 #include "exec/internal.h"
 #include "json/json.h"
 
-/* Work of policies in a turn after which other runs decide in a later one, about half a
- * millisecond. Otherwise a batch of runs with costly conditions would hold up all other clients. */
-enum { TURN_VISITS_MAX = 10000 };
-
-bool exec_decides_later(const struct exec *exec)
-{
-    const struct exec_service *service = exec->service;
-    return exec->in.policy && service->decided_ns == loop_now_ns(exec->op.loop) &&
-           service->decided_visits >= TURN_VISITS_MAX;
-}
-
-static void count_visits(struct exec *exec)
-{
-    struct exec_service *service = exec->service;
-    uint64_t now = loop_now_ns(exec->op.loop);
-    if (service->decided_ns != now)
-        service->decided_visits = 0;
-    service->decided_ns = now;
-    service->decided_visits += exec->verdict.visits;
-}
-
 void exec_decide(struct exec *exec)
 {
     ASSERT(exec->action && exec->in.policy);
     policy_decide(exec->in.policy, exec->action, exec->in.input, exec->in.user, &exec->verdict);
-    count_visits(exec);
+    exec_turn_used(exec);
     if (!exec->verdict.is_hidden)
         return;
     exec->action = NULL;

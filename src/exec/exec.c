@@ -90,6 +90,7 @@ struct exec_service *exec_service_new(const struct exec_config *config)
     store_laters_init(&service->endings, config->loop, config->pool, ENDINGS_MAX);
     store_laters_init(&service->audits, config->loop, config->pool, AUDITS_MAX);
     map_init(&service->in_flight, config->executions_max + 1);
+    exec_turns_init(&service->turns, config->loop);
     concurrency_init(&service->concurrency, config->executions_max, config->account_executions_max);
     exec_summaries_init(&service->summaries, config->loop, config->pool, config->work, STORED_MAX);
     counts_init(&service->tallies, &tallies_class, config->loop, config->pool);
@@ -114,6 +115,7 @@ void exec_service_free(struct exec_service *service)
 {
     if (!service)
         return;
+    exec_turns_deinit(&service->turns);
     concurrency_deinit(&service->concurrency);
     map_deinit(&service->in_flight);
     exec_summaries_deinit(&service->summaries);

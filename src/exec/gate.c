@@ -8,7 +8,7 @@
 #include "catalog/target.h"
 #include "policy/unlisted.h"
 
-enum { TEXT_BYTES_MAX = 256 * 1024, TURNS_WAITED_MAX = 100 };
+enum { TEXT_BYTES_MAX = 256 * 1024 };
 
 /* Returns the short id, even for an action that does not exist, so that a key's fingerprint is
  * stable. */
@@ -48,10 +48,8 @@ enum op_result exec_step_find_action(struct op *op)
 {
     struct exec *exec = exec_of(op);
     ASSERT(!exec->catalog && exec->key.state == EXEC_CLAIM_NONE);
-    if (exec_decides_later(exec) && exec->turns_waited++ < TURNS_WAITED_MAX) {
-        op_sleep(op, &exec->timer, 1, "other decisions of policies");
+    if (exec->in.policy && exec_awaits_turn(exec))
         return op_wait_then(op, EXEC_STEP_FIND_ACTION);
-    }
     if (!exec->counted)
         return exec_stop_unavailable(
             exec, SLICE("Too many executions are running. Nothing was done. Try again."));

@@ -29,6 +29,14 @@ enum {
     EXEC_BACKOFF_MS_MAX = 5000,
 };
 
+/* Runs that wait before they ask a policy (turns.c). */
+struct exec_turns {
+    struct loop *loop;
+    struct list ring; /* struct concurrency_account.keyed: accounts with such runs */
+    struct loop_task task;
+    uint64_t at, visits; /* the last turn of the loop with decisions, and their work */
+};
+
 struct exec_service {
     struct exec_config config;
     struct uuid self; /* identifies this process to others */
@@ -43,8 +51,7 @@ struct exec_service {
     struct counts tallies, usage;
     struct app_times_table app_times;
     struct tally_cache *sums;
-    /* the work of policies in the turn of that time (decide.c) */
-    uint64_t decided_ns, decided_visits;
+    struct exec_turns turns;
     size_t blocked_input_bytes; /* inputs of blocked runs that are being stored (input.c) */
 };
 
@@ -148,7 +155,11 @@ struct exec {
     const struct catalog_action *action;
     int find_status;               /* result of the lookup of integration and action */
     struct policy_verdict verdict; /* of the key's policy; zeroed without one */
-    unsigned turns_waited;         /* before it was decided */
+    struct {
+        struct op_wait wait;
+        struct list link; /* in concurrency_account.keyed.waiting */
+        bool is_given;    /* it may decide now */
+    } turn;               /* turns.c */
     uint64_t deadline_ns;
     uint64_t phase_began_ns;             /* start of the wait for limits, or of the record */
     struct concurrency_account *counted; /* NULL: no slot was free */
@@ -241,9 +252,14 @@ enum op_result exec_stop_unknown(struct exec *exec);
  * The second function: and does not have one; a dry run needs none. */
 bool exec_wants_confirmation(const struct exec *exec);
 bool exec_is_unconfirmed(const struct exec *exec);
-/* decide.c: whether the run has to wait for another turn of the loop before it asks the policy. */
-bool exec_decides_later(const struct exec *exec);
-/* Asks the policy. If it hides the action, the action is unknown from here on. */
+/* turns.c: whether the run has to wait before it asks its policy; it is then held until it may. */
+bool exec_awaits_turn(struct exec *exec) MUST_CHECK;
+/* Called after each decision. */
+void exec_turn_used(struct exec *exec);
+void exec_turns_init(struct exec_turns *turns, struct loop *loop);
+/* No run may wait (asserted). */
+void exec_turns_deinit(struct exec_turns *turns);
+/* decide.c: asks the policy. If it hides the action, the action is unknown from here on. */
 void exec_decide(struct exec *exec);
 /* Whether the policy denies the run, of an action that is not hidden. */
 static inline bool exec_is_denied(const struct exec *exec)

@@ -210,8 +210,9 @@ static inline uint32_t flow_start_scope(const struct flow_template *tmpl)
 /* Called when keys or policies of the account (NULL: of any) may have changed: its running flows
  * ask for their policies again before the next call. */
 void flow_policies_changed(struct flow_service *service, const struct uuid *account_id);
-/* Whether the policy hides what flows of the template have stored: it denies one of their calls for
- * every input. A call of an action that the catalog no longer has counts as denied. */
+/* Whether the policy (NULL: none) hides what flows of the template have stored: it denies one of
+ * their calls for every input. A call of an action that the catalog no longer has counts as denied.
+ */
 bool flow_is_hidden(const struct flow_template *tmpl, const struct catalog *catalog,
                     struct policy *policy);
 
@@ -275,10 +276,10 @@ struct flow_view *flow_watch_take_view(struct flow_watch *watch) MUST_CHECK;
  * flow after the change; both are NULL if they are unknown here. */
 void flow_watch_notify(struct flow_service *service, const struct flow *flow,
                        const struct flow_whole *whole, const struct flow_template *tmpl);
-/* Whether this process runs this flow of this account. Sets *rev to the flow's last revision here.
- * For changes by other nodes use a watch. */
+/* Whether this process runs this flow of this account, and the policy (NULL: none) does not hide
+ * it. Sets *rev to the flow's last revision here. For changes by other nodes use a watch. */
 bool flow_is_running_here(const struct flow_service *service, struct uuid account_id,
-                          struct uuid id, int64_t *rev) MUST_CHECK;
+                          struct uuid id, struct policy *policy, int64_t *rev) MUST_CHECK;
 /* Called at a shutdown: notifies every watch, so that long polls and event streams end. */
 void flow_watch_wake_all(struct flow_service *service);
 

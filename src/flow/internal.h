@@ -396,7 +396,10 @@ void flow_trace_decided(struct flow_command *command);
  * template has no title, or if the title cannot be made. */
 void flow_title_begin(struct flow_run *run);
 
-/* pinned.c: drops unused versions; with even_used all versions. */
+/* pinned.c: returns the version of a template if it is in memory, borrowed; else NULL. */
+struct flow_template *flow_template_known(const struct flow_service *service,
+                                          struct uuid version) MUST_CHECK;
+/* Drops unused versions; with even_used all versions. */
 void flow_pinned_drop(struct flow_service *service, bool even_used);
 
 /* watch.c: flow_watches_new returns NULL if out of memory; flow_watches_free asserts that no watch

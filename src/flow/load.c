@@ -21,21 +21,32 @@ OP_OF(load_of, flow_load)
 
 enum load_step { LOAD_CHECK_REV, LOAD_CHECKED, LOAD_SEND, LOAD_READ, LOAD_TEMPLATE };
 
+/* Whether the policy lets the reader have a cached view. If the flow's version of the template is
+ * not in memory, that is not known. */
+static bool may_give(const struct flow_load *load, const struct flow_view *kept)
+{
+    const struct flow_template *tmpl =
+        load->policy ? flow_template_known(load->service, kept->template_version) : NULL;
+    return !load->policy ||
+           (tmpl && !flow_is_hidden(tmpl, *load->service->config.catalog, load->policy));
+}
+
 /* If a view is cached or the flow runs here, reads only the flow's revision, which shows whether
- * that view is current. Without either, the revision alone would be useless. For a policy, the
- * template has to be known, so the flow is loaded. */
+ * that view is current. Without either, the revision alone would be useless. A flow keeps its
+ * version of the template, so what a policy says about it holds for each of its revisions. */
 static enum op_result step_check_rev(struct op *op)
 {
     struct flow_load *load = load_of(op);
     struct flow_service *service = load->service;
     int64_t rev;
-    if (load->wants_view && !load->policy &&
-        (flow_view_cache_find(service->views, load->account_id, load->id) ||
-         flow_is_running_here(service, load->account_id, load->id, &rev))) {
-        store_flow_rev(service->config.pool, &load->query, op, load->account_id, load->id);
-        return OP_WAIT;
-    }
-    return op_jump(op, LOAD_SEND);
+    if (!load->wants_view)
+        return op_jump(op, LOAD_SEND);
+    const struct flow_view *kept = flow_view_cache_find(service->views, load->account_id, load->id);
+    if (kept ? !may_give(load, kept)
+             : !flow_is_running_here(service, load->account_id, load->id, load->policy, &rev))
+        return op_jump(op, LOAD_SEND);
+    store_flow_rev(service->config.pool, &load->query, op, load->account_id, load->id);
+    return OP_WAIT;
 }
 
 /* The row exists, so the status of the template is the result, unless the policy hides the flow.

@@ -7,7 +7,7 @@
 
 enum { PINNED_MAX = 256 };
 
-static struct flow_template *find_known(struct flow_service *service, struct uuid version)
+struct flow_template *flow_template_known(const struct flow_service *service, struct uuid version)
 {
     const struct flow_template_set *set = *service->config.templates;
     for (size_t i = 0; set && i < set->count; i++)
@@ -19,7 +19,7 @@ static struct flow_template *find_known(struct flow_service *service, struct uui
 bool flow_template_find(struct flow_service *service, struct flow_template_find *find,
                         struct uuid version, struct op *op)
 {
-    struct flow_template *known = find_known(service, version);
+    struct flow_template *known = flow_template_known(service, version);
     ASSERT(!find->tmpl); /* a template from an earlier search would leak its reference */
     find->version = version;
     find->status = OK;
@@ -77,7 +77,7 @@ void flow_template_found(struct flow_service *service, struct flow_template_find
         return;
     struct flow_template *known =
         /* Another search may have loaded the template at the same time. */
-        find_known(service, find->version);
+        flow_template_known(service, find->version);
     find->tmpl = known ? flow_template_ref(known) : compile_stored(key, body);
     if (!find->tmpl) {
         find->status = ERR_INVALID;

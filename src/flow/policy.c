@@ -195,7 +195,7 @@ void flow_policy_free(struct flow_run *run)
 bool flow_is_hidden(const struct flow_template *tmpl, const struct catalog *catalog,
                     struct policy *policy)
 {
-    for (size_t i = 0; i < tmpl->step_count; i++) {
+    for (size_t i = 0; policy && i < tmpl->step_count; i++) {
         const struct catalog_action *action = tmpl->steps[i].type == FLOW_TOOL_CALL
                                                   ? catalog_find_tool(catalog, tmpl->steps[i].tool)
                                                   : NULL;

@@ -162,11 +162,12 @@ bool flow_run_is_known(const struct flow_service *service, struct uuid id)
 
 /* A run with an incomplete view does not count: the caller would get no views from it. */
 bool flow_is_running_here(const struct flow_service *service, struct uuid account_id,
-                          struct uuid id, int64_t *rev)
+                          struct uuid id, struct policy *policy, int64_t *rev)
 {
     const struct flow_run *run = find_run(service, id);
     if (!run || !run->published.is_whole || flow_run_is_leaving(run) ||
-        !uuid_eq(run->flow.account_id, account_id))
+        !uuid_eq(run->flow.account_id, account_id) ||
+        flow_is_hidden(run->tmpl, *service->config.catalog, policy))
         return false;
     *rev = run->flow.rev;
     return run->flow.status == FLOW_RUNNING;

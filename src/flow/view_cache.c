@@ -42,6 +42,7 @@ struct flow_view *flow_view_new(struct loop *loop, const struct flow_whole *whol
             .loop = loop,
             .account_id = whole->flow.account_id,
             .flow_id = whole->flow.id,
+            .template_version = whole->flow.template_version,
             .rev = whole->flow.rev,
             .status = whole->flow.status,
             .text = slice_of(view->room, len),

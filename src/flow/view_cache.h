@@ -16,7 +16,7 @@ struct flow_view_cache;
 
 struct flow_view {
     unsigned refs;
-    struct uuid account_id, flow_id;
+    struct uuid account_id, flow_id, template_version;
     int64_t rev;
     enum flow_status status;
     slice text;    /* {flow, steps} */

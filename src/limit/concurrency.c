@@ -5,11 +5,6 @@
 
 #include "base/share.h"
 
-struct concurrency_account {
-    struct keyed keyed;
-    size_t count;
-};
-
 void concurrency_init(struct concurrency *inflight, size_t size, size_t share)
 {
     *inflight = (struct concurrency){.size = size, .share = share ? share : share_default(size)};

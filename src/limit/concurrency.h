@@ -19,7 +19,10 @@ struct concurrency {
     struct keyed_table accounts; /* struct concurrency_account, by id */
 };
 
-struct concurrency_account;
+struct concurrency_account {
+    struct keyed keyed; /* its ring and its list `waiting` are free for the caller's use */
+    size_t count;
+};
 
 /* If share is 0, the default of base/share.h applies. */
 void concurrency_init(struct concurrency *inflight, size_t size, size_t share);

@@ -10,7 +10,7 @@
 
 enum {
     COUNT_MAX = 2000,
-    BYTES_MAX = 32 * 1024 * 1024, /* of all cached policies, without their memos (2 KB each) */
+    BYTES_MAX = 32 * 1024 * 1024, /* of all cached policies, without their memos (3 KB each) */
     TTL_MS = 60 * 60 * 1000,      /* frees those that are no longer used */
     DENIAL_TTL_MS = 5 * 1000,     /* of a failed compile, which may have lacked memory */
     LOAD_ARENA_BYTES_MAX = 4 * 1024 * 1024,

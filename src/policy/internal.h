@@ -52,6 +52,9 @@ struct policy {
     uint16_t *memo;
     size_t memo_count;
     uint64_t memo_serial;
+    /* What it leaves out of lists of the catalog with this serial; see unlisted.c */
+    bool *unlisted;
+    uint64_t unlisted_serial;
 };
 
 /* Whether the rule's conditions on the action alone hold: its name and its side effect. */

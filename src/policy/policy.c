@@ -50,6 +50,7 @@ void policy_unref(struct policy *policy)
         return;
     arena_deinit(&policy->arena);
     mem_free(policy->memo);
+    mem_free(policy->unlisted);
     mem_free(policy);
 }
 

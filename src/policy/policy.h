@@ -3,9 +3,9 @@
  * of rules; the first rule whose conditions all hold decides about a call, otherwise the policy's
  * default does.
  *
- * A struct policy is one compiled revision. It is immutable, apart from a memo of two bytes an
- * action that is filled when an action is first asked for, and counted by references. Deciding does
- * no I/O and takes limited time (POLICY_VISITS_MAX).
+ * A struct policy is one compiled revision. It is immutable, apart from a memo of three bytes an
+ * action that is filled when it is first asked for, and counted by references. Deciding does no I/O
+ * and takes limited time (POLICY_VISITS_MAX).
  *
  * NULL is the policy of a key that has none: all is allowed as it is without policies. Functions
  * that take a policy test for it inline, so that such a key pays a branch.

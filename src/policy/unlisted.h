@@ -10,7 +10,8 @@
 #include "policy/policy.h"
 
 /* Sets *unlisted to an entry for each document of the catalog's search index (catalog_doc), whether
- * it is left out, in the arena; NULL if none is, as without a policy. Returns OK or ERR_NOMEM. */
+ * it is left out; NULL if none is, as without a policy. It is in the arena, or the policy's own:
+ * then it is valid until the next turn. Returns OK or ERR_NOMEM. */
 int policy_unlisted_by(struct policy *policy, const struct catalog *catalog, struct arena *arena,
                        const bool **unlisted) MUST_CHECK;
 

@@ -57,8 +57,8 @@ static inline bool serve_confirms(const struct serve_request *request,
     return action->requires_confirmation || verdict.may_confirm;
 }
 
-/* For searches and suggestions: sets *unlisted as policy_unlisted does, in the op's arena. Returns
- * OK or ERR_NOMEM. */
+/* For searches and suggestions: sets *unlisted as policy_unlisted does, valid until the next turn.
+ * Returns OK or ERR_NOMEM. */
 static inline int MUST_CHECK serve_unlisted(struct serve_request *request,
                                             const struct catalog *catalog, const bool **unlisted)
 {

@@ -15,6 +15,29 @@ bool serve_gives_by(const struct serve_request *request, const struct catalog *c
     return action && !policy_denies(request->policy, action);
 }
 
+/* Whether the caller may have results of all actions of the app. */
+static bool gives_all(const struct serve_request *request, const struct catalog *catalog,
+                      slice integration_id)
+{
+    const struct catalog_integration *app = catalog_find_integration(catalog, integration_id, NULL);
+    bool is_all = app != NULL;
+    for (size_t i = 0; is_all && i < app->action_count; i++)
+        is_all = !policy_denies(request->policy, &app->actions[i]);
+    return is_all;
+}
+
+struct connection serve_connection(const struct serve_request *request,
+                                   const struct catalog *catalog, const struct connection *row)
+{
+    struct connection given = *row;
+    if (request->policy && row->failed_at != 0 &&
+        !gives_all(request, catalog, row->integration_id)) {
+        given.failed_at = 0;
+        given.failure = SLICE_NONE;
+    }
+    return given;
+}
+
 /* The details without the members of these names, which are separated by blanks. SLICE_NONE: out of
  * memory. */
 static slice details_without(struct arena *arena, const struct json *details, const char *names)

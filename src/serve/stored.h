@@ -8,6 +8,7 @@
 #include "catalog/catalog.h"
 #include "serve/request.h"
 #include "store/audit.h"
+#include "store/connection.h"
 
 /* Whether the caller may have results of this action, or hear of them. Those of an action that the
  * catalog no longer has are hidden by any policy: it cannot decide about them. */
@@ -18,6 +19,11 @@ static inline bool serve_gives(const struct serve_request *request, const struct
 {
     return !request->policy || serve_gives_by(request, catalog, integration_id, action_id);
 }
+
+/* Returns the connection as the caller may have it. Its last failure does not say of which action
+ * it is, so it is left out if the policy denies any action of the app. */
+struct connection serve_connection(const struct serve_request *request,
+                                   const struct catalog *catalog, const struct connection *row);
 
 /* Whether the caller may have the event. Of a hidden action it has only those that say that it is
  * unknown; the policy is removed from their details. Those of flows are without title and note,

@@ -63,14 +63,16 @@ static const struct pg_stmt flow_inbox = {
     ") < (own.at, :id), " POSITION ") as place, count(*) over () as others from " NEWEST          \
     ", (select case when "                                                                        \
     "w.waiting_for = 'approval' then coalesce(w.wake_at, 'infinity') else '-infinity' end as at " \
-    "from sluice.flow w where w.account_id = :account_id and w.id = :id) own where n.id <> :id) f"
+    "from sluice.flow w where w.account_id = :account_id and w.id = :id) own where n.id <> :id "  \
+    "and (:given is null or n.template_key = any(string_to_array(:given, ' ')))) f"
 static const struct pg_stmt flow_near = {
     .name = "flow_near",
     .sql = "select :ord, c.* from @input lateral (select f.id, f.template_key, (select "
            "replace(x.waiting_input::text, '\\u0000', '\\ufffd')::json->>'title' from "
            "sluice.flow_doc x where x.account_id = :account_id and x.flow_id = f.id) as title, "
            "f.others from " NEAR " where f.place in (1, f.others) order by f.place) c",
-    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_UUID), PG_ARG("template_key", PG_TEXT)),
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("id", PG_UUID), PG_ARG("template_key", PG_TEXT),
+             PG_ARG("given", PG_TEXT)),
     PG_GIVES(OF(id, PG_UUID), OF(template_key, PG_TEXT), OF(title, PG_TEXT), OF(others, PG_I64)),
 };
 
@@ -148,10 +150,10 @@ void store_flow_inbox(struct pg_pool *pool, struct pg_query *query, struct op *o
 }
 
 void store_flow_near(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                     struct uuid account_id, struct uuid flow_id)
+                     struct uuid account_id, struct uuid flow_id, slice given)
 {
     store_ask(pool, query, op, &flow_near,
-              PG_VALUES(pg_uuid(account_id), pg_uuid(flow_id), pg_null(PG_TEXT)));
+              PG_VALUES(pg_uuid(account_id), pg_uuid(flow_id), pg_null(PG_TEXT), pg_text(given)));
 }
 
 void store_flow_askers(struct pg_pool *pool, struct pg_query *query, struct op *op,

@@ -40,14 +40,15 @@ STORE_LIST_RESULT(store_flow_inbox_result, flow_inbox_row)
 
 /* The decisions next to one in that order, which goes on with the first after the last: the next
  * one, then the previous one if it is another. After a flow that does not wait the first is next.
- * The result is empty if no other flow waits. It is in op's arena. */
+ * given: the templates whose flows count, separated by blanks; SLICE_NONE: all. The result is empty
+ * if no other flow waits. It is in op's arena. */
 struct flow_near {
     struct uuid id;
     slice template_key, title; /* title: SLICE_NONE: the decision has none */
     int64_t others;            /* how many flows wait besides this one, at most FLOW_INBOX_MAX */
 };
 void store_flow_near(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                     struct uuid account_id, struct uuid flow_id);
+                     struct uuid account_id, struct uuid flow_id, slice given);
 STORE_LIST_RESULT(store_flow_near_result, flow_near)
 
 /* A requester of waiting flows. The list has each actor among the newest FLOW_INBOX_MAX of a

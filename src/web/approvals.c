@@ -386,6 +386,26 @@ size_t web_inbox_sieve(struct web_request *request, struct flow_inbox_row *rows,
     return kept;
 }
 
+/* If out of memory, none is given. */
+slice web_given_templates(struct web_request *request)
+{
+    enum { KEYS_BYTES_MAX = 64 * 1024 };
+    const struct flow_template_set *set = *request->web->config.templates;
+    const struct catalog *catalog = *request->web->config.catalog;
+    struct buf text;
+    if (!request->serve.policy)
+        return SLICE_NONE;
+    buf_init(&text, KEYS_BYTES_MAX);
+    for (size_t i = 0; i < set->count; i++) {
+        if (flow_is_hidden(set->items[i], catalog, request->serve.policy))
+            continue;
+        buf_append(&text, set->items[i]->key);
+        buf_append_char(&text, ' ');
+    }
+    slice keys = arena_take(&request->serve.op.arena, &text);
+    return keys.ptr ? keys : SLICE("");
+}
+
 /* Reads where the page begins; an invalid position means the beginning. */
 static int64_t read_from(struct web_request *request)
 {

@@ -1,6 +1,7 @@
 /*
  * The account's connections in pages, of all apps or of one app, oldest first.
  */
+#include "serve/stored.h"
 #include "web/app.h"
 
 /* Connections of a removed app remain; they are listed by its id. */
@@ -14,7 +15,9 @@ static void put_app_name(struct web_request *request, struct json_writer *w, sli
 void view_connection_members(struct web_request *request, struct json_writer *w,
                              const struct connection *row)
 {
-    connect_write(w, row);
+    const struct connection given =
+        serve_connection(&request->serve, *request->web->config.catalog, row);
+    connect_write(w, &given);
     if (!row->is_shared)
         json_member_bool(w, "shared", false);
     put_app_name(request, w, row->integration_id);

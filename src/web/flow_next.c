@@ -10,7 +10,7 @@
 void flow_next_ask(struct web_request *request, struct pg_query *query, struct uuid flow_id)
 {
     store_flow_near(request->web->config.pool, query, &request->serve.op,
-                    request->session.account_id, flow_id);
+                    request->session.account_id, flow_id, web_given_templates(request));
 }
 
 /* Returns how many wait after the next one, such as "6", or "98+" if the list is cut; SLICE_NONE if
@@ -27,8 +27,6 @@ int flow_next_view(struct web_request *request, const struct pg_query *query, st
     struct flow_near *near = NULL;
     size_t count = 0;
     int status = query->stmt ? store_flow_near_result(query, &near, &count) : OK;
-    if (count > 0 && !web_gives_flow(request, near[0].template_key))
-        count = 0;
     if (count == 0) {
         json_member_str(w, "next", SLICE_NONE);
         return status;
@@ -51,8 +49,7 @@ static enum op_result finish_next(struct web_request *request)
     size_t count;
     char id[UUID_TEXT_LEN + 1];
     /* The decision is made even if this read fails. */
-    if (store_flow_near_result(&request->query, &near, &count) != OK || count == 0 ||
-        !web_gives_flow(request, near[0].template_key))
+    if (store_flow_near_result(&request->query, &near, &count) != OK || count == 0)
         return web_reply_redirect(request, SLICE("/approvals"), "decided");
     uuid_format(near[0].id, id);
     return web_reply_redirect(request, arena_printf(&request->serve.op.arena, "/flows/%s", id),

@@ -54,9 +54,11 @@ void view_curl(struct web_request *request, struct json_writer *w, const char *k
 enum op_result web_reply_view(struct web_request *request, unsigned status, const char *file);
 
 /* approvals.c: whether the policy of the session's key lets flows of this template be shown, as far
- * as its present version tells. The second function keeps these rows; returns their number. */
+ * as its present version tells. The second function keeps these rows; returns their number. The
+ * third one returns these templates, separated by blanks, in the op's arena; SLICE_NONE: all. */
 struct flow_inbox_row;
 bool web_gives_flow(struct web_request *request, slice template_key);
 size_t web_inbox_sieve(struct web_request *request, struct flow_inbox_row *rows, size_t count);
+slice web_given_templates(struct web_request *request);
 
 #endif

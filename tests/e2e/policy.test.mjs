@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
 import { Mcp, contentOf } from './support/mcp.mjs';
-import { Pages } from './support/pages.mjs';
+import { Pages, formsOf } from './support/pages.mjs';
 import { ACTIONS, DECISIONS, KINDS, decide, foresee, policyOf } from './support/policy.mjs';
 import { Stack } from './support/stack.mjs';
 
@@ -470,6 +470,46 @@ test('an event of a flow has no text of its calls', async () => {
   assert.equal(whole.title, 'Call');
   delete whole.title;
   assert.deepEqual(bare, whole);
+});
+
+test('a connection’s last failure is not shown to a key that may not see all calls of the app', async () => {
+  const [{ id }] = (await call(account.key, 'GET', '/api/connections?integration_id=gmail')).json.connections;
+  const failure = 'No draft of Eve was found';
+  await stack.cluster.sql(`update sluice.connection set failed_at = now(), failure = '${failure}' where id = ${id} and account_id = '${account.id}'`);
+  for (const [tool, isShown] of [['gmail_update_draft', false], ['notion_create_page', true]]) {
+    await setPolicy('denies-one', { default: 'allow', rules: [{ tools: [tool], decision: 'deny' }] });
+    const { key } = await keyWith('denies-one');
+    const one = (await call(key, 'GET', `/api/connections/${id}`)).json;
+    const [listed] = (await call(key, 'GET', '/api/connections?integration_id=gmail')).json.connections;
+    for (const row of [one, listed]) assert.deepEqual([row.failure, row.failed_at !== null], [isShown ? failure : null, isShown], tool);
+    const pages = new Pages(server.base);
+    await pages.signIn(key);
+    for (const path of [`/connections/${id}`, '/connections']) assert.equal((await pages.go(path)).text.includes(failure), isShown, `${tool}, ${path}`);
+  }
+});
+
+test('the decisions next to one are those that the key may see', async () => {
+  const own = await stack.account('With decisions', { apps: [] });
+  const start = async (action) => (await call(own.key, 'POST', '/api/flows/start', { flowTemplate: `call_${action}` })).json.flowId;
+  const ids = [];
+  for (const action of ['send_message', 'create_draft', 'send_message', 'create_draft', 'send_message']) ids.push(await start(action));
+  for (const id of ids) await until('it waits', async () => (await call(own.key, 'GET', `/api/flows/${id}`)).json.flow.status === 'waiting');
+  const policy = { default: 'allow', rules: [{ tools: ['gmail_send_message'], decision: 'deny', hidden: true }] };
+  assert.ok((await call(own.key, 'PUT', '/api/policies/drafts', { policy })).status < 300);
+  const made = await call(own.key, 'POST', '/api/keys', { name: 'drafts', policy: 'drafts', scopes: ['read', 'execute', 'approve'] });
+  const [all, some] = [new Pages(server.base), new Pages(server.base)];
+  await all.signIn(own.key);
+  await some.signIn(made.json.key);
+  const near = async (pages, id) => [...(await pages.go(`/flows/${id}`)).text.matchAll(/href="\/flows\/([0-9a-f-]{36})"[^>]* data-key="[jk]"/g)].map((link) => link[1]);
+  assert.deepEqual(await near(all, ids[1]), [ids[2], ids[0]]);
+  assert.deepEqual(await near(some, ids[1]), [ids[3], ids[3]]);
+  const approve = async (page) => {
+    const { action, fields } = formsOf(page.text).find((one) => one.buttons.includes('Approve and show next'));
+    return some.go(action, { method: 'POST', fields: { ...fields, then: 'next' } });
+  };
+  const next = await approve(await some.go(`/flows/${ids[1]}`));
+  assert.match(next.path, new RegExp(`^/flows/${ids[3]}`));
+  assert.match((await approve(next)).path, /^\/approvals/);
 });
 
 test('a policy binds with its next call, and the default one binds keys without any', async () => {

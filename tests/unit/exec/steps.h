@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "node/node.h"
+#include "policy/policy.h"
 #include "seam/table.h"
 #include "seam/walk.h"
 #include "tls/tls.h"
@@ -124,6 +125,16 @@ static inline int tear_down(void **state)
 }
 
 /* ---- actions of a test ---- */
+
+static inline struct policy *policy_of(const char *document)
+{
+    struct catalog_report *report = catalog_report_new(NULL);
+    struct policy *policy =
+        policy_compile_text(SLICE_NONE, slice_cstr(document), SLICE("team@1"), report);
+    assert_non_null(policy);
+    catalog_report_free(report);
+    return policy;
+}
 
 static inline void want(struct bench *b, struct seam_run *run, const char *app, const char *action,
                         const char *input)

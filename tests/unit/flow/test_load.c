@@ -204,6 +204,100 @@ static void a_view_of_what_runs_here(void **state)
     let_go(m);
 }
 
+/* Begins to read the view. Returns whether only the flow's revision is asked for. */
+static bool asks_for_rev(struct machine *m, struct uuid id, struct policy *policy)
+{
+    reader.id = id;
+    reader.policy = policy;
+    reader.wants_view = true;
+    begin(m);
+    bool is_rev = seam_query_named(m->node.pool, "flow_rev") != NULL;
+    assert_true(is_rev == !seam_query_named(m->node.pool, "flow_load"));
+    return is_rev;
+}
+
+static void expect_view(struct machine *m, int status)
+{
+    finish(m);
+    assert_int_equal(reader.status, status);
+    assert_true(reader.has_seen == (status == OK));
+    let_go(m);
+}
+
+static struct policy *deny(const char *tool)
+{
+    char text[200];
+    struct catalog_report *report = catalog_report_new(NULL);
+    (void)snprintf(text, sizeof(text),
+                   "{\"default\":\"allow\",\"rules\":[{\"tools\":[\"%s\"],"
+                   "\"decision\":\"deny\"}]}",
+                   tool);
+    struct policy *policy = policy_compile_text(SLICE_NONE, slice_cstr(text), SLICE("p@1"), report);
+    assert_non_null(policy);
+    catalog_report_free(report);
+    return policy;
+}
+
+/* A view is read like without a policy if what the policy says about its template is known. */
+static void a_view_under_a_policy(void **state)
+{
+    struct machine *m = *state;
+    struct policy *other = deny("demo_put"), *own = deny("demo_get");
+    struct uuid id = machine_start(m, "read", "{\"confirm\":true}");
+    int64_t rev;
+    (void)machine_call(m); /* it runs here */
+    assert_true(flow_is_running_here(m->node.flow, seam_account, id, other, &rev));
+    assert_false(flow_is_running_here(m->node.flow, seam_account, id, own, &rev));
+    assert_true(asks_for_rev(m, id, other));
+    expect_view(m, OK);
+    assert_false(asks_for_rev(m, id, own));
+    expect_view(m, ERR_NOTFOUND);
+    machine_row(m, id)
+        ->flow.rev++; /* another node has changed it: the view that is loaded is kept */
+    assert_true(asks_for_rev(m, id, NULL));
+    expect_view(m, OK);
+    assert_true(asks_for_rev(m, id, other));
+    expect_view(m, OK);
+    assert_false(asks_for_rev(m, id, own));
+    expect_view(m, ERR_NOTFOUND);
+    assert_true(asks_for_rev(m, id, NULL));
+    expect_view(m, OK);
+    policy_unref(other);
+    policy_unref(own);
+}
+
+/* The version of the template that the cached view was made with is no longer in memory. */
+static const char older[] = TEMPLATE("ask", PASS("o") "," ASK("a", ""));
+
+static void a_view_of_a_template_that_is_not_in_memory(void **state)
+{
+    struct machine *m = *state;
+    struct policy *policy = deny("demo_put");
+    struct uuid id = machine_start(m, "ask", "{\"confirm\":true}");
+    struct catalog_report *report = catalog_report_new(NULL);
+    struct flow_template *tmpl =
+        flow_template_compile(SLICE("ask"), slice_cstr(older), m->catalog, report);
+    assert_non_null(tmpl);
+    catalog_report_free(report);
+    const struct pg_value cells[] = {pg_text(tmpl->key), pg_json(tmpl->body)};
+    machine_until(m, id, FLOW_WAITING);
+    machine_row(m, id)->flow.template_version = tmpl->version;
+    for (int round = 0; round < 2; round++) {
+        assert_false(asks_for_rev(m, id, policy));
+        struct pg_query *get = machine_query(m, "flow_template_get");
+        seam_row(get, cells);
+        seam_query_done(get);
+        expect_view(m, OK);
+        assert_true(asks_for_rev(m, id, policy));
+        expect_view(m, OK);
+        flow_pinned_drop(m->node.flow, true);
+        assert_true(asks_for_rev(m, id, NULL));
+        expect_view(m, OK);
+    }
+    flow_template_unref(tmpl);
+    policy_unref(policy);
+}
+
 static void queries_of_a_view_that_fail(void **state)
 {
     struct machine *m = *state;
@@ -409,6 +503,8 @@ int main(void)
         ON_A_MACHINE(a_flow_that_is_not_there),
         ON_A_MACHINE(a_view_that_is_kept),
         ON_A_MACHINE(a_view_of_what_runs_here),
+        ON_A_MACHINE(a_view_under_a_policy),
+        ON_A_MACHINE(a_view_of_a_template_that_is_not_in_memory),
         ON_A_MACHINE(queries_of_a_view_that_fail),
         ON_A_MACHINE(a_template_that_is_not_in_memory),
         ON_A_MACHINE(records_and_rows),

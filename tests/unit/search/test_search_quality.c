@@ -271,9 +271,9 @@ static void judge_both(struct bench *b, slice words, slice wanted, void *arg)
     struct judging *judging = arg;
     slice things[THINGS_MAX];
     size_t count;
-    ptrdiff_t and = slice_find(wanted, SLICE(" & "));
-    assert_true(and > 0);
-    slice one = slice_first(wanted, (size_t) and), other = slice_from(wanted, (size_t) and +3);
+    ptrdiff_t joint = slice_find(wanted, SLICE(" & "));
+    assert_true(joint > 0);
+    slice one = slice_first(wanted, (size_t)joint), other = slice_from(wanted, (size_t)joint + 3);
     assert_true(is_applicable(b->catalog, one) && is_applicable(b->catalog, other));
     assert_int_equal(catalog_split(b->catalog, &b->arena, words, things, THINGS_MAX, &count), OK);
     bool has_one = is_found(b, things, count, one, false);
