@@ -248,3 +248,23 @@ void search_parts_cut(const struct search_index *index, slice text, struct searc
         gap = at;
     }
 }
+
+/* A sign begins where the word before it ends. */
+static const char *start_of(const struct search_reading *r, size_t at)
+{
+    if (at >= r->count)
+        return r->text + r->text_len;
+    for (size_t i = at + 1; i-- > 0;) {
+        slice source = r->parts[i].token.source;
+        if (source.ptr)
+            return i == at ? source.ptr : source.ptr + source.len;
+    }
+    return r->text;
+}
+
+slice search_parts_text(const struct search_reading *r, size_t first, size_t end)
+{
+    ASSERT(first <= end);
+    const char *start = start_of(r, first);
+    return slice_trim(slice_of(start, (size_t)(start_of(r, end) - start)));
+}

@@ -99,6 +99,7 @@ enum search_class_flag {
     WORD_INDEFINITE = 131072, /* a thing follows that may not exist yet */
     WORD_CHANNEL = 262144,    /* a means of sending: an action without this word does not fit */
     WORD_READS = 524288,      /* as a query's first word it does not ask for a change */
+    WORD_WISH = 1048576,      /* may say that something should be so (wish.c) */
 };
 
 struct search_class {
@@ -186,6 +187,8 @@ struct search_reading {
 /* Splits the text, up to SEARCH_QUERY_BYTES_MAX, into at most SEARCH_QUERY_WORDS_MAX parts. Sets
  * the members about the text before each part, but no roles. */
 void search_parts_cut(const struct search_index *index, slice text, struct search_reading *out);
+/* Returns the text of these parts, without blanks at its ends. It is in the reading. */
+slice search_parts_text(const struct search_reading *r, size_t first, size_t end);
 /* Parses a query: splits it into parts, and assigns each part its role. */
 void search_query_read(const struct search_index *index, slice text, struct search_reading *out);
 
@@ -200,9 +203,20 @@ static inline bool search_part_is_any(const struct search_part *part, const char
 bool search_may_be_verb(const struct search_index *index, const struct search_part *part);
 /* Whether one of the parts is a plural, up to the first preposition (split.c). */
 bool search_has_plural(const struct search_reading *r, size_t first, size_t end);
+/* Whether the thing of these parts is written in a mail: "the address from the mail"; not what is
+ * attached to it (split.c). */
+bool search_is_in_mail(const struct search_reading *r, size_t first, size_t end);
 /* Returns how the container that these words begin with gets new contents: "create event" for "my
  * calendar"; NULL if it is none (split.c). */
 const char *search_adding_verb(const struct search_reading *r, size_t first, size_t end);
+/* Rewords a sentence that says what should be so as a command (wish.c). Returns SLICE_NONE if it
+ * does not, or if out of memory. */
+slice search_reword_wish(const struct search_index *index, struct arena *arena,
+                         const struct search_reading *r);
+/* Puts commands before their objects: "the colleagues inform" is "inform the colleagues". Returns
+ * SLICE_NONE if none follows its object, or if out of memory. */
+slice search_reword_order(const struct search_index *index, struct arena *arena,
+                          const struct search_reading *r);
 /* Splits one clause that needs two apps into what is done and what is read for it (transfer.c).
  * Returns OK or ERR_NOMEM. */
 int search_split_transfer(struct search_index *index, struct arena *arena,

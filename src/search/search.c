@@ -154,9 +154,8 @@ static void expand_token(struct query *q, const struct search_token *token, unsi
      * completions. A typing mistake is considered only if nothing else was found. */
     if (is_last && text.len >= PREFIX_BYTES_MIN)
         search_expand_prefix(q->index, text, q->word.count > 0 ? SEARCH_HALF : 1, &q->word);
-    else if (q->word.count > 0)
-        return;
-    search_expand_typo(q->index, text, &q->word);
+    if (q->word.count == 0)
+        search_expand_typo(q->index, text, &q->word);
 }
 
 static float larger_weight(float a, float b)

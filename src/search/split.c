@@ -123,15 +123,29 @@ bool search_has_plural(const struct search_reading *r, size_t first, size_t end)
     return false;
 }
 
+bool search_is_in_mail(const struct search_reading *r, size_t first, size_t end)
+{
+    size_t mail = first + 2;
+    while (mail < end &&
+           !(r->parts[mail].classes & WORD_LETTER && r->parts[mail - 1].classes & WORD_DETERMINER &&
+             search_part_is_any(&r->parts[mail - 2], "in from") &&
+             search_part_is_any(&r->parts[mail], "mail email")))
+        mail++;
+    for (size_t i = first; mail < end && i < end; i++)
+        if (search_part_is_any(&r->parts[i], "attachment attachments document file files pdf photo "
+                                             "picture receipt"))
+            return false;
+    return mail < end;
+}
+
 const char *search_adding_verb(const struct search_reading *r, size_t first, size_t end)
 {
     static const struct {
         const char *containers, *verb;
     } rows[] = {
-        {"sheet spreadsheet excel", "append values"},
-        {"calendar", "create event"},
-        {"dropbox drive folder", "upload file"},
-        {"board", "create card"},
+        {"sheet spreadsheet excel", "append values"},    {"calendar", "create event"},
+        {"dropbox drive folder", "upload file"},         {"board", "create card"},
+        {"slack discord telegram chat", "post message"},
     };
     /* "the accounting folder", "a file in Dropbox" */
     for (size_t i = first; i < end && i < first + 5; i++) {
@@ -172,6 +186,8 @@ static const char *reading_verb(const struct search_index *index, const struct s
         return "list";
     if (search_part_is_any(parts, "take pull grab extract collect"))
         return is_many ? "list" : "get";
+    if (search_part_is_any(parts, "read check copy") && search_is_in_mail(r, first, end))
+        return "get message mail";
     if (is_many && search_part_is_any(parts, "get read fetch"))
         return "list";
     *skipped = 0;
@@ -188,7 +204,7 @@ static const char *adding_verb(const struct search_reading *r, size_t first, siz
     if (parts->means.len > 0 && !search_part_is_any(parts, "put"))
         return NULL;
     if (!search_part_is_any(parts, "put save store stick drop") &&
-        !(is_pronoun && (!parts->is_known || search_part_is_any(parts, "add upload"))))
+        !(is_pronoun && (!parts->is_known || search_part_is_any(parts, "add upload paste share"))))
         return NULL;
     for (size_t at = first + 2; at + 1 < end; at++) {
         const char *verb = search_part_is_any(&r->parts[at], "in into to on")
@@ -211,9 +227,27 @@ static const char *writing_verb(const struct search_reading *r, size_t first, si
     size_t at = first + 2; /* the preposition */
     if (at < end && search_part_is_any(&r->parts[at], "out up down over together"))
         at++;
+    /* "mail the list to the boss" sends what was read before, and lists nothing */
+    *skipped = 3;
+    if (first > 0 && first + 3 < end && search_part_is_any(parts, "mail email") &&
+        parts[1].classes & WORD_DETERMINER &&
+        search_part_is_any(&parts[2], "list result results number numbers names summary report"))
+        return "send a mail";
+    for (*skipped = 2; first > 0 && first + *skipped + 1 < end; ++*skipped)
+        if (search_part_is_any(parts, "give show") && search_part_is_any(&parts[1], "me us") &&
+            search_part_is_any(&parts[*skipped], "on in via") &&
+            search_part_is_any(&parts[*skipped + 1], "slack telegram discord"))
+            return "send a message"; /* "give me its status on Telegram" */
+    *skipped = 1;
+    for (size_t i = first + 1; first > 0 && i < end; i++)
+        if (search_part_is_any(parts, "suggest propose offer explain describe") &&
+            r->parts[i].classes & WORD_CHANNEL) /* "suggest another time by mail" */
+            return "send";
     *skipped = at + 1 - first;
     if (parts->means.len > 0 || at + 1 >= end || !search_part_is_any(&parts[1], "it them") ||
-        !search_part_is_any(&r->parts[at], "in into as") ||
+        !search_part_is_any(&r->parts[at], r->parts[at + 1].classes & WORD_INDEFINITE
+                                               ? "in into as on"
+                                               : "in into as") ||
         !(parts->classes & WORD_READS || search_part_is_any(parts, "summarize summarise sum")))
         return NULL;
     bool is_new = at + 2 < end && r->parts[at + 1].classes & WORD_INDEFINITE &&
@@ -246,6 +280,24 @@ static int add_thing(const struct search_index *index, struct arena *arena,
     return thing.ptr ? OK : ERR_NOMEM;
 }
 
+/* A sentence that says what should be so is tried as a command first. */
+static int split_clause(struct search_index *index, struct arena *arena,
+                        const struct search_reading *r, slice things[2], bool *is_split)
+{
+    slice command = search_reword_wish(index, arena, r);
+    *is_split = false;
+    if (command.ptr) {
+        struct search_reading *reworded = ARENA_NEW(arena, struct search_reading);
+        if (!reworded)
+            return ERR_NOMEM;
+        search_query_read(index, command, reworded);
+        int status = search_split_transfer(index, arena, reworded, things, is_split);
+        if (status != OK || *is_split)
+            return status;
+    }
+    return search_split_transfer(index, arena, r, things, is_split);
+}
+
 int search_split(struct search_index *index, struct arena *arena, slice query, slice *things,
                  size_t max, size_t *count)
 {
@@ -255,6 +307,9 @@ int search_split(struct search_index *index, struct arena *arena, slice query, s
     if (!r || search_index_prepare(index) != OK)
         return ERR_NOMEM;
     search_query_read(index, query, r);
+    slice ordered = search_reword_order(index, arena, r);
+    if (ordered.ptr)
+        search_query_read(index, ordered, r);
     for (size_t i = 1; i < r->count && *count + 1 < max; i++) {
         size_t next = first == 0 && follows_origin(index, r, i) ? i : begins_at(index, r, first, i);
         if (next == 0 || content_between(r, first, i) == 0)
@@ -265,7 +320,7 @@ int search_split(struct search_index *index, struct arena *arena, slice query, s
     }
     if (*count == 0) {
         bool is_split = false;
-        if (max > 1 && search_split_transfer(index, arena, r, things, &is_split) != OK)
+        if (max > 1 && split_clause(index, arena, r, things, &is_split) != OK)
             return ERR_NOMEM;
         if (!is_split)
             things[0] = query;

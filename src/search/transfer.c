@@ -67,23 +67,9 @@ static bool has_location(const struct sentence *s, size_t first, size_t end)
     return false;
 }
 
-/* Returns where a part begins in the text; a sign begins where the word before it ends. */
-static const char *start_of(const struct search_reading *r, size_t at)
-{
-    if (at >= r->count)
-        return r->text + r->text_len;
-    for (size_t i = at + 1; i-- > 0;) {
-        slice source = r->parts[i].token.source;
-        if (source.ptr)
-            return i == at ? source.ptr : source.ptr + source.len;
-    }
-    return r->text;
-}
-
 static slice words_of(const struct sentence *s, size_t first, size_t end)
 {
-    const char *start = start_of(s->r, first);
-    return slice_trim(slice_of(start, (size_t)(start_of(s->r, end) - start)));
+    return search_parts_text(s->r, first, end);
 }
 
 static slice join_words(const struct sentence *s, slice left, slice right)
@@ -137,13 +123,17 @@ static const char *contents_of(const struct sentence *s, size_t first, size_t en
         {"inbox mailbox", "list messages inbox", false},
         {"database databases", "query list rows database", true},
         {"guests attendees participants", "get event attendees", false},
-        {"wrote written posted asked said", "list messages", false},
+        {"sprint backlog", "search issues sprint", false},
+        {"wrote written writes posted posts asked asks said says", "list messages", false},
         {"everyone everybody people", "list members users", true},
     };
     const struct search_part *parts = s->r->parts;
     size_t head = first;
     while (head + 1 < end && names_app(&parts[head]) && parts[head + 1].is_content)
         head++;
+    *rest = first;
+    if (search_is_in_mail(s->r, first, end))
+        return "get message mail";
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
         for (size_t k = first; k < end; k++)
             if (search_part_is_any(&parts[k], rows[i].words) &&
@@ -154,18 +144,49 @@ static const char *contents_of(const struct sentence *s, size_t first, size_t en
     return NULL;
 }
 
+/* A preposition of a phrase that has a meaning ("put * to") has lost its class. */
+static bool is_preposition(const struct search_part *part)
+{
+    return part->classes & WORD_PREPOSITION ||
+           (part->is_taken && search_part_is_any(part, "to in into on of with for from"));
+}
+
+/* Skips words that only say what of a thing is wanted: "the status of | the pipeline". */
+static size_t skip_aspects(const struct sentence *s, size_t first, size_t end)
+{
+    const struct search_part *parts = s->r->parts;
+    while (first + 2 < end) {
+        if (parts[first].classes & WORD_DETERMINER || search_part_is_any(&parts[first], "me us"))
+            first++;
+        else if (search_part_is_any(&parts[first], "status state progress number sum total amount "
+                                                   "summary changes list copy result results name "
+                                                   "names title details rest") &&
+                 search_part_is_any(&parts[first + 1], "of"))
+            first += 2;
+        else
+            break;
+    }
+    return first;
+}
+
 /* Returns the query for what is read; SLICE_NONE if none of its words is a thing. */
 static slice read_of(const struct sentence *s, size_t first, size_t end)
 {
     bool is_many = false, has_thing = false, is_located = has_location(s, first, end);
+    size_t head = skip_aspects(s, first, end);
+    bool is_described = false; /* "the roadmap with the partners" is one */
     for (size_t i = s->object; i < end; i++) {
         const struct search_part *part = &s->r->parts[i];
         if (part->is_sender)
             return SLICE_NONE;
-        is_many = is_many || search_part_is_any(part, "all each every") ||
-                  search_text_is_plural(slice_of(part->token.text, part->token.len));
+        bool is_plural = search_text_is_plural(slice_of(part->token.text, part->token.len)) &&
+                         !search_part_is_any(part, "details contents news");
+        is_described = is_described || (i > head && is_preposition(part));
+        is_many = is_many || search_part_is_any(part, "all any each every") ||
+                  (is_plural && !is_described);
         has_thing = has_thing || (i >= first && is_thing(part, is_located));
     }
+    first = head;
     while (first < end && s->r->parts[first].classes & WORD_DETERMINER)
         first++;
     const char *contents = contents_of(s, first, end, &first);
@@ -310,10 +331,18 @@ static bool is_new_at(const struct sentence *s, size_t at)
 /* Whether the thing that begins at `first` is something that is sent. */
 static bool has_letter(const struct sentence *s, size_t first)
 {
-    while (first + 1 < s->r->count &&
+    while (first + 1 < s->r->count && !(s->r->parts[first].classes & WORD_LETTER) &&
            (s->r->parts[first].classes & WORD_DETERMINER || names_app(&s->r->parts[first])))
         first++;
     return s->r->parts[first].classes & WORD_LETTER;
+}
+
+/* Whether the command says where something is entered, before what it is: "log in the sheet who
+ * came". */
+static bool is_entry(const struct sentence *s)
+{
+    return search_part_is_any(&s->r->parts[s->verb], "write log note put enter record track") &&
+           s->object < s->r->count && search_part_is_any(&s->r->parts[s->object], "in into on");
 }
 
 /* Whether the command says that something is brought from one app to another, where it is added. */
@@ -328,17 +357,24 @@ static bool is_sending(const struct sentence *s)
     return search_part_is_any(&s->r->parts[s->verb], "send forward pass");
 }
 
-/* A preposition of a phrase that has a meaning ("put * to") has lost its class. */
-static bool is_preposition(const struct search_part *part)
+/* Whether the command puts something into a place, and the preposition introduces the last place:
+ * "put the names of all guests | in a sheet". */
+static bool is_put_at(const struct sentence *s, size_t at)
 {
-    return part->classes & WORD_PREPOSITION ||
-           (part->is_taken && search_part_is_any(part, "to in into on of with for from"));
+    if (!search_part_is_any(&s->r->parts[at], "in on") ||
+        !search_part_is_any(&s->r->parts[s->verb], "put collect enter keep note record") ||
+        !has_location(s, at, at + 4 < s->r->count ? at + 4 : s->r->count))
+        return false;
+    while (++at < s->r->count)
+        if (search_part_is_any(&s->r->parts[at], "to in into on onto as by via"))
+            return false;
+    return true;
 }
 
 /* Whether the words after the preposition at `at` name an app for chats, or a channel. */
 static bool has_chat(const struct sentence *s, size_t at)
 {
-    for (size_t i = at + 1; i < s->r->count && i < at + 4; i++)
+    for (size_t i = at + 1; i < s->r->count && i < at + 6; i++)
         if (search_part_is_any(&s->r->parts[i], "slack telegram discord channel chat group"))
             return true;
     return false;
@@ -386,8 +422,9 @@ static int try_target(struct sentence *s, size_t cut)
         while (first < cut && !is_preposition(&parts[first - 1]));
     slice read = first < cut ? read_of(s, first, cut) : SLICE_NONE, done;
     bool is_located = has_location(s, cut, end), is_read_located = has_location(s, first, cut);
-    if (!read.ptr || !(is_located || (is_read_located &&
-                                      (is_carrying(s) || is_sending(s) || is_channel_verb(s)))))
+    bool is_channel = is_channel_verb(s); /* "mail the open tickets to me" */
+    if (!read.ptr ||
+        !(is_located || is_channel || (is_read_located && (is_carrying(s) || is_sending(s)))))
         return OK;
     if (is_made)
         done = join_words(s, has_letter(s, cut + 1) ? SLICE("send") : SLICE("create"),
@@ -395,7 +432,8 @@ static int try_target(struct sentence *s, size_t cut)
     else
         done = join_words(s, command_at(s, cut, is_located), words_of(s, cut, end));
     return try_things(s, done, read,
-                      (is_located ? DONE_LOCATED : 0) | (is_read_located ? READ_LOCATED : 0));
+                      (is_located || is_channel ? DONE_LOCATED : 0) |
+                          (is_read_located ? READ_LOCATED : 0));
 }
 
 /* Tries a cut before the origin: "make a Trello card | of the message in Discord". Recipients in an
@@ -410,9 +448,11 @@ static int try_origin(struct sentence *s, size_t cut, size_t first)
         (!(known & DONE_LOCATED) && search_part_is_any(&s->r->parts[cut], "of to") &&
          !search_part_is_any(&s->r->parts[first], "all each every everyone everybody those")))
         return OK;
+    const char *adding = is_entry(s) ? search_adding_verb(s->r, s->object + 1, cut) : NULL;
     slice done = is_channel_verb(s)
                      ? join_words(s, words_of(s, s->verb, s->verb + 1), SLICE("them"))
-                     : words_of(s, 0, cut);
+                 : adding ? join_words(s, slice_cstr(adding), words_of(s, s->object + 1, cut))
+                          : words_of(s, 0, cut);
     return try_things(s, done, read, known);
 }
 
@@ -420,10 +460,13 @@ static int try_origin(struct sentence *s, size_t cut, size_t first)
 static int try_given(struct sentence *s, size_t cut)
 {
     slice read = read_of(s, s->object, cut);
-    if (!read.ptr || !has_location(s, s->object, cut))
+    bool is_located = has_location(s, s->object, cut), is_described = false;
+    for (size_t i = s->object; i < cut; i++)
+        is_described = is_described || is_preposition(&s->r->parts[i]);
+    if (!read.ptr || !(is_located || is_described))
         return OK;
     return try_things(s, join_words(s, SLICE("send"), words_of(s, cut, s->r->count)), read,
-                      READ_LOCATED);
+                      is_located ? READ_LOCATED : 0);
 }
 
 /* Whether the preposition belongs to the description of a thing: "the picture that came by mail",
@@ -435,7 +478,7 @@ static bool is_described_at(const struct sentence *s, size_t at)
         return search_part_is_any(&parts[at - 1], "link links url answer reply changes access") &&
                !has_location(s, s->object, at);
     for (size_t i = s->object + 1; is_channel_at(s, at) && i < at; i++)
-        if (search_part_is_any(&parts[i], "that which who") && !is_saying(s))
+        if (search_part_is_any(&parts[i], "that which who what whatever") && !is_saying(s))
             return true;
     return false;
 }
@@ -452,16 +495,18 @@ static int try_cut(struct sentence *s, unsigned pass, size_t at)
     case 1: /* what has to happen first, or what is said */
         if (search_part_is_any(part, "soon") && at + 2 < s->r->count) /* "as soon as" */
             return try_origin(s, at - 1, at + 2);
-        return search_part_is_any(part,
-                                  "if when whenever once while after since because unless until") ||
-                       (is_saying(s) &&
-                        search_part_is_any(part, "that about whether which who how what")) ||
+        return search_part_is_any(
+                   part, "if when whenever once while before after since because unless until") ||
+                       (search_part_is_any(part, "that about whether which who how what") &&
+                        (is_saying(s) || is_entry(s))) ||
                        (verb->classes & WORD_ASKS && search_part_is_any(part, "to"))
                    ? try_origin(s, at, at + 1)
                    : OK;
     case 2:
         if (!(search_part_is_any(part, "to into onto as by via") ||
-              (is_carrying(s) && search_part_is_any(part, "with"))) ||
+              (search_part_is_any(part, "with") &&
+               (is_carrying(s) || (search_part_is_any(verb, "share") && has_chat(s, at)))) ||
+              is_put_at(s, at)) ||
             is_described_at(s, at))
             return OK;
         status = try_target(s, at);
@@ -559,9 +604,11 @@ int search_split_transfer(struct search_index *index, struct arena *arena,
     s.object = s.is_verbless ? s.verb : s.object;
     if (r->count == 0 || r->parts[0].classes & WORD_INDEFINITE) /* "a new row in the sheet" */
         return OK;
+    /* a phrase has its object: "schedule a call" */
+    size_t first_cut = s.object > s.verb + 1 ? s.object : s.object + 1;
     bool is_question = r->is_question || r->parts[0].classes & WORD_QUESTION;
     for (unsigned pass = 0; pass < PASSES && s.score <= 0 && !is_question; pass++)
-        for (size_t at = s.object + 1; at + 1 < r->count && status == OK; at++)
+        for (size_t at = first_cut; at + 1 < r->count && status == OK; at++)
             if (!is_reading(&s) || pass == 2 ||
                 (pass == 4 && (s.is_verbless || is_channel_at(&s, at) || is_new_at(&s, at))))
                 status = try_cut(&s, pass, at);

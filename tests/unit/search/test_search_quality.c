@@ -290,12 +290,35 @@ static void judge_both(struct bench *b, slice words, slice wanted, void *arg)
         (void)is_found(b, things, count, one, true);
 }
 
+/* Both parts of a sentence, as they are searched for. */
+struct two_things {
+    const char *sentence, *first, *second;
+};
+
+static void check_things(struct bench *b, const struct two_things *cases, size_t len)
+{
+    size_t bad = 0;
+    b->catalog = catalog_load_all(NULL, &b->report);
+    assert_non_null(b->catalog);
+    for (size_t i = 0; i < len; i++) {
+        slice things[2], words = slice_cstr(cases[i].sentence);
+        size_t count;
+        assert_int_equal(catalog_split(b->catalog, &b->arena, words, things, 2, &count), OK);
+        bool is_one = count == 1 && !cases[i].second && slice_eq(things[0], words);
+        if (is_one || (count == 2 && cases[i].second && slice_eq_cstr(things[0], cases[i].first) &&
+                       slice_eq_cstr(things[1], cases[i].second)))
+            continue;
+        bad++;
+        print_error("%s: %.*s, %.*s\n", cases[i].sentence, SLICE_ARG(things[0]),
+                    SLICE_ARG(count > 1 ? things[1] : SLICE_NONE));
+    }
+    assert_int_equal(bad, 0);
+}
+
 /* Words are replaced only if they mean what is replaced, and a quotation remains one. */
 static void requests_keep_their_phrases(void **state)
 {
-    static const struct {
-        const char *sentence, *first, *second;
-    } cases[] = {
+    static const struct two_things cases[] = {
         {"get rid of the old rows in the sheet and tell the team on Slack",
          "get rid of the old rows in the sheet", "tell the team on Slack"},
         {"take \"Weekly notes\" from the page and post it in Slack",
@@ -305,21 +328,46 @@ static void requests_keep_their_phrases(void **state)
         {"take down the page and count the rows", "take down the page", "count the rows"},
         {"list the bugs and count them in a sheet", "list the bugs", "add to a sheet"},
         {"find the photo and put it in our Dropbox", "find the photo", "upload file our Dropbox"},
+        {"read the sheet and mail the list to the boss", "read the sheet",
+         "send a mail to the boss"},
+        {"get the bug and paste it into Slack", "get the bug", "post message Slack"},
     };
-    struct bench *b = *state;
-    b->catalog = catalog_load_all(NULL, &b->report);
-    assert_non_null(b->catalog);
-    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        slice things[2];
-        size_t count;
-        assert_int_equal(
-            catalog_split(b->catalog, &b->arena, slice_cstr(cases[i].sentence), things, 2, &count),
-            OK);
-        assert_int_equal(count, 2);
-        if (!slice_eq_cstr(things[0], cases[i].first) || !slice_eq_cstr(things[1], cases[i].second))
-            fail_msg("%s: %.*s, %.*s", cases[i].sentence, SLICE_ARG(things[0]),
-                     SLICE_ARG(things[1]));
-    }
+    check_things(*state, cases, ARRAY_LEN(cases));
+}
+
+/* What should be so is read as a command, and so is one after its object. */
+static void a_verb_may_be_at_the_end(void **state)
+{
+    static const struct two_things cases[] = {
+        {"for each unread mail a Trello card should be created", "create a Trello card",
+         "list unread mail"},
+        {"in the calendar the due dates of all Trello cards have to be entered",
+         "enter the due dates in the calendar", "list due dates of all Trello cards"},
+        {"can the latest bounces be exported to a sheet?", "append values to a sheet?",
+         "list latest bounces"},
+        {"make sure that every refund is noted in Airtable", "note every refund in Airtable",
+         "list refund"},
+        {"it would be great if the Notion notes could end up in the Zendesk ticket",
+         "put the notes in the Zendesk ticket", "list Notion notes"},
+        {"I want the commits of this week in a Google Doc", "put the commits in a Google Doc",
+         "list commits of this week"},
+        {"the names of all guests I need in a spreadsheet", "append values in a spreadsheet",
+         "get event attendees all guests"},
+        {"every signed deal needs an invoice in Stripe", "create an invoice in Stripe",
+         "list signed deal"},
+        {"my boss should get the list of unpaid invoices by mail", "send by mail",
+         "get boss the list of unpaid invoices"},
+        {"the log of the failed job goes to the developers by mail", "send by mail",
+         "get log of the failed job to the developers"},
+        {"the appointment in the calendar move and the colleagues in Slack inform",
+         "move the appointment in the calendar", "inform the colleagues in Slack"},
+        {"send a Telegram message with the status of the pipeline", "send a Telegram message",
+         "get pipeline"},
+        {"the customer should be able to edit the page", NULL, NULL},
+        {"what do I have to send", NULL, NULL},
+        {"the mails that we should send", NULL, NULL},
+    };
+    check_things(*state, cases, ARRAY_LEN(cases));
 }
 
 struct split_figure {
@@ -376,8 +424,8 @@ static void sentences_that_need_two_apps_find_both(void **state)
         double bar;
     } sets[] = {
         {"for tuning", "search_sentences_two_apps.txt", PART_TUNING, 100},
-        {"more for tuning", "search_sentences_two_apps_more.txt", PART_ALL, 91},
-        {"third set for tuning", "search_sentences_two_apps_third.txt", PART_ALL, 84},
+        {"more for tuning", "search_sentences_two_apps_more.txt", PART_ALL, 93},
+        {"third set for tuning", "search_sentences_two_apps_third.txt", PART_ALL, 88},
         {"measured", "search_sentences_two_apps.txt", PART_MEASURED, 84},
     };
     struct bench *b = *state;
@@ -682,6 +730,18 @@ static void another_app_or_channel_is_low(void **state)
     assert_int_equal(bad, 0);
 }
 
+/* The last word of a query may be the beginning of another, but not a mistake for another. */
+static void a_known_last_word_is_no_mistake(void **state)
+{
+    struct bench *b = *state;
+    struct catalog_hit *hits;
+    b->catalog = catalog_load_all(NULL, &b->report);
+    size_t count = search_with(b, &b->arena, SLICE("find the newest contract"), SLICE(""), &hits);
+    assert_true(count > 0 && hits[0].action);
+    if (slice_find(hits[0].action->action_id, SLICE("contact")) >= 0)
+        fail_msg("%.*s", SLICE_ARG(hits[0].action->tool_name));
+}
+
 /* A smaller difference in relevance is a tie. */
 #define TIE 0.08f
 
@@ -726,10 +786,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(later_sentences_find_their_actions, setup, teardown),
         cmocka_unit_test_setup_teardown(sentences_that_need_two_apps_find_both, setup, teardown),
         cmocka_unit_test_setup_teardown(requests_keep_their_phrases, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_verb_may_be_at_the_end, setup, teardown),
         cmocka_unit_test_setup_teardown(a_split_keeps_the_action_of_a_sentence, setup, teardown),
         cmocka_unit_test_setup_teardown(half_of_the_sentences_have_no_word_of_a_title, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(another_app_or_channel_is_low, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_known_last_word_is_no_mistake, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_connected_wins_ties_only, setup, teardown),
         cmocka_unit_test_setup_teardown(nonsense_is_of_low_relevance, setup, teardown),
     };
