@@ -11,7 +11,6 @@ enum {
      * megabyte. */
     READ_ON_LOOP_BYTES_MAX = 64 * 1024,
     TEXTS_OF_REPLY = 3,
-    LATE_READ_MS = 30000,
 };
 
 static struct metric provider_calls = METRIC_INIT(
@@ -276,6 +275,19 @@ static void read_attempt_reply(struct op *op)
                     &exec->out);
 }
 
+/* Called when the wait for memory has ended without it. The reply of a write says what was done, so
+ * it is read anyway. That of a read is dropped: on a slow machine many waits end together, and all
+ * these replies would take several times the budget. */
+static void drop_reply_of_read(struct exec *exec)
+{
+    struct http_call *call = &exec->attempt.call;
+    if (exec->action->level != LEVEL_READ)
+        return;
+    call->result = HTTP_CALL_OVERLOADED;
+    call->body = SLICE_NONE;
+    (void)err_set(&call->err, ERR_NOMEM, "timed out waiting for memory to read the reply");
+}
+
 enum op_result exec_step_read_reply(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -285,20 +297,19 @@ enum op_result exec_step_read_reply(struct op *op)
         return op_jump(op, EXEC_STEP_CALL);
     }
     ASSERT(exec->out.attempts > 0);
+    if (exec->attempt.reading_bytes > 0 && !exec->attempt.memory.is_taken)
+        drop_reply_of_read(exec);
     return op_run_job(op, &exec->job, exec->attempt.call.body.len > READ_ON_LOOP_BYTES_MAX,
                       read_attempt_reply, "the reply to be read");
 }
 
-/* The reply has arrived in time, so it is read, be it after the deadline. Without memory the
- * waiting replies are read one at a time (BUDGET_IN_HAND): all at once, at their deadline, they
- * would take several times the budget, and be read no sooner. One that has not had its turn by
- * LATE_READ_MS after the deadline is read anyway. */
+/* The reply has arrived, so the run waits for memory until its deadline. Without memory the waiting
+ * replies are read one at a time (BUDGET_IN_HAND). */
 static enum op_result wait_for_memory(struct exec *exec)
 {
     ASSERT(exec->op.arena.use && exec->attempt.reading_bytes > 0);
     bool is_taken = budget_wait_op(&exec->attempt.memory, &exec->op, exec->op.arena.use,
-                                   exec->attempt.reading_bytes, BUDGET_IN_HAND,
-                                   exec_left_ms(exec) + LATE_READ_MS);
+                                   exec->attempt.reading_bytes, BUDGET_IN_HAND, exec_left_ms(exec));
     return is_taken ? op_jump(&exec->op, EXEC_STEP_READ_REPLY)
                     : op_wait_then(&exec->op, EXEC_STEP_READ_REPLY);
 }

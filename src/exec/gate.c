@@ -66,6 +66,8 @@ enum op_result exec_step_find_action(struct op *op)
         exec->in.input = schema_drop_nulls(exec->action->schema, given, &op->arena);
     if (exec->action && (exec->in.policy || exec->in.holds_writes))
         exec_decide(exec);
+    else if (exec->in.policy)
+        exec_turn_used(exec); /* the next one decides */
     if (exec->action)
         exec->out.advice = exec_advice_for(exec->action);
     else

@@ -1,7 +1,7 @@
 // Who may decide about a held call: not the key that asked for it, nor those that it was rolled from
 // or to, nor keys that they made, directly or not, nor sessions of all these; over the API, as a task
 // of MCP, and in the dashboard. The same for flows with a call that a policy holds.
-import './support/contract.mjs';
+import './support/compared.mjs';
 import assert from 'node:assert/strict';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

@@ -1,7 +1,7 @@
 // Held calls on every face (src/policy/README.md "Holds"): which answer each gives, that all of them
 // are about the same hold and replay the same execution, and writes of clients that cannot ask a
 // person (unattended_writes). What a hold is and what becomes of it is in holds.test.mjs.
-import './support/contract.mjs';
+import './support/compared.mjs';
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
