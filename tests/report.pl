@@ -4,8 +4,8 @@
 # LOG is its whole output, TAP as cmocka and Node's test runner write it: "ok 1 - name", "not ok",
 # "# SKIP", Node's with a block of YAML after each. A program that prints none counts as a single
 # test, by its exit status (77 is a skip). Prints a line with the numbers, its figures (lines that
-# begin with "figure: ") and, if it failed, the whole of LOG except for leaks: a failed test does
-# not free its memory. Writes LOG.counts ("PASSED FAILED SKIPPED") and, if it failed, LOG.failures,
+# begin with "figure: ") and, if it failed, the whole of LOG except for the program's own leaks, as a
+# failed test does not free its memory. Those of a server are a failure's reason. Writes LOG.counts ("PASSED FAILED SKIPPED") and, if it failed, LOG.failures,
 # which has the failed tests with the place and the reason in short, and LOG.names, which has only
 # their names.
 use strict;
@@ -79,7 +79,7 @@ sub print_log {
     print "----- $name (exit status $status) -----\n";
     for (@_) {
         $is_failed ||= /^ *not ok/;
-        $is_leak ||= $is_failed && /ERROR: LeakSanitizer/;
+        $is_leak ||= $is_failed && /^==\d+==ERROR: LeakSanitizer/;
         print "$_\n" unless $is_leak;
         if ($is_leak && /^SUMMARY: /) { print "($_; not listed, since a test failed)\n"; $is_leak = 0 }
     }

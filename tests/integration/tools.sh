@@ -192,6 +192,9 @@ END
     is "a program that did not finish has failed" \
         "$(tests/report.pl y 134 0.1 "$work/died" >/dev/null && cat "$work/died.counts" "$work/died.failures")" \
         "$(printf '%s\n' '1 2 0' 'failed: y (exit status 134)' '    ==1==ERROR: AddressSanitizer: heap' '        #0 f')"
+    printf "not ok 1 - a\n  ---\n  error: |-\n    ==2==ERROR: LeakSanitizer: leaks\n        #0 server\n  ...\n==1==ERROR: LeakSanitizer: leaks\n    #0 test\nSUMMARY: 1 byte\n" >"$work/leaks"
+    is "the leaks of a server are shown, not those of the failed test" \
+        "$(tests/report.pl z 1 0.1 "$work/leaks" | grep -o '#0 .*')" '#0 server'
 }
 
 test_count
