@@ -42,7 +42,7 @@ struct flow_service {
     /* Accounts that had an endpoint of events when a flow of theirs had an event (run_end.c), each
      * in the slot of its last byte. Only a hint: the next one in a slot replaces it. */
     struct uuid heard[256];
-    uint64_t policies_changed_ns;  /* when keys or policies of any account last changed */
+    uint64_t policies_changed_ns; /* when keys or policies of any account last changed */
     bool is_draining;
     bool has_lost; /* this node may own a flow that is not in memory, so adopt.c scans for it */
 };

@@ -50,7 +50,7 @@ static struct flow_event event_of(struct flow_run *run)
 }
 
 /* The account that pays for the flow has its endpoints. */
-static struct uuid payer_of(const struct flow_run *run)
+static struct uuid endpoints_of(const struct flow_run *run)
 {
     return uuid_or(run->flow.parent_id, run->flow.account_id);
 }
@@ -80,7 +80,7 @@ static void move_to(struct flow_run *run, struct flow_change change)
     flow_state_move(&run->transition.next, &run->flow, &change);
     run->transition.event = event_of(run);
     run->transition.has_outbox = !uuid_is_nil(run->transition.event.id) &&
-                                 uuid_eq(*heard_slot(run, payer_of(run)), payer_of(run));
+                                 uuid_eq(*heard_slot(run, endpoints_of(run)), endpoints_of(run));
 }
 
 /* The state in which the plan is executed; the reads before an approval are made by the flow's
@@ -375,7 +375,7 @@ void flow_run_recorded(struct flow_run *run)
     if (run->is_waking)
         count_wake(run);
     if (run->transition.has_outbox)
-        *heard_slot(run, payer_of(run)) = payer_of(run);
+        *heard_slot(run, endpoints_of(run)) = endpoints_of(run);
     run->is_waking = false;
     run->flow = run->transition.next;
     if (flow_run_has_finished(run))

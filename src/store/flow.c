@@ -414,28 +414,31 @@ static const struct pg_column park_heard_params[] = {PARK_PARAMS, HEARD_PARAMS};
 
 /* A transition in two forms, each with its resend. Few accounts have an endpoint: the first form
  * plans no outbox, and transitions with and without an event share a batch. */
-#define TRANSITION_STMT(stmt_name, params, sql_, ...)                                          \
+enum { UNHEARD, UNHEARD_AGAIN, HEARD, HEARD_AGAIN, FORMS };
+#define FORM(stmt_name, params, sql_, ...)                                                     \
     {                                                                                          \
         .name = stmt_name, .sql = sql_, PG_PARAMS(params), .key_count = 2, .access = PG_WRITE, \
         __VA_ARGS__                                                                            \
     }
-#define TRANSITION(name, SQL, kind, took, fence)                                                   \
-    static const struct pg_stmt name##_again = TRANSITION_STMT(                                    \
-        #name "_again", kind##_params, SQL(took, fence IF_UNHEARD, "", AGAIN) " " ANSWER_AGAIN, ); \
-    static const struct pg_stmt name =                                                             \
-        TRANSITION_STMT(#name, kind##_params, SQL(took, fence IF_UNHEARD, "", "") " " ANSWER_ONCE, \
-                        .again = &name##_again);                                                   \
-    static const struct pg_stmt name##_heard_again = TRANSITION_STMT(                              \
-        #name "_heard_again", kind##_heard_params,                                                 \
-        SQL(took, fence, MOVED_EVENT, AGAIN) MOVED_OUTBOX EVENT_AGAIN, PG_COLUMNS(moved_columns)); \
-    static const struct pg_stmt name##_heard =                                                     \
-        TRANSITION_STMT(#name "_heard", kind##_heard_params,                                       \
-                        SQL(took, fence, MOVED_EVENT, "") MOVED_OUTBOX EVENT_ONCE,                 \
-                        PG_COLUMNS(moved_columns), .again = &name##_heard_again)
-TRANSITION(flow_move, MOVE_SQL, move, STAYS, IF_OWNED);
-TRANSITION(flow_wake, MOVE_SQL, move, TAKEN, IF_DUE);
-TRANSITION(flow_park, PARK_SQL, park, , IF_OWNED);
-TRANSITION(flow_wake_park, PARK_SQL, park, , IF_DUE);
+#define FORMS_OF(name, SQL, kind, took, fence)                                              \
+    {                                                                                       \
+        [UNHEARD] = FORM(#name, kind##_params,                                              \
+                         SQL(took, fence IF_UNHEARD, "", "") " " ANSWER_ONCE,               \
+                         .again = &name[UNHEARD_AGAIN]),                                    \
+        [UNHEARD_AGAIN] = FORM(#name "_again", kind##_params,                               \
+                               SQL(took, fence IF_UNHEARD, "", AGAIN) " " ANSWER_AGAIN, ),  \
+        [HEARD] = FORM(#name "_heard", kind##_heard_params,                                 \
+                       SQL(took, fence, MOVED_EVENT, "") MOVED_OUTBOX EVENT_ONCE,           \
+                       PG_COLUMNS(moved_columns), .again = &name[HEARD_AGAIN]),             \
+        [HEARD_AGAIN] = FORM(#name "_heard_again", kind##_heard_params,                     \
+                             SQL(took, fence, MOVED_EVENT, AGAIN) MOVED_OUTBOX EVENT_AGAIN, \
+                             PG_COLUMNS(moved_columns))                                     \
+    }
+static const struct pg_stmt flow_move[FORMS] = FORMS_OF(flow_move, MOVE_SQL, move, STAYS, IF_OWNED);
+static const struct pg_stmt flow_wake[FORMS] = FORMS_OF(flow_wake, MOVE_SQL, move, TAKEN, IF_DUE);
+static const struct pg_stmt flow_park[FORMS] = FORMS_OF(flow_park, PARK_SQL, park, , IF_OWNED);
+static const struct pg_stmt flow_wake_park[FORMS] =
+    FORMS_OF(flow_wake_park, PARK_SQL, park, , IF_DUE);
 
 /* Fills in the last parameters of a transition: the finished attempt, or NULLs. */
 static void fill_finished(struct pg_value *params, const struct flow_step *step)
@@ -453,10 +456,8 @@ static void fill_finished(struct pg_value *params, const struct flow_step *step)
 void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct flow_move *move)
 {
-    static const struct pg_stmt *const stmts[2][2][2] = {
-        {{&flow_move, &flow_move_heard}, {&flow_wake, &flow_wake_heard}},
-        {{&flow_park, &flow_park_heard}, {&flow_wake_park, &flow_wake_park_heard}},
-    };
+    static const struct pg_stmt *const forms[2][2] = {{flow_move, flow_wake},
+                                                      {flow_park, flow_wake_park}};
     const struct flow *next = move->next;
     bool is_parked = next->status == FLOW_WAITING;
     /* owner, op_token, the shown document if it parks, the event, and the attempt */
@@ -471,7 +472,8 @@ void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op
     size_t event_values = fill_event(&values[count], &move->event);
     count += move->has_outbox ? event_values : 1; /* the event's id alone */
     fill_finished(&values[count], move->finished);
-    store_ask_of(pool, query, op, stmts[is_parked][move->is_wake][move->has_outbox], next, values,
+    store_ask_of(pool, query, op,
+                 &forms[is_parked][move->is_wake][move->has_outbox ? HEARD : UNHEARD], next, values,
                  count + ARRAY_LEN(finished_params));
 }
 
@@ -486,6 +488,7 @@ struct key_policy store_flow_policy(slice text)
     return store_key_policy(named.len > 0 ? named : SLICE_NONE, slice_to_i64(text, &rev) ? rev : 0);
 }
 
+#define EACH_FORM(first) first, first + UNHEARD_AGAIN, first + HEARD, first + HEARD_AGAIN
 const struct pg_stmt *const flow_stmts[] = {
     &flow_start_keyed,
     &flow_start_keyed_event,
@@ -496,21 +499,9 @@ const struct pg_stmt *const flow_stmts[] = {
     &flow_start_more_again,
     &flow_start_event,
     &flow_start_event_again,
-    &flow_move,
-    &flow_move_again,
-    &flow_move_heard,
-    &flow_move_heard_again,
-    &flow_wake,
-    &flow_wake_again,
-    &flow_wake_heard,
-    &flow_wake_heard_again,
-    &flow_park,
-    &flow_park_again,
-    &flow_park_heard,
-    &flow_park_heard_again,
-    &flow_wake_park,
-    &flow_wake_park_again,
-    &flow_wake_park_heard,
-    &flow_wake_park_heard_again,
+    EACH_FORM(&flow_move[UNHEARD]),
+    EACH_FORM(&flow_wake[UNHEARD]),
+    EACH_FORM(&flow_park[UNHEARD]),
+    EACH_FORM(&flow_wake_park[UNHEARD]),
     NULL,
 };
