@@ -66,6 +66,7 @@ struct flow_error {
     slice next_json;           /* recommended_next_action; SLICE_NONE if there is none */
     bool is_retryable;
     bool is_passing; /* a temporary refusal: nothing was done, and further retries make sense */
+    bool is_closed;  /* of a held call: a resume does not make it again, either */
     bool is_final;   /* all attempts have been made, even if is_retryable is set for the caller */
     int64_t retry_after_ms;  /* -1: unknown */
     enum exec_effect effect; /* the certain or possible effect of this and earlier attempts */
@@ -381,7 +382,7 @@ void flow_held_request(struct flow_run *run, struct exec_request *request);
  * request (held.is_followed). */
 bool flow_held_is_recorded(struct flow_run *run, const struct exec *exec);
 /* Makes the error of a failed execution one that suits a hold. */
-void flow_held_fail(const struct exec *exec, struct arena *arena, struct flow_error *error);
+void flow_held_fail(struct flow_error *error);
 /* For a cancel of the run: what was sent continues, and nothing else is sent. */
 void flow_held_leave(struct flow_run *run);
 
