@@ -291,9 +291,7 @@ static enum op_result begin_execute(struct api_request *request)
     int64_t connection_id;
     uint64_t output_bytes_max, pages_max;
     bool is_dry_run, wants_shows;
-    struct tool *tool = ARENA_NEW(&request->serve.op.arena, struct tool);
-    if (!tool)
-        return api_reply_no_memory(request);
+    struct tool *tool = request->state;
     if (confirmed && confirmed->type != JSON_BOOL)
         return api_reply_error(request, 400, "confirmed must be true or false, got %s",
                                json_type_name(confirmed));
@@ -325,7 +323,6 @@ static enum op_result begin_execute(struct api_request *request)
         return OP_DONE;
     tool->name = request->serve.match.params[0];
     tool->integration_id = find_integration(request, tool->name);
-    request->state = tool;
     struct exec_request wanted = {
         .account_id = request->serve.grant.account_id,
         .by = serve_by(&request->serve),
@@ -368,4 +365,5 @@ const struct api_endpoint api_tools_execute = {
                                                  {"confirmed", "the member confirmed"}}},
     .members = &members,
     .begin = begin_execute,
+    .state_bytes = sizeof(struct tool),
 };
