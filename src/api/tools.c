@@ -301,9 +301,7 @@ static enum op_result begin_execute(struct api_request *request)
     int64_t connection_id;
     uint64_t output_bytes_max, pages_max;
     bool is_dry_run, wants_shows;
-    struct tool *tool = ARENA_NEW(&request->serve.op.arena, struct tool);
-    if (!tool)
-        return api_reply_no_memory(request);
+    struct tool *tool = request->state;
     if (!check_confirmed(request))
         return OP_DONE;
     slice select = api_query_text(request, "select");
@@ -334,7 +332,6 @@ static enum op_result begin_execute(struct api_request *request)
         return OP_DONE;
     tool->name = request->serve.match.params[0];
     tool->integration_id = find_integration(request, tool->name);
-    request->state = tool;
     struct exec_request wanted = {
         .account_id = request->serve.grant.account_id,
         .by = serve_by(&request->serve),
@@ -378,4 +375,5 @@ const struct api_endpoint api_tools_execute = {
                                                  {"confirmed", "the member confirmed"}}},
     .members = &members,
     .begin = begin_execute,
+    .state_bytes = sizeof(struct tool),
 };

@@ -39,7 +39,10 @@ struct flow_service {
     struct flow_watches *watches;
     struct flow_view_cache *views;
     char public_url[FLOW_URL_MAX]; /* "" until it is known */
-    uint64_t policies_changed_ns;  /* when keys or policies of any account last changed */
+    /* Accounts that had an endpoint of events when a flow of theirs had an event (run_end.c), each
+     * in the slot of its last byte. Only a hint: the next one in a slot replaces it. */
+    struct uuid heard[256];
+    uint64_t policies_changed_ns; /* when keys or policies of any account last changed */
     bool is_draining;
     bool has_lost; /* this node may own a flow that is not in memory, so adopt.c scans for it */
 };
@@ -128,6 +131,7 @@ struct flow_transition {
     uint64_t retry_ms;         /* pause before the next attempt; 0 if it begins at once */
     slice error_code;          /* of the ended attempt, if it failed */
     struct flow_event event;
+    bool has_outbox; /* the statement writes the event (struct flow_move) */
 };
 
 /* The data for watches at each transition: run->whole. */

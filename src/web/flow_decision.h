@@ -15,6 +15,8 @@ enum op_result flow_names_begin(struct web_request *request, const slice *actors
                                 web_step *then);
 /* Returns the key's name, or the actor itself if the key has no name or the actor is not a key. */
 slice flow_names_actor(struct flow_names *names, slice actor);
+/* Whether the actor is the caller of this request. */
+bool flow_actor_is_own(struct web_request *request, slice actor);
 /* Returns the identity with which an item's call is made. Returns SLICE_NONE if it is unknown, or
  * if the app needs no connection. */
 slice flow_names_label(struct web_request *request, struct flow_names *names,

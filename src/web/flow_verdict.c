@@ -38,11 +38,6 @@ bool flow_may_go_on(const struct json *steps)
     return true;
 }
 
-bool flow_actor_is_own(struct web_request *request, slice actor)
-{
-    return slice_eq(actor, serve_actor(&request->serve));
-}
-
 /* Steps are in order, so the last decided one was decided last. */
 static const struct json *last_decided(const struct json *steps, slice *by)
 {

@@ -16,8 +16,6 @@ bool flow_step_is_rejected(const struct json *step);
 bool flow_is_rejected(const struct flow *flow, const struct json *steps);
 /* Whether `resume` of the flow, which has failed, can go on: not if its held call is closed. */
 bool flow_may_go_on(const struct json *steps);
-/* Whether the actor is the caller of this request. */
-bool flow_actor_is_own(struct web_request *request, slice actor);
 /* Whether the last decision on the flow was made by the caller of this request. */
 bool flow_is_own_decision(struct web_request *request, const struct json *steps);
 
