@@ -48,7 +48,7 @@ static enum op_result step_read(struct op *op)
 }
 
 /* A flow whose template cannot be read is not shown to a reader with a policy (load.c). */
-static bool is_given(const struct flow_given *given, const struct flow_template_find *find)
+static bool may_show_version(const struct flow_given *given, const struct flow_template_find *find)
 {
     return find->tmpl &&
            !flow_is_hidden(find->tmpl, *given->service->config.catalog, given->policy);
@@ -68,7 +68,7 @@ static enum op_result step_templates(struct op *op)
         flow_template_found(given->service, find);
         if (find->status != OK && find->status != ERR_NOTFOUND && find->status != ERR_INVALID)
             return end_with(given, find->status);
-        if (!is_given(given, find))
+        if (!may_show_version(given, find))
             continue;
         uuid_format(given->list[i].version, id);
         memcpy(text + len, id, UUID_TEXT_LEN);
