@@ -701,7 +701,7 @@ static bool is_value_at(const struct sentence *s, size_t first)
     const struct search_part *parts = s->r->parts;
     if (!(parts[first].classes & WORD_DETERMINER) || first + 2 >= s->r->count)
         return false;
-    return search_part_is_any(&parts[first + 2], "who whose") ||
+    return search_part_is_any(&parts[first + 2], "whose who") ||
            (search_part_is_any(&parts[first + 1], "day date time name value amount price number") &&
             search_part_is_any(&parts[first + 2], "of in from on that"));
 }
