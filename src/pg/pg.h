@@ -9,7 +9,7 @@
  * as done before its commit.
  *
  * Each statement is written once, as a template (struct pg_stmt), and expanded twice:
- *   set   ONE statement for all queries of a kind: parameters are arrays, unnested in order
+ *   set   ONE statement for all queries of a kind (pg_stmt_set_max): parameters are arrays, in order
  *   pipe  one plain statement per query, each naming its account by `account_id = $1`
  *
  * For a Citus cluster (is_sharded) the pool has one such pool for each node, and sends a query to
