@@ -280,12 +280,21 @@ void pg_batch_unprepare(const struct pg_batch *batch, struct pg_lane *lane)
         LIST_ITEM(at, struct pg_batch, link)->is_unprepared = true;
 }
 
+static bool gather(struct pg_batch *batch, const struct pg_command *command)
+{
+    const struct pg_stmt *stmt = command->slot->stmt;
+    return command->is_prepare || !stmt->gather ||
+           stmt->gather(command->queries, command->count, &batch->arena);
+}
+
 bool pg_batch_send(struct pg_batch *batch, struct pg_lane *lane)
 {
     if (!batch_plan(batch, lane))
         return false;
     for (size_t i = 0; i < batch->command_count; i++) {
         const struct pg_command *command = &batch->commands[i];
+        if (!gather(batch, command))
+            return false;
         bool is_sent = command->is_prepare            ? send_prepare(lane, command)
                        : command->mode == PG_MODE_SET ? send_set(lane, command)
                                                       : send_pipe(lane, command);
