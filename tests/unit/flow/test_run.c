@@ -354,7 +354,7 @@ static void an_output_that_the_database_refuses(void **state)
     struct machine *m = *state;
     struct uuid id = machine_start(m, "read", "{\"confirm\":true}");
     machine_reply(m, 200);
-    seam_query_fail(machine_query(m, "flow_move_event"), ERR_INVALID);
+    seam_query_fail(machine_query(m, "flow_move"), ERR_INVALID);
     machine_until(m, id, FLOW_FAILED);
     machine_check_error(m, id, "cannot be stored");
 }
@@ -375,8 +375,24 @@ static void a_transition_that_fails_is_tried_again(void **state)
     struct machine *m = *state;
     struct uuid id = machine_start(m, "read", "{\"confirm\":true}");
     machine_reply(m, 200);
-    seam_query_fail(machine_query(m, "flow_move_event"), ERR_BUSY);
+    seam_query_fail(machine_query(m, "flow_move"), ERR_BUSY);
     machine_until(m, id, FLOW_COMPLETED);
+}
+
+/* The statement that writes no event moves nothing; the account's next flows are known to need the
+ * other one. */
+static void an_event_that_an_endpoint_hears(void **state)
+{
+    struct machine *m = *state;
+    m->store.has_endpoint = true;
+    for (int i = 0; i < 2; i++) {
+        struct uuid id = machine_start(m, "read", "{\"confirm\":true}");
+        machine_reply(m, 200);
+        if (i == 0)
+            seam_rows_answer(&m->store, machine_query(m, "flow_move"));
+        seam_rows_answer(&m->store, machine_query(m, "flow_move_heard"));
+        machine_until(m, id, FLOW_COMPLETED);
+    }
 }
 
 static void a_write_that_a_dead_server_had_begun(void **state)
@@ -738,6 +754,52 @@ static void it_is_killed_or_cancelled_at_each_wait(void **state)
     assert_true(is_ok);
 }
 
+/* Cancels one op before one of its steps, as the end of a drain does. Another server continues. */
+static bool cut_before(size_t way, const char *class_name, size_t step, bool *is_ok)
+{
+    size_t blocks = mem_live_blocks();
+    struct machine *m = machine_new(templates);
+    bool is_done;
+    seam_table_cancel(class_name, step);
+    struct uuid id = start_way(m, way, &is_done);
+    for (unsigned i = 0; i < 2; i++)
+        push(m, id);
+    bool is_cut = seam_table_has_cancelled();
+    *is_ok &= expect(is_done || is_cut, m, ways[way].key, "it did not start");
+    machine_restart(m);
+    m->walk.place = SIZE_MAX;
+    for (unsigned i = 0; i < 4; i++)
+        push(m, id);
+    bool is_good = check_end(m, ways[way].key, id, ways[way].is_write);
+    (void)machine_free(m);
+    size_t left = mem_live_blocks() - blocks;
+    is_good &= left == 0;
+    if (!is_good)
+        print_error("%s: %s was cancelled before its step %zu; %zu blocks are left\n",
+                    ways[way].key ? ways[way].key : "held", class_name, step, left);
+    *is_ok &= is_good;
+    return is_cut;
+}
+
+static void each_op_is_cancelled_before_each_step(void **state)
+{
+    static const char *const classes[] = {"flow", "flow_lane", "exec", "hold", "flow_command"};
+    bool is_ok = true;
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(classes); i++) {
+        size_t most = 0;
+        for (size_t way = 0; way < ARRAY_LEN(ways); way++) {
+            size_t step = 0;
+            while (cut_before(way, classes[i], step, &is_ok))
+                step++;
+            most = step > most ? step : most;
+        }
+        if (most == 0)
+            fail_msg("no op of class %s has run", classes[i]);
+    }
+    assert_true(is_ok);
+}
+
 /* The same request was sent with its key, and was not held. It runs before the call looks at what
  * there is, or after that: its end is that of the call. */
 static void a_held_call_that_another_run_has_made(void **state)
@@ -883,6 +945,7 @@ int main(void)
         ON_A_MACHINE(an_output_that_the_database_refuses),
         ON_A_MACHINE(an_approval_that_the_database_refuses),
         ON_A_MACHINE(a_transition_that_fails_is_tried_again),
+        ON_A_MACHINE(an_event_that_an_endpoint_hears),
         ON_A_MACHINE(a_write_that_a_dead_server_had_begun),
         ON_A_MACHINE(a_drain_while_it_sleeps),
         ON_A_MACHINE(a_refusal_proves_that_nothing_was_done),
@@ -896,6 +959,7 @@ int main(void)
         ON_A_MACHINE(a_write_is_not_repeated_after_anything_else),
         cmocka_unit_test(each_place_fails_in_each_way),
         cmocka_unit_test(it_is_killed_or_cancelled_at_each_wait),
+        cmocka_unit_test(each_op_is_cancelled_before_each_step),
         cmocka_unit_test(every_type_of_step_is_in_a_template),
         cmocka_unit_test(every_step_and_jump_was_taken),
     };
