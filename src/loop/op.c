@@ -114,37 +114,36 @@ static bool op_advance(struct op *op)
 void (*op_on_step)(struct op *op);
 void (*op_on_jump)(const struct op *op, size_t to);
 
-/* Counts the calls of one place. Returns whether this is an n-th one, where n is the value of that
- * variable of the environment. */
+/* Counts calls; every n-th one is meant, where n is the value of an environment variable. */
 struct op_every {
     const char *name;
     bool is_read;
     uint64_t every, count;
 };
 
-static bool is_nth(struct op_every *place)
+static bool is_nth(struct op_every *counter)
 {
-    const char *text = place->is_read ? NULL : getenv(place->name);
+    const char *text = counter->is_read ? NULL : getenv(counter->name);
     if (text)
-        place->every = strtoull(text, NULL, 10);
-    place->is_read = true;
-    return place->every > 0 && ++place->count % place->every == 0;
+        counter->every = strtoull(text, NULL, 10);
+    counter->is_read = true;
+    return counter->every > 0 && ++counter->count % counter->every == 0;
 }
 
 /* SLUICE_CANCEL_EVERY=97 cancels an op instead of running every 97th step of ops that have a
  * parent: as the end of a drain does if it comes between two steps. */
 static void op_cut_point(struct op *op)
 {
-    static struct op_every place = {.name = "SLUICE_CANCEL_EVERY"};
-    if (op->parent && is_nth(&place))
+    static struct op_every counter = {.name = "SLUICE_CANCEL_EVERY"};
+    if (op->parent && is_nth(&counter))
         op_cancel(op);
 }
 
 /* SLUICE_YIELD_EVERY=1 ends the turn of an op after each step, as if its time was over. */
 static bool op_yields(const struct op *op)
 {
-    static struct op_every place = {.name = "SLUICE_YIELD_EVERY"};
-    return op->holds == 0 && is_nth(&place);
+    static struct op_every counter = {.name = "SLUICE_YIELD_EVERY"};
+    return op->holds == 0 && is_nth(&counter);
 }
 
 /* Returns whether the step is to run. */
