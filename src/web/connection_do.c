@@ -48,9 +48,9 @@ static enum op_result on_changed(struct web_request *request)
 
 static enum op_result change_connection(struct web_request *request, enum connect_command_kind kind)
 {
-    struct changing *it = ARENA_NEW(&request->serve.op.arena, struct changing);
+    struct changing *it = web_state_new(request, sizeof(*it));
     if (!it)
-        return web_reply_database(request, ERR_NOMEM);
+        return OP_DONE;
     it->in = (struct connect_command_request){
         .kind = kind,
         .label = web_field(request, "label"),
@@ -64,7 +64,6 @@ static enum op_result change_connection(struct web_request *request, enum connec
                       SLICE("A label must have 1 to 200 characters, on one line."));
         return web_again_faulty(request);
     }
-    request->state = it;
     connect_command_start(request->web->config.connect, &it->command, &it->in, &request->serve.op);
     return web_wait(request, on_changed);
 }
@@ -239,12 +238,11 @@ static enum op_result on_loaded(struct web_request *request)
 
 enum op_result web_connection_test(struct web_request *request)
 {
-    struct testing *it = ARENA_NEW(&request->serve.op.arena, struct testing);
+    struct testing *it = web_state_new(request, sizeof(*it));
     if (!it)
-        return web_reply_database(request, ERR_NOMEM);
+        return OP_DONE;
     if (!read_id(request, &it->id))
         return app_no_connection(request);
-    request->state = it;
     request->on_end = on_end;
     request->on_cancel = on_cancel;
     store_connection_get(request->web->config.pool, &request->query, &request->serve.op,
