@@ -284,17 +284,26 @@ static void gone_execute(struct api_request *request)
     exec_client_gone(tool->exec);
 }
 
-static enum op_result begin_execute(struct api_request *request)
+/* Returns false if it has answered the request. */
+static bool check_confirmed(struct api_request *request)
 {
     const struct json *confirmed = json_given(request->body, SLICE("confirmed"));
+    if (!confirmed || confirmed->type == JSON_BOOL)
+        return true;
+    (void)api_reply_error(request, 400, "confirmed must be true or false, got %s",
+                          json_type_name(confirmed));
+    return false;
+}
+
+static enum op_result begin_execute(struct api_request *request)
+{
     slice key, key_fault = api_key_header(request, &key);
     int64_t connection_id;
     uint64_t output_bytes_max, pages_max;
     bool is_dry_run, wants_shows;
     struct tool *tool = request->state;
-    if (confirmed && confirmed->type != JSON_BOOL)
-        return api_reply_error(request, 400, "confirmed must be true or false, got %s",
-                               json_type_name(confirmed));
+    if (!check_confirmed(request))
+        return OP_DONE;
     slice select = api_query_text(request, "select");
     if (!key_fault.ptr && select.ptr)
         key_fault = call_select_fault(select, &request->serve.op.arena);
@@ -340,6 +349,7 @@ static enum op_result begin_execute(struct api_request *request)
         .is_dry_run = is_dry_run,
         .wants_shows = wants_shows,
         .idempotency_key = key,
+        .key_name = "Idempotency-Key header",
         .output_bytes_max = output_bytes_max,
         .select = select,
         .pages_max = (unsigned)pages_max,

@@ -28,6 +28,9 @@ void view_waiting(struct web_request *request, struct json_writer *w,
                   const struct flow_inbox_row *row);
 /* Writes a member "templates": the present templates. */
 void view_templates(struct web_request *request, struct json_writer *w);
+/* Returns the name of a template of the set, or of held calls; else its key. Borrowed from the set,
+ * constant, or the key itself. */
+slice view_template_name(const struct web_request *request, slice key);
 /* Writes a member "decision", as flow_decision.html declares it. step: the view of the waiting
  * step; steps: the views of all steps. is_kin: the decider counts as the asker, so that its
  * approval satisfies no policy that holds a call. */

@@ -30,6 +30,14 @@ bool flow_is_rejected(const struct flow *flow, const struct json *steps)
     return false;
 }
 
+bool flow_may_go_on(const struct json *steps)
+{
+    for (size_t i = 0; i < steps->count; i++)
+        if (!json_get_bool(JSON_GET(&steps->as.items[i], "error"), SLICE("resumable"), true))
+            return false;
+    return true;
+}
+
 /* Steps are in order, so the last decided one was decided last. */
 static const struct json *last_decided(const struct json *steps, slice *by)
 {
