@@ -48,22 +48,24 @@ static enum op_result on_changed(struct web_request *request)
 
 static enum op_result change_connection(struct web_request *request, enum connect_command_kind kind)
 {
+    slice label = web_field(request, "label");
+    int64_t id;
+    if (!read_id(request, &id))
+        return app_no_connection(request);
+    if (kind == CONNECT_RENAME && !slice_is_name(label, CONNECTION_LABEL_MAX)) {
+        web_fault_add(request, SLICE("label"),
+                      SLICE("A label must have 1 to 200 characters, on one line."));
+        return web_again_faulty(request);
+    }
     struct changing *it = web_state_new(request, sizeof(*it));
     if (!it)
         return OP_DONE;
     it->in = (struct connect_command_request){
         .kind = kind,
-        .label = web_field(request, "label"),
+        .label = label,
         .by = serve_by(&request->serve),
-        .connection.account_id = request->session.account_id,
+        .connection = {.account_id = request->session.account_id, .id = id},
     };
-    if (!read_id(request, &it->in.connection.id))
-        return app_no_connection(request);
-    if (kind == CONNECT_RENAME && !slice_is_name(it->in.label, CONNECTION_LABEL_MAX)) {
-        web_fault_add(request, SLICE("label"),
-                      SLICE("A label must have 1 to 200 characters, on one line."));
-        return web_again_faulty(request);
-    }
     connect_command_start(request->web->config.connect, &it->command, &it->in, &request->serve.op);
     return web_wait(request, on_changed);
 }
