@@ -129,6 +129,13 @@ static const struct json *read_output(const struct exec *read, struct arena *are
     return json_parse(arena, out->output_json, &json_limits_provider, NULL);
 }
 
+/* Whether the read may succeed if it is made again: not if it was refused. */
+static bool may_read_later(const struct exec *read)
+{
+    const struct exec_outcome *out = read ? exec_outcome_of(read) : NULL;
+    return out && (out->reason >= EXEC_UNAVAILABLE || exec_outcome_is_retryable(out));
+}
+
 /* Makes a text of one line without invisible characters; SLICE_NONE if it says no more than the
  * id. */
 static slice make_text(const struct catalog_show *show, const struct json *root,
@@ -159,6 +166,7 @@ enum op_result exec_step_take_texts(struct op *op)
         const struct catalog_show *show = &exec->action->shows[i];
         const struct json *output = read_output(exec->shows->reads[i], &op->arena);
         struct json root = json_object();
+        exec->out.is_unread_passing |= may_read_later(exec->shows->reads[i]);
         if (!target_has_show(show, exec->in.input, &op->arena) ||
             (show->action_id.len > 0 && !output))
             continue;

@@ -448,6 +448,20 @@ static struct flow_fan *make_fan(struct flow_run *run)
     return fan;
 }
 
+bool flow_fan_has_completed(const struct flow_run *run, size_t item)
+{
+    const struct flow_fan *fan = run->progress.fan;
+    if (fan) /* it has the loaded facts, too */
+        return item < fan->count && fan->items[item].state == ITEM_COMPLETED;
+    for (size_t i = 0; i < run->whole.item_count; i++) {
+        const struct flow_item *fact = &run->whole.items[i];
+        if (fact->step_index == (int64_t)run->plan.step && fact->item == (int64_t)item &&
+            fact->fact == FLOW_ITEM_COMPLETED)
+            return true;
+    }
+    return false;
+}
+
 bool flow_fan_start(struct flow_run *run)
 {
     const struct flow_step_def *step = flow_run_step(run);

@@ -73,18 +73,15 @@ static bool show_is_of(const struct flow_show *show, const struct catalog_action
            json_equal(show->sources, sources);
 }
 
-const struct json *flow_shows_of(struct flow_run *run, const struct catalog_action *action,
-                                 const struct json *input, int64_t connection_id)
+struct flow_show *flow_shows_find(struct flow_run *run, const struct catalog_action *action,
+                                  const struct json *input, int64_t connection_id)
 {
     struct flow_shows *shows = &run->plan.shows;
     struct arena *arena = flow_run_scratch(run);
-    bool is_over = shows->is_read ? shows->count == 0 : shows->reads_left == 0;
-    if (action->show_count == 0 || is_over)
-        return NULL;
     const struct json sources = sources_of(action, input, arena);
     for (size_t i = 0; i < shows->count; i++)
         if (show_is_of(&shows->items[i], action, connection_id, &sources))
-            return shows->items[i].texts;
+            return &shows->items[i];
     if (shows->is_read || sources.count == 0 || sources.count > shows->reads_left)
         return NULL;
     struct flow_show *show = &shows->items[shows->count];
@@ -99,7 +96,14 @@ const struct json *flow_shows_of(struct flow_run *run, const struct catalog_acti
         return NULL;
     shows->reads_left -= (unsigned)sources.count;
     shows->count++;
-    return NULL;
+    return show;
+}
+
+const struct json *flow_shows_of(struct flow_run *run, const struct catalog_action *action,
+                                 const struct json *input, int64_t connection_id)
+{
+    const struct flow_show *show = flow_shows_find(run, action, input, connection_id);
+    return show ? show->texts : NULL;
 }
 
 /* The scopes are the same as for the flow's own reads (call.c). */
@@ -143,6 +147,7 @@ void flow_shows_take(struct flow_run *run)
     for (size_t i = 0; i < shows->count; i++) {
         struct flow_show *show = &shows->items[i];
         bool is_made = show->exec && exec_outcome_of(show->exec)->is_dry_run;
+        show->is_passing = !show->exec || exec_outcome_of(show->exec)->is_unread_passing;
         if (is_made) /* of the summary only this member: the request in it may be large */
             show->texts = json_parse(
                 arena,
