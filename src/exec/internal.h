@@ -92,6 +92,7 @@ struct exec_key {
     slice lost;            /* the key of the run's note (lost.c); SLICE_NONE: it gets no note */
     bool is_lost;          /* the client disconnected, and lost.c has noted the run */
     bool is_made;          /* the request had no key: this one is made from it (hold.c) */
+    bool is_taken;         /* a hold or another run of this request has the key */
     enum exec_claim state; /* the state of claim */
     unsigned waits;        /* number of waits for a run of another process */
     struct list waiters;   /* key.waiter_link of runs that wait for this one */
