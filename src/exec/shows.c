@@ -9,6 +9,7 @@
 #include "base/encode.h"
 #include "catalog/target.h"
 #include "exec/internal.h"
+#include "vault/key.h"
 
 enum {
     READS_MS = 2000, /* for all reads together */
@@ -22,7 +23,7 @@ struct exec_shows {
     struct timer timer;
     /* NULL if the text needs no read, or if there is no text */
     struct exec *reads[CATALOG_SHOWS_MAX];
-    slice json, unread_json;
+    slice json, unread_json, versions_json;
 };
 
 static void on_due(struct timer *timer)
@@ -48,6 +49,11 @@ slice exec_shows_json(const struct exec *exec)
 slice exec_shows_unread_json(const struct exec *exec)
 {
     return exec->shows ? exec->shows->unread_json : SLICE_NONE;
+}
+
+slice exec_shows_versions_json(const struct exec *exec)
+{
+    return exec->shows ? exec->shows->versions_json : SLICE_NONE;
 }
 
 /* Returns the input of a read, or NULL if it cannot be made. It is a copy, because the templates
@@ -157,10 +163,31 @@ static slice make_text(const struct catalog_show *show, const struct json *root,
     return arena_take(arena, &text);
 }
 
+/* Returns the digest of what may not change besides the text; SLICE_NONE: there is nothing. */
+static slice make_version(const struct catalog_show *show, const struct json *root,
+                          struct arena *arena)
+{
+    uint8_t hash[32];
+    char digits[2 * sizeof(hash) + 1];
+    struct expr_budget budget;
+    struct json value;
+    expr_budget_init(&budget);
+    if (!show->version ||
+        expr_template_eval(show->version, root, 0, &budget, arena, &value, NULL) != OK ||
+        value.type == JSON_NULL)
+        return SLICE_NONE;
+    slice text = json_text_of(&value, arena, OUTPUT_BYTES_MAX);
+    if (!text.ptr)
+        return SLICE_NONE;
+    vault_sha256(text, hash);
+    encode_hex_in(digits, sizeof(digits), slice_of((const char *)hash, sizeof(hash)));
+    return arena_dup(arena, slice_of(digits, 2 * sizeof(hash)));
+}
+
 enum op_result exec_step_take_texts(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    struct json shows = json_object();
+    struct json shows = json_object(), versions = json_object();
     timer_stop(&exec->shows->timer);
     for (unsigned i = 0; i < exec->action->show_count; i++) {
         const struct catalog_show *show = &exec->action->shows[i];
@@ -174,12 +201,17 @@ enum op_result exec_step_take_texts(struct op *op)
         if (output)
             json_object_set(&op->arena, &root, SLICE("output"), *output);
         slice text = make_text(show, &root, &op->arena);
+        slice version = text.ptr ? make_version(show, &root, &op->arena) : SLICE_NONE;
         if (text.ptr)
             json_object_set(&op->arena, &shows, show->member, json_string(text));
+        if (version.ptr)
+            json_object_set(&op->arena, &versions, show->member, json_string(version));
     }
     if (shows.count > 0)
         exec->shows->json =
             json_text_of(&shows, &op->arena, CATALOG_SHOWS_MAX * 32 * TEXT_BYTES_MAX);
+    if (versions.count > 0)
+        exec->shows->versions_json = json_text_of(&versions, &op->arena, UNREAD_BYTES_MAX);
     struct json unread = target_unread(exec->action, exec->in.input, &shows, &op->arena);
     if (unread.count > 0)
         exec->shows->unread_json = json_text_of(&unread, &op->arena, UNREAD_BYTES_MAX);

@@ -1,8 +1,9 @@
 /*
  * What an approval has shown of the ids in its calls (shows.c), read again right before the calls
  * are made. A person has approved what they read, and the app's object may have changed since: a
- * draft that is sent by its id can be edited. If a text differs now, or cannot be read any more,
- * nothing is called. An id that was shown without a text was approved as an id.
+ * draft that is sent by its id can be edited. If a text differs now, or the version of the object
+ * if the app has one, or it cannot be read any more, nothing is called. An id that was shown
+ * without a text was approved as an id.
  *
  * What the flow itself may have changed is not compared: a call after another write of the flow to
  * the same app, and the items of a fan-out whose texts are those of a completed item, too.
@@ -42,9 +43,9 @@ static bool has_written(const struct flow_run *run, const struct catalog_action 
     return false;
 }
 
-/* Notes one call of the approval, which was shown with these texts. */
+/* Notes one call of the approval, which was shown with texts. */
 static void note_call(struct flow_run *run, const struct catalog_action *action,
-                      const struct json *call, const struct json *texts, bool is_completed)
+                      const struct json *call, bool is_completed)
 {
     static const struct json none = {.type = JSON_OBJECT};
     const struct json *input = JSON_GET(call, "input"), *connection = JSON_GET(call, "connection");
@@ -55,7 +56,7 @@ static void note_call(struct flow_run *run, const struct catalog_action *action,
         return;
     }
     show->is_changed |= is_completed;
-    show->approved = texts;
+    show->approved = call;
 }
 
 /* The texts of what may have been changed by the flow are not read. */
@@ -84,12 +85,11 @@ static void note_calls(struct flow_run *run)
     run->plan.shows.is_lost = !json_is(calls, JSON_ARRAY); /* out of memory */
     size_t item = 0;
     for (uint32_t i = 0; json_is(calls, JSON_ARRAY) && i < calls->count; i++) {
-        const struct json *call = &calls->as.items[i], *texts = JSON_GET(call, "shows");
+        const struct json *call = &calls->as.items[i];
         if (!slice_eq(json_get_str(call, SLICE("stepKey")), step->key))
             continue;
-        if (texts)
-            note_call(run, action, call, texts,
-                      step->for_each && flow_fan_has_completed(run, item));
+        if (JSON_GET(call, "shows"))
+            note_call(run, action, call, step->for_each && flow_fan_has_completed(run, item));
         item++;
     }
     drop_changed(&run->plan.shows);
@@ -117,14 +117,18 @@ static const char *not_made(const struct flow_run *run)
     return is_in_doubt ? "The call was not made again." : "The call was not made.";
 }
 
+/* If the texts are equal, something else has changed. */
 static struct flow_error changed_error(struct flow_run *run, slice member, slice was, slice now)
 {
+    struct arena *arena = flow_run_scratch(run);
+    slice how = slice_eq(was, now)
+                    ? arena_printf(arena, "it is another version of \"%.*s\" now", SLICE_ARG(was))
+                    : arena_printf(arena, "it was \"%.*s\", and is \"%.*s\" now", SLICE_ARG(was),
+                                   SLICE_ARG(now));
     return flow_error_make(
         "policy_blocked",
-        arena_printf(flow_run_scratch(run),
-                     "What %.*s means has changed since it was approved: it was \"%.*s\", and is "
-                     "\"%.*s\" now. %s",
-                     SLICE_ARG(member), SLICE_ARG(was), SLICE_ARG(now), not_made(run)),
+        arena_printf(arena, "What %.*s means has changed since it was approved: %.*s. %s",
+                     SLICE_ARG(member), SLICE_ARG(how), not_made(run)),
         run->tmpl->is_held
             ? SLICE("Send the request again with a new idempotency_key, to ask for an approval of "
                     "what is there now.")
@@ -165,24 +169,23 @@ static struct flow_error lost_error(struct flow_run *run)
                            : SLICE("Start another flow, to ask for another approval."));
 }
 
-/* Whether a text is missing or differs. One that differs is reported first. */
+/* Compares the approved members with those of now. The first one that differs or is missing makes
+ * *error. */
 static bool has_changed(struct flow_run *run, const struct flow_show *show,
+                        const struct json *approved, const struct json *now,
                         struct flow_error *error)
 {
-    bool is_missing = false;
-    for (uint32_t i = 0; json_is(show->approved, JSON_OBJECT) && i < show->approved->count; i++) {
-        const struct json_member *member = &show->approved->as.members[i];
-        slice name = json_str(&member->key), was = json_str(&member->value);
-        slice now = json_get_str(show->texts, name);
-        if (now.ptr && !slice_eq(was, now)) {
-            *error = changed_error(run, name, was, now);
-            return true;
-        }
-        if (!now.ptr && !is_missing)
-            *error = unread_error(run, name, was, show->is_passing);
-        is_missing |= !now.ptr;
+    for (uint32_t i = 0; json_is(approved, JSON_OBJECT) && i < approved->count; i++) {
+        slice name = json_str(&approved->as.members[i].key);
+        slice was = json_str(&approved->as.members[i].value), is = json_get_str(now, name);
+        slice text = json_get_str(JSON_GET(show->approved, "shows"), name);
+        if (slice_eq(was, is))
+            continue;
+        *error = is.ptr ? changed_error(run, name, text, json_get_str(show->texts, name))
+                        : unread_error(run, name, text, show->is_passing);
+        return true;
     }
-    return is_missing;
+    return false;
 }
 
 enum flow_compared flow_compare_take(struct flow_run *run, struct exec **refused,
@@ -202,9 +205,14 @@ enum flow_compared flow_compare_take(struct flow_run *run, struct exec **refused
     *error = flow_error_memory();
     if (flow_run_scratch(run)->is_exhausted)
         return FLOW_COMPARED_DIFFERS;
-    for (size_t i = 0; i < shows->count; i++)
-        if (has_changed(run, &shows->items[i], error))
+    for (size_t i = 0; i < shows->count; i++) {
+        const struct flow_show *show = &shows->items[i];
+        const struct json *texts = JSON_GET(show->approved, "shows");
+        const struct json *versions = JSON_GET(show->approved, "versions");
+        if (has_changed(run, show, texts, show->texts, error) ||
+            has_changed(run, show, versions, show->versions, error))
             return FLOW_COMPARED_DIFFERS;
+    }
     if (!shows->is_lost)
         return FLOW_COMPARED_SAME;
     *error = lost_error(run);

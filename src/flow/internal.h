@@ -85,11 +85,12 @@ struct flow_show {
     slice integration_id, action_id;
     const struct json *input, *sources; /* sources: what the texts are made from */
     int64_t connection_id;
-    struct exec *exec;        /* the dry run that reads; NULL: none */
-    const struct json *texts; /* {member: text}; NULL: none */
-    bool is_passing;          /* a text is missing that may be read later */
-    /* before a call: the texts that were approved, and whether the flow itself may have changed
-     * what they are about */
+    struct exec *exec; /* the dry run that reads; NULL: none */
+    /* {member: text}, and {member: digest} of what may not change besides; NULL: none */
+    const struct json *texts, *versions;
+    bool is_passing; /* a text is missing that may be read later */
+    /* before a call: the approval's item, which has `shows` and `versions`, and whether the flow
+     * itself may have changed what they are about */
     const struct json *approved;
     bool is_changed;
 };
@@ -440,18 +441,14 @@ void flow_policy_free(struct flow_run *run);
  * they are to be read before the approval begins. */
 bool flow_shows_are_due(const struct flow_run *run);
 void flow_shows_begin(struct flow_run *run);
-/* Returns {member: text} of the call; NULL if there is none. It is called for each call, in order,
+/* Returns what is known of the call; NULL: there is nothing. It is called for each call, in order,
  * while the approval is written: before the reads it notes the first ones that are needed. */
-const struct json *flow_shows_of(struct flow_run *run, const struct catalog_action *action,
-                                 const struct json *input, int64_t connection_id);
+struct flow_show *flow_shows_find(struct flow_run *run, const struct catalog_action *action,
+                                  const struct json *input, int64_t connection_id);
 /* Starts the reads, which hold run; then takes their texts. */
 void flow_shows_read(struct flow_run *run);
 void flow_shows_take(struct flow_run *run);
 void flow_shows_cancel(struct flow_run *run);
-/* Returns the texts of the call, noted if they are needed for the first time; NULL: it needs none,
- * or there is no room. */
-struct flow_show *flow_shows_find(struct flow_run *run, const struct catalog_action *action,
-                                  const struct json *input, int64_t connection_id);
 
 /* compare.c: whether the planned calls have texts that a person has approved, and that have to be
  * compared before the calls are made. Then flow_shows_read reads them again, and flow_compare_take

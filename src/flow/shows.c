@@ -58,6 +58,8 @@ static struct json sources_of(const struct catalog_action *action, const struct 
             json_array_push(arena, &source, is_made ? value : json_null);
         }
         expr_template_each_expr(show->text, find_input, &is_input_used);
+        if (show->version)
+            expr_template_each_expr(show->version, find_input, &is_input_used);
         if (is_input_used)
             json_array_push(arena, &source, *input);
         json_object_set(arena, &sources, show->member, source);
@@ -99,13 +101,6 @@ struct flow_show *flow_shows_find(struct flow_run *run, const struct catalog_act
     return show;
 }
 
-const struct json *flow_shows_of(struct flow_run *run, const struct catalog_action *action,
-                                 const struct json *input, int64_t connection_id)
-{
-    const struct flow_show *show = flow_shows_find(run, action, input, connection_id);
-    return show ? show->texts : NULL;
-}
-
 /* The scopes are the same as for the flow's own reads (call.c). */
 void flow_shows_read(struct flow_run *run)
 {
@@ -140,6 +135,14 @@ void flow_shows_cancel(struct flow_run *run)
             exec_cancel(run->plan.shows.items[i].exec);
 }
 
+/* Of the summary only these members are parsed: the request in it may be large. */
+static const struct json *parse_member(const struct flow_show *show, slice name,
+                                       struct arena *arena)
+{
+    slice text = json_scan_get(exec_summary_of(show->exec), name, arena);
+    return text.ptr ? json_parse(arena, arena_dup(arena, text), &json_limits_provider, NULL) : NULL;
+}
+
 void flow_shows_take(struct flow_run *run)
 {
     struct flow_shows *shows = &run->plan.shows;
@@ -148,11 +151,8 @@ void flow_shows_take(struct flow_run *run)
         struct flow_show *show = &shows->items[i];
         bool is_made = show->exec && exec_outcome_of(show->exec)->is_dry_run;
         show->is_passing = !show->exec || exec_outcome_of(show->exec)->is_unread_passing;
-        if (is_made) /* of the summary only this member: the request in it may be large */
-            show->texts = json_parse(
-                arena,
-                arena_dup(arena, json_scan_get(exec_summary_of(show->exec), SLICE("shows"), arena)),
-                &json_limits_provider, NULL);
+        show->texts = is_made ? parse_member(show, SLICE("shows"), arena) : NULL;
+        show->versions = is_made ? parse_member(show, SLICE("versions"), arena) : NULL;
         show->exec = NULL;
     }
     shows->is_read = true;

@@ -10,7 +10,7 @@ import { Stack } from './support/stack.mjs';
 
 const id = { type: 'string', description: 'Id of the draft.' };
 const input_schema = { type: 'object', additionalProperties: false, required: ['id'], properties: { id } };
-const shows = { id: { action: 'read', input: { id: '${input.id}' }, text: '${output.subject}, to ${output.to}' } };
+const shows = { id: { action: 'read', input: { id: '${input.id}' }, text: '${output.subject}, to ${output.to}', version: '${output.message}' } };
 const write = (method, more) => ({ side_effect_level: 'write', requires_confirmation: true, idempotent: false, undo: 'never', ...more, request: { method, path: '/drafts/${input.id}' } });
 const TEMPLATE = {
   key: 'send_approved',
@@ -22,7 +22,8 @@ const TEMPLATE = {
     { key: 'send', type: 'tool_call', tool: 'drafts_send', confirmed_by: 'approval:ask', input: { id: '${input.id}' } },
   ],
 };
-const MAIL = { subject: 'Invoice', to: 'ada@acme.example' }, OTHER = { subject: 'Invoice', to: 'eve@evil.example' };
+const MAIL = { subject: 'Invoice', to: 'ada@acme.example', message: 'm-1' }, OTHER = { ...MAIL, to: 'eve@evil.example', message: 'm-2' };
+const EDITED = { ...MAIL, message: 'm-2' };
 
 let stack, provider, account, server, asker;
 let draft, sent, status; // the draft of the app; the mails that it has sent; of the reply to a read
@@ -36,7 +37,7 @@ before(async () => {
     else reply.statusCode = status;
     reply.end(JSON.stringify(status === 200 ? draft : {}));
   });
-  const output_schema = { type: 'object', properties: { subject: { type: 'string' }, to: { type: 'string' } } };
+  const output_schema = { type: 'object', properties: { subject: { type: 'string' }, to: { type: 'string' }, message: { type: 'string' } } };
   stack.catalog = await writeCatalog(stack.dir, {
     drafts: { actions: { read: { input_schema, output_schema, request: { method: 'GET', path: '/drafts/${input.id}' } }, send: write('POST', { input_schema, shows }) } },
   });
@@ -102,6 +103,19 @@ for (const how of ['flow', 'held'])
     await approve(next);
     await ended(next, 'completed');
     assert.deepEqual(sent, [OTHER]);
+  });
+
+for (const how of ['flow', 'held'])
+  test(`${how}: a draft that reads the same, and is another version, is not sent`, async () => {
+    const flow = await asked(how === 'flow' ? how : 'edited');
+    draft = EDITED;
+    await approve(flow);
+    const { error } = (await ended(flow, 'failed')).steps.at(-1);
+    assert.equal(error.message, 'What id means has changed since it was approved: it is another version of "Invoice, to ada@acme.example" now. The call was not made.');
+    draft = MAIL;
+    assert.equal((await call('POST', `/api/flows/${flow}/resume`)).status, 200);
+    await ended(flow, 'completed');
+    assert.deepEqual(sent, [MAIL]);
   });
 
 for (const how of ['flow', 'held'])

@@ -32,7 +32,8 @@ const struct uuid seam_account = {
 #define DEMO_SAY                                                                         \
     ACTION("say", "write", POST,                                                         \
            "\"target\":{\"Place\":\"${input.q}\"},\"shows\":{\"q\":{\"action\":\"get\"," \
-           "\"input\":{\"q\":\"${input.q}\"},\"text\":\"Named ${output.name || input.q}\"}},")
+           "\"input\":{\"q\":\"${input.q}\"},\"text\":\"Named ${output.name || "         \
+           "input.q}\",\"version\":\"${output.v}\"}},")
 const char seam_demo_manifest[] =
     "{\"integration_id\":\"demo\",\"name\":\"Demo\",\"description\":\"d\",\"category\":\"c\","
     "\"base_url\":\"https://demo.example\",\"auth\":{\"type\":\"none\"},"

@@ -150,6 +150,34 @@ static void what_has_changed_is_not_called(void **state)
     }
 }
 
+static void reply_version(struct machine *m, const char *body)
+{
+    struct http_call *call = machine_call(m);
+    assert_true(slice_eq_cstr(call->method, "GET"));
+    seam_call_reply(call, 200, body);
+    seam_settle(m->node.loop);
+}
+
+/* The text is the same. */
+static void another_version_is_not_called(void **state)
+{
+    struct machine *m = *state;
+    static const char first[] = "{\"name\":\"Hall\",\"v\":1}",
+                      next[] = "{\"name\":\"Hall\",\"v\":2}";
+    struct uuid id = machine_start(m, "one", go);
+    reply_version(m, first);
+    approve(m, id);
+    reply_version(m, next);
+    check_undone(m, id, "it is another version of \\\"Named Hall\\\" now. The call was not made.");
+    resume(m, id);
+    name(m, "Hall"); /* without a version */
+    check_undone(m, id, "could not be read again");
+    resume(m, id);
+    reply_version(m, first);
+    answer_write(m, 200);
+    machine_until(m, id, FLOW_COMPLETED);
+}
+
 /* It was deleted, or is hidden now. */
 static void what_is_not_there_any_more(void **state)
 {
@@ -347,6 +375,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         COMPARE_TEST(what_is_unchanged_is_called),
         COMPARE_TEST(what_has_changed_is_not_called),
+        COMPARE_TEST(another_version_is_not_called),
         COMPARE_TEST(what_is_not_there_any_more),
         COMPARE_TEST(an_app_that_cannot_be_read_now),
         COMPARE_TEST(a_read_that_is_slow),
