@@ -625,6 +625,7 @@ static void free_run(struct op *op)
     arena_deinit(&run->scratch[0]);
     arena_deinit(&run->scratch[1]);
     flow_template_unref(run->tmpl);
+    flow_template_unref(run->find.tmpl); /* a run that was cancelled before step_template */
     flow_policy_free(run);
     budget_use_end(&run->use); /* comes last, since the arenas charge their memory to this use */
     mem_free(run);

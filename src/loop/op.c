@@ -111,13 +111,15 @@ static bool op_advance(struct op *op)
 }
 
 #ifdef SLUICE_TEST_BUILD
-void (*op_on_step)(const struct op *op);
+void (*op_on_step)(struct op *op);
 void (*op_on_jump)(const struct op *op, size_t to);
 
-static void op_show_step(const struct op *op)
+/* Returns whether the step is to run. */
+static bool op_show_step(struct op *op)
 {
     if (op_on_step)
         op_on_step(op);
+    return !op->is_cancelled;
 }
 
 static void op_show_jump(const struct op *op)
@@ -126,9 +128,10 @@ static void op_show_jump(const struct op *op)
         op_on_jump(op, op->step_next);
 }
 #else
-static inline void op_show_step(const struct op *op)
+static inline bool op_show_step(struct op *op)
 {
     (void)op;
+    return true;
 }
 
 static inline void op_show_jump(const struct op *op)
@@ -185,7 +188,10 @@ static inline void op_crash_point(const struct op *op, const struct op_step *ste
 static bool op_run_step(struct op *op)
 {
     const struct op_step *step = &op->class->steps[op->step];
-    op_show_step(op);
+    if (!op_show_step(op)) {
+        op_finish(op, OP_ENDED_CANCELLED);
+        return false;
+    }
     op_log(op, op_log_level(op), "step", LOG_MS("age_ms", loop_now_ns(op->loop) - op->started_ns));
     op_crash_point(op, step);
     enum op_result result = step->run(op);

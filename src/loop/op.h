@@ -224,8 +224,9 @@ const char *op_step_name(const struct op *op);
 
 #ifdef SLUICE_TEST_BUILD
 /* For tests that count steps: if it is not NULL, it is called for each step before the step runs,
- * and for each jump when it is returned. */
-extern void (*op_on_step)(const struct op *op);
+ * and for each jump when it is returned. op_on_step may cancel the op; the step then does not run.
+ */
+extern void (*op_on_step)(struct op *op);
 extern void (*op_on_jump)(const struct op *op, size_t to);
 #endif
 

@@ -77,8 +77,7 @@ static unsigned find_word(const struct pg_words *words, slice word)
     for (unsigned i = 0; i < words->count; i++)
         if (words->list[i] ? slice_eq_cstr(word, words->list[i]) : !word.ptr)
             return i;
-    ASSERT(words->unknown <
-           words->count); /* otherwise a CHECK of the table allows only these words */
+    ASSERT(words->unknown < words->count); /* otherwise only these words are ever written */
     return words->unknown;
 }
 
@@ -107,7 +106,7 @@ static void read_member(const struct pg_column *column, const struct pg_rows *ro
         break;
     case PG_IS_ARRAY:
         bytes = pg_get_bytes(rows, row, col);
-        ASSERT(bytes.len == column->len); /* a CHECK of the table */
+        ASSERT(bytes.len == column->len); /* it is written from such a member */
         memcpy(at, bytes.ptr, bytes.len);
         break;
     case PG_IS_WORD:

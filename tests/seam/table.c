@@ -17,6 +17,10 @@ struct table {
 
 static struct table tables[CLASSES_MAX];
 static size_t count;
+static struct {
+    const char *class_name; /* NULL: nothing is to be cancelled */
+    size_t steps;
+} cut;
 
 static struct table *table_of(const struct op_class *class)
 {
@@ -28,8 +32,20 @@ static struct table *table_of(const struct op_class *class)
     return &tables[count++];
 }
 
-static void on_step(const struct op *op)
+/* Returns whether the op was cancelled. */
+static bool cancel_due(struct op *op)
 {
+    if (!cut.class_name || strcmp(op->class->name, cut.class_name) != 0 || cut.steps-- > 0)
+        return false;
+    cut.class_name = NULL;
+    op_cancel(op);
+    return true;
+}
+
+static void on_step(struct op *op)
+{
+    if (cancel_due(op))
+        return;
     struct table *table = table_of(op->class);
     table->ran |= OP_TO(op->step);
     table->steps++;
@@ -81,4 +97,17 @@ size_t seam_table_steps(const char *class_name)
         if (strcmp(tables[i].class->name, class_name) == 0)
             return tables[i].steps;
     return 0;
+}
+
+void seam_table_cancel(const char *class_name, size_t steps)
+{
+    cut.class_name = class_name;
+    cut.steps = steps;
+}
+
+bool seam_table_has_cancelled(void)
+{
+    bool has_cancelled = !cut.class_name;
+    cut.class_name = NULL;
+    return has_cancelled;
 }

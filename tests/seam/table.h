@@ -18,5 +18,10 @@ void seam_table_watch(void);
 size_t seam_table_missing(const char *class_name);
 /* The number of steps that ops of that class have run. */
 size_t seam_table_steps(const char *class_name);
+/* Cancels the op of that class that is about to run a step, after `steps` more steps of that class:
+ * as if the turn's time had been over, and the cancel had come before the next turn. */
+void seam_table_cancel(const char *class_name, size_t steps);
+/* Whether that has happened. Otherwise it will not happen any more. */
+bool seam_table_has_cancelled(void);
 
 #endif

@@ -210,7 +210,7 @@ static struct {
     uint64_t at, hits;
 } machine_memory;
 
-static inline void machine_on_step(const struct op *op)
+static inline void machine_on_step(struct op *op)
 {
     if (machine_memory.from && strcmp(op->class->name, "exec") == 0 &&
         strcmp(op_step_name(op), machine_memory.from) == 0) {

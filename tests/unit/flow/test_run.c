@@ -764,6 +764,52 @@ static void it_is_killed_or_cancelled_at_each_wait(void **state)
     assert_true(is_ok);
 }
 
+/* Cancels one op before one of its steps, as the end of a drain does. Another server continues. */
+static bool cut_before(size_t way, const char *class_name, size_t step, bool *is_ok)
+{
+    size_t blocks = mem_live_blocks();
+    struct machine *m = machine_new(templates);
+    bool is_done;
+    seam_table_cancel(class_name, step);
+    struct uuid id = start_way(m, way, &is_done);
+    for (unsigned i = 0; i < 2; i++)
+        push(m, id);
+    bool is_cut = seam_table_has_cancelled();
+    *is_ok &= expect(is_done || is_cut, m, ways[way].key, "it did not start");
+    machine_restart(m);
+    m->walk.place = SIZE_MAX;
+    for (unsigned i = 0; i < 4; i++)
+        push(m, id);
+    bool is_good = check_end(m, ways[way].key, id, ways[way].is_write);
+    (void)machine_free(m);
+    size_t left = mem_live_blocks() - blocks;
+    is_good &= left == 0;
+    if (!is_good)
+        print_error("%s: %s was cancelled before its step %zu; %zu blocks are left\n",
+                    ways[way].key ? ways[way].key : "held", class_name, step, left);
+    *is_ok &= is_good;
+    return is_cut;
+}
+
+static void each_op_is_cancelled_before_each_step(void **state)
+{
+    static const char *const classes[] = {"flow", "flow_lane", "exec", "hold", "flow_command"};
+    bool is_ok = true;
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(classes); i++) {
+        size_t most = 0;
+        for (size_t way = 0; way < ARRAY_LEN(ways); way++) {
+            size_t step = 0;
+            while (cut_before(way, classes[i], step, &is_ok))
+                step++;
+            most = step > most ? step : most;
+        }
+        if (most == 0)
+            fail_msg("no op of class %s has run", classes[i]);
+    }
+    assert_true(is_ok);
+}
+
 /* The same request was sent with its key, and was not held. It runs before the call looks at what
  * there is, or after that: its end is that of the call. */
 static void a_held_call_that_another_run_has_made(void **state)
@@ -923,6 +969,7 @@ int main(void)
         ON_A_MACHINE(a_write_is_not_repeated_after_anything_else),
         cmocka_unit_test(each_place_fails_in_each_way),
         cmocka_unit_test(it_is_killed_or_cancelled_at_each_wait),
+        cmocka_unit_test(each_op_is_cancelled_before_each_step),
         cmocka_unit_test(every_type_of_step_is_in_a_template),
         cmocka_unit_test(every_step_and_jump_was_taken),
     };
