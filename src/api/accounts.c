@@ -42,12 +42,9 @@ static enum op_result finish_account_list(struct api_request *request)
 
 static enum op_result begin_account_list(struct api_request *request)
 {
-    struct serve_list *list = ARENA_NEW(&request->serve.op.arena, struct serve_list);
-    if (!list)
-        return api_reply_no_memory(request);
+    struct serve_list *list = request->state;
     if (!listing_read(request, list, filters, PAGE_MAX))
         return OP_DONE;
-    request->state = list;
     /* one row more than requested shows whether there is another page */
     store_account_page(request->api->config.pool, &request->query, &request->serve.op,
                        list->page.before, list->limit + 1);
@@ -59,14 +56,12 @@ const struct api_endpoint api_accounts_list = {
     .query = &(const struct api_names){.own = {"limit", "cursor"}},
     .begin = begin_account_list,
     .is_of_account = true,
+    .state_bytes = sizeof(struct serve_list),
 };
 
 /* ---- one account ---- */
 
-static enum op_result reply_no_account(struct api_request *request)
-{
-    return api_reply_error(request, 404, "Account not found");
-}
+#define NO_ACCOUNT "Account not found"
 
 struct one {
     struct vault_command first, second; /* an op that has just ended cannot be started again */
@@ -80,8 +75,7 @@ static enum op_result finish_account(struct api_request *request)
     struct account account;
     int status = store_account_get_result(&request->query, &account);
     if (status != OK)
-        return status == ERR_NOTFOUND ? reply_no_account(request)
-                                      : api_reply_database(request, status);
+        return api_reply_no_row(request, status, NO_ACCOUNT);
     put_account_row(api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX), &account);
     return api_reply_close(request, 200);
 }
@@ -94,48 +88,36 @@ static enum op_result load_account(struct api_request *request)
     return api_wait(request, finish_account);
 }
 
-/* Returns NULL if the request has been answered. */
-static struct one *one_new(struct api_request *request)
+/* Reads the {id} of the path. The nil account is the operator's own, and none of these. Returns
+ * false if the request has been answered. */
+static bool read_account_id(struct api_request *request)
 {
-    struct one *one = ARENA_NEW(&request->serve.op.arena, struct one);
-    if (!one) {
-        (void)api_reply_no_memory(request);
-        return NULL;
-    }
-    request->state = one;
-    request->on_gone = api_continue;
-    one->in.by = serve_by(&request->serve);
-    return one;
-}
-
-/* Reads the {id} of the path. The nil account is the operator's own, and none of these. */
-static struct one *one_of_path(struct api_request *request)
-{
-    struct one *one = one_new(request);
-    if (!one)
-        return NULL;
+    struct one *one = request->state;
     struct uuid *id = &one->in.account.account.account_id;
     if (uuid_parse(request->serve.match.params[0], id) && !uuid_is_nil(*id))
-        return one;
-    (void)reply_no_account(request);
-    return NULL;
+        return true;
+    (void)api_reply_error(request, 404, NO_ACCOUNT);
+    return false;
 }
 
 static enum op_result begin_account_get(struct api_request *request)
 {
-    return one_of_path(request) ? load_account(request) : OP_DONE;
+    return read_account_id(request) ? load_account(request) : OP_DONE;
 }
 
 const struct api_endpoint api_accounts_get = {
     .scope = SCOPE_OPERATOR,
     .begin = begin_account_get,
     .is_of_account = true,
+    .state_bytes = sizeof(struct one),
 };
 
 static enum op_result account_command(struct api_request *request, enum vault_command_kind kind,
                                       api_step *then)
 {
     struct one *one = request->state;
+    request->on_gone = api_continue;
+    one->in.by = serve_by(&request->serve);
     one->in.kind = kind;
     one->command = one->command ? &one->second : &one->first;
     vault_command_start(request->api->config.auth, one->command, &one->in, &request->serve.op);
@@ -202,9 +184,7 @@ static enum op_result on_created(struct api_request *request)
 
 static enum op_result begin_account_create(struct api_request *request)
 {
-    struct one *one = one_new(request);
-    if (!one)
-        return OP_DONE;
+    struct one *one = request->state;
     struct account *account = &one->in.account.account;
     const struct json *external = json_given(request->body, SLICE("external_id"));
     if (!read_account_name(request, &account->name))
@@ -225,6 +205,7 @@ const struct api_endpoint api_accounts_create = {
     .members = &(const struct api_names){.own = {"name", "external_id"}},
     .begin = begin_account_create,
     .is_of_account = true,
+    .state_bytes = sizeof(struct one),
 };
 
 /* ---- changes ---- */
@@ -232,14 +213,9 @@ const struct api_endpoint api_accounts_create = {
 static enum op_result reply_account_failed(struct api_request *request)
 {
     const struct one *one = request->state;
-    switch (one->command->status) {
-    case ERR_NOTFOUND:
-        return reply_no_account(request);
-    case ERR_REFUSED:
+    if (one->command->status == ERR_REFUSED)
         return api_reply_error(request, 409, "Refused: %s", one->command->err.text);
-    default:
-        return api_reply_database(request, one->command->status);
-    }
+    return api_reply_no_row(request, one->command->status, NO_ACCOUNT);
 }
 
 static api_step on_changed;
@@ -262,10 +238,10 @@ static enum op_result on_changed(struct api_request *request)
 
 static enum op_result begin_account_change(struct api_request *request)
 {
-    struct one *one = one_of_path(request);
+    struct one *one = request->state;
     const struct json *name = JSON_GET(request->body, "name");
     const struct json *disabled = JSON_GET(request->body, "disabled");
-    if (!one)
+    if (!read_account_id(request))
         return OP_DONE;
     if (!name && !disabled)
         return api_reply_error(request, 400, "Nothing to change. Send name, disabled or both.");
@@ -286,6 +262,7 @@ const struct api_endpoint api_accounts_change = {
     .members = &(const struct api_names){.own = {"name", "disabled"}},
     .begin = begin_account_change,
     .is_of_account = true,
+    .state_bytes = sizeof(struct one),
 };
 
 /* ---- erasure ---- */
@@ -303,12 +280,13 @@ static enum op_result on_erasing(struct api_request *request)
 
 static enum op_result begin_account_erase(struct api_request *request)
 {
-    return one_of_path(request) ? account_command(request, VAULT_ACCOUNT_ERASE, on_erasing)
-                                : OP_DONE;
+    return read_account_id(request) ? account_command(request, VAULT_ACCOUNT_ERASE, on_erasing)
+                                    : OP_DONE;
 }
 
 const struct api_endpoint api_accounts_erase = {
     .scope = SCOPE_OPERATOR,
     .begin = begin_account_erase,
     .is_of_account = true,
+    .state_bytes = sizeof(struct one),
 };

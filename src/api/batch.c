@@ -141,6 +141,7 @@ static void start_item(struct api_request *request, struct api_batch_item *item,
         return;
     if (wanted.output_bytes_max == 0 && exec_service_output_bytes(request->api->config.exec) == 0)
         wanted.output_bytes_max = BATCH_OUTPUT_BYTES;
+    wanted.key_name = "idempotency_key of this execution";
     wanted.input_pointer = arena_printf(&request->serve.op.arena, "/executions/%zu/input", index);
     api_batch_start(request, item, &wanted);
 }

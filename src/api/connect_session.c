@@ -276,11 +276,8 @@ static enum op_result on_connections(struct api_request *request)
 
 static enum op_result begin_link(struct api_request *request)
 {
-    struct linking *linking = ARENA_NEW(&request->serve.op.arena, struct linking);
-    if (!linking)
-        return api_reply_no_memory(request);
+    struct linking *linking = request->state;
     linking->session = &linking->in.link.session;
-    request->state = linking;
     request->on_gone = api_continue;
     enum op_result result = read_app(request, linking);
     if (result == OP_NEXT)
@@ -310,4 +307,5 @@ const struct api_endpoint api_connect_session = {
         &(const struct api_names){.own = {"integration_id", "force_reconnect", "connection_id",
                                           "email", "subject", "return_url"}},
     .begin = begin_link,
+    .state_bytes = sizeof(struct linking),
 };

@@ -83,8 +83,7 @@ static enum op_result on_link_state(struct api_request *request)
     int status = store_connect_session_result(&request->query, &link);
     if (status != OK) {
         stop_link_wait(get);
-        return status == ERR_NOTFOUND ? api_reply_error(request, 404, "Connect link not found")
-                                      : api_reply_database(request, status);
+        return api_reply_no_row(request, status, "Connect link not found");
     }
     int64_t left_ms = (link.expires_at - clock_shared_us()) / 1000 + 1;
     if (now_ns >= get->stream.until_ns || link.made_id != 0 || left_ms <= 1 ||
@@ -100,15 +99,12 @@ static enum op_result on_link_state(struct api_request *request)
 
 static enum op_result begin_link_get(struct api_request *request)
 {
-    struct get *get = ARENA_NEW(&request->serve.op.arena, struct get);
+    struct get *get = request->state;
     uint64_t wait_s;
-    if (!get)
-        return api_reply_no_memory(request);
     if (!uuid_parse(request->serve.match.params[0], &get->id))
         return api_reply_error(request, 404, "Connect link not found");
     if (!api_query_count(request, "wait", 0, API_WAIT_S_MAX, &wait_s))
         return OP_DONE;
-    request->state = get;
     request->on_gone = gone_link;
     if (wait_s > 0) {
         get->watch.account_id = request->serve.grant.account_id;
@@ -124,4 +120,5 @@ const struct api_endpoint api_connect_session_get = {
     .scope = SCOPE_READ,
     .query = &(const struct api_names){.own = {"wait"}},
     .begin = begin_link_get,
+    .state_bytes = sizeof(struct get),
 };

@@ -142,12 +142,10 @@ static bool read_cursor(const struct api_request *request, struct connections *i
 
 static enum op_result begin_connection_list(struct api_request *request)
 {
-    struct connections *it = ARENA_NEW(&request->serve.op.arena, struct connections);
+    struct connections *it = request->state;
     struct pg_pool *pool = request->api->config.pool;
     const struct vault_grant *grant = &request->serve.grant;
     struct serve_list list = {0};
-    if (!it)
-        return api_reply_no_memory(request);
     if (!listing_read(request, &list, filters, PAGE_MAX))
         return OP_DONE;
     it->page.integration_id = list.values[INTEGRATION];
@@ -156,7 +154,6 @@ static enum op_result begin_connection_list(struct api_request *request)
         list.limit + 1; /* one row more than requested shows whether there is another page */
     if (!read_cursor(request, it, list.values[CURSOR]))
         return listing_refuse(request, &filters[CURSOR], list.values[CURSOR]);
-    request->state = it;
     store_connection_page(pool, &request->query, &request->serve.op, grant->account_id, &it->page);
     if (it->has_shared)
         store_connection_page(pool, &it->shared_query, &request->serve.op, grant->parent_id,
@@ -168,21 +165,19 @@ const struct api_endpoint api_connections_list = {
     .scope = SCOPE_READ,
     .query = &(const struct api_names){.own = {"limit", "cursor", "integration_id", "users"}},
     .begin = begin_connection_list,
+    .state_bytes = sizeof(struct connections),
 };
 
 /* ---- one connection ---- */
 
-static enum op_result reply_unknown(struct api_request *request)
-{
-    return api_reply_error(request, 404, "Connection not found");
-}
+#define NO_CONNECTION "Connection not found"
 
 /* Reads the {id} of the path. Returns false if it is invalid; 404 was then answered. */
 static bool read_id(struct api_request *request, int64_t *id)
 {
     if (slice_to_i64(request->serve.match.params[0], id) && *id > 0)
         return true;
-    (void)reply_unknown(request);
+    (void)api_reply_error(request, 404, NO_CONNECTION);
     return false;
 }
 
@@ -193,18 +188,12 @@ static enum op_result load_connection(struct api_request *request, int64_t id, a
     return api_wait(request, then);
 }
 
-/* Answers a failed query that should have found the connection. */
-static enum op_result reply_failed(struct api_request *request, int status)
-{
-    return status == ERR_NOTFOUND ? reply_unknown(request) : api_reply_database(request, status);
-}
-
 static enum op_result finish_shared_get(struct api_request *request)
 {
     struct connection row;
     int status = store_connection_get_result(&request->query, &row);
     if (status != OK || !row.is_shared)
-        return reply_failed(request, status != OK ? status : ERR_NOTFOUND);
+        return api_reply_no_row(request, status != OK ? status : ERR_NOTFOUND, NO_CONNECTION);
     const struct connection known = connect_as_shared(&row);
     connect_write(api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX), &known);
     return api_reply_close(request, 200);
@@ -222,7 +211,7 @@ static enum op_result finish_connection_get(struct api_request *request)
         return api_wait(request, finish_shared_get);
     }
     if (status != OK)
-        return reply_failed(request, status);
+        return api_reply_no_row(request, status, NO_CONNECTION);
     const struct connection known = given_connection(request, &row);
     connect_write(api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX), &known);
     return api_reply_close(request, 200);
@@ -253,27 +242,15 @@ struct changing {
     struct connect_command_request in;
 };
 
-/* Returns NULL if the request has been answered. */
-static struct changing *changing_new(struct api_request *request)
-{
-    struct changing *it = ARENA_NEW(&request->serve.op.arena, struct changing);
-    if (!it) {
-        (void)api_reply_no_memory(request);
-        return NULL;
-    }
-    it->in.by = serve_by(&request->serve);
-    it->in.connection.account_id = request->serve.grant.account_id;
-    request->state = it;
-    request->on_gone = api_continue;
-    return read_id(request, &it->in.connection.id) ? it : NULL;
-}
-
 static api_step on_changed;
 
 static enum op_result begin_next(struct api_request *request)
 {
     struct changing *it = request->state;
     ASSERT(it->begun < it->count);
+    request->on_gone = api_continue;
+    it->in.by = serve_by(&request->serve);
+    it->in.connection.account_id = request->serve.grant.account_id;
     it->in.kind = it->kinds[it->begun];
     connect_command_start(request->api->config.connect, &it->commands[it->begun++], &it->in,
                           &request->serve.op);
@@ -288,7 +265,7 @@ static enum op_result on_changed(struct api_request *request)
         return api_reply_error(
             request, 409, "Another connection was made the default at the same moment. Try again.");
     if (status != OK)
-        return reply_failed(request, status);
+        return api_reply_no_row(request, status, NO_CONNECTION);
     if (it->in.kind == CONNECT_REMOVE)
         return api_reply(request, 200, SLICE("{\"success\":true}"));
     return it->begun < it->count
@@ -298,11 +275,11 @@ static enum op_result on_changed(struct api_request *request)
 
 static enum op_result begin_change(struct api_request *request)
 {
-    struct changing *it = changing_new(request);
+    struct changing *it = request->state;
     const struct json *label = JSON_GET(request->body, "label");
     const struct json *is_default = JSON_GET(request->body, "default");
     const struct json *is_shared = JSON_GET(request->body, "shared");
-    if (!it)
+    if (!read_id(request, &it->in.connection.id))
         return OP_DONE;
     it->in.label = json_str(label);
     it->in.is_shared = json_get_bool(request->body, SLICE("shared"), false);
@@ -335,12 +312,13 @@ const struct api_endpoint api_connections_change = {
     .body = API_BODY_REQUIRED,
     .members = &(const struct api_names){.own = {"label", "default", "shared"}},
     .begin = begin_change,
+    .state_bytes = sizeof(struct changing),
 };
 
 static enum op_result begin_connection_delete(struct api_request *request)
 {
-    struct changing *it = changing_new(request);
-    if (!it)
+    struct changing *it = request->state;
+    if (!read_id(request, &it->in.connection.id))
         return OP_DONE;
     it->kinds[it->count++] = CONNECT_REMOVE;
     return begin_next(request);
@@ -349,4 +327,5 @@ static enum op_result begin_connection_delete(struct api_request *request)
 const struct api_endpoint api_connections_delete = {
     .scope = SCOPE_ADMIN,
     .begin = begin_connection_delete,
+    .state_bytes = sizeof(struct changing),
 };

@@ -218,10 +218,7 @@ static enum op_result on_former(struct api_request *request)
 
 static enum op_result begin_add(struct api_request *request)
 {
-    struct adding *it = ARENA_NEW(&request->serve.op.arena, struct adding);
-    if (!it)
-        return api_reply_no_memory(request);
-    request->state = it;
+    struct adding *it = request->state;
     request->on_gone = api_continue;
     if (!read_adding(request, it))
         return OP_DONE;
@@ -241,4 +238,5 @@ const struct api_endpoint api_connections_add = {
                                                  "default", "scopes", "params", "connection_id"},
                                          .other = {{"connectionId", "connection_id"}}},
     .begin = begin_add,
+    .state_bytes = sizeof(struct adding),
 };

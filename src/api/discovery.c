@@ -207,10 +207,7 @@ static enum op_result finish_integrations(struct api_request *request)
 
 static enum op_result begin_integrations(struct api_request *request)
 {
-    struct filter *filter = ARENA_NEW(&request->serve.op.arena, struct filter);
-    if (!filter)
-        return api_reply_no_memory(request);
-    request->state = filter;
+    struct filter *filter = request->state;
     filter->query = api_query_text(request, "query");
     filter->category = api_query_text(request, "category");
     filter->supports_action = api_query_text(request, "supports_action");
@@ -228,6 +225,7 @@ const struct api_endpoint api_integrations_list = {
     .query = &(const struct api_names){.own = {"query", "category", "connected_only",
                                                "supports_action", "page", "page_size"}},
     .begin = begin_integrations,
+    .state_bytes = sizeof(struct filter),
 };
 
 /* ---- actions ---- */
@@ -400,10 +398,7 @@ static enum op_result finish_search(struct api_request *request)
 
 static enum op_result begin_search(struct api_request *request)
 {
-    struct search_state *state = ARENA_NEW(&request->serve.op.arena, struct search_state);
-    if (!state)
-        return api_reply_no_memory(request);
-    request->state = state;
+    struct search_state *state = request->state;
     state->search = (struct search_request){
         .query = api_query_text(request, "query"), .with_integrations = true, .with_actions = true};
     if (!state->search.query.ptr)
@@ -419,4 +414,5 @@ const struct api_endpoint api_search = {
     .scope = SCOPE_READ,
     .query = &(const struct api_names){.own = {"query", "connected_only", "limit"}},
     .begin = begin_search,
+    .state_bytes = sizeof(struct search_state),
 };

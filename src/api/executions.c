@@ -316,13 +316,11 @@ static void gone_get(struct api_request *request)
 
 static enum op_result begin_execution_get(struct api_request *request)
 {
-    struct get *get = ARENA_NEW(&request->serve.op.arena, struct get);
+    struct get *get = request->state;
     struct uuid id;
     uint64_t bytes_max;
     if (!uuid_parse(request->serve.match.params[0], &id))
         return reply_unknown(request);
-    if (!get)
-        return api_reply_no_memory(request);
     if (!api_query_positive(request, "max_output_bytes", 0, INT64_MAX, &bytes_max) ||
         !api_query_count(request, "offset", 0, UINT32_MAX, &get->wanted.offset))
         return OP_DONE;
@@ -341,7 +339,6 @@ static enum op_result begin_execution_get(struct api_request *request)
     get->wanted.pointer = api_query_text(request, "pointer");
     get->wanted.is_resource = request->arguments != NULL;
     get->wants_view = !slice_eq_cstr(json_get_str(request->arguments, SLICE("view")), "full");
-    request->state = get;
     request->on_gone = gone_get;
     store_execution_get(request->api->config.pool, &request->query, &request->serve.op,
                         request->serve.grant.account_id, id, request->serve.grant.account_id);
@@ -353,4 +350,5 @@ const struct api_endpoint api_executions_get = {
     .query = &(const struct api_names){.own = {"pointer", "offset", "max_output_bytes", "select",
                                                "include"}},
     .begin = begin_execution_get,
+    .state_bytes = sizeof(struct get),
 };

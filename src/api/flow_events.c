@@ -163,15 +163,12 @@ static void gone_events(struct api_request *request)
 
 static enum op_result begin_events(struct api_request *request)
 {
-    struct stream_state *state = ARENA_NEW(&request->serve.op.arena, struct stream_state);
+    struct stream_state *state = request->state;
     slice last = http_request_header(request->serve.exchange, SLICE("Last-Event-ID"));
-    if (!state)
-        return api_reply_no_memory(request);
     if (!api_flow_wait_init(request, &state->wait))
         return OP_DONE;
     if (!slice_to_i64(last, &state->sent_rev)) /* a malformed value is ignored */
         state->sent_rev = 0;
-    request->state = state;
     request->on_gone = gone_events;
     return start_stream_load(request, state);
 }
@@ -180,4 +177,5 @@ const struct api_endpoint api_flows_events = {
     .scope = SCOPE_READ,
     .query = &(const struct api_names){.own = {"fields"}},
     .begin = begin_events,
+    .state_bytes = sizeof(struct stream_state),
 };

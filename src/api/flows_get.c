@@ -252,15 +252,12 @@ static void gone_get(struct api_request *request)
 
 static enum op_result begin_flow_get(struct api_request *request)
 {
-    struct get *get = ARENA_NEW(&request->serve.op.arena, struct get);
+    struct get *get = request->state;
     uint64_t wait_s;
-    if (!get)
-        return api_reply_no_memory(request);
     if (!api_flow_wait_init(request, &get->wait) ||
         !api_query_count(request, "wait", 0, API_WAIT_S_MAX, &wait_s) || !read_until(request, get))
         return OP_DONE;
     get->wait.watch.is_until_settled = get->until != UNTIL_CHANGE && !request->on_view;
-    request->state = get;
     request->on_gone = gone_get;
     if (wait_s > 0)
         /* Watching begins before the load, so that a change during the load is not missed. */
@@ -273,6 +270,7 @@ const struct api_endpoint api_flows_get = {
     .scope = SCOPE_READ,
     .query = &(const struct api_names){.own = {"wait", "until", "fields"}},
     .begin = begin_flow_get,
+    .state_bytes = sizeof(struct get),
 };
 
 /* ---- GET /api/flows ---- */

@@ -68,12 +68,9 @@ static enum op_result finish_key_list(struct api_request *request)
 
 static enum op_result begin_key_list(struct api_request *request)
 {
-    struct serve_list *list = ARENA_NEW(&request->serve.op.arena, struct serve_list);
-    if (!list)
-        return api_reply_no_memory(request);
+    struct serve_list *list = request->state;
     if (!listing_read(request, list, filters, PAGE_MAX))
         return OP_DONE;
-    request->state = list;
     /* one row more than requested shows whether there is another page */
     store_api_key_page(request->api->config.pool, &request->query, &request->serve.op,
                        request->serve.grant.account_id, list->page.before, list->limit + 1);
@@ -85,6 +82,7 @@ const struct api_endpoint api_keys_list = {
     .query = &(const struct api_names){.own = {"limit", "cursor"}},
     .begin = begin_key_list,
     .is_of_account = true,
+    .state_bytes = sizeof(struct serve_list),
 };
 
 static enum op_result finish_self(struct api_request *request)
@@ -121,34 +119,23 @@ struct changing {
     struct vault_user_create created;
 };
 
-/* Returns NULL if the request has been answered. */
-static struct changing *key_change_new(struct api_request *request, enum vault_command_kind kind)
+static struct changing *change_key(struct api_request *request, enum vault_command_kind kind)
 {
-    struct changing *it = ARENA_NEW(&request->serve.op.arena, struct changing);
-    if (!it) {
-        (void)api_reply_no_memory(request);
-        return NULL;
-    }
+    struct changing *it = request->state;
     it->in.kind = kind;
     it->in.by = serve_by(&request->serve);
     it->in.maker = request->serve.grant;
     it->in.key.key.account_id = request->serve.grant.account_id;
-    request->state = it;
     request->on_gone = api_continue;
     return it;
 }
 
-static enum op_result reply_no_key(struct api_request *request)
-{
-    return api_reply_error(request, 404, "Key not found");
-}
+#define NO_KEY "Key not found"
 
 static enum op_result reply_key_failed(struct api_request *request)
 {
     const struct changing *it = request->state;
     switch (it->command.status) {
-    case ERR_NOTFOUND:
-        return reply_no_key(request);
     case ERR_REFUSED:
         return it->command.is_maker_over
                    ? api_reply_key_refused(request)
@@ -163,7 +150,7 @@ static enum op_result reply_key_failed(struct api_request *request)
                                "List the keys before you try again, and revoke a new key whose "
                                "text you do not have.");
     default:
-        return api_reply_database(request, it->command.status);
+        return api_reply_no_row(request, it->command.status, NO_KEY);
     }
 }
 
@@ -375,8 +362,8 @@ static bool read_new_key(struct api_request *request, struct api_key *key)
 
 static enum op_result begin_create(struct api_request *request)
 {
-    struct changing *it = key_change_new(request, VAULT_KEY_CREATE);
-    return it && read_new_key(request, &it->in.key.key) ? find_key_user(request) : OP_DONE;
+    struct changing *it = change_key(request, VAULT_KEY_CREATE);
+    return read_new_key(request, &it->in.key.key) ? find_key_user(request) : OP_DONE;
 }
 
 static const struct api_names new_key_members = {
@@ -390,14 +377,12 @@ const struct api_endpoint api_keys_create = {
     .members = &new_key_members,
     .begin = begin_create,
     .is_of_account = true,
+    .state_bytes = sizeof(struct changing),
 };
 
 /* ---- a key of any account, for the operator ---- */
 
-static enum op_result reply_no_account(struct api_request *request)
-{
-    return api_reply_error(request, 404, "Account not found");
-}
+#define NO_ACCOUNT "Account not found"
 
 /* A user is not made for an account that does not exist. */
 static enum op_result on_account_found(struct api_request *request)
@@ -408,17 +393,15 @@ static enum op_result on_account_found(struct api_request *request)
         return api_reply_error(request, 409, "No key was made: the account is being erased");
     if (status == OK)
         return find_key_user(request);
-    return status == ERR_NOTFOUND ? reply_no_account(request) : api_reply_database(request, status);
+    return api_reply_no_row(request, status, NO_ACCOUNT);
 }
 
 static enum op_result begin_account_key(struct api_request *request)
 {
-    struct changing *it = key_change_new(request, VAULT_KEY_CREATE);
-    if (!it)
-        return OP_DONE;
+    struct changing *it = change_key(request, VAULT_KEY_CREATE);
     struct uuid *id = &it->in.key.key.account_id;
     if (!uuid_parse(request->serve.match.params[0], id) || uuid_is_nil(*id))
-        return reply_no_account(request);
+        return api_reply_error(request, 404, NO_ACCOUNT);
     if (!read_new_key(request, &it->in.key.key))
         return OP_DONE;
     store_account_get(request->api->config.pool, &request->query, &request->serve.op, *id);
@@ -431,6 +414,7 @@ const struct api_endpoint api_accounts_key_create = {
     .members = &new_key_members,
     .begin = begin_account_key,
     .is_of_account = true,
+    .state_bytes = sizeof(struct changing),
 };
 
 /* ---- a key of the path ---- */
@@ -439,16 +423,16 @@ static bool read_key_id(struct api_request *request, struct uuid *id)
 {
     if (uuid_parse(request->serve.match.params[0], id))
         return true;
-    (void)reply_no_key(request);
+    (void)api_reply_error(request, 404, NO_KEY);
     return false;
 }
 
 static enum op_result begin_roll(struct api_request *request)
 {
-    struct changing *it = key_change_new(request, VAULT_KEY_ROLL);
+    struct changing *it = change_key(request, VAULT_KEY_ROLL);
     const struct json *overlap = json_given(request->body, SLICE("overlap"));
     int64_t seconds = OVERLAP_S;
-    if (!it || !read_key_id(request, &it->in.key.replaces))
+    if (!read_key_id(request, &it->in.key.replaces))
         return OP_DONE;
     if (overlap && (!json_to_i64(overlap, &seconds) || seconds < 0 || seconds > OVERLAP_S_MAX))
         return api_reply_error(request, 400,
@@ -465,6 +449,7 @@ const struct api_endpoint api_keys_roll = {
     .members = &(const struct api_names){.own = {"overlap"}},
     .begin = begin_roll,
     .is_of_account = true,
+    .state_bytes = sizeof(struct changing),
 };
 
 static enum op_result finish_key_revoke(struct api_request *request)
@@ -476,13 +461,14 @@ static enum op_result finish_key_revoke(struct api_request *request)
 
 static enum op_result begin_revoke(struct api_request *request)
 {
-    struct changing *it = key_change_new(request, VAULT_KEY_REVOKE);
-    return it && read_key_id(request, &it->in.key.key.id) ? key_command(request, finish_key_revoke)
-                                                          : OP_DONE;
+    struct changing *it = change_key(request, VAULT_KEY_REVOKE);
+    return read_key_id(request, &it->in.key.key.id) ? key_command(request, finish_key_revoke)
+                                                    : OP_DONE;
 }
 
 const struct api_endpoint api_keys_revoke = {
     .scope = SCOPE_ADMIN,
     .begin = begin_revoke,
     .is_of_account = true,
+    .state_bytes = sizeof(struct changing),
 };

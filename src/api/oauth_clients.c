@@ -13,19 +13,14 @@ struct client_change {
     struct connect_command_request in;
 };
 
-static enum op_result reply_no_client(struct api_request *request)
-{
-    return api_reply_error(request, 404, "OAuth client not found");
-}
+#define NO_CLIENT "OAuth client not found"
 
 static enum op_result finish_client_get(struct api_request *request)
 {
     struct oauth_client client;
     int status = store_oauth_client_get_result(&request->query, &client);
-    if (status == ERR_NOTFOUND)
-        return reply_no_client(request);
     if (status != OK)
-        return api_reply_database(request, status);
+        return api_reply_no_row(request, status, NO_CLIENT);
     struct json_writer *w = api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX);
     json_member_str(w, "integration_id", client.integration_id);
     json_member_str(w, "client_id", client.client_id);
@@ -55,10 +50,8 @@ static enum op_result on_client_changed(struct api_request *request)
     struct client_change *it = request->state;
     int status = it->command.status;
     mem_wipe((char *)(uintptr_t)it->in.client_secret.ptr, it->in.client_secret.len);
-    if (status == ERR_NOTFOUND)
-        return reply_no_client(request);
     if (status != OK)
-        return api_reply_database(request, status);
+        return api_reply_no_row(request, status, NO_CLIENT);
     return it->in.kind == CONNECT_CLIENT_REMOVE
                ? api_reply(request, 200, SLICE("{\"success\":true}"))
                : begin_client_get(request);
@@ -68,9 +61,7 @@ static enum op_result on_client_changed(struct api_request *request)
 static enum op_result change_client(struct api_request *request, enum connect_command_kind kind,
                                     slice client_id, slice secret)
 {
-    struct client_change *it = ARENA_NEW(&request->serve.op.arena, struct client_change);
-    if (!it)
-        return api_reply_no_memory(request);
+    struct client_change *it = request->state;
     it->in = (struct connect_command_request){
         .kind = kind,
         .by = serve_by(&request->serve),
@@ -79,7 +70,6 @@ static enum op_result change_client(struct api_request *request, enum connect_co
                           .client_id = client_id},
         .client_secret = secret,
     };
-    request->state = it;
     request->on_gone = api_continue;
     connect_command_start(request->api->config.connect, &it->command, &it->in, &request->serve.op);
     return api_wait(request, on_client_changed);
@@ -118,6 +108,7 @@ const struct api_endpoint api_oauth_clients_set = {
     .members = &(const struct api_names){.own = {"client_id", "client_secret"}},
     .begin = begin_client_set,
     .is_of_account = true,
+    .state_bytes = sizeof(struct client_change),
 };
 
 static enum op_result begin_client_remove(struct api_request *request)
@@ -129,4 +120,5 @@ const struct api_endpoint api_oauth_clients_remove = {
     .scope = SCOPE_ADMIN,
     .begin = begin_client_remove,
     .is_of_account = true,
+    .state_bytes = sizeof(struct client_change),
 };

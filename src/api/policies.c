@@ -19,10 +19,7 @@ static void put_policy(struct json_writer *w, const void *row)
         json_member_raw(w, DOCUMENT, policy->body);
 }
 
-static enum op_result reply_no_policy(struct api_request *request)
-{
-    return api_reply_error(request, 404, "Policy not found");
-}
+#define NO_POLICY "Policy not found"
 
 /* ---- reading ---- */
 
@@ -56,7 +53,7 @@ const struct api_endpoint api_policies_list = {
 static enum op_result load_policy_row(struct api_request *request, slice name, api_step *then)
 {
     if (!policy_is_name(name))
-        return reply_no_policy(request);
+        return api_reply_error(request, 404, NO_POLICY);
     store_policy_get(request->api->config.pool, &request->query, &request->serve.op,
                      request->serve.grant.account_id, name);
     return api_wait(request, then);
@@ -67,8 +64,7 @@ static enum op_result finish_policy(struct api_request *request)
     struct policy_row row;
     int status = store_policy_get_result(&request->query, &row);
     if (status != OK)
-        return status == ERR_NOTFOUND ? reply_no_policy(request)
-                                      : api_reply_database(request, status);
+        return api_reply_no_row(request, status, NO_POLICY);
     put_policy(api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX), &row);
     return api_reply_close(request, 200);
 }
@@ -97,8 +93,6 @@ static enum op_result reply_policy_failed(struct api_request *request,
                                           const struct policy_command *command)
 {
     switch (command->status) {
-    case ERR_NOTFOUND:
-        return reply_no_policy(request);
     case ERR_SYNTAX:
         return api_reply_error(request, command->is_large ? 413 : 400, "Nothing was changed: %.*s",
                                SLICE_ARG(command->problem));
@@ -112,7 +106,7 @@ static enum op_result reply_policy_failed(struct api_request *request,
                                "The database's answer was lost, so the change may have been made. "
                                "Read the policy before you try again.");
     default:
-        return api_reply_database(request, command->status);
+        return api_reply_no_row(request, command->status, NO_POLICY);
     }
 }
 
@@ -135,15 +129,12 @@ static enum op_result finish_policy_change(struct api_request *request)
 static enum op_result change_policy(struct api_request *request,
                                     const struct policy_command_request *in)
 {
-    struct policy_changing *it = ARENA_NEW(&request->serve.op.arena, struct policy_changing);
-    if (!it)
-        return api_reply_no_memory(request);
+    struct policy_changing *it = request->state;
     it->in = *in;
     it->in.by = serve_by(&request->serve);
     it->in.account_id = request->serve.grant.account_id;
     it->in.name = request->serve.match.params[0];
     it->in.root = SLICE("/" DOCUMENT);
-    request->state = it;
     request->on_gone = api_continue;
     policy_command_start(request->api->config.auth, &it->command, &it->in, &request->serve.op);
     return api_wait(request, finish_policy_change);
@@ -173,6 +164,7 @@ const struct api_endpoint api_policies_set = {
     .begin = begin_policy_set,
     .is_of_account = true,
     .refuses_policy = true,
+    .state_bytes = sizeof(struct policy_changing),
 };
 
 /* Keys that name it would lose every right, so it is kept while there are some. */
@@ -187,6 +179,7 @@ const struct api_endpoint api_policies_delete = {
     .begin = begin_policy_delete,
     .is_of_account = true,
     .refuses_policy = true,
+    .state_bytes = sizeof(struct policy_changing),
 };
 
 /* ---- a test ---- */
@@ -233,8 +226,7 @@ static enum op_result on_tested_found(struct api_request *request)
     struct policy_row row;
     int status = store_policy_get_result(&request->query, &row);
     if (status != OK)
-        return status == ERR_NOTFOUND ? reply_no_policy(request)
-                                      : api_reply_database(request, status);
+        return api_reply_no_row(request, status, NO_POLICY);
     return test_policy(request, NULL, row.body);
 }
 

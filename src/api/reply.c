@@ -200,6 +200,12 @@ enum op_result api_reply_database(struct api_request *request, int status)
     return api_reply_error(request, 500, "Internal error");
 }
 
+enum op_result api_reply_no_row(struct api_request *request, int status, const char *none)
+{
+    return status == ERR_NOTFOUND ? api_reply_error(request, 404, "%s", none)
+                                  : api_reply_database(request, status);
+}
+
 /* Formats milliseconds with one decimal. */
 static slice render_ms(uint64_t ns, char room[SLICE_U64_MAX + 2])
 {

@@ -52,6 +52,8 @@ struct api_endpoint {
     bool serves_user_keys; /* with is_of_account: a user's key is answered, too */
     bool refuses_policy; /* 403 for a key with a policy of its own, which could go beyond it here */
     int variant;         /* identifies the endpoint if several share `begin` */
+    size_t state_bytes;  /* size of the state that `begin` finds in the request, zeroed; 0: it makes
+                          * its own, or has none */
 };
 
 struct api_request {
@@ -73,7 +75,7 @@ struct api_request {
     api_step *then_user; /* runs once the user exists */
     slice user_id;  /* the user that the request names, by the account's name for it, until the user
                      * exists; SLICE_NONE: none, or it exists */
-    void *state;    /* state of the endpoint, in the op's arena */
+    void *state;    /* state of the endpoint (state_bytes), in the op's arena */
     api_step *then; /* runs after the wait */
     api_step *then_keyed; /* runs after the wait and the check of api_wait_keyed */
     /* Called if the client disconnects while the endpoint waits. If it is NULL, the op is
@@ -219,6 +221,9 @@ enum op_result api_reply_user_erased(struct api_request *request, int64_t erase_
 enum op_result api_reply_no_memory(struct api_request *request);
 /* Answers a failed query with 503 and Retry-After, or with 500 and the cause in the log. */
 enum op_result api_reply_database(struct api_request *request, int status);
+/* Answers a failed query for one row: 404 with this text if there is none, else like
+ * api_reply_database. */
+enum op_result api_reply_no_row(struct api_request *request, int status, const char *none);
 /* Adds the headers that both execution endpoints set for an outcome. If the outcome is a guard
  * error, answers and returns true. */
 bool api_reply_guard(struct api_request *request, const struct exec_outcome *outcome);

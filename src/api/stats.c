@@ -86,10 +86,8 @@ static enum op_result reply_stats(struct api_request *request)
 
 static enum op_result begin_stats(struct api_request *request)
 {
-    struct stats *stats = ARENA_NEW(&request->serve.op.arena, struct stats);
+    struct stats *stats = request->state;
     int64_t now = clock_shared_us();
-    if (!stats)
-        return api_reply_no_memory(request);
     if (!api_query_positive(request, "hours", STATS_HOURS_DEFAULT, UINT32_MAX, &stats->hours))
         return OP_DONE;
     if (!tally_range_of(stats->hours, now, &stats->reading.range))
@@ -97,7 +95,6 @@ static enum op_result begin_stats(struct api_request *request)
     slice app_id = api_query_text(request, "integration_id");
     if (!serve_is_word(app_id))
         return api_reply_error(request, 400, "integration_id must be " SERVE_WORD_WANTED);
-    request->state = stats;
     stats->reading.account_id = request->serve.grant.account_id;
     stats->reading.integration_id = app_id;
     tally_cache_read(exec_service_sums(request->api->config.exec), request->api->config.pool,
@@ -110,4 +107,5 @@ const struct api_endpoint api_stats_get = {
     .is_of_account = true,
     .query = &(const struct api_names){.own = {"hours", "integration_id"}},
     .begin = begin_stats,
+    .state_bytes = sizeof(struct stats),
 };

@@ -284,19 +284,26 @@ static void gone_execute(struct api_request *request)
     exec_client_gone(tool->exec);
 }
 
-static enum op_result begin_execute(struct api_request *request)
+/* Returns false if it has answered the request. */
+static bool check_confirmed(struct api_request *request)
 {
     const struct json *confirmed = json_given(request->body, SLICE("confirmed"));
+    if (!confirmed || confirmed->type == JSON_BOOL)
+        return true;
+    (void)api_reply_error(request, 400, "confirmed must be true or false, got %s",
+                          json_type_name(confirmed));
+    return false;
+}
+
+static enum op_result begin_execute(struct api_request *request)
+{
     slice key, key_fault = api_key_header(request, &key);
     int64_t connection_id;
     uint64_t output_bytes_max, pages_max;
     bool is_dry_run, wants_shows;
-    struct tool *tool = ARENA_NEW(&request->serve.op.arena, struct tool);
-    if (!tool)
-        return api_reply_no_memory(request);
-    if (confirmed && confirmed->type != JSON_BOOL)
-        return api_reply_error(request, 400, "confirmed must be true or false, got %s",
-                               json_type_name(confirmed));
+    struct tool *tool = request->state;
+    if (!check_confirmed(request))
+        return OP_DONE;
     slice select = api_query_text(request, "select");
     if (!key_fault.ptr && select.ptr)
         key_fault = call_select_fault(select, &request->serve.op.arena);
@@ -325,7 +332,6 @@ static enum op_result begin_execute(struct api_request *request)
         return OP_DONE;
     tool->name = request->serve.match.params[0];
     tool->integration_id = find_integration(request, tool->name);
-    request->state = tool;
     struct exec_request wanted = {
         .account_id = request->serve.grant.account_id,
         .by = serve_by(&request->serve),
@@ -343,6 +349,7 @@ static enum op_result begin_execute(struct api_request *request)
         .is_dry_run = is_dry_run,
         .wants_shows = wants_shows,
         .idempotency_key = key,
+        .key_name = "Idempotency-Key header",
         .output_bytes_max = output_bytes_max,
         .select = select,
         .pages_max = (unsigned)pages_max,
@@ -368,4 +375,5 @@ const struct api_endpoint api_tools_execute = {
                                                  {"confirmed", "the member confirmed"}}},
     .members = &members,
     .begin = begin_execute,
+    .state_bytes = sizeof(struct tool),
 };

@@ -174,10 +174,7 @@ static enum op_result ask_usage(struct api_request *request, struct usage_page *
 
 static enum op_result begin_usage(struct api_request *request)
 {
-    struct usage_page *page = ARENA_NEW(&request->serve.op.arena, struct usage_page);
-    if (!page)
-        return api_reply_no_memory(request);
-    request->state = page;
+    struct usage_page *page = request->state;
     if (!listing_read(request, &page->list, filters, PAGE_MAX) || !read_usage_range(request, page))
         return OP_DONE;
     page->by = page->list.choices[BY] < 0 ? BY_DAY : page->list.choices[BY];
@@ -197,4 +194,5 @@ const struct api_endpoint api_usage_get = {
     .query = &(const struct api_names){.own = {"by", "from", "to", "key_id", "limit", "cursor"}},
     .begin = begin_usage,
     .is_of_account = true,
+    .state_bytes = sizeof(struct usage_page),
 };

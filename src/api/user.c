@@ -156,7 +156,13 @@ enum op_result api_with_user(struct api_request *request, api_step *then)
 
 static enum op_result begin_endpoint(struct api_request *request)
 {
-    return request->endpoint->begin(request);
+    const struct api_endpoint *endpoint = request->endpoint;
+    if (endpoint->state_bytes > 0) {
+        request->state = arena_zalloc(&request->serve.op.arena, endpoint->state_bytes);
+        if (!request->state)
+            return api_reply_no_memory(request);
+    }
+    return endpoint->begin(request);
 }
 
 enum op_result api_begin(struct api_request *request)

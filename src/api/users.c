@@ -45,15 +45,12 @@ static enum op_result finish_user_list(struct api_request *request)
 
 static enum op_result begin_user_list(struct api_request *request)
 {
-    struct serve_list *list = ARENA_NEW(&request->serve.op.arena, struct serve_list);
-    if (!list)
-        return api_reply_no_memory(request);
+    struct serve_list *list = request->state;
     if (!listing_read(request, list, filters, PAGE_MAX))
         return OP_DONE;
     for (size_t i = 0; filters[i].name; i++)
         if (list->values[i].ptr && !vault_user_is_id(list->values[i]))
             return listing_refuse(request, &filters[i], list->values[i]);
-    request->state = list;
     /* one row more than requested shows whether there is another page */
     store_account_user_page(request->api->config.pool, &request->query, &request->serve.op,
                             request->serve.grant.account_id, list->values[QUERY],
@@ -66,6 +63,7 @@ const struct api_endpoint api_users_list = {
     .query = &(const struct api_names){.own = {"limit", "cursor", "query"}},
     .begin = begin_user_list,
     .is_of_account = true,
+    .state_bytes = sizeof(struct serve_list),
 };
 
 /* ---- one user ---- */
@@ -79,19 +77,16 @@ struct one {
     } run;
 };
 
+#define NO_USER "User not found"
+
 /* Returns NULL if the request has been answered. */
-static struct one *one_new(struct api_request *request)
+static struct one *one_of_path(struct api_request *request)
 {
-    struct one *one = ARENA_NEW(&request->serve.op.arena, struct one);
-    if (!one) {
-        (void)api_reply_no_memory(request);
-        return NULL;
-    }
-    request->state = one;
+    struct one *one = request->state;
     one->id = request->serve.match.params[0];
     if (vault_user_is_id(one->id))
         return one;
-    (void)api_reply_error(request, 404, "User not found");
+    (void)api_reply_error(request, 404, NO_USER);
     return NULL;
 }
 
@@ -118,10 +113,8 @@ static enum op_result finish_user(struct api_request *request)
 static enum op_result reply_user(struct api_request *request, int status)
 {
     const struct one *one = request->state;
-    if (status == ERR_NOTFOUND)
-        return api_reply_error(request, 404, "User not found");
     if (status != OK)
-        return api_reply_database(request, status);
+        return api_reply_no_row(request, status, NO_USER);
     store_connection_apps(request->api->config.pool, &request->query, &request->serve.op,
                           one->user.user_id);
     return api_wait(request, finish_user);
@@ -135,7 +128,7 @@ static enum op_result on_user_found(struct api_request *request)
 
 static enum op_result begin_user_get(struct api_request *request)
 {
-    const struct one *one = one_new(request);
+    const struct one *one = one_of_path(request);
     if (!one)
         return OP_DONE;
     store_account_user_find(request->api->config.pool, &request->query, &request->serve.op,
@@ -147,6 +140,7 @@ const struct api_endpoint api_users_get = {
     .scope = SCOPE_ADMIN,
     .begin = begin_user_get,
     .is_of_account = true,
+    .state_bytes = sizeof(struct one),
 };
 
 static enum op_result on_labelled(struct api_request *request)
@@ -159,7 +153,7 @@ static enum op_result on_labelled(struct api_request *request)
 
 static enum op_result begin_user_change(struct api_request *request)
 {
-    struct one *one = one_new(request);
+    struct one *one = one_of_path(request);
     const struct json *label = JSON_GET(request->body, "label");
     if (!one)
         return OP_DONE;
@@ -182,15 +176,14 @@ const struct api_endpoint api_users_change = {
     .begin = begin_user_change,
     .is_of_account = true,
     .refuses_policy = true,
+    .state_bytes = sizeof(struct one),
 };
 
 static enum op_result on_erasing(struct api_request *request)
 {
     const struct one *one = request->state;
-    if (one->run.erase.status == ERR_NOTFOUND)
-        return api_reply_error(request, 404, "User not found");
     if (one->run.erase.status != OK)
-        return api_reply_database(request, one->run.erase.status);
+        return api_reply_no_row(request, one->run.erase.status, NO_USER);
     struct json_writer *w = api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX);
     json_member_str(w, "id", one->id);
     json_member_bool(w, "erasing", true);
@@ -199,7 +192,7 @@ static enum op_result on_erasing(struct api_request *request)
 
 static enum op_result begin_user_erase(struct api_request *request)
 {
-    struct one *one = one_new(request);
+    struct one *one = one_of_path(request);
     if (!one)
         return OP_DONE;
     const struct audit_by by = serve_by(&request->serve);
@@ -214,4 +207,5 @@ const struct api_endpoint api_users_erase = {
     .begin = begin_user_erase,
     .is_of_account = true,
     .refuses_policy = true,
+    .state_bytes = sizeof(struct one),
 };

@@ -44,10 +44,7 @@ static void put_webhook(struct json_writer *w, const void *row)
     json_member_time(w, "created_at", webhook->created_at);
 }
 
-static enum op_result reply_no_webhook(struct api_request *request)
-{
-    return api_reply_error(request, 404, "Webhook not found");
-}
+#define NO_WEBHOOK "Webhook not found"
 
 /* ---- reading ---- */
 
@@ -82,7 +79,7 @@ static bool read_webhook_id(struct api_request *request, struct uuid *id)
 {
     if (uuid_parse(request->serve.match.params[0], id))
         return true;
-    (void)reply_no_webhook(request);
+    (void)api_reply_error(request, 404, NO_WEBHOOK);
     return false;
 }
 
@@ -102,8 +99,7 @@ static enum op_result finish_webhook(struct api_request *request)
     struct webhook webhook;
     int status = store_webhook_get_result(&request->query, &webhook);
     if (status != OK)
-        return status == ERR_NOTFOUND ? reply_no_webhook(request)
-                                      : api_reply_database(request, status);
+        return api_reply_no_row(request, status, NO_WEBHOOK);
     put_webhook(api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX), &webhook);
     return api_reply_close(request, 200);
 }
@@ -202,8 +198,7 @@ static enum op_result on_listed_found(struct api_request *request)
     struct webhook webhook;
     int status = store_webhook_get_result(&request->query, &webhook);
     if (status != OK)
-        return status == ERR_NOTFOUND ? reply_no_webhook(request)
-                                      : api_reply_database(request, status);
+        return api_reply_no_row(request, status, NO_WEBHOOK);
     return listing_begin(request, &delivery_kind);
 }
 
@@ -227,21 +222,15 @@ struct webhook_changing {
     struct webhook_command_request in;
 };
 
-/* Returns NULL if the request has been answered. */
-static struct webhook_changing *webhook_change_new(struct api_request *request,
-                                                   enum webhook_command_kind kind)
+static struct webhook_changing *change_webhook(struct api_request *request,
+                                               enum webhook_command_kind kind)
 {
-    struct webhook_changing *it = ARENA_NEW(&request->serve.op.arena, struct webhook_changing);
-    if (!it) {
-        (void)api_reply_no_memory(request);
-        return NULL;
-    }
+    struct webhook_changing *it = request->state;
     it->in.kind = kind;
     it->in.by = serve_by(&request->serve);
     it->in.account_id = request->serve.grant.account_id;
     it->in.api_key = request->serve.grant.key_id;
     it->in.public_url = slice_cstr(request->api->public_url);
-    request->state = it;
     request->on_gone = api_continue;
     return it;
 }
@@ -252,8 +241,6 @@ static enum op_result reply_webhook_failed(struct api_request *request,
                                            const struct webhook_command *command)
 {
     switch (command->status) {
-    case ERR_NOTFOUND:
-        return reply_no_webhook(request);
     case ERR_SYNTAX:
         return api_reply_error(request, 400, "%s", command->err.text);
     case ERR_LIMIT:
@@ -270,7 +257,7 @@ static enum op_result reply_webhook_failed(struct api_request *request,
                                "List the webhooks before you try again; roll one whose secret you "
                                "do not have.");
     default:
-        return api_reply_database(request, command->status);
+        return api_reply_no_row(request, command->status, NO_WEBHOOK);
     }
 }
 
@@ -377,8 +364,8 @@ static bool read_enabled(struct api_request *request, struct webhook_command_req
 
 static enum op_result begin_webhook(struct api_request *request)
 {
-    struct webhook_changing *it = webhook_change_new(request, WEBHOOK_CREATE);
-    return it && read_webhook_url(request, &it->in) && read_description(request, &it->in) &&
+    struct webhook_changing *it = change_webhook(request, WEBHOOK_CREATE);
+    return read_webhook_url(request, &it->in) && read_description(request, &it->in) &&
                    read_events(request, &it->in)
                ? run_webhook_command(request)
                : OP_DONE;
@@ -391,12 +378,13 @@ const struct api_endpoint api_webhooks_create = {
     .begin = begin_webhook,
     .is_of_account = true,
     .refuses_policy = true,
+    .state_bytes = sizeof(struct webhook_changing),
 };
 
 static enum op_result begin_webhook_change(struct api_request *request)
 {
-    struct webhook_changing *it = webhook_change_new(request, WEBHOOK_CHANGE);
-    if (!it || !read_webhook_id(request, &it->in.id) || !read_webhook_url(request, &it->in) ||
+    struct webhook_changing *it = change_webhook(request, WEBHOOK_CHANGE);
+    if (!read_webhook_id(request, &it->in.id) || !read_webhook_url(request, &it->in) ||
         !read_description(request, &it->in) || !read_events(request, &it->in) ||
         !read_enabled(request, &it->in))
         return OP_DONE;
@@ -414,15 +402,16 @@ const struct api_endpoint api_webhooks_change = {
     .begin = begin_webhook_change,
     .is_of_account = true,
     .refuses_policy = true,
+    .state_bytes = sizeof(struct webhook_changing),
 };
 
 static enum op_result begin_webhook_roll(struct api_request *request)
 {
-    struct webhook_changing *it = webhook_change_new(request, WEBHOOK_ROLL);
+    struct webhook_changing *it = change_webhook(request, WEBHOOK_ROLL);
     const struct json *overlap = json_given(request->body, SLICE("overlap_s"));
     const struct json *rev = JSON_GET(request->body, "rev"); /* null would be no fence */
     int64_t seconds = OVERLAP_S;
-    if (!it || !read_webhook_id(request, &it->in.id))
+    if (!read_webhook_id(request, &it->in.id))
         return OP_DONE;
     if (overlap &&
         (!json_to_i64(overlap, &seconds) || seconds < 0 || seconds > WEBHOOK_OVERLAP_S_MAX))
@@ -446,12 +435,13 @@ const struct api_endpoint api_webhooks_roll = {
     .begin = begin_webhook_roll,
     .is_of_account = true,
     .refuses_policy = true,
+    .state_bytes = sizeof(struct webhook_changing),
 };
 
 static enum op_result begin_webhook_delete(struct api_request *request)
 {
-    struct webhook_changing *it = webhook_change_new(request, WEBHOOK_DELETE);
-    return it && read_webhook_id(request, &it->in.id) ? run_webhook_command(request) : OP_DONE;
+    struct webhook_changing *it = change_webhook(request, WEBHOOK_DELETE);
+    return read_webhook_id(request, &it->in.id) ? run_webhook_command(request) : OP_DONE;
 }
 
 const struct api_endpoint api_webhooks_delete = {
@@ -459,6 +449,7 @@ const struct api_endpoint api_webhooks_delete = {
     .begin = begin_webhook_delete,
     .is_of_account = true,
     .refuses_policy = true,
+    .state_bytes = sizeof(struct webhook_changing),
 };
 
 /* ---- a test ---- */
@@ -489,8 +480,7 @@ static enum op_result on_tested_loaded(struct api_request *request)
     char account[UUID_TEXT_LEN + 1], id[UUID_TEXT_LEN + 1];
     int status = store_webhook_get_result(&request->query, &it->webhook);
     if (status != OK)
-        return status == ERR_NOTFOUND ? reply_no_webhook(request)
-                                      : api_reply_database(request, status);
+        return api_reply_no_row(request, status, NO_WEBHOOK);
     if (!it->webhook.url.ptr)
         return api_reply_error(request, 409, "A later version of sluice sends to this webhook");
     uuid_format(it->webhook.account_id, account);
@@ -513,8 +503,7 @@ static enum op_result on_tested_loaded(struct api_request *request)
 static enum op_result begin_webhook_test(struct api_request *request)
 {
     request->on_gone = api_continue;
-    request->state = ARENA_NEW(&request->serve.op.arena, struct testing);
-    return request->state ? load_webhook(request, on_tested_loaded) : api_reply_no_memory(request);
+    return load_webhook(request, on_tested_loaded);
 }
 
 const struct api_endpoint api_webhooks_test = {
@@ -522,6 +511,7 @@ const struct api_endpoint api_webhooks_test = {
     .begin = begin_webhook_test,
     .is_of_account = true,
     .refuses_policy = true,
+    .state_bytes = sizeof(struct testing),
 };
 
 /* ---- sending again ---- */
@@ -551,8 +541,7 @@ static enum op_result on_replayed_found(struct api_request *request)
     struct webhook webhook;
     int status = store_webhook_get_result(&request->query, &webhook);
     if (status != OK)
-        return status == ERR_NOTFOUND ? reply_no_webhook(request)
-                                      : api_reply_database(request, status);
+        return api_reply_no_row(request, status, NO_WEBHOOK);
     if (webhook.off_at != 0)
         return api_reply_error(request, 409,
                                "The webhook is switched off. Nothing is sent again. Enable it "
@@ -564,19 +553,9 @@ static enum op_result on_replayed_found(struct api_request *request)
     return api_wait(request, finish_replay);
 }
 
-static struct replaying *replaying_new(struct api_request *request)
-{
-    request->state = ARENA_NEW(&request->serve.op.arena, struct replaying);
-    if (!request->state)
-        (void)api_reply_no_memory(request);
-    return request->state;
-}
-
 static enum op_result begin_replay_one(struct api_request *request)
 {
-    struct replaying *it = replaying_new(request);
-    if (!it)
-        return OP_DONE;
+    struct replaying *it = request->state;
     if (!uuid_parse(request->serve.match.params[1], &it->since))
         return api_reply_error(request, 404, "Delivery not found");
     it->until = it->since;
@@ -588,14 +567,13 @@ const struct api_endpoint api_webhooks_replay_one = {
     .begin = begin_replay_one,
     .is_of_account = true,
     .refuses_policy = true,
+    .state_bytes = sizeof(struct replaying),
 };
 
 static enum op_result begin_replay(struct api_request *request)
 {
-    struct replaying *it = replaying_new(request);
+    struct replaying *it = request->state;
     int64_t since_us;
-    if (!it)
-        return OP_DONE;
     if (!time_parse(json_str(JSON_GET(request->body, "since")), &since_us) || since_us < 0)
         return api_reply_error(request, 400,
                                "since must be a time such as 2031-01-31T00:00:00Z: failed events "
@@ -612,4 +590,5 @@ const struct api_endpoint api_webhooks_replay = {
     .begin = begin_replay,
     .is_of_account = true,
     .refuses_policy = true,
+    .state_bytes = sizeof(struct replaying),
 };

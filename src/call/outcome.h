@@ -115,6 +115,8 @@ struct exec_outcome {
     slice display_title, display_summary;
     slice message, hint;                  /* hint may be empty */
     const struct exec_approval *approval; /* NULL: it needs none */
+    struct uuid approval_flow_id;         /* the flow in which a held call was approved; nil: it was
+                                           * not held */
     enum exec_advice advice;
     int64_t reconnect_id; /* the connection used, if it is not the default; else 0 */
     bool is_hint_given;   /* the manifest has given the hint */

@@ -148,6 +148,8 @@ static void put_summary(struct json_writer *w, const struct exec_outcome *outcom
     }
     put_display(w, outcome);
     json_member_str(w, "outcome", slice_cstr(exec_effect_name(outcome->effect)));
+    if (!uuid_is_nil(outcome->approval_flow_id))
+        json_member_uuid(w, "approval_flow_id", outcome->approval_flow_id);
     if (outcome->reason != EXEC_SUCCEEDED)
         put_error(w, outcome);
     json_close(w, '}');

@@ -121,6 +121,16 @@ static void why_waiting(struct explanation *e)
         why_until(e, "It waits");
 }
 
+/* Whether it is the call of a hold that is over (flow/held.c). */
+static bool is_closed(struct explanation *e)
+{
+    const struct json *error =
+        e->found.last_error.ptr
+            ? json_parse(&e->session->arena, e->found.last_error, &json_limits_provider, NULL)
+            : NULL;
+    return !json_get_bool(error, SLICE("resumable"), true);
+}
+
 static void why_status(struct explanation *e)
 {
     switch (e->found.flow.status) {
@@ -134,6 +144,12 @@ static void why_status(struct explanation *e)
         buf_printf(&e->why, "It has completed.");
         return;
     case FLOW_FAILED:
+        if (is_closed(e)) {
+            buf_printf(&e->why,
+                       "Step \"%.*s\" has failed, and a resume does not make its call again.",
+                       SLICE_ARG(e->step));
+            return;
+        }
         buf_printf(&e->why,
                    "Step \"%.*s\" has failed. Once the cause is fixed, POST /api/flows/{id}/resume "
                    "continues from there.",

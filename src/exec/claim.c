@@ -50,13 +50,19 @@ static bool is_same_request(const struct exec *exec, const uint8_t *fingerprint)
            0;
 }
 
+const char *exec_key_name(const struct exec *exec)
+{
+    return exec->in.key_name ? exec->in.key_name : "idempotency_key";
+}
+
 enum op_result exec_stop_mismatch(struct exec *exec)
 {
-    return exec_stop(
-        exec, EXEC_KEY_MISMATCH,
-        SLICE("This idempotency_key was used for a different request. Nothing was done."),
-        SLICE("Use a new key for a new request, or send the first request again "
-              "unchanged."));
+    return exec_stop(exec, EXEC_KEY_MISMATCH,
+                     arena_printf(&exec->op.arena,
+                                  "This %s was used for a different request. Nothing was done.",
+                                  exec_key_name(exec)),
+                     SLICE("Use a new key for a new request, or send the first request again "
+                           "unchanged."));
 }
 
 /* The message does not mention the key, as the caller may not have sent one: for a form, the server
@@ -72,8 +78,10 @@ static enum op_result stop_waited(struct exec *exec)
 {
     exec->out.retry_after_ms = WAIT_MS_MAX;
     return exec_stop(exec, EXEC_STILL_RUNNING,
-                     SLICE("A request with this idempotency_key is still running. Send it again to "
-                           "get its result."),
+                     arena_printf(&exec->op.arena,
+                                  "A request with this %s is still running. Send it again to get "
+                                  "its result.",
+                                  exec_key_name(exec)),
                      SLICE_NONE);
 }
 
@@ -223,7 +231,6 @@ static int make_hold_key(struct exec *exec)
         return ERR_NOMEM;
     exec->in.idempotency_key =
         exec_hold_key(exec->key.claim.fingerprint, exec->in.asker, &exec->op.arena);
-    exec->key.is_made = true;
     return exec->in.idempotency_key.ptr ? make_table_key(exec) : ERR_NOMEM;
 }
 

@@ -344,6 +344,7 @@ struct exec *exec_start(struct exec_service *service, const struct exec_request 
     list_push_back(&service->all, &exec->all_link);
     exec->out.retry_after_ms = exec->out.quota_remaining = exec->out.quota_reset_ms = -1;
     exec->out.started_us = clock_shared_us();
+    exec->out.approval_flow_id = exec->in.approval_flow_id;
     op_start(&exec->op, &exec_class, service->config.loop, parent,
              EXEC_ARENA_BYTES_MAX + call_files_size(request->files, request->file_count));
     exec->op.request_id = request->by.request_id;

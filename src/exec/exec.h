@@ -133,6 +133,8 @@ struct exec_request {
     bool is_dry_run;       /* does everything but the call: summary_json is the request */
     bool wants_shows;      /* for a dry run: reads what the ids in the input mean (shows.c) */
     slice idempotency_key; /* SLICE_NONE: none; else 1 to 255 printable characters */
+    /* The caller's name for it in sentences ("send it with a new ..."); NULL: "idempotency_key" */
+    const char *key_name;
     /* Holds (exec/hold.h). The line of the caller's key (struct api_key). Nil: no hold can be made,
      * and a call that the policy holds is refused. */
     struct uuid asker;
@@ -143,12 +145,13 @@ struct exec_request {
     bool holds_writes, is_set_to_hold;
     /* A person has approved exactly this call, who may do so: the policy's hold is satisfied. */
     bool is_approved;
-    /* With is_approved: the call is made only if the policy still holds it (is_key_made). */
+    /* With is_approved: the call is made only if the policy still holds it. */
     bool is_only_if_held;
     /* For the call of a hold. The fingerprint of the held request, which may have named the default
      * connection; NULL: made from this request. */
     const uint8_t *fingerprint;
-    struct uuid execution_id; /* the id of the run; nil: a new one */
+    struct uuid execution_id;     /* the id of the run; nil: a new one */
+    struct uuid approval_flow_id; /* as in struct exec_outcome */
     /* For writes without an idempotency key: the API key, if its client may automatically repeat a
      * call whose reply it did not get (lost.c). Nil: a repeated call runs again. */
     struct uuid lost_by;

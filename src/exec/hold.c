@@ -137,7 +137,7 @@ enum op_result exec_step_hold(struct op *op)
         .policy = exec->in.policy,
         .user = exec->in.user,
         .key = exec->in.idempotency_key,
-        .is_key_made = exec->key.is_made,
+        .key_name = exec_key_name(exec),
         .key_guards_until = exec->in.key_guards_until,
         .action = exec->action,
         .input = exec->in.input,

@@ -36,12 +36,10 @@ struct exec_hold {
     struct audit_by by;
     struct uuid asker; /* the line of the key that asks (struct api_key) */
     uint32_t scopes;
-    struct policy *policy; /* NULL: there is none, and is_unattended */
-    slice user;            /* the account's id of the end user; SLICE_NONE: none */
-    slice key;             /* printable */
-    /* The server made the key, from fingerprint and asker: the request came without one. Then the
-     * call is made only if the policy still holds it. */
-    bool is_key_made;
+    struct policy *policy;    /* NULL: there is none, and is_unattended */
+    slice user;               /* the account's id of the end user; SLICE_NONE: none */
+    slice key;                /* printable; made by exec_hold_key if the request came without one */
+    const char *key_name;     /* how the caller names a key, as in struct exec_request */
     int64_t key_guards_until; /* as in struct exec_request */
     uint8_t fingerprint[IDEMPOTENCY_FINGERPRINT_LEN];
     const struct catalog_action *action;

@@ -91,7 +91,6 @@ struct exec_key {
     bool is_holder;        /* this run has the name's entry in that table */
     slice lost;            /* the key of the run's note (lost.c); SLICE_NONE: it gets no note */
     bool is_lost;          /* the client disconnected, and lost.c has noted the run */
-    bool is_made;          /* the request had no key: this one is made from it (hold.c) */
     bool is_taken;         /* a hold or another run of this request has the key */
     enum exec_claim state; /* the state of claim */
     unsigned waits;        /* number of waits for a run of another process */
@@ -286,6 +285,8 @@ static inline bool exec_needs_hold_key(const struct exec *exec)
 {
     return exec_is_held(exec) && exec->in.idempotency_key.len == 0 && !exec->in.is_dry_run;
 }
+/* claim.c: how the caller names its key, for sentences. */
+const char *exec_key_name(const struct exec *exec);
 /* claim.c: stops the run, because its key belongs to another request. */
 enum op_result exec_stop_mismatch(struct exec *exec);
 /* The call of a hold that the policy does not hold any more (is_only_if_held). */

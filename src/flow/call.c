@@ -153,10 +153,7 @@ static struct flow_error error_of(const struct flow_call *call, const struct exe
     };
     if (is_unknown) /* automatic retries are limited to harmless ones */
         error.is_retryable &= flow_call_is_safe(call->run, call->run->plan.step);
-    error.hint = flow_hint_of(out, error.effect, arena);
-    if (call->run->tmpl->is_held && out->reason == EXEC_CONNECTION_UNKNOWN)
-        error.hint = SLICE("Nothing was done. Send the request again with another connection. "
-                           "Resume would name the same one again.");
+    error.hint = flow_hint_of(out, error.effect, call->run->tmpl->is_held, arena);
     if (out->reason == EXEC_POLICY_DENIED && error.effect == EXEC_EFFECT_NONE &&
         flow_policy_is_own_approval(call->run))
         error.hint = flow_hint_own_approval();
@@ -273,6 +270,8 @@ slice flow_error_text(const struct flow_error *error, struct arena *arena)
         json_member_i64(w, "retry_after", ms > 1000 ? (ms + 999) / 1000 : 1);
     }
     json_member_str(w, "outcome", slice_cstr(exec_effect_name(error->effect)));
+    if (error->is_closed)
+        json_member_bool(w, "resumable", false);
     if (error->tries > 0)
         json_member_i64(w, "tries", error->tries);
     if (hint.len > 0)

@@ -211,6 +211,9 @@ void flow_decision_audit(struct pg_pool *pool, struct pg_query *query, struct op
 /* Called in the next step: logs a failure, which does not undo the decision. */
 void flow_decision_audited(struct op *op, const struct pg_query *query);
 
+/* Whether a hold with this execution_id (store/hold.h) has begun its call. */
+bool flow_hold_is_made(struct uuid execution_id);
+
 /* Returns the scope that a key needs to start a flow of the template. */
 static inline uint32_t flow_start_scope(const struct flow_template *tmpl)
 {

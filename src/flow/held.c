@@ -35,7 +35,7 @@ static void close_error(struct flow_error *error)
 {
     ASSERT(error->effect != EXEC_EFFECT_NONE);
     error->is_retryable = error->is_passing = false;
-    error->is_final = true;
+    error->is_final = error->is_closed = true;
     error->hint = error->effect == EXEC_EFFECT_UNKNOWN
                       ? SLICE("The outcome is unknown: the write may or may not have happened. "
                               "Check first. " NOT_AGAIN)
@@ -57,7 +57,7 @@ static struct flow_error hold_gone(const struct flow_run *run)
     struct flow_error error = flow_error_make(
         "policy_blocked", SLICE("This hold ended long ago, so its call is not made any more."),
         SLICE("Send the request again: it waits for a new approval."));
-    error.is_final = true;
+    error.is_final = error.is_closed = true;
     if (run->progress.is_in_doubt) {
         error.effect = EXEC_EFFECT_UNKNOWN;
         close_error(&error);
@@ -69,13 +69,18 @@ static struct flow_error hold_gone(const struct flow_run *run)
  * been made by the same request since, which needs no key, so a resume does not make it. */
 static const struct uuid closed = {{0xff}};
 
+bool flow_hold_is_made(struct uuid execution_id)
+{
+    return !uuid_is_nil(execution_id) && !uuid_eq(execution_id, closed);
+}
+
 static struct flow_error closed_error(void)
 {
     struct flow_error error = flow_error_make(
         "policy_blocked", SLICE("The policy did not hold this call any more, so it was not made."),
         SLICE("The same request runs without an approval now, and may have been made already. "
               "Check the executions before it is sent again."));
-    error.is_final = true;
+    error.is_final = error.is_closed = true;
     return error;
 }
 
@@ -236,6 +241,7 @@ void flow_held_request(struct flow_run *run, struct exec_request *request)
     request->idempotency_key = state->key;
     request->fingerprint = state->fingerprint;
     request->execution_id = state->execution_id;
+    request->approval_flow_id = run->flow.id;
     request->provider_name = SLICE_NONE; /* it is made of the key, as in any execution */
     request->pages_max = pages > 1 ? (unsigned)pages : 1;
 }
@@ -251,32 +257,10 @@ bool flow_held_is_recorded(struct flow_run *run, const struct exec *exec)
            out->reason == EXEC_OUTCOME_UNKNOWN;
 }
 
-/* What a held request needs, and not a flow that can be started with another input; SLICE_NONE: the
- * hint of any flow. */
-static slice hint_of(const struct exec_outcome *out)
+void flow_held_fail(struct flow_error *error)
 {
-    switch (out->reason) {
-    case EXEC_POLICY_DENIED:
-        return out->hint;
-    case EXEC_CONNECTION_UNKNOWN:
-        return SLICE("Nothing was done. Send the request again with another connection. Resume "
-                     "would use the same one.");
-    case EXEC_INPUT_INVALID:
-    case EXEC_PROVIDER_INVALID:
-        return SLICE("Nothing was done. Send a corrected request. Resume sends the same one "
-                     "again.");
-    default:
-        return SLICE_NONE;
-    }
-}
-
-void flow_held_fail(const struct exec *exec, struct arena *arena, struct flow_error *error)
-{
-    slice hint = hint_of(exec_outcome_of(exec));
     if (error->effect != EXEC_EFFECT_NONE)
         close_error(error);
-    else if (hint.ptr && !exec_outcome_of(exec)->is_hint_given)
-        error->hint = arena_dup(arena, hint);
 }
 
 /* Nothing is sent any more, since the flow may belong to another process or to none. A request that

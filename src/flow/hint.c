@@ -62,6 +62,28 @@ static const char *reason_words(enum exec_reason reason)
     }
 }
 
+/* The same for a held call (exec/hold.h), which is not of a template that can be started with
+ * another input: what has to be different is sent as another request. */
+static const char *held_words(enum exec_reason reason)
+{
+    switch (reason) {
+    case EXEC_INTEGRATION_UNKNOWN:
+    case EXEC_ACTION_UNKNOWN:
+        return "Nothing was done. This server does not have the action any more. Resume the flow "
+               "once its operator has added it.";
+    case EXEC_POLICY_DENIED:
+        return "Nothing was done. The policy of the API key that asked decides again before the "
+               "call. Resume the flow once the policy allows it.";
+    case EXEC_CONNECTION_UNKNOWN:
+        return "Nothing was done. Send the request again with another connection. Resume would "
+               "use the same one.";
+    case EXEC_PROVIDER_UNSUPPORTED:
+        return "Nothing was done. The app does not offer this, so resume does not help.";
+    default:
+        return reason_words(reason);
+    }
+}
+
 /* Phrases and their replacements; longer phrases come first. */
 static const struct {
     const char *said, *meant;
@@ -104,9 +126,11 @@ static bool is_foreign(slice sentence)
 }
 
 /* Appends the hint's sentences. A sentence ends with a full stop and a space; only the last has no
- * space after it. */
-static void put_own(struct buf *out, slice hint)
+ * space after it. Returns whether one of them says to correct the request. */
+static bool put_own(struct buf *out, slice hint, bool is_held)
 {
+    static const slice retry = SLICE_INIT(", then try again.");
+    bool is_any = false;
     while (hint.len > 0) {
         ptrdiff_t stop = slice_find(hint, SLICE(". "));
         slice sentence = stop < 0 ? hint : slice_of(hint.ptr, (size_t)stop + 1);
@@ -115,23 +139,37 @@ static void put_own(struct buf *out, slice hint)
             continue;
         if (out->len > 0)
             buf_append_char(out, ' ');
-        put_words(out, sentence);
+        bool corrects = slice_starts_with(sentence, SLICE("Correct "));
+        is_any |= corrects;
+        if (is_held && corrects && slice_ends_with(sentence, retry)) {
+            put_words(out, slice_first(sentence, sentence.len - retry.len));
+            buf_append_char(out, '.');
+        } else {
+            put_words(out, sentence);
+        }
     }
+    return is_any;
+}
+
+static bool is_of_input(enum exec_reason reason)
+{
+    return reason == EXEC_INPUT_INVALID || reason == EXEC_PROVIDER_INVALID;
 }
 
 /* Returns the sentence with which every hint ends, unless the hint contains it already. */
 static const char *end_of(enum exec_reason reason)
 {
-    if (reason == EXEC_INPUT_INVALID || reason == EXEC_PROVIDER_INVALID)
+    if (is_of_input(reason))
         return "Resume makes the same call again. To use another input, start a new flow.";
     if (reason == EXEC_ADDRESS_REFUSED || reason == EXEC_OPERATION_GONE)
         return "Resume makes the same call again.";
     return "Then resume the flow.";
 }
 
-slice flow_hint_of(const struct exec_outcome *outcome, enum exec_effect effect, struct arena *arena)
+slice flow_hint_of(const struct exec_outcome *outcome, enum exec_effect effect, bool is_held,
+                   struct arena *arena)
 {
-    const char *words = reason_words(outcome->reason);
+    const char *words = (is_held ? held_words : reason_words)(outcome->reason);
     struct buf out;
     if (effect == EXEC_EFFECT_UNKNOWN)
         return flow_hint_unknown();
@@ -142,15 +180,22 @@ slice flow_hint_of(const struct exec_outcome *outcome, enum exec_effect effect, 
         return SLICE("What was done stays done, and resume would do it once more. Do the rest in "
                      "another way.");
     buf_init(&out, HINT_BYTES_MAX);
+    bool is_corrected = is_of_input(outcome->reason);
     if (!words || outcome->is_hint_given)
-        put_own(&out, outcome->hint);
+        is_corrected |= put_own(&out, outcome->hint, is_held);
     if (out.len == 0 && words)
         buf_append_cstr(&out, words);
     slice said = buf_slice(&out);
-    if (slice_find(said, SLICE("esume")) < 0 && slice_find(said, SLICE("esuming")) < 0) {
+    const char *end = end_of(outcome->reason);
+    bool is_said = slice_find(said, SLICE("esume")) >= 0 || slice_find(said, SLICE("esuming")) >= 0;
+    if (is_held && is_corrected) {
+        end = "Send a corrected request: resume sends the same input again.";
+        is_said = false;
+    }
+    if (!is_said) {
         if (said.len > 0 && said.ptr[said.len - 1] != '.')
             buf_append_char(&out, '.');
-        buf_printf(&out, "%s%s", out.len > 0 ? " " : "", end_of(outcome->reason));
+        buf_printf(&out, "%s%s", out.len > 0 ? " " : "", end);
     }
     return arena_take(arena, &out);
 }

@@ -9,8 +9,9 @@
 #include "call/outcome.h"
 
 /* Returns the hint for a failed call, in the arena or constant; SLICE_NONE if out of memory. effect
- * includes the doubt from earlier attempts. */
-slice flow_hint_of(const struct exec_outcome *outcome, enum exec_effect effect,
+ * includes the doubt from earlier attempts. is_held: it is the call of a hold (held.c), whose input
+ * no start of a flow can change. */
+slice flow_hint_of(const struct exec_outcome *outcome, enum exec_effect effect, bool is_held,
                    struct arena *arena);
 /* Returns the hint for a write that may or may not have happened. */
 slice flow_hint_unknown(void);

@@ -106,7 +106,7 @@ static enum op_result step_found(struct op *op)
 /* clang-format off */
 #define ANY(name) "\"" name "\":{}"
 static const char template_text[] =
-    "{\"key\":\"" FLOW_HELD_KEY "\",\"name\":\"Held call\","
+    "{\"key\":\"" FLOW_HELD_KEY "\",\"name\":\"" FLOW_HELD_NAME "\","
     "\"description\":\"A call that waits for an approval.\","
     "\"flow_title\":\"${input.title}\","
     "\"input\":{\"type\":\"object\",\"additionalProperties\":false,\"properties\":{"
@@ -415,15 +415,20 @@ static bool may_resume(struct holding *holding, const struct flow_whole *whole,
            holding->hold->effect == EXEC_EFFECT_NONE && !slice_eq_cstr(code, "policy_blocked");
 }
 
+/* Says with which key the caller asks again, in the caller's own word for it. */
+static slice say_again(struct holding *holding)
+{
+    const struct exec_hold *hold = holding->hold;
+    return arena_printf(texts_of(holding),
+                        hold->effect == EXEC_EFFECT_NONE
+                            ? "To ask again, send the request with a new %s."
+                            : "Check first what was done. A request with a new %s is another call.",
+                        hold->key_name);
+}
+
 static enum op_result answer_over(struct holding *holding, slice message)
 {
-    slice hint = holding->hold->is_key_made
-                     ? SLICE("To ask again, send the request with an idempotency_key.")
-                     : SLICE("To ask again, send the request with a new idempotency_key.");
-    if (holding->hold->effect != EXEC_EFFECT_NONE)
-        hint = SLICE("Check first what was done. A request with a new idempotency_key is another "
-                     "call.");
-    return answer_with(holding, EXEC_HOLD_ENDED, message, hint);
+    return answer_with(holding, EXEC_HOLD_ENDED, message, say_again(holding));
 }
 
 /* A flow's rows do not have the person who cancelled it. */
@@ -443,9 +448,11 @@ static enum op_result answer_ended(struct holding *holding, const struct flow_wh
     }
     hold->effect = effect_of_ended(holding, whole, last);
     if (may_resume(holding, whole, last))
-        return answer_with(holding, EXEC_HOLD_ENDED, say_end(holding, whole, last),
-                           SLICE("POST /api/flows/{id}/resume makes the approved call again. To "
-                                 "ask again, send the request with a new idempotency_key."));
+        return answer_with(
+            holding, EXEC_HOLD_ENDED, say_end(holding, whole, last),
+            arena_printf(texts_of(holding),
+                         "POST /api/flows/{id}/resume makes the approved call again. %.*s",
+                         SLICE_ARG(say_again(holding))));
     if (whole->flow.status != FLOW_CANCELLED || is_rejected(holding, last, &message))
         return answer_over(holding, say_end(holding, whole, last));
     holding->doer = (struct flow_doer){.kind = AUDIT_FLOW_CANCELLED, .at = whole->flow.updated_at};

@@ -39,7 +39,10 @@ struct flow_service {
     struct flow_watches *watches;
     struct flow_view_cache *views;
     char public_url[FLOW_URL_MAX]; /* "" until it is known */
-    uint64_t policies_changed_ns;  /* when keys or policies of any account last changed */
+    /* Accounts that had an endpoint of events when a flow of theirs had an event (run_end.c), each
+     * in the slot of its last byte. Only a hint: the next one in a slot replaces it. */
+    struct uuid heard[256];
+    uint64_t policies_changed_ns; /* when keys or policies of any account last changed */
     bool is_draining;
     bool has_lost; /* this node may own a flow that is not in memory, so adopt.c scans for it */
 };
@@ -63,6 +66,7 @@ struct flow_error {
     slice next_json;           /* recommended_next_action; SLICE_NONE if there is none */
     bool is_retryable;
     bool is_passing; /* a temporary refusal: nothing was done, and further retries make sense */
+    bool is_closed;  /* of a held call: a resume does not make it again, either */
     bool is_final;   /* all attempts have been made, even if is_retryable is set for the caller */
     int64_t retry_after_ms;  /* -1: unknown */
     enum exec_effect effect; /* the certain or possible effect of this and earlier attempts */
@@ -137,6 +141,7 @@ struct flow_transition {
     uint64_t retry_ms;         /* pause before the next attempt; 0 if it begins at once */
     slice error_code;          /* of the ended attempt, if it failed */
     struct flow_event event;
+    bool has_outbox; /* the statement writes the event (struct flow_move) */
 };
 
 /* The data for watches at each transition: run->whole. */
@@ -387,7 +392,7 @@ void flow_held_request(struct flow_run *run, struct exec_request *request);
  * request (held.is_followed). */
 bool flow_held_is_recorded(struct flow_run *run, const struct exec *exec);
 /* Makes the error of a failed execution one that suits a hold. */
-void flow_held_fail(const struct exec *exec, struct arena *arena, struct flow_error *error);
+void flow_held_fail(struct flow_error *error);
 /* For a cancel of the run: what was sent continues, and nothing else is sent. */
 void flow_held_leave(struct flow_run *run);
 

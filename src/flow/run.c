@@ -306,7 +306,7 @@ static enum op_result step_called(struct op *op)
     case FLOW_CALL_FAILED:
         run->progress.unsent = 0;
         if (run->tmpl->is_held)
-            flow_held_fail(exec, flow_run_scratch(run), &error);
+            flow_held_fail(&error);
         return fail_step(run, error);
     case FLOW_CALL_UNSENT:
         run->progress.unsent++;
@@ -502,6 +502,7 @@ static enum op_result step_record(struct op *op)
         .finished = flow_run_has_finished(run) ? &run->transition.finished : NULL,
         .waiting_input = flow_run_waiting_input(run),
         .event = run->transition.event,
+        .has_outbox = run->transition.has_outbox,
     };
     store_flow_move(run->service->config.pool, &run->query, op, &move);
     return OP_WAIT;
@@ -528,6 +529,8 @@ static enum op_result step_recorded(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
     int status = store_hit_result(&run->query);
+    if (status == ERR_NOTFOUND && flow_run_may_be_heard(run))
+        return op_jump(op, RUN_RECORD);
     if (status == ERR_NOTFOUND)
         return OP_DONE; /* cancelled, or adopted */
     if (status != OK)

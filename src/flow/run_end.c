@@ -49,6 +49,25 @@ static struct flow_event event_of(struct flow_run *run)
     return event;
 }
 
+/* The account that pays for the flow has its endpoints. */
+static struct uuid endpoints_of(const struct flow_run *run)
+{
+    return uuid_or(run->flow.parent_id, run->flow.account_id);
+}
+
+static struct uuid *heard_slot(const struct flow_run *run, struct uuid payer_id)
+{
+    return &run->service->heard[payer_id.bytes[sizeof(payer_id.bytes) - 1]];
+}
+
+bool flow_run_may_be_heard(struct flow_run *run)
+{
+    if (run->transition.has_outbox || uuid_is_nil(run->transition.event.id))
+        return false;
+    run->transition.has_outbox = true;
+    return true;
+}
+
 /* Prepares the transition: run->flow after the change, with a token that all attempts to write it
  * share. */
 static void move_to(struct flow_run *run, struct flow_change change)
@@ -60,6 +79,8 @@ static void move_to(struct flow_run *run, struct flow_change change)
     run->transition.op_token = uuid_v7();
     flow_state_move(&run->transition.next, &run->flow, &change);
     run->transition.event = event_of(run);
+    run->transition.has_outbox = !uuid_is_nil(run->transition.event.id) &&
+                                 uuid_eq(*heard_slot(run, endpoints_of(run)), endpoints_of(run));
 }
 
 /* The state in which the plan is executed; the reads before an approval are made by the flow's
@@ -353,6 +374,8 @@ void flow_run_recorded(struct flow_run *run)
     ASSERT(run->transition.next.rev == run->flow.rev + 1);
     if (run->is_waking)
         count_wake(run);
+    if (run->transition.has_outbox)
+        *heard_slot(run, endpoints_of(run)) = endpoints_of(run);
     run->is_waking = false;
     run->flow = run->transition.next;
     if (flow_run_has_finished(run))

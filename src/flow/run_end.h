@@ -25,6 +25,10 @@ void flow_run_next(struct flow_run *run);
 /* Called once run->whole is complete, except for its `flow`: from now on views may be made from
  * it. */
 void flow_run_begin_publishing(struct flow_run *run);
+/* Called if the statement of the transition found no row. Returns true if that may be because an
+ * endpoint hears its event, which a statement without an outbox cannot write: the next one has
+ * one. */
+bool flow_run_may_be_heard(struct flow_run *run);
 /* Called once the transition is durable. */
 void flow_run_recorded(struct flow_run *run);
 /* service.c: adds runs to and removes them from the service's list and map. */

@@ -38,7 +38,8 @@ enum {
 };
 
 /* The key of the templates of held calls (hold.c), which no catalog has. */
-#define FLOW_HELD_KEY "held_call"
+#define FLOW_HELD_KEY  "held_call"
+#define FLOW_HELD_NAME "Held call"
 
 enum flow_step_type { FLOW_TOOL_CALL, FLOW_TRANSFORM, FLOW_WAIT, FLOW_APPROVAL };
 

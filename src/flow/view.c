@@ -128,7 +128,7 @@ static bool shows_error(const struct step_view *step, const struct flow *flow)
  * app. */
 static void put_bare_error(struct json_writer *w, slice text)
 {
-    static const char *const facts[] = {"code", "retryable", "retry_after", "outcome"};
+    static const char *const facts[] = {"code", "retryable", "retry_after", "outcome", "resumable"};
     struct arena arena;
     arena_init(&arena, ERROR_ARENA_BYTES_MAX);
     const struct json *error = json_parse(&arena, text, &json_limits_provider, NULL);

@@ -261,7 +261,10 @@ static enum op_result begin_action_tool(struct api_request *request)
         .confirm_name = own_name(request, action, CONFIRM),
         .is_confirmed = given[CONFIRM] && given[CONFIRM]->as.boolean,
         .idempotency_key = json_str(given[KEY]),
+        .key_name = own_name(request, action, KEY),
     };
+    if (!wanted.key_name) /* a read has no argument for a key */
+        wanted.key_name = MCP_META_KEY_NAME;
     mcp_run_prepare(request, message, &wanted);
     return mcp_run(request, &wanted);
 }

@@ -7,13 +7,15 @@
 #include "api/request.h"
 #include "catalog/catalog.h"
 
-#define MCP_MODERN       "2026-07-28"
-#define MCP_LEGACY       "2025-11-25" /* the newest earlier revision */
-#define MCP_TASKS        "io.modelcontextprotocol/tasks"
-#define MCP_META_KEY     "sluice/idempotency_key"
-#define MCP_META_POLICY  "sluice/policy"
-#define MCP_META_STRUCT  "sluice/structured"
-#define MCP_SUBSCRIPTION "io.modelcontextprotocol/subscriptionId"
+#define MCP_MODERN   "2026-07-28"
+#define MCP_LEGACY   "2025-11-25" /* the newest earlier revision */
+#define MCP_TASKS    "io.modelcontextprotocol/tasks"
+#define MCP_META_KEY "sluice/idempotency_key"
+/* in sentences, as exec_request.key_name */
+#define MCP_META_KEY_NAME "\"" MCP_META_KEY "\" in _meta"
+#define MCP_META_POLICY   "sluice/policy"
+#define MCP_META_STRUCT   "sluice/structured"
+#define MCP_SUBSCRIPTION  "io.modelcontextprotocol/subscriptionId"
 
 enum mcp_code {
     MCP_PARSE_ERROR = -32700,

@@ -51,8 +51,11 @@ void mcp_run_prepare(struct api_request *request, const struct mcp_message *mess
         wanted->output_bytes_max = MCP_OUTPUT_BYTES;
     if (wanted->output_bytes_max > MCP_OUTPUT_BYTES_MAX)
         wanted->output_bytes_max = MCP_OUTPUT_BYTES_MAX;
-    if (!wanted->idempotency_key.ptr)
-        wanted->idempotency_key = mcp_meta_key(message);
+    if (wanted->idempotency_key.ptr)
+        return;
+    wanted->idempotency_key = mcp_meta_key(message);
+    if (wanted->idempotency_key.ptr)
+        wanted->key_name = MCP_META_KEY_NAME;
 }
 
 slice mcp_run_members(const struct exec_outcome *outcome, slice shows, struct arena *arena)

@@ -452,8 +452,10 @@ static slice prepare(struct api_request *request, struct act *act, size_t index,
     wanted->on_page = NULL;
     if (!has_limit || wanted->output_bytes_max > share)
         wanted->output_bytes_max = share;
-    if (has_key || !wanted->idempotency_key.ptr)
+    if (has_key || !wanted->idempotency_key.ptr) {
+        wanted->key_name = "idempotency_key of this action";
         return SLICE_NONE;
+    }
     wanted->idempotency_key = arena_printf(&request->serve.op.arena, "%.*s-%zu",
                                            SLICE_ARG(wanted->idempotency_key), index);
     return api_key_fault(wanted->idempotency_key);

@@ -366,11 +366,8 @@ static slice read_queries(struct api_request *request, struct lookup *lookup)
 
 static enum op_result begin_lookup(struct api_request *request)
 {
-    struct lookup *lookup = ARENA_NEW(&request->serve.op.arena, struct lookup);
+    struct lookup *lookup = request->state;
     uint64_t limit;
-    if (!lookup)
-        return api_reply_no_memory(request);
-    request->state = lookup;
     lookup->arena = &request->serve.op.arena;
     slice fault = read_queries(request, lookup);
     if (fault.ptr)
@@ -394,4 +391,5 @@ const struct api_endpoint mcp_search = {
     .scope = SCOPE_READ,
     .query = &(const struct api_names){.own = {"query", "queries", "connected_only", "limit"}},
     .begin = begin_lookup,
+    .state_bytes = sizeof(struct lookup),
 };

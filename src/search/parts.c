@@ -249,6 +249,27 @@ void search_parts_cut(const struct search_index *index, slice text, struct searc
     }
 }
 
+/* Splitting a sentence compares each part with many lists, so this compares letters in place: a
+ * token has no blank and no NUL, at which a word of the list ends. */
+bool search_part_is_any(const struct search_part *part, const char *words)
+{
+    size_t len = part->is_quoted ? 0 : part->token.len;
+    const char *text = part->token.text;
+    while (len > 0 && *words) {
+        size_t same = 0;
+        while (same < len && words[same] == text[same])
+            same++;
+        if (same == len && (words[same] == ' ' || words[same] == '\0'))
+            return true;
+        words += same;
+        while (*words && *words != ' ')
+            words++;
+        if (*words)
+            words++;
+    }
+    return false;
+}
+
 /* A sign begins where the word before it ends. */
 static const char *start_of(const struct search_reading *r, size_t at)
 {

@@ -287,8 +287,8 @@ static unsigned use_of(const struct state *s, size_t at)
             return AS_NOUN;
     }
     if (s->content == 0 && next && !next->begins_clause &&
-        (next->classes & WORD_DETERMINER || next->is_name || next->is_quoted ||
-         (next->is_capital && !next->is_known)))
+        (next->classes & WORD_DETERMINER || next->is_name || next->is_quoted || is_person(next) ||
+         is_part_word(next, "it") || (next->is_capital && !next->is_known)))
         return AS_VERB;
     return 0;
 }

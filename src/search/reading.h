@@ -192,27 +192,34 @@ slice search_parts_text(const struct search_reading *r, size_t first, size_t end
 /* Parses a query: splits it into parts, and assigns each part its role. */
 void search_query_read(const struct search_index *index, slice text, struct search_reading *out);
 
-/* Whether the part is one of these words, which are separated by blanks, and not quoted. */
-static inline bool search_part_is_any(const struct search_part *part, const char *words)
-{
-    return part->token.len > 0 && !part->is_quoted &&
-           slice_has_word(slice_cstr(words), slice_of(part->token.text, part->token.len));
-}
+/* Whether the part is one of these words, which are separated by single blanks, and not quoted. */
+bool search_part_is_any(const struct search_part *part, const char *words);
 
 /* Whether an action's id begins with the word, or with a synonym of it (split.c). */
 bool search_may_be_verb(const struct search_index *index, const struct search_part *part);
 /* Whether one of the parts is a plural, up to the first preposition (split.c). */
 bool search_has_plural(const struct search_reading *r, size_t first, size_t end);
-/* Whether the thing of these parts is written in a mail: "the address from the mail"; not what is
- * attached to it (split.c). */
-bool search_is_in_mail(const struct search_reading *r, size_t first, size_t end);
+/* Returns the words for reading the thing of these parts if it is written in a mail, or attached to
+ * one: "the address from the mail", "the photo that Anna emailed"; otherwise NULL (split.c). */
+const char *search_mail_reading(const struct search_reading *r, size_t first, size_t end);
+/* If the words name a container, or what a person said, returns the words for reading it: "list
+ * events calendar" for "the dates in my calendar"; otherwise NULL. Sets *rest to where the other
+ * words begin (transfer.c). */
+const char *search_contents_of(const struct search_reading *r, size_t first, size_t end,
+                               size_t *rest);
 /* Returns how the container that these words begin with gets new contents: "create event" for "my
  * calendar"; NULL if it is none (split.c). */
 const char *search_adding_verb(const struct search_reading *r, size_t first, size_t end);
-/* Rewords a sentence that says what should be so as a command (wish.c). Returns SLICE_NONE if it
- * does not, or if out of memory. */
+/* Returns the end of the clause of the part at `first`, at most `stop` (wish.c). */
+size_t search_clause_end(const struct search_reading *r, size_t first, size_t stop);
+/* Rewords parts that say what should be so as a command (wish.c). Returns SLICE_NONE if they do
+ * not, or if out of memory. */
 slice search_reword_wish(const struct search_index *index, struct arena *arena,
-                         const struct search_reading *r);
+                         const struct search_reading *r, size_t begin, size_t stop);
+/* Whether a sentence begins at the part, or a clause about what was asked for before, that says
+ * what should be so: "they should be informed", "I want that number in Slack" (wish.c). */
+bool search_begins_wish(const struct search_index *index, const struct search_reading *r,
+                        size_t at);
 /* Puts commands before their objects: "the colleagues inform" is "inform the colleagues". Returns
  * SLICE_NONE if none follows its object, or if out of memory. */
 slice search_reword_order(const struct search_index *index, struct arena *arena,

@@ -60,18 +60,6 @@ static bool may_be_command(const struct search_index *index, const struct search
             part->term->implied != SEARCH_NO_TERM);
 }
 
-/* Whether the words before `at` say only with what the rest is done: "for each invoice | create a
- * row", "from the list | make contacts". */
-static bool follows_origin(const struct search_index *index, const struct search_reading *r,
-                           size_t at)
-{
-    const struct search_part *part = &r->parts[at];
-    return search_part_is_any(r->parts, "for from") && at + 1 < r->count && part->term &&
-           !part->is_quoted && !(part->classes & (WORD_STOP | WORD_PREPOSITION)) &&
-           (part->term->is_verb || means_verb(index, part->term)) &&
-           r->parts[at + 1].classes & WORD_DETERMINER;
-}
-
 static bool has_app_name(const struct search_reading *r, size_t first, size_t end)
 {
     for (size_t i = first; i < end; i++)
@@ -80,10 +68,65 @@ static bool has_app_name(const struct search_reading *r, size_t first, size_t en
     return false;
 }
 
+static bool has_location(const struct search_reading *r, size_t first, size_t end)
+{
+    for (size_t i = first; i < end; i++)
+        if (r->parts[i].classes & (WORD_LOCATION | WORD_CHANNEL))
+            return true;
+    return has_app_name(r, first, end);
+}
+
+/* Whether the words before `at` say only with what the rest is done: "for each invoice | create a
+ * row", "from the list | make contacts", "use the list to | make contacts". */
+static bool follows_origin(const struct search_index *index, const struct search_reading *r,
+                           size_t at)
+{
+    const struct search_part *part = &r->parts[at];
+    bool is_used = search_part_is_any(r->parts, "use") && search_part_is_any(part - 1, "to") &&
+                   !has_location(r, at, r->count);
+    return (is_used || search_part_is_any(r->parts, "for from")) && at + 1 < r->count &&
+           part->term && !part->is_quoted && !(part->classes & (WORD_STOP | WORD_PREPOSITION)) &&
+           (part->term->is_verb || means_verb(index, part->term)) &&
+           (is_used || r->parts[at + 1].classes & WORD_DETERMINER);
+}
+
+/* If the words only say where something is, "they are listed in Airtable", returns the part that
+ * says where; otherwise 0. */
+static size_t placed_at(const struct search_reading *r, size_t first, size_t end)
+{
+    size_t at = first + 1;
+    if (r->parts[first].classes & WORD_DETERMINER)
+        at++;
+    else if (!search_part_is_any(&r->parts[first], "it they"))
+        return 0;
+    if (at >= end || !search_part_is_any(&r->parts[at], "is are s re"))
+        return 0;
+    at++;
+    if (at < end && search_part_is_any(&r->parts[at], "listed kept stored saved"))
+        at++;
+    bool is_located = at + 1 < end && search_part_is_any(&r->parts[at], "in on") &&
+                      has_location(r, at + 1, end);
+    return is_located ? at : 0;
+}
+
+/* Whether the parts say that the listener does something first: "after you closed the ticket",
+ * "before merging the branch". */
+static bool is_done_first(const struct search_part *parts)
+{
+    slice next = slice_of(parts[1].token.text, parts[1].token.len);
+    return search_part_is_any(parts, "after before once when") &&
+           (search_part_is_any(&parts[1], "you") || slice_ends_with(next, SLICE("ing")));
+}
+
 /* Whether the colon before `at` separates two requests: "the sheet has the prices: change them in
  * Stripe"; not "gmail: send a mail", nor a text after the colon. */
 static bool is_colon_joint(const struct search_reading *r, size_t first, size_t at)
 {
+    bool is_noun = true; /* "all leads without a number: write them a mail" */
+    for (size_t i = first; i < at; i++)
+        is_noun = is_noun && !search_part_is_any(&r->parts[i], "is are was were has have");
+    if (is_noun && at + 1 < r->count && search_part_is_any(&r->parts[at + 1], "it them"))
+        return true;
     return at > first + 2 && has_app_name(r, first, at) && has_app_name(r, at, r->count);
 }
 
@@ -104,7 +147,11 @@ static size_t begins_at(const struct search_index *index, const struct search_re
         return 0;
     /* "how much did they pay, and which deals do they have?" */
     bool is_question = r->is_question && is_joined && r->parts[at].classes & WORD_QUESTION;
-    return is_question || may_be_command(index, &r->parts[at], &r->parts[at + 1]) ? at : 0;
+    return is_question || may_be_command(index, &r->parts[at], &r->parts[at + 1]) ||
+                   search_begins_wish(index, r, at) ||
+                   placed_at(r, at, search_clause_end(r, at, r->count)) > 0
+               ? at
+               : 0;
 }
 
 static size_t content_between(const struct search_reading *r, size_t from, size_t to)
@@ -123,19 +170,41 @@ bool search_has_plural(const struct search_reading *r, size_t first, size_t end)
     return false;
 }
 
-bool search_is_in_mail(const struct search_reading *r, size_t first, size_t end)
+/* Whether the parts at `at` say that something is in a mail: "from the mail", "that came by mail",
+ * "which Anna emailed". */
+static bool is_mail_at(const struct search_reading *r, size_t first, size_t at, size_t end)
 {
-    size_t mail = first + 2;
-    while (mail < end &&
-           !(r->parts[mail].classes & WORD_LETTER && r->parts[mail - 1].classes & WORD_DETERMINER &&
-             search_part_is_any(&r->parts[mail - 2], "in from") &&
-             search_part_is_any(&r->parts[mail], "mail email")))
+    if (at == first)
+        return false;
+    const struct search_part *part = &r->parts[at], *before = part - 1;
+    bool is_by_person = before->is_capital || search_part_is_any(before, "he she they") ||
+                        (at + 1 < end && search_part_is_any(part + 1, "me us"));
+    if (search_part_is_any(part, "emailed mailed sent forwarded") && at > first + 1 && is_by_person)
+        return !has_location(r, first, end);
+    if (!search_part_is_any(part, "mail email") || at < first + 2)
+        return false;
+    while (before > &r->parts[first + 1] && (before->is_content || before->classes & WORD_TIME))
+        before--;
+    if (before->classes & WORD_DETERMINER)
+        return search_part_is_any(before - 1, "in from of");
+    before = part - 1;
+    return search_part_is_any(before, "by via") &&
+           search_part_is_any(before - 1, "got get came come comes received arrived sent write "
+                                          "writes wrote written me us in");
+}
+
+const char *search_mail_reading(const struct search_reading *r, size_t first, size_t end)
+{
+    size_t mail = first;
+    while (mail < end && !is_mail_at(r, first, mail, end))
         mail++;
-    for (size_t i = first; mail < end && i < end; i++)
+    if (mail == end)
+        return NULL;
+    for (size_t i = first; i < end; i++)
         if (search_part_is_any(&r->parts[i], "attachment attachments document file files pdf photo "
                                              "picture receipt"))
-            return false;
-    return mail < end;
+            return "get attachment mail";
+    return "get message mail";
 }
 
 const char *search_adding_verb(const struct search_reading *r, size_t first, size_t end)
@@ -143,19 +212,30 @@ const char *search_adding_verb(const struct search_reading *r, size_t first, siz
     static const struct {
         const char *containers, *verb;
     } rows[] = {
-        {"sheet spreadsheet excel", "append values"},    {"calendar", "create event"},
-        {"dropbox drive folder", "upload file"},         {"board", "create card"},
-        {"slack discord telegram chat", "post message"},
+        {"sheet spreadsheet excel timesheet", "append values"},
+        {"calendar", "create event"},
+        {"inbox mailbox", "send mail"},
+        {"dropbox drive folder", "upload file"},
+        {"board", "create card"},
+        {"slack discord telegram chat channel", "post message"},
+        {"mailing newsletter sendgrid", "add contacts"},
     };
     /* "the accounting folder", "a file in Dropbox" */
     for (size_t i = first; i < end && i < first + 5; i++) {
         for (size_t k = 0; k < ARRAY_LEN(rows); k++)
             if (search_part_is_any(&r->parts[i], rows[k].containers))
                 return rows[k].verb;
-        if (r->parts[i].classes & WORD_PREPOSITION && !search_part_is_any(&r->parts[i], "in"))
+        if (r->parts[i].classes & WORD_PREPOSITION && !search_part_is_any(&r->parts[i], "in on"))
             return NULL;
     }
     return NULL;
+}
+
+static bool has_chat(const struct search_reading *r, size_t first, size_t end)
+{
+    while (first < end && !search_part_is_any(&r->parts[first], "slack telegram discord chat"))
+        first++;
+    return first < end;
 }
 
 /* Whether the words have no command: "contract signed in Drive?" */
@@ -181,13 +261,17 @@ static const char *reading_verb(const struct search_index *index, const struct s
     bool is_many = search_has_plural(r, first + 1, end);
     if (end - first < 2 || parts->means.len > 0) /* "get rid of" */
         return NULL;
-    if (search_part_is_any(parts, "if when whenever once after for from") &&
+    if (is_done_first(parts)) {
+        *skipped = search_part_is_any(&parts[1], "you") ? 2 : 1;
+        if (*skipped + 1 < end - first && search_part_is_any(&parts[*skipped], "have ve"))
+            ++*skipped;
+        return "";
+    }
+    if (search_part_is_any(parts, "if when whenever once after for from use") &&
         !(parts[1].classes & WORD_QUESTION))
         return "list";
     if (search_part_is_any(parts, "take pull grab extract collect"))
         return is_many ? "list" : "get";
-    if (search_part_is_any(parts, "read check copy") && search_is_in_mail(r, first, end))
-        return "get message mail";
     if (is_many && search_part_is_any(parts, "get read fetch"))
         return "list";
     *skipped = 0;
@@ -200,11 +284,14 @@ static const char *adding_verb(const struct search_reading *r, size_t first, siz
                                size_t *skipped)
 {
     const struct search_part *parts = &r->parts[first];
-    bool is_pronoun = first + 1 < end && search_part_is_any(&parts[1], "it them");
+    bool is_pronoun = first + 1 < end && search_part_is_any(&parts[1], "it them him her");
+    bool is_people = is_pronoun && search_part_is_any(parts, "add") &&
+                     !search_part_is_any(&parts[1], "it");
     if (parts->means.len > 0 && !search_part_is_any(parts, "put"))
         return NULL;
     if (!search_part_is_any(parts, "put save store stick drop") &&
-        !(is_pronoun && (!parts->is_known || search_part_is_any(parts, "add upload paste share"))))
+        !(is_pronoun &&
+          (!parts->is_known || search_part_is_any(parts, "add upload paste share forward pass"))))
         return NULL;
     for (size_t at = first + 2; at + 1 < end; at++) {
         const char *verb = search_part_is_any(&r->parts[at], "in into to on")
@@ -212,7 +299,7 @@ static const char *adding_verb(const struct search_reading *r, size_t first, siz
                                : NULL;
         *skipped = at + 1 - first;
         if (verb)
-            return verb;
+            return is_people && has_chat(r, at + 1, end) ? "invite to" : verb;
     }
     return NULL;
 }
@@ -229,17 +316,17 @@ static const char *writing_verb(const struct search_reading *r, size_t first, si
         at++;
     /* "mail the list to the boss" sends what was read before, and lists nothing */
     *skipped = 3;
-    if (first > 0 && first + 3 < end && search_part_is_any(parts, "mail email") &&
+    if (first + 3 < end && search_part_is_any(parts, "mail email") &&
         parts[1].classes & WORD_DETERMINER &&
         search_part_is_any(&parts[2], "list result results number numbers names summary report"))
         return "send a mail";
-    for (*skipped = 2; first > 0 && first + *skipped + 1 < end; ++*skipped)
+    for (*skipped = 2; first + *skipped + 1 < end; ++*skipped)
         if (search_part_is_any(parts, "give show") && search_part_is_any(&parts[1], "me us") &&
             search_part_is_any(&parts[*skipped], "on in via") &&
             search_part_is_any(&parts[*skipped + 1], "slack telegram discord"))
             return "send a message"; /* "give me its status on Telegram" */
     *skipped = 1;
-    for (size_t i = first + 1; first > 0 && i < end; i++)
+    for (size_t i = first + 1; i < end; i++)
         if (search_part_is_any(parts, "suggest propose offer explain describe") &&
             r->parts[i].classes & WORD_CHANNEL) /* "suggest another time by mail" */
             return "send";
@@ -255,27 +342,82 @@ static const char *writing_verb(const struct search_reading *r, size_t first, si
     return is_new ? "create" : "add to";
 }
 
-/* Adds the request of these parts, which begin at `start` in the text. Returns OK or ERR_NOMEM. */
-static int add_thing(const struct search_index *index, struct arena *arena,
+/* Returns how what is read after `*skipped` words is read if it is in a container: "get values" for
+ * "the names from the sheet"; otherwise `verb`. */
+static const char *contents_verb(const struct search_reading *r, size_t first, size_t end,
+                                 size_t *skipped, const char *verb)
+{
+    size_t begin = first + *skipped;
+    while (begin < end && r->parts[begin].classes & WORD_DETERMINER)
+        begin++;
+    const char *contents = search_contents_of(r, begin, end, &begin);
+    if (!contents)
+        return verb;
+    *skipped = begin - first;
+    return contents;
+}
+
+/* One request of a sentence. */
+struct request {
+    const struct search_reading *r;
+    size_t first, end;
+    bool is_followed, is_later; /* another request comes after it, before it */
+};
+
+/* Returns the verb that replaces the first `*skipped` words of the request; NULL if they remain. */
+static const char *verb_of(const struct search_index *index, const struct request *q,
+                           size_t *skipped)
+{
+    const char *verb = NULL;
+    size_t placed = q->is_later ? placed_at(q->r, q->first, q->end) : 0;
+    if (placed > 0) {
+        *skipped = placed - q->first;
+        return contents_verb(q->r, q->first, q->end, skipped, "list");
+    }
+    *skipped = 1;
+    if (q->is_followed)
+        verb = reading_verb(index, q->r, q->first, q->end, skipped);
+    if (verb ? slice_has_word(SLICE("list get"), slice_cstr(verb))
+             : q->is_followed && (q->r->parts[q->first].classes & WORD_READS ||
+                                  search_part_is_any(&q->r->parts[q->first], "copy open"))) {
+        *skipped = verb ? *skipped : 1;
+        verb = contents_verb(q->r, q->first, q->end, skipped, verb);
+    }
+    if (!verb)
+        verb = adding_verb(q->r, q->first, q->end, skipped);
+    return verb || !q->is_later ? verb : writing_verb(q->r, q->first, q->end, skipped);
+}
+
+/* Adds the request of these parts. One that says what should be so is reworded first. Returns OK or
+ * ERR_NOMEM. */
+static int add_thing(struct search_index *index, struct arena *arena,
                      const struct search_reading *r, size_t first, size_t end, slice *things,
                      size_t *count)
 {
-    const char *start = first == 0 ? r->text : r->parts[first].token.source.ptr;
-    const char *stop = end < r->count ? r->parts[end].token.source.ptr : r->text + r->text_len;
-    size_t skipped = 1;
-    const char *verb = end < r->count ? reading_verb(index, r, first, end, &skipped) : NULL;
-    if (!verb)
-        verb = adding_verb(r, first, end, &skipped);
-    if (!verb)
-        verb = writing_verb(r, first, end, &skipped);
-    if (verb && skipped > 0) {
-        slice last = r->parts[first + skipped - 1].token.source;
-        ASSERT(last.ptr && last.ptr + last.len <= stop);
-        start = last.ptr + last.len;
+    struct request q = {r, first, end, end<r->count, *count> 0};
+    bool may_be_wish = first + 1 < end && !(r->parts[first].classes & WORD_QUESTION) &&
+                       !may_be_command(index, &r->parts[first], &r->parts[first + 1]);
+    slice wish = may_be_wish ? search_reword_wish(index, arena, r, first, end) : SLICE_NONE;
+    if (wish.ptr) {
+        struct search_reading *reworded = ARENA_NEW(arena, struct search_reading);
+        if (!reworded)
+            return ERR_NOMEM;
+        search_query_read(index, wish, reworded);
+        q.r = reworded;
+        q.first = 0;
+        q.end = reworded->count;
     }
-    slice thing = slice_trim(slice_of(start, (size_t)(stop - start)));
+    size_t skipped = 0;
+    const char *verb = verb_of(index, &q, &skipped);
+    ASSERT(skipped <= q.end - q.first || !verb);
+    slice thing = search_parts_text(q.r, q.first + (verb ? skipped : 0), q.end);
+    slice last = verb && skipped > 0 ? q.r->parts[q.first + skipped - 1].token.source : SLICE_NONE;
+    if (last.ptr) /* keeps a quotation mark before the first part */
+        thing =
+            slice_of(last.ptr + last.len, (size_t)(thing.ptr + thing.len - (last.ptr + last.len)));
+    thing = slice_trim(thing);
     if (verb)
-        thing = arena_printf(arena, "%s %.*s", verb, SLICE_ARG(thing));
+        thing = slice_trim(arena_printf(arena, "%s %.*s", verb, SLICE_ARG(thing)));
     things[(*count)++] = thing;
     return thing.ptr ? OK : ERR_NOMEM;
 }
@@ -284,7 +426,7 @@ static int add_thing(const struct search_index *index, struct arena *arena,
 static int split_clause(struct search_index *index, struct arena *arena,
                         const struct search_reading *r, slice things[2], bool *is_split)
 {
-    slice command = search_reword_wish(index, arena, r);
+    slice command = search_reword_wish(index, arena, r, 0, r->count);
     *is_split = false;
     if (command.ptr) {
         struct search_reading *reworded = ARENA_NEW(arena, struct search_reading);
@@ -296,6 +438,46 @@ static int split_clause(struct search_index *index, struct arena *arena,
             return status;
     }
     return search_split_transfer(index, arena, r, things, is_split);
+}
+
+/* Returns the end of words that only ask for what comes after them: "I would like you to", "don't
+ * forget to", "can you please". Returns `first` if there are none. */
+static size_t politeness_end(const struct search_index *index, const struct search_reading *r,
+                             size_t first)
+{
+    size_t end = first;
+    const struct search_part *parts = r->parts;
+    while (end + 1 < r->count &&
+           search_part_is_any(&parts[end], "i we you d would could can will ll like love want need "
+                                           "have has got forgot forget must should please help me "
+                                           "us try remember don t do make sure to just still also "
+                                           "quickly and then now"))
+        end++;
+    while (end > first &&
+           !search_part_is_any(&parts[end - 1], "to please just quickly you we i must should"))
+        end--;
+    return end > first && may_be_command(index, &parts[end], &parts[end + 1]) ? end : first;
+}
+
+/* Returns the end of words that say when the rest is to be done: "tomorrow at 9", "every Friday",
+ * "before the call with Acme". Returns `first` if there are none. */
+static size_t time_end(const struct search_reading *r, size_t first)
+{
+    size_t end = search_clause_end(r, first, r->count);
+    bool has_time = false;
+    if (end + 1 < r->count && search_part_is_any(&r->parts[first], "before") &&
+        !is_done_first(&r->parts[first]) && !has_location(r, first, end))
+        return end;
+    for (end = first; end + 1 < r->count; end++) {
+        bool is_time = r->parts[end].classes & WORD_TIME || r->parts[end].is_name;
+        if (!is_time &&
+            !search_part_is_any(&r->parts[end], "at on in every each by from once a the"))
+            break;
+        has_time = has_time || r->parts[end].classes & WORD_TIME;
+    }
+    while (end > first && !(r->parts[end - 1].classes & WORD_TIME || r->parts[end - 1].is_name))
+        end--;
+    return has_time ? end : first;
 }
 
 int search_split(struct search_index *index, struct arena *arena, slice query, slice *things,
@@ -310,8 +492,17 @@ int search_split(struct search_index *index, struct arena *arena, slice query, s
     slice ordered = search_reword_order(index, arena, r);
     if (ordered.ptr)
         search_query_read(index, ordered, r);
-    for (size_t i = 1; i < r->count && *count + 1 < max; i++) {
-        size_t next = first == 0 && follows_origin(index, r, i) ? i : begins_at(index, r, first, i);
+    size_t begin = r->count > 0 ? time_end(r, 0) : 0;
+    begin = begin < r->count ? politeness_end(index, r, begin) : 0;
+    if (begin > 0) {
+        query = arena_dup(arena, search_parts_text(r, begin, r->count));
+        if (!query.ptr)
+            return ERR_NOMEM;
+        search_query_read(index, query, r);
+    }
+    for (size_t i = first + 1; i < r->count && *count + 1 < max; i++) {
+        size_t next = *count == 0 && follows_origin(index, r, i) ? i
+                                                                 : begins_at(index, r, first, i);
         if (next == 0 || content_between(r, first, i) == 0)
             continue;
         if (add_thing(index, arena, r, first, i, things, count) != OK)

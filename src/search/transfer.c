@@ -13,7 +13,11 @@ enum { HITS_MAX = 10, CUTS_MAX = 8, PASSES = 6 };
 
 /* An app counts as having what is read if one of its actions has at least this share of the best
  * score. */
-static const float own_share = 0.6f;
+static const float own_share = 0.7f;
+
+/* What is read for an app that is named need not be of high relevance: it is often described in
+ * words that no action has. */
+static const float read_min = 0.4f;
 
 /* No score counts more. A query that happens to be an action's id has one far above all others, and
  * the best scores of two searches are compared only as shares of what each asks for. */
@@ -41,8 +45,9 @@ static bool is_channel_verb(const struct sentence *s)
 static bool is_saying(const struct sentence *s)
 {
     for (size_t i = s->verb; i < s->r->count && i < s->verb + 3; i++)
-        if (s->r->parts[i].classes & (WORD_SAYS | WORD_ASKS))
-            return true;
+        if (s->r->parts[i].classes & (WORD_SAYS | WORD_ASKS) &&
+            !(i > s->verb && search_part_is_any(&s->r->parts[i - 1], "the this his her their")))
+            return true; /* not "put the message" */
     return false;
 }
 
@@ -67,6 +72,12 @@ static bool has_location(const struct sentence *s, size_t first, size_t end)
     return false;
 }
 
+/* Whether it is known where the thing of these parts is. */
+static bool has_source(const struct sentence *s, size_t first, size_t end)
+{
+    return has_location(s, first, end) || search_mail_reading(s->r, first, end);
+}
+
 static slice words_of(const struct sentence *s, size_t first, size_t end)
 {
     return search_parts_text(s->r, first, end);
@@ -85,6 +96,7 @@ static slice head_of(const struct sentence *s, size_t first, size_t end)
     slice head = SLICE("");
     for (size_t i = first; i < end; i++) {
         bool is_described = s->r->parts[i].classes & WORD_PREPOSITION ||
+                            search_part_is_any(&s->r->parts[i], "out") ||
                             search_part_is_any(&s->r->parts[i], "that which who whose");
         if (is_described && i > first)
             break;
@@ -98,7 +110,7 @@ static slice head_of(const struct sentence *s, size_t first, size_t end)
  * known; not an app. */
 static bool is_thing(const struct search_part *part, bool is_located)
 {
-    if (part->is_quoted)
+    if (part->is_quoted || part->is_taken)
         return false;
     if (part->means.len > 0)
         return true; /* "#support" */
@@ -110,37 +122,82 @@ static bool is_thing(const struct search_part *part, bool is_located)
            (is_located || (part->is_known && !(part->classes & WORD_TIME)));
 }
 
-/* If the words name a container, returns the words for reading its contents: "list events" for "the
- * dates in my calendar". Otherwise returns NULL. Sets *rest to where the other words begin. */
-static const char *contents_of(const struct sentence *s, size_t first, size_t end, size_t *rest)
+/* Words for reading what is in a container or in messages. */
+struct contents {
+    const char *words, *reading;
+    enum {
+        ANY_WORD,
+        HEAD,  /* only if it is the first word, or follows the app's name */
+        WHOLE, /* the words before it are left out */
+        SAID,  /* what is said is where a preposition after the word says: "agreed on in the thread"
+                */
+    } where;
+};
+
+/* Returns the words for reading what the row's word at `at` names, and sets *rest to where the
+ * other words begin. */
+static const char *read_contents(const struct search_reading *r, const struct contents *row,
+                                 size_t first, size_t at, size_t end, size_t *rest)
 {
-    static const struct {
-        const char *words, *contents;
-        bool is_head; /* only if it is the first word, or follows the app's name */
-    } rows[] = {
-        {"calendar calendars", "list events calendar", false},
-        {"sheet spreadsheet", "get values sheet", false},
-        {"inbox mailbox", "list messages inbox", false},
-        {"database databases", "query list rows database", true},
-        {"guests attendees participants", "get event attendees", false},
-        {"sprint backlog", "search issues sprint", false},
-        {"wrote written writes posted posts asked asks said says", "list messages", false},
-        {"everyone everybody people", "list members users", true},
+    const struct search_part *parts = r->parts;
+    size_t next = at + 1;
+    *rest = at == first || row->where == WHOLE ? next : first;
+    if (row->where != SAID)
+        return row->reading;
+    for (size_t i = next; i + 1 < end; i++)
+        if (search_part_is_any(&parts[i], "in")) { /* "agreed on | in the thread" */
+            *rest = i;
+            return row->reading;
+        }
+    if (next < end && search_part_is_any(&parts[next], "me us"))
+        next++;
+    if (next + 1 >= end || !(parts[next].classes & WORD_DETERMINER))
+        return row->reading;
+    *rest = next; /* "who wrote | the last ticket" */
+    return "get";
+}
+
+const char *search_contents_of(const struct search_reading *r, size_t first, size_t end,
+                               size_t *rest)
+{
+    static const struct contents rows[] = {
+        {"calendar calendars", "list events calendar", ANY_WORD},
+        {"sheet spreadsheet", "get values sheet", ANY_WORD},
+        {"inbox mailbox", "list messages inbox", ANY_WORD},
+        {"database databases", "query list rows database", HEAD},
+        {"guests attendees participants invitation invite", "get event attendees", ANY_WORD},
+        {"sprint backlog", "search issues sprint", ANY_WORD},
+        {"wrote written writes posted posts asked asks said says agreed decided discussed "
+         "mentioned",
+         "list messages", SAID},
+        {"bounced", "list bounces", WHOLE},
+        {"unsubscribed", "list unsubscribes", WHOLE},
+        {"notes minutes", "get page notes", ANY_WORD},
+        {"reply replies", "get message mail", HEAD},
+        {"everyone everybody people", "list members users", HEAD},
     };
-    const struct search_part *parts = s->r->parts;
+    const struct search_part *parts = r->parts;
     size_t head = first;
     while (head + 1 < end && names_app(&parts[head]) && parts[head + 1].is_content)
         head++;
     *rest = first;
-    if (search_is_in_mail(s->r, first, end))
-        return "get message mail";
+    const char *mail = search_mail_reading(r, first, end);
+    bool is_mail = first + 2 < end && search_part_is_any(&parts[first], "mail email") &&
+                   search_part_is_any(&parts[first + 1], "with about that in which");
+    if (mail || is_mail) {
+        mail = mail ? mail : "search messages mail";
+        *rest = end; /* what is in the mail does not say how it is read */
+        return mail;
+    }
     for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-        for (size_t k = first; k < end; k++)
-            if (search_part_is_any(&parts[k], rows[i].words) &&
-                (k == first || k == head || !rows[i].is_head)) {
-                *rest = k == first ? first + 1 : first;
-                return rows[i].contents;
-            }
+        for (size_t k = first; k < end; k++) {
+            if (!search_part_is_any(&parts[k], rows[i].words) ||
+                (k != first && k != head && rows[i].where == HEAD) ||
+                (rows[i].where == WHOLE &&
+                 (k == first || !search_part_is_any(&parts[k - 1], "that which who"))))
+                continue;
+            return read_contents(r, &rows[i], first, k, end, rest);
+        }
     return NULL;
 }
 
@@ -151,10 +208,16 @@ static bool is_preposition(const struct search_part *part)
            (part->is_taken && search_part_is_any(part, "to in into on of with for from"));
 }
 
+/* Nouns for what a thing has: to bring one to another thing changes that. */
+static const char aspects[] = "address name number date text description";
+
 /* Skips words that only say what of a thing is wanted: "the status of | the pipeline". */
 static size_t skip_aspects(const struct sentence *s, size_t first, size_t end)
 {
     const struct search_part *parts = s->r->parts;
+    for (size_t i = first + 1; i + 2 < end && i < first + 7; i++)
+        if (search_part_is_any(&parts[i], "from out") && search_part_is_any(&parts[i - 1], aspects))
+            return search_part_is_any(&parts[i + 1], "of") ? i + 2 : i + 1;
     while (first + 2 < end) {
         if (parts[first].classes & WORD_DETERMINER || search_part_is_any(&parts[first], "me us"))
             first++;
@@ -184,12 +247,14 @@ static slice read_of(const struct sentence *s, size_t first, size_t end)
         is_described = is_described || (i > head && is_preposition(part));
         is_many = is_many || search_part_is_any(part, "all any each every") ||
                   (is_plural && !is_described);
-        has_thing = has_thing || (i >= first && is_thing(part, is_located));
+        has_thing = has_thing ||
+                    (i >= first && !(part->means.len > 0 && part->classes & WORD_CHANNEL) &&
+                     is_thing(part, is_located));
     }
     first = head;
     while (first < end && s->r->parts[first].classes & WORD_DETERMINER)
         first++;
-    const char *contents = contents_of(s, first, end, &first);
+    const char *contents = search_contents_of(s->r, first, end, &first);
     if (!contents && !has_thing)
         return SLICE_NONE;
     slice verb = is_many ? SLICE("list") : SLICE("get");
@@ -236,11 +301,14 @@ static int try_things(struct sentence *s, slice done, slice read, unsigned known
     if (s->tries == CUTS_MAX)
         return OK;
     s->tries++;
-    if (!done.ptr || !read.ptr || best_of(s, done, HITS_MAX, &wrote, &wrote_count) != OK ||
-        best_of(s, read, HITS_MAX, &hits, &count) != OK)
+    if (!done.ptr || !read.ptr || best_of(s, read, HITS_MAX, &hits, &count) != OK)
         return ERR_NOMEM;
-    if (wrote_count == 0 || count == 0 ||
-        !(hits[0].is_high || known & (BOTH_COMMANDED | READ_LOCATED)))
+    if (count == 0 || !(hits[0].is_high || known & (BOTH_COMMANDED | READ_LOCATED) ||
+                        (known & DONE_LOCATED && hits[0].score >= read_min)))
+        return OK;
+    if (best_of(s, done, HITS_MAX, &wrote, &wrote_count) != OK)
+        return ERR_NOMEM;
+    if (wrote_count == 0)
         return OK;
     if (has_app(s, hits, both ? 1 : count, s->index->docs[wrote[0].doc].integration) ||
         (!both && !(known & DONE_LOCATED) &&
@@ -279,6 +347,21 @@ static int try_both(struct sentence *s, size_t joint)
                       BOTH_COMMANDED);
 }
 
+static bool is_comparing(const struct search_part *part)
+{
+    return search_part_is_any(part, "equals equal matches match");
+}
+
+/* Splits "that the amount in the sheet equals the invoice in Stripe": both are read. */
+static int try_compared(struct sentence *s, size_t at)
+{
+    size_t first = s->object;
+    while (first < at && search_part_is_any(&s->r->parts[first], "that whether if check"))
+        first++;
+    slice left = read_of(s, first, at), right = read_of(s, at + 1, s->r->count);
+    return left.ptr && right.ptr ? try_things(s, left, right, BOTH_COMMANDED) : OK;
+}
+
 /* Whether the preposition at `at` introduces a channel: "by mail", "in an email". */
 static bool is_channel_at(const struct sentence *s, size_t at)
 {
@@ -286,6 +369,9 @@ static bool is_channel_at(const struct sentence *s, size_t at)
     bool is_address = search_part_is_any(&s->r->parts[at], "to") && part->classes & WORD_DETERMINER;
     if ((part->classes & WORD_INDEFINITE || is_address) && at + 2 < s->r->count)
         part++;
+    if (part[-1].classes & WORD_INDEFINITE && at + 3 < s->r->count &&
+        !(part->classes & WORD_CHANNEL) && part->is_content)
+        part++; /* "with a personal mail" */
     return (s->r->parts[at].classes | part->classes) & WORD_CHANNEL;
 }
 
@@ -357,12 +443,25 @@ static bool is_sending(const struct sentence *s)
     return search_part_is_any(&s->r->parts[s->verb], "send forward pass");
 }
 
+/* Whether the object names an app before what is in it: "the Dropbox link". */
+static bool has_app_thing(const struct sentence *s, size_t end)
+{
+    size_t i = s->object;
+    for (size_t k = i; k < end; k++)
+        if (search_part_is_any(&s->r->parts[k], "with from for to into"))
+            return false;
+    return i + 2 < end && search_part_is_any(&s->r->parts[i], "the this that his her their our") &&
+           names_app(&s->r->parts[i + 1]) && s->r->parts[i + 2].is_content;
+}
+
 /* Whether the command puts something into a place, and the preposition introduces the last place:
  * "put the names of all guests | in a sheet". */
 static bool is_put_at(const struct sentence *s, size_t at)
 {
     if (!search_part_is_any(&s->r->parts[at], "in on") ||
-        !search_part_is_any(&s->r->parts[s->verb], "put collect enter keep note record") ||
+        !(search_part_is_any(&s->r->parts[s->verb],
+                             "put collect enter file keep log note record") ||
+          has_app_thing(s, at)) ||
         !has_location(s, at, at + 4 < s->r->count ? at + 4 : s->r->count))
         return false;
     while (++at < s->r->count)
@@ -376,6 +475,14 @@ static bool has_chat(const struct sentence *s, size_t at)
 {
     for (size_t i = at + 1; i < s->r->count && i < at + 6; i++)
         if (search_part_is_any(&s->r->parts[i], "slack telegram discord channel chat group"))
+            return true;
+    return false;
+}
+
+static bool has_word(const struct sentence *s, size_t end, const char *words)
+{
+    for (size_t i = s->object; i < end; i++)
+        if (search_part_is_any(&s->r->parts[i], words))
             return true;
     return false;
 }
@@ -394,14 +501,20 @@ static slice command_at(const struct sentence *s, size_t cut, bool is_located)
         return SLICE("post a message");
     if (!is_located && is_sending(s)) /* "send the list in the sheet to the customer" */
         return SLICE("send a mail");
-    if (adding && (is_moved || search_part_is_any(verb, "put add save store write log")))
+    bool is_inviting =
+        search_part_is_any(verb, "add") &&
+        has_word(s, cut, "people guests attendees participants members everyone everybody names");
+    if (adding && !is_inviting &&
+        (is_moved ||
+         search_part_is_any(
+             verb, "put add enter file save store write log record subscribe enroll enrol")))
         return slice_cstr(adding);
     if (is_moved && has_chat(s, cut))
         return SLICE("post a message");
     if (s->is_verbless)
         return SLICE("create");
     slice command = is_reading(s)    ? SLICE("put")
-                    : is_carrying(s) ? SLICE("add")
+                    : is_carrying(s) ? slice_cstr(has_word(s, cut, aspects) ? "update" : "add")
                                      : words_of(s, 0, s->object);
     return join_words(s, command, head_of(s, s->object, cut));
 }
@@ -421,7 +534,8 @@ static int try_target(struct sentence *s, size_t cut)
             first++;
         while (first < cut && !is_preposition(&parts[first - 1]));
     slice read = first < cut ? read_of(s, first, cut) : SLICE_NONE, done;
-    bool is_located = has_location(s, cut, end), is_read_located = has_location(s, first, cut);
+    bool is_located = has_location(s, cut, end) || search_adding_verb(s->r, cut + 1, end);
+    bool is_read_located = has_source(s, first, cut);
     bool is_channel = is_channel_verb(s); /* "mail the open tickets to me" */
     if (!read.ptr ||
         !(is_located || is_channel || (is_read_located && (is_carrying(s) || is_sending(s)))))
@@ -436,16 +550,39 @@ static int try_target(struct sentence *s, size_t cut)
                           (is_read_located ? READ_LOCATED : 0));
 }
 
+/* Returns where the sentence ends with a channel: "by email"; the end of the sentence if it does
+ * not. */
+static size_t channel_of(const struct sentence *s, size_t first)
+{
+    for (size_t i = first + 1; i + 1 < s->r->count; i++)
+        if (s->r->parts[i].classes & WORD_CHANNEL && s->r->parts[i].means.len > 0 &&
+            s->r->parts[i + 1].is_taken && i + 2 == s->r->count)
+            return i;
+    return s->r->count;
+}
+
+/* Whether a person is described near the part: "the customer who wrote". */
+static bool has_relative(const struct sentence *s, size_t first)
+{
+    for (size_t i = first; i < first + 4 && i < s->r->count; i++)
+        if (search_part_is_any(&s->r->parts[i], "whose who"))
+            return true;
+    return false;
+}
+
 /* Tries a cut before the origin: "make a Trello card | of the message in Discord". Recipients in an
  * app are only read. */
 static int try_origin(struct sentence *s, size_t cut, size_t first)
 {
-    slice read = read_of(s, first, s->r->count);
-    unsigned known = (has_location(s, 0, cut) ? DONE_LOCATED : 0) |
-                     (has_location(s, cut, s->r->count) ? READ_LOCATED : 0);
+    size_t end = s->r->count, channel = is_saying(s) ? channel_of(s, first) : end;
+    slice read = read_of(s, first, channel);
+    unsigned known = (has_location(s, 0, cut) || channel < end ? DONE_LOCATED : 0) |
+                     (has_source(s, cut, channel) ? READ_LOCATED : 0);
     /* "the due date of the Notion task" is in Notion */
-    if (!read.ptr || known == 0 ||
-        (!(known & DONE_LOCATED) && search_part_is_any(&s->r->parts[cut], "of to") &&
+    bool is_person = !is_saying(s) && has_relative(s, first);
+    if (!read.ptr || (known == 0 && !is_person) ||
+        (!(known & DONE_LOCATED) && !is_person && search_part_is_any(&s->r->parts[cut], "of to") &&
+         !(cut > 0 && search_part_is_any(&s->r->parts[cut - 1], "out")) &&
          !search_part_is_any(&s->r->parts[first], "all each every everyone everybody those")))
         return OK;
     const char *adding = is_entry(s) ? search_adding_verb(s->r, s->object + 1, cut) : NULL;
@@ -453,6 +590,8 @@ static int try_origin(struct sentence *s, size_t cut, size_t first)
                      ? join_words(s, words_of(s, s->verb, s->verb + 1), SLICE("them"))
                  : adding ? join_words(s, slice_cstr(adding), words_of(s, s->object + 1, cut))
                           : words_of(s, 0, cut);
+    if (channel < end)
+        done = join_words(s, done, words_of(s, channel, end));
     return try_things(s, done, read, known);
 }
 
@@ -477,50 +616,108 @@ static bool is_described_at(const struct sentence *s, size_t at)
     if (search_part_is_any(&parts[at], "to"))
         return search_part_is_any(&parts[at - 1], "link links url answer reply changes access") &&
                !has_location(s, s->object, at);
+    if (is_channel_at(s, at) &&
+        search_part_is_any(&parts[at - 1],
+                           "got came received arrived sent write writes wrote written"))
+        return true;
     for (size_t i = s->object + 1; is_channel_at(s, at) && i < at; i++)
         if (search_part_is_any(&parts[i], "that which who what whatever") && !is_saying(s))
             return true;
     return false;
 }
 
-static int try_cut(struct sentence *s, unsigned pass, size_t at)
+/* Whether something is said to people who have to be read first: "warn the guests that". */
+static bool is_to_guests(const struct sentence *s, size_t at)
+{
+    size_t first = s->object;
+    while (first < at && s->r->parts[first].classes & WORD_DETERMINER)
+        first++;
+    return is_saying(s) && search_contents_of(s->r, first, at, &first);
+}
+
+/* Whether recipients are described: "to the customers who cancelled". */
+static bool is_described_after(const struct sentence *s, size_t at)
+{
+    for (size_t i = at + 2; i < at + 4 && i < s->r->count; i++)
+        if (search_part_is_any(&s->r->parts[i], "that which whose who"))
+            return true;
+    return false;
+}
+
+/* Tries a cut at what has to happen first, or at what is said. */
+static int try_condition(struct sentence *s, size_t at)
 {
     const struct search_part *part = &s->r->parts[at], *verb = &s->r->parts[s->verb];
-    int status;
+    bool has_more = at + 2 < s->r->count;
+    if (search_part_is_any(part, "every each") && search_part_is_any(part + 1, "time") && has_more)
+        return try_origin(s, at, at + 2);
+    if (search_part_is_any(part, "soon") && has_more) /* "as soon as" */
+        return try_origin(s, at - 1, at + 2);
+    if (search_part_is_any(part, "that") && is_to_guests(s, at))
+        return OK;
+    bool is_cut =
+        search_part_is_any(part,
+                           "if when whenever once while before after since because unless until") ||
+        (search_part_is_any(part, "that about whether which who how what") &&
+         (is_saying(s) || is_entry(s))) ||
+        (search_part_is_any(part, "whatever whoever") &&
+         search_part_is_any(part - 1, "to as with")) ||
+        (search_part_is_any(part, "of") &&
+         search_part_is_any(verb, "remind inform notify warn tell")) ||
+        (search_part_is_any(part, "to") && verb->classes & WORD_ASKS);
+    return is_cut ? try_origin(s, at, at + 1) : OK;
+}
+
+/* Whether the part may come before the place to which the command brings something. */
+static bool is_target_at(const struct sentence *s, size_t at)
+{
+    const struct search_part *part = &s->r->parts[at], *verb = &s->r->parts[s->verb];
+    bool is_with = is_carrying(s) || is_channel_at(s, at) ||
+                   (search_part_is_any(verb, "share") && has_chat(s, at));
+    return (search_part_is_any(part, "to into onto as by via") ||
+            (search_part_is_any(part, "with") && is_with) ||
+            (search_part_is_any(part, "from off") &&
+             search_part_is_any(verb, "remove delete unsubscribe")) ||
+            is_put_at(s, at)) &&
+           !is_described_at(s, at);
+}
+
+/* Tries a cut before the place to which the command brings something. */
+static int try_bringing(struct sentence *s, size_t at)
+{
+    const struct search_part *part = &s->r->parts[at], *verb = &s->r->parts[s->verb];
+    if (search_part_is_any(part, "with") && search_part_is_any(verb, "share") &&
+        search_part_is_any(part + 1, "everyone everybody people all"))
+        return try_origin(s, at, at + 1);
+    int status = is_target_at(s, at) ? try_target(s, at) : OK;
+    /* "send the offer to the customers in the sheet" */
+    return status == OK && search_part_is_any(verb, "send share invite") &&
+                   search_part_is_any(part, "to") && names_app_in(s, at) &&
+                   !is_described_at(s, at) && search_has_plural(s->r, at + 1, s->r->count)
+               ? try_origin(s, at, at + 1)
+               : status;
+}
+
+static int try_cut(struct sentence *s, unsigned pass, size_t at)
+{
+    const struct search_part *part = &s->r->parts[at];
     if (part->token.len == 0 || part->is_quoted)
         return OK;
     switch (pass) {
     case 0:
+        if (is_comparing(part))
+            return try_compared(s, at);
         return search_part_is_any(part, "and") ? try_both(s, at) : OK;
-    case 1: /* what has to happen first, or what is said */
-        if (search_part_is_any(part, "soon") && at + 2 < s->r->count) /* "as soon as" */
-            return try_origin(s, at - 1, at + 2);
-        return search_part_is_any(
-                   part, "if when whenever once while before after since because unless until") ||
-                       (search_part_is_any(part, "that about whether which who how what") &&
-                        (is_saying(s) || is_entry(s))) ||
-                       (verb->classes & WORD_ASKS && search_part_is_any(part, "to"))
-                   ? try_origin(s, at, at + 1)
-                   : OK;
+    case 1:
+        return try_condition(s, at);
     case 2:
-        if (!(search_part_is_any(part, "to into onto as by via") ||
-              (search_part_is_any(part, "with") &&
-               (is_carrying(s) || (search_part_is_any(verb, "share") && has_chat(s, at)))) ||
-              is_put_at(s, at)) ||
-            is_described_at(s, at))
-            return OK;
-        status = try_target(s, at);
-        /* "send the offer to the customers in the sheet" */
-        return status == OK && search_part_is_any(verb, "send share invite") &&
-                       search_part_is_any(part, "to") && names_app_in(s, at) &&
-                       search_has_plural(s->r, at + 1, s->r->count)
-                   ? try_origin(s, at, at + 1)
-                   : status;
+        return try_bringing(s, at);
     case 3:
         if (is_channel_verb(s) && search_part_is_any(part, "in on of from who with"))
             return try_origin(s, at, s->object);
         /* "instead of"; "send an SMS to the contacts in HubSpot", not "to Ada" */
-        if (part->is_taken || (search_part_is_any(part, "to") && !names_app_in(s, at)))
+        if (part->is_taken || (search_part_is_any(part, "to") && !names_app_in(s, at) &&
+                               !(is_sending(s) && is_described_after(s, at))))
             return OK;
         if (is_sending(s) && part->classes & WORD_INDEFINITE && at > s->object + 1)
             return try_given(s, at);
@@ -609,7 +806,7 @@ int search_split_transfer(struct search_index *index, struct arena *arena,
     bool is_question = r->is_question || r->parts[0].classes & WORD_QUESTION;
     for (unsigned pass = 0; pass < PASSES && s.score <= 0 && !is_question; pass++)
         for (size_t at = first_cut; at + 1 < r->count && status == OK; at++)
-            if (!is_reading(&s) || pass == 2 ||
+            if (!is_reading(&s) || pass == 2 || (pass == 0 && is_comparing(&r->parts[at])) ||
                 (pass == 4 && (s.is_verbless || is_channel_at(&s, at) || is_new_at(&s, at))))
                 status = try_cut(&s, pass, at);
     if (status == OK && s.score <= 0)

@@ -11,6 +11,7 @@ struct wish {
     const struct search_index *index;
     const struct search_reading *r;
     size_t subject, end, rest;
+    size_t stop; /* the end of the parts that are read */
     slice verb;
     const char *joint; /* if the rest is the object, the word before the subject; else NULL */
     char base[SEARCH_WORD_BYTES_MAX];
@@ -18,12 +19,17 @@ struct wish {
 
 static bool is_at(const struct wish *w, size_t at, const char *words)
 {
-    return at < w->r->count && search_part_is_any(&w->r->parts[at], words);
+    return at < w->stop && search_part_is_any(&w->r->parts[at], words);
 }
 
 static bool has_class(const struct wish *w, size_t at, uint32_t classes)
 {
-    return at < w->r->count && w->r->parts[at].classes & classes;
+    return at < w->stop && w->r->parts[at].classes & classes;
+}
+
+static bool is_app(const struct wish *w, size_t at)
+{
+    return w->r->parts[at].is_known && w->r->parts[at].term->is_app_name;
 }
 
 static size_t skip_adverbs(const struct wish *w, size_t at)
@@ -31,6 +37,14 @@ static size_t skip_adverbs(const struct wish *w, size_t at)
     while (is_at(w, at, "also always then now please just only automatically directly"))
         at++;
     return at;
+}
+
+size_t search_clause_end(const struct search_reading *r, size_t first, size_t stop)
+{
+    size_t end = first + 1;
+    while (end < stop && !r->parts[end].begins_clause)
+        end++;
+    return end;
 }
 
 static bool know_verb(struct wish *w, slice stem, const char *ending)
@@ -55,7 +69,7 @@ static bool read_participle(struct wish *w, size_t at)
         {"found", "find"},  {"drawn", "draw"},  {"read", "read"},     {"set", "set"},
         {"hidden", "hide"}, {"chosen", "pick"},
     };
-    if (at >= w->r->count || w->r->parts[at].is_quoted)
+    if (at >= w->stop || w->r->parts[at].is_quoted)
         return false;
     slice word = slice_of(w->r->parts[at].token.text, w->r->parts[at].token.len);
     for (size_t i = 0; i < ARRAY_LEN(irregular); i++)
@@ -100,10 +114,15 @@ static bool read_predicate(struct wish *w, size_t at)
     if (!is_at(w, at, "be go goes come land appear end belong belongs"))
         return false;
     w->rest = skip_adverbs(w, is_at(w, at + 1, "up") ? at + 2 : at + 1);
+    bool is_placed = false;
     w->verb = SLICE("put");
-    for (size_t i = w->subject; i < w->r->count; i++)
+    for (size_t i = w->subject; i < w->stop; i++) {
+        is_placed = is_placed || has_class(w, i, WORD_LOCATION) || is_app(w, i);
         if (has_class(w, i, WORD_CHANNEL))
             w->verb = SLICE("send");
+    }
+    if (!is_placed && is_at(w, w->rest, "to")) /* "the offer should go to the customer" */
+        w->verb = SLICE("mail");
     if (is_at(w, w->end - 1, "text") && is_at(w, w->rest, "to")) { /* "a text should go to Ada" */
         w->verb = SLICE("text");
         w->subject = w->end;
@@ -121,9 +140,27 @@ static size_t after_modal(const struct wish *w, size_t at)
     return is_at(w, at, "has have needs need ought are is") && is_at(w, at + 1, "to") ? at + 2 : at;
 }
 
-/* Whether only words without a meaning of their own come before `at` in its clause. */
+/* Whether the clause that begins at the part says when something is wanted: "when a mail comes". */
+static bool is_condition(const struct wish *w, size_t first)
+{
+    return is_at(w, first, "if when whenever") ||
+           (is_at(w, first, "every each") && is_at(w, first + 1, "time"));
+}
+
+/* Whether no condition comes before the part in its clause. */
+static bool is_alone(const struct wish *w, size_t at)
+{
+    while (!w->r->parts[at].begins_clause)
+        at--;
+    return !is_condition(w, at);
+}
+
+/* Whether only words without a meaning of their own, or a condition, come before `at` in its
+ * clause. */
 static bool is_first(const struct wish *w, size_t at)
 {
+    if (!is_alone(w, at))
+        return true;
     while (!w->r->parts[at].begins_clause)
         if (!has_class(w, --at, WORD_STOP | WORD_TIME) && !is_at(w, at, "once"))
             return false;
@@ -144,7 +181,7 @@ static bool read_want(struct wish *w, size_t at)
     next++;
     if (is_at(w, next, "to") && is_at(w, next + 1, "have see get"))
         next += 2;
-    if (!is_other && !is_first(w, at) && is_at(w, next, "to") && next + 1 < w->r->count) {
+    if (!is_other && !is_first(w, at) && is_at(w, next, "to") && next + 1 < w->stop) {
         const struct search_token *verb = &w->r->parts[next + 1].token; /* "whom I want to call" */
         w->verb = slice_of(verb->text, verb->len);
         w->end = at;
@@ -159,16 +196,16 @@ static bool read_want(struct wish *w, size_t at)
         return is_at(w, next, is_new ? "for from with" : "in on into onto as");
     }
     w->subject = next;
-    for (size_t i = next + 1; i < w->r->count; i++) {
+    for (size_t i = next + 1; i < w->stop; i++) {
         w->end = i;
         w->rest = i + 1;
         if ((is_at(w, i, "to") && read_predicate(w, i + 1)) ||
             (has_class(w, i + 1, WORD_PREPOSITION) && read_participle(w, i)))
             return true;
     }
-    w->verb = SLICE("put");
-    w->end = w->rest = w->r->count;
-    return next < w->r->count && !is_new;
+    w->verb = is_new ? SLICE("create") : SLICE("put");
+    w->end = w->rest = w->stop;
+    return next < w->stop && (!is_new || !is_alone(w, at));
 }
 
 /* Returns where the subject of the clause begins, after a place or a condition: "in the calendar |
@@ -223,8 +260,15 @@ static bool read_demand(struct wish *w, size_t at, const char *asked)
     w->verb = SLICE("create");
     w->joint = "for";
     w->rest = at + 1;
-    return is_at(w, at, "needs gets requires") && has_class(w, at + 1, WORD_INDEFINITE) &&
-           has_class(w, w->subject, WORD_DETERMINER);
+    for (size_t i = at + 2; i < at + 5; i++)
+        if (has_class(w, i, WORD_LETTER | WORD_CHANNEL)) { /* "gets a thank-you mail" */
+            w->verb = SLICE("send");
+            w->joint = "to";
+        }
+    return is_at(w, at, "needs need gets requires receives deserves deserve") &&
+           has_class(w, at + 1, WORD_INDEFINITE) &&
+           (has_class(w, w->subject, WORD_DETERMINER) ||
+            is_at(w, w->subject, "whoever everyone everybody"));
 }
 
 /* Reads "have the guests invited to the channel". */
@@ -237,7 +281,8 @@ static bool read_have(struct wish *w, size_t first, size_t end)
     for (size_t i = first + 2; is_at(w, first, "have get") && i + 1 < end; i++) {
         w->end = i;
         w->rest = i + 1;
-        if (w->r->parts[i].classes & WORD_OPENS || w->r->parts[i].is_capital)
+        if (w->r->parts[i].classes & WORD_OPENS ||
+            (w->r->parts[i].is_capital && !has_class(w, i, WORD_TIME)))
             return false;
         if (has_class(w, i + 1, WORD_PREPOSITION) && read_participle(w, i))
             return true;
@@ -272,25 +317,32 @@ static bool read_clause(struct wish *w, size_t first, size_t end)
 }
 
 slice search_reword_wish(const struct search_index *index, struct arena *arena,
-                         const struct search_reading *r)
+                         const struct search_reading *r, size_t begin, size_t stop)
 {
-    struct wish w = {.index = index, .r = r};
-    for (size_t first = 0, end; first < r->count; first = end) {
-        for (end = first + 1; end < r->count && !r->parts[end].begins_clause;)
-            end++;
+    struct wish w = {.index = index, .r = r, .stop = stop};
+    for (size_t first = begin, end; first < stop; first = end) {
+        end = search_clause_end(r, first, stop);
         if (!read_clause(&w, first, end))
             continue;
         /* "for each mail | a card", but not "make sure that | a card" */
-        bool leads = r->parts[first].classes & WORD_PREPOSITION;
-        slice lead = search_parts_text(r, 0, leads ? w.subject : first);
+        bool leads = r->parts[first].classes & WORD_PREPOSITION || is_condition(&w, first);
+        slice lead = search_parts_text(r, begin, leads ? w.subject : first);
         slice subject = search_parts_text(r, w.subject, w.end);
-        slice rest = search_parts_text(r, w.rest, r->count);
+        slice rest = search_parts_text(r, w.rest, stop);
         return w.joint ? arena_printf(arena, "%.*s %.*s %s %.*s %.*s", SLICE_ARG(w.verb),
                                       SLICE_ARG(rest), w.joint, SLICE_ARG(subject), SLICE_ARG(lead))
                        : arena_printf(arena, "%.*s %.*s %.*s %.*s", SLICE_ARG(w.verb),
                                       SLICE_ARG(subject), SLICE_ARG(rest), SLICE_ARG(lead));
     }
     return SLICE_NONE;
+}
+
+bool search_begins_wish(const struct search_index *index, const struct search_reading *r, size_t at)
+{
+    struct wish w = {.index = index, .r = r, .stop = search_clause_end(r, at, r->count)};
+    bool is_new = r->parts[at].ends_sentence ||
+                  search_part_is_any(&r->parts[at], "it they he she this that these i we");
+    return is_new && read_clause(&w, at, w.stop);
 }
 
 /* ---- the verb at the end ---- */

@@ -61,14 +61,12 @@ static const struct pg_column start_more_params[] = {START_PARAMS, START_MORE};
 static const struct pg_column start_event_params[] = {START_PARAMS, START_MORE,
                                                       STORE_FLOW_EVENT_PARAMS};
 /* As in store_claim_result, a row that conflicts is the row of the key. */
-static const struct pg_column start_keyed_params[] = {STORE_FLOW_OF(account_id, PG_UUID),
-                                                      PG_ARG("key", PG_TEXT),
-                                                      STORE_FLOW_OF(id, PG_UUID),
-                                                      START_REST,
-                                                      START_MORE,
-                                                      STORE_FLOW_EVENT_PARAMS,
-                                                      PG_ARG("fingerprint", PG_BYTES),
-                                                      PG_ARG("lifetime_ms", PG_I64)};
+#define START_KEYED_PARAMS                                                                  \
+    STORE_FLOW_OF(account_id, PG_UUID), PG_ARG("key", PG_TEXT), STORE_FLOW_OF(id, PG_UUID), \
+        START_REST, START_MORE, PG_ARG("fingerprint", PG_BYTES), PG_ARG("lifetime_ms", PG_I64)
+static const struct pg_column start_keyed_params[] = {START_KEYED_PARAMS};
+static const struct pg_column start_keyed_event_params[] = {START_KEYED_PARAMS,
+                                                            STORE_FLOW_EVENT_PARAMS};
 /* This text is added for a resend. The first attempt inserts rows that cannot exist yet, so it does
  * not have to check. */
 #define AGAIN " on conflict do nothing"
@@ -141,27 +139,29 @@ static const struct pg_stmt flow_start_event = START_MORE_STMT(
 #define IF_OURS                                                                 \
     " from @input claimed c where c.account_id = :account_id and c.key = :key " \
     "and c.execution_id = :id"
-static const struct pg_stmt flow_start_keyed = {
-    .name = "flow_start_keyed",
-    .sql =
-        "with claimed as (insert into sluice.idempotency_key as t (account_id, key, "
-        "execution_id, fingerprint, state, owner, integration_id, action_id, connection_id, "
-        "is_write, started_at, expires_at) "
-        "@row :account_id, :key, :id, :fingerprint, 'bound', null::uuid, '', :template_key, "
-        "null::bigint, true, now(), " STORE_CLAIM_END " @end" STORE_CLAIM_OR_HOLDER "), "
-        "made as (insert into sluice.flow (" FLOW_COLUMNS ", title) "
-        "select " FLOW_VALUES ", :title" IF_OURS AGAIN " returning id), "
-        "documented as (insert into sluice.flow_doc (" DOC_COLUMNS ", trace) "
-        "select " DOC_VALUES ", :trace" IF_OURS AGAIN "), " START_OUTBOX(
-            AGAIN) "select :ord, c.account_id, c.key, c.execution_id, c.fingerprint, c.is_bound, "
-                   "c.owner, " STORE_CLAIM_NOT_READ
-                   ", " STORE_HAS_EVENT(":event_id") " from @input claimed c where c.account_id = "
-                                                     ":account_id and c.key = :key",
-    PG_PARAMS(start_keyed_params),
-    PG_GIVES(STORE_CLAIM_COLUMNS, STORE_HAS_EVENT_COLUMN),
-    .key_count = 2,
-    .access = PG_WRITE,
-};
+#define START_KEYED_STMT(stmt_name, params, outbox, gives, ...)                                   \
+    {                                                                                             \
+        .name = stmt_name,                                                                        \
+        .sql = "with claimed as (insert into sluice.idempotency_key as t (account_id, key, "      \
+               "execution_id, fingerprint, state, owner, integration_id, action_id, "             \
+               "connection_id, is_write, started_at, expires_at) "                                \
+               "@row :account_id, :key, :id, :fingerprint, 'bound', null::uuid, '', "             \
+               ":template_key, null::bigint, true, now(), " STORE_CLAIM_END                       \
+               " @end" STORE_CLAIM_OR_HOLDER "), made as (insert into sluice.flow (" FLOW_COLUMNS \
+               ", title) select " FLOW_VALUES ", :title" IF_OURS AGAIN " returning id), "         \
+               "documented as (insert into sluice.flow_doc (" DOC_COLUMNS                         \
+               ", trace) select " DOC_VALUES ", :trace" IF_OURS AGAIN ")" outbox                  \
+               " select :ord, c.account_id, c.key, c.execution_id, c.fingerprint, c.is_bound, "   \
+               "c.owner, " STORE_CLAIM_NOT_READ gives                                             \
+               " from @input claimed c where c.account_id = :account_id and c.key = :key",        \
+        PG_PARAMS(params), .key_count = 2, .access = PG_WRITE, __VA_ARGS__                        \
+    }
+/* Without an event the last column is NULL, which store_has_event reads as "none". */
+static const struct pg_stmt flow_start_keyed =
+    START_KEYED_STMT("flow_start_keyed", start_keyed_params, "", "", PG_GIVES(STORE_CLAIM_COLUMNS));
+static const struct pg_stmt flow_start_keyed_event =
+    START_KEYED_STMT("flow_start_keyed_event", start_keyed_event_params, ", " START_OUTBOX(AGAIN),
+                     START_HAS_EVENT, PG_GIVES(STORE_CLAIM_COLUMNS, STORE_HAS_EVENT_COLUMN));
 
 /* A start with a hold: as with a key, the row is made first, and flow and document follow if the
  * key was free. A key is free of its row if the flow of that row is long over, or does not exist:
@@ -248,7 +248,13 @@ void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *o
         values[count++] = pg_text(start->trace);
         values[count++] = pg_text(start->title);
     }
-    if (has_event || claim || hold)
+    if (claim) {
+        ASSERT(claim->key.ptr && uuid_eq(claim->execution_id, flow->id));
+        ASSERT(claim->lifetime_ms > 0 && claim->guards_until == 0);
+        values[count++] = pg_bytes(slice_of(claim->fingerprint, sizeof(claim->fingerprint)));
+        values[count++] = pg_i64(claim->lifetime_ms);
+    }
+    if (has_event || hold)
         count += fill_event(&values[count], &start->event);
     if (hold) {
         values[count++] = pg_bytes(slice_of(hold->fingerprint, sizeof(hold->fingerprint)));
@@ -265,11 +271,8 @@ void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *o
                      flow, &values[1], count - 1);
         return;
     }
-    ASSERT(claim->key.ptr && uuid_eq(claim->execution_id, flow->id));
-    ASSERT(claim->lifetime_ms > 0 && claim->guards_until == 0);
-    values[count++] = pg_bytes(slice_of(claim->fingerprint, sizeof(claim->fingerprint)));
-    values[count++] = pg_i64(claim->lifetime_ms);
-    store_ask_of(pool, query, op, &flow_start_keyed, flow, values, count);
+    store_ask_of(pool, query, op, has_event ? &flow_start_keyed_event : &flow_start_keyed, flow,
+                 values, count);
 }
 
 int store_flow_start_result(const struct pg_query *query)
@@ -323,7 +326,12 @@ static const struct pg_column moved_columns[] = {STORE_HAS_EVENT_COLUMN};
 /* A flow with an owner is running (a CHECK), so owner alone is the fence. It is written neither as
  * an equality nor with the status, since the planner would then consider the partial index
  * flow_owner and walk all flows of the owner (pg/stmt.c). */
-#define WHERE_OURS "and t.rev = :rev - 1 and t.owner is not distinct from :owner returning "
+#define IF_OWNED "and t.rev = :rev - 1 and t.owner is not distinct from :owner "
+/* The further fence of a statement without an outbox: an event has no endpoint. It is not an
+ * `exists`, of which the planner might read all endpoints at once. */
+#define IF_UNHEARD                                                  \
+    "and (:event_id is null or (select w.id from sluice.webhook w " \
+    "where w.account_id = coalesce(t.parent_id, t.account_id) limit 1) is null) "
 
 #define STEP_INSERT                                                                    \
     "insert into sluice.flow_step (account_id, flow_id, step_index, attempt, status, " \
@@ -355,72 +363,41 @@ static const struct pg_column moved_columns[] = {STORE_HAS_EVENT_COLUMN};
         STORE_FLOW_OF(step_index, PG_I64), STORE_FLOW_OF(attempt, PG_I64),                      \
         STORE_FLOW_OF(is_begun, PG_BOOL), STORE_FLOW_OF(adoptions, PG_I64),                     \
         STORE_FLOW_OF(updated_at, PG_TIME)
-static const struct pg_column move_params[] = {MOVE_PARAMS, FINISHED_PARAMS};
-static const struct pg_column move_event_params[] = {MOVE_PARAMS, STORE_FLOW_EVENT_PARAMS,
-                                                     FINISHED_PARAMS};
+#define UNHEARD_PARAMS PG_ARG("event_id", PG_UUID), FINISHED_PARAMS
+#define HEARD_PARAMS   STORE_FLOW_EVENT_PARAMS, FINISHED_PARAMS
+static const struct pg_column move_params[] = {MOVE_PARAMS, UNHEARD_PARAMS};
+static const struct pg_column move_heard_params[] = {MOVE_PARAMS, HEARD_PARAMS};
 /* A flow that ends clears its owner in the same statement, as the CHECK demands. */
 #define STAYS "owner = case when :status = 'running' then t.owner end, "
-#define MOVE_STMT(stmt_name, params, took, fence, event, rest, answer, ...)                      \
-    {                                                                                            \
-        .name = stmt_name,                                                                       \
-        .sql = "with moved as (update sluice.flow t set rev = :rev, op_token = :op_token, "      \
-               "status = :status, " took                                                         \
-               "step_index = :step_index, attempt = :attempt, is_begun = :is_begun, "            \
-               "adoptions = :adoptions, updated_at = :updated_at, "                              \
-               "completed_at = case when :status = 'completed' then :updated_at end "            \
-               "@update(sluice.flow) " fence MOVED_COLUMNS event "), " STEPPED rest ") " answer, \
-        PG_PARAMS(params), .key_count = 2, .access = PG_WRITE, __VA_ARGS__                       \
-    }
-/* Most transitions have no event: their statement has no plan for one. */
-static const struct pg_stmt flow_move_again =
-    MOVE_STMT("flow_move_again", move_params, STAYS, WHERE_OURS, "", AGAIN, ANSWER_AGAIN, );
-static const struct pg_stmt flow_move = MOVE_STMT("flow_move", move_params, STAYS, WHERE_OURS, "",
-                                                  "", ANSWER_ONCE, .again = &flow_move_again);
-#define MOVE_EVENT_STMT(stmt_name, took, fence, rest, answer, ...)                               \
-    MOVE_STMT(stmt_name, move_event_params, took, fence, MOVED_EVENT, rest, MOVED_OUTBOX answer, \
-              PG_COLUMNS(moved_columns), __VA_ARGS__)
-static const struct pg_stmt flow_move_event_again =
-    MOVE_EVENT_STMT("flow_move_event_again", STAYS, WHERE_OURS, AGAIN, EVENT_AGAIN, );
-static const struct pg_stmt flow_move_event = MOVE_EVENT_STMT(
-    "flow_move_event", STAYS, WHERE_OURS, "", EVENT_ONCE, .again = &flow_move_event_again);
+#define MOVE_SQL(took, fence, event, rest)                                       \
+    "with moved as (update sluice.flow t set rev = :rev, op_token = :op_token, " \
+    "status = :status, " took "step_index = :step_index, attempt = :attempt, "   \
+    "is_begun = :is_begun, adoptions = :adoptions, updated_at = :updated_at, "   \
+    "completed_at = case when :status = 'completed' then :updated_at end "       \
+    "@update(sluice.flow) " fence "returning " MOVED_COLUMNS event "), " STEPPED rest ")"
 
-/* A separate statement because flow_doc is partitioned: merely opening a plan that updates all
+/* Separate statements because flow_doc is partitioned: merely opening a plan that updates all
  * partitions costs more than a transition. flow_doc is found by any(array[]) and two bounds for the
  * reasons of pg/stmt.c; its row has existed since the start, and `shown` may be NULL. */
-static const struct pg_column park_params[] = {
-    STORE_FLOW_OF(account_id, PG_UUID),
-    STORE_FLOW_OF(id, PG_UUID),
-    STORE_FLOW_OF(rev, PG_I64),
-    PG_ARG("owner", PG_UUID),
-    PG_ARG("op_token", PG_UUID),
-    PG_WORD("waiting_for", struct flow, waiting_for, &store_flow_pauses),
-    STORE_FLOW_OF(step_index, PG_I64),
-    STORE_FLOW_OF(attempt, PG_I64),
-    STORE_FLOW_OF(wake_at, PG_TIME),
-    STORE_FLOW_OF(adoptions, PG_I64),
-    STORE_FLOW_OF(updated_at, PG_TIME),
-    PG_ARG("shown", PG_JSON),
-    STORE_FLOW_EVENT_PARAMS,
-    FINISHED_PARAMS};
-#define PARK_STMT(stmt_name, fence, rest, answer, ...)                                           \
-    {                                                                                            \
-        .name = stmt_name,                                                                       \
-        .sql = "with moved as (update sluice.flow t set rev = :rev, op_token = :op_token, "      \
-               "status = 'waiting', owner = null, step_index = :step_index, "                    \
-               "attempt = :attempt, is_begun = false, adoptions = :adoptions, "                  \
-               "updated_at = :updated_at, waiting_for = :waiting_for, wake_at = :wake_at "       \
-               "@update(sluice.flow) " fence MOVED_COLUMNS MOVED_EVENT                           \
-               ", :shown as shown), " STEPPED rest                                               \
-               "), shown as (update sluice.flow_doc d set waiting_input = m.shown from moved m " \
-               "where d.account_id = any(array[m.account_id]) and d.flow_id >= m.id and "        \
-               "d.flow_id <= m.id)" MOVED_OUTBOX answer,                                         \
-        PG_PARAMS(park_params), PG_COLUMNS(moved_columns), .key_count = 2, .access = PG_WRITE,   \
-        __VA_ARGS__                                                                              \
-    }
-static const struct pg_stmt flow_park_again =
-    PARK_STMT("flow_park_again", WHERE_OURS, AGAIN, EVENT_AGAIN, );
-static const struct pg_stmt flow_park =
-    PARK_STMT("flow_park", WHERE_OURS, "", EVENT_ONCE, .again = &flow_park_again);
+#define PARK_PARAMS                                                                             \
+    STORE_FLOW_OF(account_id, PG_UUID), STORE_FLOW_OF(id, PG_UUID), STORE_FLOW_OF(rev, PG_I64), \
+        PG_ARG("owner", PG_UUID), PG_ARG("op_token", PG_UUID),                                  \
+        PG_WORD("waiting_for", struct flow, waiting_for, &store_flow_pauses),                   \
+        STORE_FLOW_OF(step_index, PG_I64), STORE_FLOW_OF(attempt, PG_I64),                      \
+        STORE_FLOW_OF(wake_at, PG_TIME), STORE_FLOW_OF(adoptions, PG_I64),                      \
+        STORE_FLOW_OF(updated_at, PG_TIME), PG_ARG("shown", PG_JSON)
+static const struct pg_column park_params[] = {PARK_PARAMS, UNHEARD_PARAMS};
+static const struct pg_column park_heard_params[] = {PARK_PARAMS, HEARD_PARAMS};
+#define PARK_SQL(took, fence, event, rest)                                             \
+    "with moved as (update sluice.flow t set rev = :rev, op_token = :op_token, "       \
+    "status = 'waiting', owner = null, step_index = :step_index, attempt = :attempt, " \
+    "is_begun = false, adoptions = :adoptions, updated_at = :updated_at, "             \
+    "waiting_for = :waiting_for, wake_at = :wake_at "                                  \
+    "@update(sluice.flow) " fence "returning " MOVED_COLUMNS event                     \
+    ", :shown as shown), " STEPPED rest                                                \
+    "), shown as (update sluice.flow_doc d set waiting_input = m.shown from "          \
+    "moved m where d.account_id = any(array[m.account_id]) and d.flow_id >= m.id and " \
+    "d.flow_id <= m.id)"
 
 /* The same two transitions from a pause whose time has come: one statement, and so one commit,
  * takes the flow and makes its first transition. All nodes with a timer send it at the same
@@ -428,20 +405,40 @@ static const struct pg_stmt flow_park =
  * itself lock rows that the other waits for. The holder of the lock handles skipped rows, or the
  * next scan for due flows finds them (store_due_scan). now() is the database's clock, so a node
  * with a fast clock wakes nothing early. */
-#define WHERE_DUE                                                                       \
+#define IF_DUE                                                                          \
     "and t.rev = :rev - 1 and t.waiting_for is not null and t.wake_at <= now() "        \
     "and t.ctid = (select k.ctid from sluice.flow k where k.account_id = t.account_id " \
-    "and k.id = t.id for update skip locked) returning "
+    "and k.id = t.id for update skip locked) "
 /* waiting_for is cleared with the pause; wake_at stays (store/flow.h explains its meaning then). */
 #define TAKEN "owner = case when :status = 'running' then :owner end, waiting_for = null, "
-static const struct pg_stmt flow_wake_again =
-    MOVE_EVENT_STMT("flow_wake_again", TAKEN, WHERE_DUE, AGAIN, EVENT_AGAIN, );
-static const struct pg_stmt flow_wake =
-    MOVE_EVENT_STMT("flow_wake", TAKEN, WHERE_DUE, "", EVENT_ONCE, .again = &flow_wake_again);
-static const struct pg_stmt flow_wake_park_again =
-    PARK_STMT("flow_wake_park_again", WHERE_DUE, AGAIN, EVENT_AGAIN, );
-static const struct pg_stmt flow_wake_park =
-    PARK_STMT("flow_wake_park", WHERE_DUE, "", EVENT_ONCE, .again = &flow_wake_park_again);
+
+/* A transition in two forms, each with its resend. Few accounts have an endpoint: the first form
+ * plans no outbox, and transitions with and without an event share a batch. */
+enum { UNHEARD, UNHEARD_AGAIN, HEARD, HEARD_AGAIN, FORMS };
+#define FORM(stmt_name, params, sql_, ...)                                                     \
+    {                                                                                          \
+        .name = stmt_name, .sql = sql_, PG_PARAMS(params), .key_count = 2, .access = PG_WRITE, \
+        __VA_ARGS__                                                                            \
+    }
+#define FORMS_OF(name, SQL, kind, took, fence)                                              \
+    {                                                                                       \
+        [UNHEARD] = FORM(#name, kind##_params,                                              \
+                         SQL(took, fence IF_UNHEARD, "", "") " " ANSWER_ONCE,               \
+                         .again = &name[UNHEARD_AGAIN]),                                    \
+        [UNHEARD_AGAIN] = FORM(#name "_again", kind##_params,                               \
+                               SQL(took, fence IF_UNHEARD, "", AGAIN) " " ANSWER_AGAIN, ),  \
+        [HEARD] = FORM(#name "_heard", kind##_heard_params,                                 \
+                       SQL(took, fence, MOVED_EVENT, "") MOVED_OUTBOX EVENT_ONCE,           \
+                       PG_COLUMNS(moved_columns), .again = &name[HEARD_AGAIN]),             \
+        [HEARD_AGAIN] = FORM(#name "_heard_again", kind##_heard_params,                     \
+                             SQL(took, fence, MOVED_EVENT, AGAIN) MOVED_OUTBOX EVENT_AGAIN, \
+                             PG_COLUMNS(moved_columns))                                     \
+    }
+static const struct pg_stmt flow_move[FORMS] = FORMS_OF(flow_move, MOVE_SQL, move, STAYS, IF_OWNED);
+static const struct pg_stmt flow_wake[FORMS] = FORMS_OF(flow_wake, MOVE_SQL, move, TAKEN, IF_DUE);
+static const struct pg_stmt flow_park[FORMS] = FORMS_OF(flow_park, PARK_SQL, park, , IF_OWNED);
+static const struct pg_stmt flow_wake_park[FORMS] =
+    FORMS_OF(flow_wake_park, PARK_SQL, park, , IF_DUE);
 
 /* Fills in the last parameters of a transition: the finished attempt, or NULLs. */
 static void fill_finished(struct pg_value *params, const struct flow_step *step)
@@ -459,9 +456,10 @@ static void fill_finished(struct pg_value *params, const struct flow_step *step)
 void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct flow_move *move)
 {
+    static const struct pg_stmt *const forms[2][2] = {{flow_move, flow_wake},
+                                                      {flow_park, flow_wake_park}};
     const struct flow *next = move->next;
     bool is_parked = next->status == FLOW_WAITING;
-    bool has_event = is_parked || move->is_wake || !uuid_is_nil(move->event.id);
     /* owner, op_token, the shown document if it parks, the event, and the attempt */
     struct pg_value values[3 + EVENT_VALUES + ARRAY_LEN(finished_params)] = {
         pg_uuid(move->owner), pg_uuid(move->op_token)};
@@ -471,15 +469,12 @@ void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op
     ASSERT(!is_parked || (next->waiting_for != FLOW_WAITS_NOT && !next->is_begun));
     if (is_parked)
         values[count++] = pg_json(move->waiting_input);
-    if (has_event)
-        count += fill_event(&values[count], &move->event);
+    size_t event_values = fill_event(&values[count], &move->event);
+    count += move->has_outbox ? event_values : 1; /* the event's id alone */
     fill_finished(&values[count], move->finished);
     store_ask_of(pool, query, op,
-                 is_parked       ? (move->is_wake ? &flow_wake_park : &flow_park)
-                 : move->is_wake ? &flow_wake
-                 : has_event     ? &flow_move_event
-                                 : &flow_move,
-                 next, values, count + ARRAY_LEN(finished_params));
+                 &forms[is_parked][move->is_wake][move->has_outbox ? HEARD : UNHEARD], next, values,
+                 count + ARRAY_LEN(finished_params));
 }
 
 /* The key's own policy, `@`, and the revision; either may be empty. */
@@ -493,8 +488,10 @@ struct key_policy store_flow_policy(slice text)
     return store_key_policy(named.len > 0 ? named : SLICE_NONE, slice_to_i64(text, &rev) ? rev : 0);
 }
 
+#define EACH_FORM(first) first, first + UNHEARD_AGAIN, first + HEARD, first + HEARD_AGAIN
 const struct pg_stmt *const flow_stmts[] = {
     &flow_start_keyed,
+    &flow_start_keyed_event,
     &flow_start_held,
     &flow_start,
     &flow_start_again,
@@ -502,15 +499,9 @@ const struct pg_stmt *const flow_stmts[] = {
     &flow_start_more_again,
     &flow_start_event,
     &flow_start_event_again,
-    &flow_move,
-    &flow_move_again,
-    &flow_move_event,
-    &flow_move_event_again,
-    &flow_park,
-    &flow_park_again,
-    &flow_wake,
-    &flow_wake_again,
-    &flow_wake_park,
-    &flow_wake_park_again,
+    EACH_FORM(&flow_move[UNHEARD]),
+    EACH_FORM(&flow_wake[UNHEARD]),
+    EACH_FORM(&flow_park[UNHEARD]),
+    EACH_FORM(&flow_wake_park[UNHEARD]),
     NULL,
 };

@@ -155,6 +155,10 @@ struct flow_move {
     const struct flow_step *finished;
     slice waiting_input; /* if waiting */
     struct flow_event event;
+    /* Whether the statement writes the event for the endpoints of the account that pays. Without
+     * this it costs less, and is fenced: if that account has an endpoint, no flow with an event is
+     * moved. */
+    bool has_outbox;
 };
 void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op,
                      const struct flow_move *move);

@@ -15,6 +15,9 @@ _Static_assert(INBOX_LIMIT == FLOW_INBOX_MAX, "as callers know it");
     "and w.waiting_for = 'approval' and (:template_key is null or w.template_key = "            \
     ":template_key) order by w.id desc limit " STORE_TEXT_OF(INBOX_LIMIT) ") n "
 
+/* Whether the flow's version of its template is one of those that count. */
+#define IS_GIVEN "(:given is null or position(concat(' ', n.template_version, ' ') in :given) > 0)"
+
 #define OF(name, type)      PG_OF(#name, type, struct flow_inbox_row, name)
 #define PART_OF(name, type) PG_OF(#name, type, struct flow_inbox_filter, name)
 /* The requester is read only for the filter. Documents are read only for the requested part. Of a
@@ -26,8 +29,9 @@ _Static_assert(INBOX_LIMIT == FLOW_INBOX_MAX, "as callers know it");
 #define IS_SMALL \
     "(octet_length(x.waiting_input::text) <= " STORE_TEXT_OF(STORE_SUMMARY_INLINE_BYTES) ")"
 #define PART                                                                                     \
-    "(select n.* from " NEWEST "where :actor is null or (select o.actor from sluice.flow_doc o " \
-    "where o.account_id = :account_id and o.flow_id = n.id) = :actor order by n.wake_at nulls "  \
+    "(select n.* from " NEWEST "where " IS_GIVEN                                                 \
+    " and (:actor is null or (select o.actor from sluice.flow_doc o "                            \
+    "where o.account_id = :account_id and o.flow_id = n.id) = :actor) order by n.wake_at nulls " \
     "last, n.id limit :count_max offset :skip) f"
 static const struct pg_stmt flow_inbox = {
     .name = "flow_inbox",
@@ -47,7 +51,8 @@ static const struct pg_stmt flow_inbox = {
                USES_LIMIT) ") u) as uses) t "
                            "order by f.wake_at nulls last, f.id) c",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PART_OF(template_key, PG_TEXT), PART_OF(actor, PG_TEXT),
-             PART_OF(skip, PG_I64), PART_OF(count_max, PG_I64), PART_OF(payer_id, PG_UUID)),
+             PART_OF(skip, PG_I64), PART_OF(count_max, PG_I64), PART_OF(payer_id, PG_UUID),
+             PART_OF(given, PG_TEXT)),
     PG_GIVES(OF(id, PG_UUID), OF(template_key, PG_TEXT), OF(updated_at, PG_TIME),
              OF(wake_at, PG_TIME), OF(actor, PG_TEXT), OF(asker, PG_TEXT), OF(document, PG_TEXT),
              OF(title, PG_TEXT), OF(summary, PG_TEXT), OF(domains, PG_TEXT), OF(calls, PG_I64),
@@ -59,18 +64,13 @@ static const struct pg_stmt flow_inbox = {
 /* Rows before the flow's own position come last, so the first row is the next decision and the last
  * row the previous one. Titles are read for these two. */
 #define POSITION "coalesce(n.wake_at, 'infinity'), n.id"
-/* What a flow is given by: its template, or the tool of a held call. */
-#define GIVEN                                                                            \
-    "case when n.template_key = 'held_call' then (select concat('held:', replace("       \
-    "x.input::text, '\\u0000', '\\ufffd')::json->>'tool') from sluice.flow_doc x where " \
-    "x.account_id = :account_id and x.flow_id = n.id) else n.template_key end"
 #define NEAR                                                                                      \
     "(select n.id, n.template_key, row_number() over (order by (" POSITION                        \
     ") < (own.at, :id), " POSITION ") as place, count(*) over () as others from " NEWEST          \
     ", (select case when "                                                                        \
     "w.waiting_for = 'approval' then coalesce(w.wake_at, 'infinity') else '-infinity' end as at " \
     "from sluice.flow w where w.account_id = :account_id and w.id = :id) own where n.id <> :id "  \
-    "and (:given is null or position(concat(' ', " GIVEN ", ' ') in :given) > 0)) f"
+    "and " IS_GIVEN ") f"
 static const struct pg_stmt flow_near = {
     .name = "flow_near",
     .sql = "select :ord, c.* from @input lateral (select f.id, f.template_key, (select "
@@ -83,16 +83,26 @@ static const struct pg_stmt flow_near = {
 };
 
 #undef OF
+#define OF(name, type) PG_OF(#name, type, struct flow_waiting_version, name)
+static const struct pg_stmt flow_waiting_versions = {
+    .name = "flow_waiting_versions",
+    .sql = "select :ord, c.* from @input lateral (select n.template_version, count(*) from " NEWEST
+           "group by 1) c",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("template_key", PG_TEXT)),
+    PG_GIVES(OF(version, PG_UUID), OF(count, PG_I64)),
+};
+
+#undef OF
 #define OF(name, type) PG_OF(#name, type, struct flow_asker, name)
 static const struct pg_stmt flow_askers = {
     .name = "flow_askers",
     .sql = "select :ord, c.* from @input lateral (select d.actor, " STORE_ACTOR_NAME
            " as name from "
            "(select distinct x.actor from " NEWEST ", lateral (select o.actor from "
-           "sluice.flow_doc o where o.account_id = :account_id and o.flow_id = n.id offset 0) x) "
-           "d order by 2, 1) c",
+           "sluice.flow_doc o where o.account_id = :account_id and o.flow_id = n.id offset 0) x "
+           "where " IS_GIVEN ") d order by 2, 1) c",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("template_key", PG_TEXT),
-             PG_ARG("payer_id", PG_UUID)),
+             PG_ARG("given", PG_TEXT), PG_ARG("payer_id", PG_UUID)),
     PG_GIVES(OF(actor, PG_TEXT), OF(name, PG_TEXT)),
 };
 
@@ -138,8 +148,8 @@ static const struct pg_stmt flow_counts = {
              OF(has_execution, PG_BOOL), OF(has_keys, PG_BOOL), OF(failing_webhooks, PG_JSON)),
 };
 
-const struct pg_stmt *const flow_inbox_stmts[] = {&flow_inbox, &flow_near, &flow_askers,
-                                                  &flow_counts, NULL};
+const struct pg_stmt *const flow_inbox_stmts[] = {
+    &flow_inbox, &flow_near, &flow_waiting_versions, &flow_askers, &flow_counts, NULL};
 
 void store_flow_counts(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        struct uuid account_id, struct uuid since)
@@ -163,8 +173,17 @@ void store_flow_near(struct pg_pool *pool, struct pg_query *query, struct op *op
 }
 
 void store_flow_askers(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       struct uuid account_id, slice template_key, struct uuid payer_id)
+                       struct uuid account_id, slice template_key, slice given,
+                       struct uuid payer_id)
 {
-    store_ask(pool, query, op, &flow_askers,
-              PG_VALUES(pg_uuid(account_id), pg_text(template_key), pg_uuid(payer_id)));
+    store_ask(
+        pool, query, op, &flow_askers,
+        PG_VALUES(pg_uuid(account_id), pg_text(template_key), pg_text(given), pg_uuid(payer_id)));
+}
+
+void store_flow_waiting_versions(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                 struct uuid account_id)
+{
+    store_ask(pool, query, op, &flow_waiting_versions,
+              PG_VALUES(pg_uuid(account_id), pg_null(PG_TEXT)));
 }

@@ -29,6 +29,7 @@ struct flow_inbox_row {
 /* Which flows to list, and which of them to return. */
 struct flow_inbox_filter {
     slice template_key, actor; /* SLICE_NONE: any; borrowed until the query has ended */
+    slice given;               /* as for store_flow_near, and borrowed like the others */
     struct uuid payer_id;      /* the account, also for a user's flows: its keys are named */
     int64_t skip, count_max;
 };
@@ -40,9 +41,8 @@ STORE_LIST_RESULT(store_flow_inbox_result, flow_inbox_row)
 
 /* The decisions next to one in that order, which goes on with the first after the last: the next
  * one, then the previous one if it is another. After a flow that does not wait the first is next.
- * given: the templates whose flows count, and for held calls "held:" with their tools, with a blank
- * before and after each; SLICE_NONE: all. The result is empty if no other flow waits. It is in op's
- * arena. */
+ * given: the versions of templates whose flows count, with a blank before and after each;
+ * SLICE_NONE: all. The result is empty if no other flow waits. It is in op's arena. */
 struct flow_near {
     struct uuid id;
     slice template_key, title; /* title: SLICE_NONE: the decision has none */
@@ -52,14 +52,25 @@ void store_flow_near(struct pg_pool *pool, struct pg_query *query, struct op *op
                      struct uuid account_id, struct uuid flow_id, slice given);
 STORE_LIST_RESULT(store_flow_near_result, flow_near)
 
+/* The versions of templates of the newest FLOW_INBOX_MAX, each once, with the number of flows. The
+ * result is in op's arena. */
+struct flow_waiting_version {
+    struct uuid version;
+    int64_t count;
+};
+void store_flow_waiting_versions(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                 struct uuid account_id);
+STORE_LIST_RESULT(store_flow_waiting_versions_result, flow_waiting_version)
+
 /* A requester of waiting flows. The list has each actor among the newest FLOW_INBOX_MAX of a
  * template (SLICE_NONE: any) once, with the name of its key (SLICE_NONE if it is not a key of
- * payer_id). It is in op's arena. */
+ * payer_id). given: as for store_flow_near. It is in op's arena. */
 struct flow_asker {
     slice actor, name;
 };
 void store_flow_askers(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       struct uuid account_id, slice template_key, struct uuid payer_id);
+                       struct uuid account_id, slice template_key, slice given,
+                       struct uuid payer_id);
 STORE_LIST_RESULT(store_flow_askers_result, flow_asker)
 
 /* The number of an account's flows in each state; counts end at FLOW_COUNT_MAX. completed and

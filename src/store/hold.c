@@ -29,6 +29,20 @@ static const struct pg_stmt hold_find = {
 };
 /* clang-format on */
 
+/* The condition on the key is that of the index (hold_call.c). */
+static const struct pg_stmt hold_of_flow = {
+    .name = "hold_of_flow",
+    .sql = "select :ord, h.execution_id, e.is_stored is not null "
+           "from @input lateral (select * from sluice.hold x where x.account_id = :account_id "
+           "and x.flow_id = :flow_id and x.key <> '' offset 0) h "
+           "left join lateral (select true as is_stored from sluice.execution x "
+           "where x.account_id = h.account_id and x.id = h.execution_id offset 0) e on true",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("flow_id", PG_UUID)),
+    PG_GIVES(PG_OF("execution_id", PG_UUID, struct hold_of_flow, execution_id),
+             PG_OF("has_record", PG_BOOL, struct hold_of_flow, has_record)),
+    .key_count = 2,
+};
+
 #define OF(name, type) PG_OF(#name, type, struct hold_ended, name)
 #define ENDED_COLUMNS  OF(account_id, PG_UUID), OF(key, PG_TEXT), OF(flow_id, PG_UUID)
 /* Walks hold_age. Open holds are passed over, at most 10,000 at a time. */
@@ -64,9 +78,11 @@ static const struct pg_stmt hold_remove = {
     .access = PG_WRITE,
 };
 
-const struct pg_stmt *const hold_stmts[] = {&hold_find, &holds_ended, &hold_remove, NULL};
+const struct pg_stmt *const hold_stmts[] = {&hold_find, &hold_of_flow, &holds_ended, &hold_remove,
+                                            NULL};
 
 STORE_CALL_ID(store_hold_find, hold_find, slice, pg_text)
+STORE_CALL_ID(store_hold_of_flow, hold_of_flow, struct uuid, pg_uuid)
 
 void store_holds_ended(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t after)
 {

@@ -39,6 +39,16 @@ void store_hold_find(struct pg_pool *pool, struct pg_query *query, struct op *op
                      struct uuid account_id, slice key);
 STORE_ROW_RESULT(store_hold_find_result, hold_found)
 
+/* Looks up the hold of a flow, for its page. The result is ERR_NOTFOUND if it is not kept any
+ * more. */
+struct hold_of_flow {
+    struct uuid execution_id; /* as in struct hold */
+    bool has_record;          /* the execution with that id is stored */
+};
+void store_hold_of_flow(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                        struct uuid account_id, struct uuid flow_id);
+STORE_ROW_RESULT(store_hold_of_flow_result, hold_of_flow)
+
 /* ---- retention ---- */
 
 /* Finds holds whose keys are free, among the 10,000 that were made first from `after` on. */

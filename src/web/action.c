@@ -1,146 +1,14 @@
 /*
- * An app's actions in a list, each with a page, and the scopes of its connection, in words.
+ * The page of one action.
  */
 #include "serve/foresee.h"
 #include "web/app.h"
 #include "web/flow_decision.h"
 
-enum { TITLES_MAX = 8 };
-
 struct one {
     struct catalog *catalog;
     const struct catalog_action *action;
 };
-
-/* ---- scopes ---- */
-
-/* Any one of an action's scopes suffices for it (exec/gate.c). If it names none, any may. */
-static bool is_for_writes(const struct catalog_integration *app, slice scope)
-{
-    for (size_t i = 0; i < app->action_count; i++)
-        if (app->actions[i].level != LEVEL_READ &&
-            (app->actions[i].scope_words.len == 0 ||
-             slice_has_word(app->actions[i].scope_words, scope)))
-            return true;
-    return false;
-}
-
-void app_view_scopes(struct json_writer *w, const struct catalog_integration *app)
-{
-    const struct catalog_auth *auth = app ? catalog_auth_by(app, AUTH_OAUTH2) : NULL;
-    const struct json *asked[] = {auth ? auth->scopes : NULL, app ? app->identity.scopes : NULL};
-    json_member_open(w, "scopes", '[');
-    for (size_t i = 0; i < ARRAY_LEN(asked); i++)
-        for (uint32_t j = 0; asked[i] && j < asked[i]->count; j++) {
-            slice scope = json_str(&asked[i]->as.items[j]);
-            if (i > 0 && json_has_text(asked[0], scope))
-                continue;
-            json_open(w, '{');
-            json_member_str(w, "scope", scope);
-            json_member_str(w, "text", catalog_scope_words(app, scope));
-            json_member_bool(w, "writes", is_for_writes(app, scope));
-            json_close(w, '}');
-        }
-    json_close(w, ']');
-}
-
-void app_view_not_asked(struct json_writer *w, const struct catalog_integration *app)
-{
-    const struct catalog_auth *auth = app ? catalog_auth_by(app, AUTH_OAUTH2) : NULL;
-    const struct json *scopes = auth ? auth->optional_scopes : NULL;
-    json_member_open(w, "not_asked", '[');
-    for (uint32_t i = 0; scopes && i < scopes->count; i++)
-        json_put_str(w, json_str(&scopes->as.members[i].value));
-    json_close(w, ']');
-}
-
-/* Any one of an action's scopes suffices (exec/gate.c). */
-bool app_refuses(const struct catalog_action *action, slice granted)
-{
-    slice rest = action->scope_words;
-    while (rest.len > 0)
-        if (slice_has_word(granted, slice_split(&rest, ' ')))
-            return false;
-    /* If the granted scopes, or those of the action, are unknown, only the app can tell. */
-    return granted.ptr && action->scope_words.len > 0;
-}
-
-/* ---- many actions ---- */
-
-static bool has_access(const struct web_request *request, const struct catalog_action *action,
-                       slice granted)
-{
-    return !app_refuses(action, granted) && serve_lists(&request->serve, action);
-}
-
-static void write_titles(const struct web_request *request, struct json_writer *w,
-                         const struct catalog_integration *app, slice granted,
-                         enum catalog_level level, const char *verb)
-{
-    int64_t count = 0;
-    for (size_t i = 0; i < app->action_count; i++)
-        count += app->actions[i].level == level && has_access(request, &app->actions[i], granted);
-    /* A level without actions has no line, and a long line says how many actions are left out. */
-    if (count == 0)
-        return;
-    json_open(w, '{');
-    json_member_str(w, "verb", slice_cstr(verb));
-    json_member_open(w, "titles", '[');
-    for (size_t i = 0, listed = 0; i < app->action_count && listed < TITLES_MAX; i++)
-        if (app->actions[i].level == level && has_access(request, &app->actions[i], granted)) {
-            json_put_str(w, app->actions[i].title);
-            listed++;
-        }
-    json_close(w, ']');
-    json_member_i64(w, "more", count > TITLES_MAX ? count - TITLES_MAX : 0);
-    json_close(w, '}');
-}
-
-void app_view_access(const struct web_request *request, struct json_writer *w,
-                     const struct catalog_integration *app, slice granted)
-{
-    json_member_open(w, "access", '[');
-    if (app) {
-        write_titles(request, w, app, granted, LEVEL_READ, "Read");
-        write_titles(request, w, app, granted, LEVEL_WRITE, "Write");
-        write_titles(request, w, app, granted, LEVEL_DELETE, "Delete");
-        write_titles(request, w, app, granted, LEVEL_ADMIN, "Administer");
-    }
-    json_close(w, ']');
-}
-
-int64_t app_count_actions(const struct web_request *request, const struct catalog_integration *app)
-{
-    int64_t count = (int64_t)app->action_count;
-    for (size_t i = 0; serve_policy(&request->serve) && i < app->action_count; i++)
-        count -= !serve_lists(&request->serve, &app->actions[i]);
-    return count;
-}
-
-void app_view_actions(const struct web_request *request, struct json_writer *w,
-                      const struct catalog_integration *app, slice granted)
-{
-    json_member_open(w, "actions", '[');
-    for (size_t i = 0; i < app->action_count; i++) {
-        const struct catalog_action *action = &app->actions[i];
-        if (!serve_lists(&request->serve, action))
-            continue;
-        json_open(w, '{');
-        json_member_str(w, "action_id", action->action_id);
-        json_member_str(w, "title", action->title);
-        json_member_str(w, "effect", slice_cstr(catalog_level_name(action->level)));
-        json_member_bool(w, "confirms", serve_confirms(&request->serve, action));
-        json_member_bool(w, "is_final", slice_eq_cstr(action->undo, "never"));
-        json_member_str(w, "granted",
-                        !granted.ptr || action->scope_words.len == 0 ? SLICE_NONE
-                        : app_refuses(action, granted)               ? SLICE("no")
-                                                                     : SLICE("yes"));
-        json_close(w, '}');
-    }
-    json_close(w, ']');
-}
-
-/* ---- one action ---- */
 
 const struct json *view_example(const struct catalog_action *action)
 {

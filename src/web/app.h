@@ -1,5 +1,6 @@
 /*
- * Declarations shared by the pages of one app. Private to the room.
+ * Declarations shared by the pages of one app, of app_facts.c if nothing else is said. Private to
+ * the room.
  */
 #ifndef WEB_APP_H
 #define WEB_APP_H
@@ -20,7 +21,7 @@ slice app_path(struct web_request *request, slice integration_id);
 /* Returns "/connections/<id>", in the op's arena. */
 slice app_connection_path(struct web_request *request, int64_t id);
 
-/* ---- what an app can do (action.c) ---- */
+/* ---- what an app can do ---- */
 
 /* Writes a member "scopes": the scopes of the app's OAuth connection, as scopes.html declares it.
  * If app is NULL, there are none. */
@@ -42,7 +43,7 @@ void app_view_actions(const struct web_request *request, struct json_writer *w,
 /* Returns the number of the app's actions. */
 int64_t app_count_actions(const struct web_request *request, const struct catalog_integration *app);
 
-/* ---- of a connection (connection.c) ---- */
+/* ---- of a connection ---- */
 
 /* A 404. */
 enum op_result app_no_connection(struct web_request *request);
@@ -61,6 +62,8 @@ slice app_scope_texts(struct web_request *request, const struct catalog_integrat
 /* Returns the connection's identity, or SLICE_NONE if it is unknown. */
 slice app_acts_as(const struct connection *row);
 
+/* ---- the form (app_form.c) ---- */
+
 /* Writes a member "forms": the forms that connect the app, or give the connection `again` (not
  * NULL) a new grant; one for each way to connect (connect_form.html). Typed values are filled in
  * again, except the credential. If has_client is false, OAuth is left out, since it could only
@@ -77,7 +80,7 @@ enum op_result app_reply_connect(struct web_request *request, unsigned status,
                                  const struct catalog_integration *app,
                                  const struct connection *again, slice problem);
 
-/* ---- a connect link (connect_link.c), for sessions that a link opened ---- */
+/* ---- a connect link, for sessions that a link opened (link.c) ---- */
 
 /* "/connect/<token>". */
 slice app_link_path(struct web_request *request);

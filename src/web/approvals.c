@@ -8,11 +8,11 @@
 #include "store/flow_read.h"
 #include "web/flow_verdict.h"
 
-static slice template_name_of(const struct web_request *request, slice key)
+slice view_template_name(const struct web_request *request, slice key)
 {
     const struct flow_template *tmpl = flow_template_set_find(*request->web->config.templates, key);
     if (slice_eq_cstr(key, FLOW_HELD_KEY))
-        return SLICE("Held call");
+        return SLICE(FLOW_HELD_NAME);
     return tmpl ? tmpl->name : key;
 }
 
@@ -153,7 +153,7 @@ static void write_waiting(struct web_request *request, struct json_writer *w,
                           const struct flow_inbox_row *row, const struct decision *decision,
                           struct flow_names *names)
 {
-    slice name = template_name_of(request, row->template_key);
+    slice name = view_template_name(request, row->template_key);
     int64_t left = row->wake_at != 0 ? row->wake_at - clock_shared_us() : INT64_MAX;
     json_open(w, '{');
     view_id(w, "id", row->id);
@@ -186,19 +186,24 @@ void view_waiting(struct web_request *request, struct json_writer *w,
 
 /* ---- the page ---- */
 
+static void write_template(struct json_writer *w, slice key, slice name, slice description)
+{
+    json_open(w, '{');
+    json_member_str(w, "key", key);
+    json_member_str(w, "name", name);
+    json_member_str(w, "description", description);
+    json_close(w, '}');
+}
+
+/* Held calls have no template in the set, and their flows are listed like others. */
 void view_templates(struct web_request *request, struct json_writer *w)
 {
     const struct flow_template_set *set = *request->web->config.templates;
     json_member_open(w, "templates", '[');
-    for (size_t i = 0; i < set->count; i++) {
-        if (!web_gives_flow(request, set->items[i]->key))
-            continue;
-        json_open(w, '{');
-        json_member_str(w, "key", set->items[i]->key);
-        json_member_str(w, "name", set->items[i]->name);
-        json_member_str(w, "description", set->items[i]->description);
-        json_close(w, '}');
-    }
+    for (size_t i = 0; i < set->count; i++)
+        if (web_gives_flow(request, set->items[i]->key))
+            write_template(w, set->items[i]->key, set->items[i]->name, set->items[i]->description);
+    write_template(w, SLICE(FLOW_HELD_KEY), SLICE(FLOW_HELD_NAME), SLICE(""));
     json_close(w, ']');
 }
 
@@ -260,7 +265,7 @@ static slice title_of_decision(const struct web_request *request, const struct p
         return asked;
     if (!query->stmt || store_flow_title_result(query, &found) != OK)
         return id;
-    return found.title.ptr ? found.title : template_name_of(request, found.template_key);
+    return found.title.ptr ? found.title : view_template_name(request, found.template_key);
 }
 
 /* Writes the choices of a filter. */
@@ -360,9 +365,6 @@ static enum op_result name_deciders(struct web_request *request)
     if (status != OK)
         return web_reply_database(request, status);
     page->is_more = page->waiting_count > ROWS_MAX;
-    if (request->serve.policy)
-        page->waiting_count =
-            web_inbox_sieve(request, page->waiting, page->is_more ? ROWS_MAX : page->waiting_count);
     /* an event does not say which calls its flow has: with a policy none is shown */
     page->decided_count =
         request->serve.policy ? 0 : keep_decisions(page->decided, page->decided_count);
@@ -381,6 +383,13 @@ static enum op_result name_deciders(struct web_request *request)
                             finish_approvals);
 }
 
+slice web_given_flows(const struct web_request *request)
+{
+    if (!request->serve.policy)
+        return SLICE_NONE;
+    return request->given ? request->given->versions : SLICE("");
+}
+
 bool web_gives_flow(struct web_request *request, slice template_key)
 {
     const struct flow_template *tmpl =
@@ -389,59 +398,6 @@ bool web_gives_flow(struct web_request *request, slice template_key)
             : NULL;
     return !request->serve.policy ||
            (tmpl && !flow_is_hidden(tmpl, *request->web->config.catalog, request->serve.policy));
-}
-
-/* The template of a held call is in no set: its row names the tool. */
-static bool gives_held(struct web_request *request, const struct flow_inbox_row *row)
-{
-    const struct decision decision = decision_of(request, row);
-    for (size_t i = 0; i < decision.action_count; i++)
-        if (!serve_lists(&request->serve, decision.actions[i]))
-            return false;
-    return decision.action_count > 0;
-}
-
-size_t web_inbox_sieve(struct web_request *request, struct flow_inbox_row *rows, size_t count)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < count; i++)
-        if (slice_eq_cstr(rows[i].template_key, FLOW_HELD_KEY)
-                ? gives_held(request, &rows[i])
-                : web_gives_flow(request, rows[i].template_key))
-            rows[kept++] = rows[i];
-    return kept;
-}
-
-static void append_held(const struct web_request *request,
-                        const struct catalog_integration *integration, struct buf *text)
-{
-    for (size_t i = 0; i < integration->action_count; i++)
-        if (serve_lists(&request->serve, &integration->actions[i]))
-            buf_printf(text, "held:%.*s ", SLICE_ARG(integration->actions[i].tool_name));
-}
-
-/* If out of memory, none is given. */
-slice web_given_flows(struct web_request *request)
-{
-    enum { NAMES_BYTES_MAX = 512 * 1024 };
-    const struct flow_template_set *set = *request->web->config.templates;
-    const struct catalog *catalog = *request->web->config.catalog;
-    struct buf text;
-    if (!request->serve.policy)
-        return SLICE_NONE;
-    if (catalog_open_heads(catalog) != OK)
-        return SLICE("");
-    buf_init(&text, NAMES_BYTES_MAX);
-    buf_append_char(&text, ' ');
-    for (size_t i = 0; i < set->count; i++) {
-        if (flow_is_hidden(set->items[i], catalog, request->serve.policy))
-            continue;
-        buf_printf(&text, "%.*s ", SLICE_ARG(set->items[i]->key));
-    }
-    for (size_t i = 0; i < catalog->integration_count; i++)
-        append_held(request, catalog->integrations[i], &text);
-    slice names = arena_take(&request->serve.op.arena, &text);
-    return names.ptr ? names : SLICE("");
 }
 
 /* Reads where the page begins; an invalid position means the beginning. */
@@ -466,12 +422,13 @@ enum op_result web_approvals(struct web_request *request)
     request->state = page;
     page->filter = (struct flow_inbox_filter){.template_key = web_query(request, "template"),
                                               .actor = web_query(request, "asker"),
+                                              .given = web_given_flows(request),
                                               .payer_id = serve_payer(&request->serve),
                                               .skip = read_from(request),
                                               .count_max = ROWS_MAX + 1};
     store_flow_inbox(pool, &request->query, &request->serve.op, account_id, &page->filter);
     store_flow_askers(pool, &page->askers_query, &request->serve.op, account_id,
-                      page->filter.template_key, page->filter.payer_id);
+                      page->filter.template_key, page->filter.given, page->filter.payer_id);
     store_audit_list(pool, &page->decisions, &request->serve.op, account_id, &decided,
                      SLICE("flow"), SLICE_NONE);
     return web_wait(request, name_deciders);

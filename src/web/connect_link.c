@@ -26,43 +26,6 @@ struct link {
     struct connect_command_request in;
 };
 
-/* ---- shared by the files of a link ---- */
-
-slice app_link_path(struct web_request *request)
-{
-    ASSERT(request->session.link_token.ptr);
-    return arena_printf(&request->serve.op.arena, "/connect/%.*s",
-                        SLICE_ARG(request->session.link_token));
-}
-
-struct audit_by app_link_by(struct web_request *request, const struct connect_session *link)
-{
-    char id[UUID_TEXT_LEN + 1];
-    uuid_format(link->id, id);
-    return (struct audit_by){
-        .actor = arena_printf(&request->serve.op.arena, "link:%s", id),
-        .request_id = request->serve.exchange->request_id,
-        .address = serve_client_address(&request->serve),
-        .means = SLICE("link"),
-        .parent_id = link->parent_id,
-    };
-}
-
-int app_link_result(const struct pg_query *query, const struct web_link *link,
-                    struct connect_session *row)
-{
-    ASSERT(link->token.ptr);
-    /* The result has no key columns: account and hash are copied from the token. */
-    int status = store_connect_session_result(query, row);
-    if (status != OK)
-        return status;
-    row->account_id = link->account_id;
-    memcpy(row->token_hash, link->hash, sizeof(row->token_hash));
-    return OK;
-}
-
-/* ---- the page ---- */
-
 static void on_end(struct web_request *request)
 {
     struct link *it = request->state;

@@ -2,12 +2,11 @@
  * One connection: its state, its grant and what that allows, its last use and last failure, and the
  * changes that a person can make.
  */
-#include "connect/oauth.h"
 #include "serve/foresee.h"
 #include "web/app.h"
 #include "web/connection_users.h"
 
-enum { REFUSED_MAX = 12, FLOWS_EXAMINED = 20, SCOPE_TEXTS_BYTES_MAX = 64 * 1024 };
+enum { REFUSED_MAX = 12, FLOWS_EXAMINED = 20 };
 
 struct page {
     struct connection row;
@@ -16,60 +15,6 @@ struct page {
     struct connect_lookup lookup;
     struct connection_users use;
 };
-
-/* ---- parts shared with an app's page ---- */
-
-slice app_connection_path(struct web_request *request, int64_t id)
-{
-    return arena_printf(&request->serve.op.arena, "/connections/%lld", (long long)id);
-}
-
-slice app_path_after(struct web_request *request, slice integration_id, int64_t connection_id,
-                     bool again)
-{
-    ASSERT(!again || connection_id != 0);
-    if (request->session.link_token.ptr)
-        return app_link_path(request);
-    return again ? app_connection_path(request, connection_id) : app_path(request, integration_id);
-}
-
-slice app_scopes_missing(struct web_request *request, const struct catalog_integration *app,
-                         const struct connection *row)
-{
-    const struct catalog_auth *auth = catalog_auth_of(app, row->auth_kind);
-    /* If the granted scopes are unknown, the app's refusals are the only source. */
-    if (auth->kind != AUTH_OAUTH2 || !row->scopes.ptr)
-        return SLICE_NONE;
-    return oauth_scopes_missing(auth->scopes, row->scopes, &request->serve.op.arena);
-}
-
-slice app_scope_texts(struct web_request *request, const struct catalog_integration *app,
-                      slice scopes)
-{
-    struct buf text;
-    if (!scopes.ptr)
-        return SLICE_NONE;
-    buf_init(&text, SCOPE_TEXTS_BYTES_MAX);
-    while (scopes.len > 0) {
-        slice scope = slice_split(&scopes, ' ');
-        slice words = catalog_scope_words(app, scope);
-        buf_append(&text, text.len > 0 && scope.len > 0 ? SLICE("; ") : SLICE(""));
-        buf_append(&text, words.len > 0 ? words : scope);
-    }
-    slice whole = arena_take(&request->serve.op.arena, &text);
-    return whole.ptr ? whole : SLICE("some scopes");
-}
-
-slice app_acts_as(const struct connection *row)
-{
-    return connection_identity_is_known(&row->identity) ? connection_identity_text(&row->identity)
-                                                        : SLICE_NONE;
-}
-
-enum op_result app_no_connection(struct web_request *request)
-{
-    return web_reply_missing(request, "There is no such connection. It may have been removed.");
-}
 
 /* ---- loading ---- */
 

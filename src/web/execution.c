@@ -115,6 +115,7 @@ static enum op_result reply_one(struct web_request *request)
     json_member_str(w, "error_code", json_get_str(summary, SLICE("error_code")));
     json_member_str(w, "message", json_get_str(summary, SLICE("message")));
     json_member_str(w, "hint", exec_hint_of_people(json_get_str(summary, SLICE("hint"))));
+    json_member_str(w, "approval_flow_id", json_get_str(summary, SLICE("approval_flow_id")));
     write_request(request, w);
     write_output(execution, summary, w);
     return web_reply_view(request, 200, "execution");

@@ -5,6 +5,7 @@
 #include "flow/approver.h"
 #include "flow/load.h"
 #include "serve/foresee.h"
+#include "store/hold.h"
 #include "web/flow_log.h"
 #include "web/flow_next.h"
 #include "web/flow_verdict.h"
@@ -36,6 +37,9 @@ struct flow_view_page {
     size_t doer_count;
     struct pg_query near;     /* the decisions next to this one */
     struct pg_query approver; /* whether this key decides about held calls */
+    struct pg_query hold;     /* of a held flow that does not wait for its approval */
+    struct hold_of_flow held;
+    bool has_hold; /* held is that of this flow */
 };
 
 /* ---- parts of steps ---- */
@@ -182,6 +186,31 @@ static slice kind_of(struct web_request *request, const struct flow_view_page *p
                         output->count == 1 ? "" : "s");
 }
 
+/* Returns what became of a held call that has no execution; SLICE_NONE: it is not over, or its
+ * error says so. */
+static slice why_no_execution(const struct flow_view_page *page)
+{
+    if (page->flow.status != FLOW_CANCELLED)
+        return SLICE_NONE;
+    return flow_hold_is_made(page->held.execution_id)
+               ? SLICE("The call had begun when the flow was cancelled. If it reached the app, its "
+                       "execution is stored once it ends.")
+               : SLICE("The call was not made, so it has no execution.");
+}
+
+/* Writes which execution the call of a hold is. */
+static void write_execution(const struct flow_view_page *page, const struct json *step,
+                            struct json_writer *w)
+{
+    bool is_call = slice_eq_cstr(json_get_str(step, SLICE("stepType")), "tool_call");
+    bool is_known = is_call && page->has_hold, is_stored = is_known && page->held.has_record;
+    if (is_stored)
+        view_id(w, "execution", page->held.execution_id);
+    else
+        json_member_str(w, "execution", SLICE_NONE);
+    json_member_str(w, "about", is_known && !is_stored ? why_no_execution(page) : SLICE_NONE);
+}
+
 static void write_step(struct web_request *request, const struct flow_view_page *page, size_t at,
                        const struct step_bar *bar, struct json_writer *w)
 {
@@ -210,6 +239,7 @@ static void write_step(struct web_request *request, const struct flow_view_page 
     else
         write_part(w, step, "input");
     write_output(w, step);
+    write_execution(page, step, w);
     json_close(w, '}');
 }
 
@@ -272,6 +302,7 @@ static void write_flow(struct web_request *request, struct flow_view_page *page,
     json_member_bool(w, "may_act",
                      serve_may(&request->serve, SCOPE_EXECUTE_WRITE) && status != FLOW_COMPLETED &&
                          status != FLOW_CANCELLED);
+    json_member_bool(w, "may_resume", status == FLOW_FAILED && flow_may_go_on(page->steps));
     if (page->decision)
         view_decision(request, page->names, &page->flow, page->actor, page->decision,
                       &(const struct titled_steps){page->steps, page->step_titles},
@@ -293,6 +324,11 @@ static enum op_result finish_flow(struct web_request *request)
     struct flow_view_page *page = request->state;
     int status = page->approver.stmt ? flow_approver_result(&page->approver, &page->may_decide)
                                      : OK;
+    if (status == OK && page->hold.stmt) {
+        int found = store_hold_of_flow_result(&page->hold, &page->held);
+        page->has_hold = found == OK;
+        status = found == ERR_NOTFOUND ? OK : found; /* it is not kept any more */
+    }
     if (status != OK)
         return web_reply_database(request, status);
     struct json_writer *w = view_begin(request);
@@ -335,6 +371,9 @@ static enum op_result name_those_of_flow(struct web_request *request)
     if (may_go_on && page->decision && (page->is_held || may_be_held(request, page)))
         flow_approver_ask(request->web->config.pool, &page->approver, &request->serve.op,
                           serve_payer(&request->serve), page->actor, serve_actor(&request->serve));
+    if (page->is_held && !page->decision)
+        store_hold_of_flow(request->web->config.pool, &page->hold, &request->serve.op,
+                           request->session.account_id, page->flow.id);
     return flow_names_begin(request, actors, count,
                             JSON_GET(JSON_GET(page->decision, "input"), "items"), &page->names,
                             finish_flow);

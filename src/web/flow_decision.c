@@ -109,6 +109,11 @@ enum op_result flow_names_begin(struct web_request *request, const slice *actors
     return request->serve.op.holds > 0 ? web_wait(request, then) : then(request);
 }
 
+bool flow_actor_is_own(struct web_request *request, slice actor)
+{
+    return slice_eq(actor, serve_actor(&request->serve));
+}
+
 slice flow_names_actor(struct flow_names *names, slice actor)
 {
     const struct flow_key *key = find_key(names, actor);

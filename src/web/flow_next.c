@@ -5,7 +5,7 @@
 
 #include "flow/flow.h"
 #include "store/flow_inbox.h"
-#include "web/view.h"
+#include "web/flow_decision.h"
 
 void flow_next_ask(struct web_request *request, struct pg_query *query, struct uuid flow_id)
 {
@@ -31,9 +31,7 @@ int flow_next_view(struct web_request *request, const struct pg_query *query, st
         json_member_str(w, "next", SLICE_NONE);
         return status;
     }
-    const struct flow_template *tmpl =
-        flow_template_set_find(*request->web->config.templates, near[0].template_key);
-    slice name = tmpl ? tmpl->name : near[0].template_key;
+    slice name = view_template_name(request, near[0].template_key);
     json_member_open(w, "next", '{');
     view_id(w, "id", near[0].id);
     json_member_str(w, "title", near[0].title.len > 0 ? near[0].title : name);

@@ -30,9 +30,12 @@ bool flow_is_rejected(const struct flow *flow, const struct json *steps)
     return false;
 }
 
-bool flow_actor_is_own(struct web_request *request, slice actor)
+bool flow_may_go_on(const struct json *steps)
 {
-    return slice_eq(actor, serve_actor(&request->serve));
+    for (size_t i = 0; i < steps->count; i++)
+        if (!json_get_bool(JSON_GET(&steps->as.items[i], "error"), SLICE("resumable"), true))
+            return false;
+    return true;
 }
 
 /* Steps are in order, so the last decided one was decided last. */

@@ -14,8 +14,8 @@ slice flow_step_rejecter(const struct json *step, slice *note);
 bool flow_step_is_rejected(const struct json *step);
 /* Whether a person ended the flow by rejecting its approval. steps: their views. */
 bool flow_is_rejected(const struct flow *flow, const struct json *steps);
-/* Whether the actor is the caller of this request. */
-bool flow_actor_is_own(struct web_request *request, slice actor);
+/* Whether `resume` of the flow, which has failed, can go on: not if its held call is closed. */
+bool flow_may_go_on(const struct json *steps);
 /* Whether the last decision on the flow was made by the caller of this request. */
 bool flow_is_own_decision(struct web_request *request, const struct json *steps);
 

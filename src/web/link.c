@@ -1,11 +1,12 @@
 /*
- * Tokens of connect links; see link.h.
+ * Tokens of connect links (link.h), and the holder and the row of a link.
  */
 #include "web/link.h"
 
 #include "base/ascii.h"
 #include "base/encode.h"
 #include "vault/key.h"
+#include "web/app.h"
 
 enum { TOKEN_BYTES = CONNECT_SESSION_TOKEN_BYTES };
 
@@ -40,4 +41,30 @@ slice web_link_mark_of_state(slice state)
         if (!(ascii_is_digit(mark.ptr[i]) || (mark.ptr[i] >= 'a' && mark.ptr[i] <= 'f')))
             return SLICE_NONE;
     return mark;
+}
+
+struct audit_by app_link_by(struct web_request *request, const struct connect_session *link)
+{
+    char id[UUID_TEXT_LEN + 1];
+    uuid_format(link->id, id);
+    return (struct audit_by){
+        .actor = arena_printf(&request->serve.op.arena, "link:%s", id),
+        .request_id = request->serve.exchange->request_id,
+        .address = serve_client_address(&request->serve),
+        .means = SLICE("link"),
+        .parent_id = link->parent_id,
+    };
+}
+
+int app_link_result(const struct pg_query *query, const struct web_link *link,
+                    struct connect_session *row)
+{
+    ASSERT(link->token.ptr);
+    /* The result has no key columns: account and hash are copied from the token. */
+    int status = store_connect_session_result(query, row);
+    if (status != OK)
+        return status;
+    row->account_id = link->account_id;
+    memcpy(row->token_hash, link->hash, sizeof(row->token_hash));
+    return OK;
 }

@@ -206,8 +206,6 @@ static enum op_result finish_overview(struct web_request *request)
     if (status == OK)
         status = store_flow_inbox_result(&it->inbox_query, &it->inbox, &it->inbox_count);
     if (status == OK)
-        it->inbox_count = web_inbox_sieve(request, it->inbox, it->inbox_count);
-    if (status == OK)
         status = store_flow_counts_result(&it->counts_query, &it->counts);
     if (status == OK)
         status = call_stats_result(&it->stats);
@@ -233,9 +231,10 @@ enum op_result web_overview(struct web_request *request)
     /* All queries hold the op, so finish runs once, after the last. */
     request->state = overview;
     start_latest(request, overview);
-    store_flow_inbox(
-        pool, &overview->inbox_query, &request->serve.op, account_id,
-        &(const struct flow_inbox_filter){.payer_id = account_id, .count_max = ROWS_MAX});
+    store_flow_inbox(pool, &overview->inbox_query, &request->serve.op, account_id,
+                     &(const struct flow_inbox_filter){.payer_id = account_id,
+                                                       .given = web_given_flows(request),
+                                                       .count_max = ROWS_MAX});
     store_flow_counts(pool, &overview->counts_query, &request->serve.op, account_id,
                       uuid_v7_floor(now_ms - DAY_MS));
     call_stats_begin(request, &overview->stats, SLICE_NONE);

@@ -198,7 +198,10 @@ static void write_brief(struct web_request *request, struct json_writer *w)
     view_account_mark(w, uuid_or(request->session.parent_id, request->session.account_id),
                       brief.name, brief.mark, brief.colour);
     json_member_str(w, "key_name", brief.key_name);
-    json_member_i64(w, "approvals", brief.approvals);
+    json_member_i64(w, "approvals",
+                    !request->serve.policy ? brief.approvals
+                    : request->given       ? request->given->count
+                                           : 0);
     json_member_i64(w, "broken", brief.broken);
 }
 

@@ -486,10 +486,23 @@ static void read_frame(struct web_request *request)
 {
     const struct web_session *session = &request->session;
     bool has_frame = !request->page->is_frameless && session->is_open && !session->link_token.ptr;
-    if (has_frame && !request->brief.stmt)
-        store_account_brief(request->web->config.pool, &request->brief, &request->serve.op,
-                            session->account_id, serve_payer(&request->serve),
-                            request->serve.grant.key_id);
+    if (!has_frame || request->brief.stmt)
+        return;
+    store_account_brief(request->web->config.pool, &request->brief, &request->serve.op,
+                        session->account_id, serve_payer(&request->serve),
+                        request->serve.grant.key_id);
+    if (request->serve.policy)
+        request->given = flow_given_start(request->web->config.flow, session->account_id,
+                                          request->serve.policy, &request->serve.op);
+}
+
+/* A form is carried out even if it is not known which flows its page may show. */
+static enum op_result run_page(struct web_request *request)
+{
+    bool is_form = request->serve.exchange->head.method == HTTP_METHOD_POST;
+    if (request->given && request->given->status != OK && !is_form)
+        return web_reply_database(request, request->given->status);
+    return request->page->view ? web_view_begin(request) : request->page->begin(request);
 }
 
 static enum op_result begin_page(struct serve_request *serve)
@@ -500,7 +513,8 @@ static enum op_result begin_page(struct serve_request *serve)
     read_frame(request);
     if (request->session.is_open)
         request->stamp = flow_watch_stamp(request->web->config.flow, request->session.account_id);
-    return request->page->view ? web_view_begin(request) : request->page->begin(request);
+    bool waits = request->given && op_is_active(&request->given->op);
+    return waits ? web_wait(request, run_page) : run_page(request);
 }
 
 static enum op_result resume_page(struct serve_request *serve)

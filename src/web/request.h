@@ -9,6 +9,7 @@
 #define WEB_REQUEST_H
 
 #include "api/request.h"
+#include "flow/given.h"
 #include "web/link.h"
 #include "web/markup.h"
 #include "web/session.h"
@@ -108,6 +109,9 @@ struct web_request {
     struct pg_query query;
     /* loads the account's data for the frame; has no stmt if it was not sent */
     struct pg_query brief;
+    /* what the policy of the session's key gives of the flows that wait; NULL: it has no policy, or
+     * out of memory */
+    struct flow_given *given;
     struct json_writer view; /* the page's data, in view_text */
     struct buf view_text;
     const char *late_file; /* the page to render once the frame's data are loaded */

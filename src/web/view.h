@@ -54,11 +54,9 @@ void view_curl(struct web_request *request, struct json_writer *w, const char *k
 enum op_result web_reply_view(struct web_request *request, unsigned status, const char *file);
 
 /* approvals.c: whether the policy of the session's key lets flows of this template be shown, as far
- * as its present version tells. The second function keeps these rows; returns their number. The
- * third one returns these flows, as store_flow_near wants them, in the op's arena. */
-struct flow_inbox_row;
+ * as its present version tells. The second function returns which flows that wait may be shown, as
+ * store_flow_near wants them. */
 bool web_gives_flow(struct web_request *request, slice template_key);
-size_t web_inbox_sieve(struct web_request *request, struct flow_inbox_row *rows, size_t count);
-slice web_given_flows(struct web_request *request);
+slice web_given_flows(const struct web_request *request);
 
 #endif

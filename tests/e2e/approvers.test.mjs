@@ -30,6 +30,8 @@ const templateOf = (confirmed_by) => ({
 
 const call = (key, method, path, body, headers) => server.call(key, method, path, body, headers);
 const send = (key, subject, more, as) => call(key, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'send_message', input: { ...MAIL, subject }, ...more }, as);
+// A fault of the next mail.
+const failing = (action) => stack.provider.faults([{ match: { method: 'POST', path_prefix: '/gmail/v1/users/me/messages/send' }, count: 1, action }]);
 const mails = async () => (await stack.provider.ledger()).length;
 
 async function keyOf(maker, more = {}) {
@@ -257,4 +259,76 @@ test('the result of a held call is not given to a key that a deny covers', async
   const more = await call(family.asker.key, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'get_profile', input: {}, idempotency_key: 'next but one' });
   assert.equal(await next(pages, read), more.json.approval.flow_id);
   assert.ok(await next(await session(other.key), read));
+});
+
+test('the pages of a held call and of its execution lead to one another', async () => {
+  const pages = await session(other.key);
+  const page = async (id) => (await pages.go(`/flows/${id}`)).text;
+  const isResumable = (text) => formsOf(text).some((one) => one.action.endsWith('/resume'));
+  const made = async (subject, status) => {
+    const { flow_id: id } = await hold(subject);
+    assert.equal((await call(other.key, 'POST', `/api/flows/${id}/approve`, {})).status, 200);
+    assert.equal((await ended(id)).flow.status, status);
+    return id;
+  };
+  const id = await made('linked', 'completed');
+  const { execution_id, approval_flow_id } = (await send(family.asker.key, 'linked')).json;
+  assert.equal(approval_flow_id, id);
+  assert.equal((await call(other.key, 'GET', `/api/executions/${execution_id}`)).json.approval_flow_id, id);
+  assert.ok((await page(id)).includes(`href="/executions/${execution_id}"`));
+  assert.ok((await pages.go(`/executions/${execution_id}`)).text.includes(`href="/flows/${id}"`));
+  // refused by the app: nothing was done, and a resume makes the same call again
+  await failing({ status: 400 });
+  const refused = await made('refused', 'failed');
+  const { error } = (await viewOf(refused)).steps[1];
+  assert.match(error.hint, /Send a corrected request: resume sends the same input again\.$/);
+  assert.equal(error.resumable, undefined);
+  assert.ok(isResumable(await page(refused)));
+  // done, or perhaps: no resume makes it again, and none is offered
+  await failing({ status: 200, body: 'not JSON' });
+  const unknown = await made('unknown', 'failed');
+  assert.equal((await viewOf(unknown)).steps[1].error.resumable, false);
+  const shown = await page(unknown);
+  assert.ok(!isResumable(shown) && shown.includes('href="/executions/'), shown);
+  assert.match(await stack.must(['flow', 'explain', unknown]), /a resume does not make its call again/);
+  // none was made
+  for (const what of ['cancel', 'reject']) {
+    const over = await hold(`never made: ${what}`);
+    assert.equal((await call(other.key, 'POST', `/api/flows/${over.flow_id}/${what}`, {})).status, 200);
+    assert.match(await page(over.flow_id), /The call was not made, so it has no execution/, what);
+  }
+  for (const path of ['/flows?template=held_call', '/approvals?template=held_call'])
+    assert.match((await pages.go(path)).text, /<option value="held_call" selected>Held call/, path);
+});
+
+test('a flow that waits is shown by the version of its template that it runs', async () => {
+  const policy = { default: 'allow', rules: [{ tools: ['gmail_send_*'], decision: 'deny' }] };
+  assert.ok((await call(account.key, 'PUT', '/api/policies/mailless', { policy })).status < 300);
+  const strict = await keyOf(account.key, { policy: 'mailless' });
+  const start = async (flowTemplate) => {
+    const { flowId } = (await call(other.key, 'POST', '/api/flows/start', { flowTemplate })).json;
+    await until('it waits', async () => (await viewOf(flowId)).flow.status === 'waiting');
+    return flowId;
+  };
+  const before = await start('mail_approval');
+  // the next version only reads
+  const template = { ...templateOf('approval:ask'), description: 'Sends no mail.' };
+  template.steps[1] = { key: 'send', type: 'tool_call', tool: 'gmail_list_labels', input: {}, confirmed_by: 'approval:ask' };
+  await writeFile(join(stack.catalogDir, 'templates', 'mail_approval.json'), JSON.stringify(template));
+  server.process.kill('SIGHUP');
+  await until('the template is replaced', async () => (await call(other.key, 'GET', '/api/flows/templates/mail_approval')).json.description === template.description);
+  const pages = await session(strict.key);
+  const waiting = async () => {
+    const { text } = await pages.go('/approvals');
+    return { ids: [...text.matchAll(/id="wait-([^"]+)"/g)].map(([, id]) => id), badge: Number(text.match(/<title>\((\d+)\)/)?.[1] ?? 0) };
+  };
+  const first = await waiting();
+  assert.ok(!first.ids.includes(before));
+  assert.equal(first.badge, first.ids.length);
+  const now = await start('mail_approval');
+  const next = await waiting();
+  assert.ok(next.ids.includes(now) && !next.ids.includes(before), JSON.stringify(next));
+  assert.equal(next.badge, first.badge + 1);
+  assert.equal(next.badge, next.ids.length);
+  assert.ok((await (await session(other.key)).go('/approvals')).text.includes(`id="wait-${before}"`));
 });

@@ -97,6 +97,12 @@ const decided = (verb) => ({
     await form(`/flows/${flow.id}/${verb}`, { step: flow.currentStep, rev: String(flow.rev) });
   },
 });
+const added = (more) => api('POST', '/api/connections', { integration_id: 'probe', credential: credentials.probe, ...more }, 201);
+// A user of the account, to be erased.
+async function user(id) {
+  await server.call(account.key, 'POST', '/api/connect/sessions', { integration_id: 'probe' }, { 'sluice-user': id });
+  return id;
+}
 // The only webhook of the account, with the same URL each time.
 const makeHook = async () => (await api('POST', '/api/webhooks', { url: HOOK }, 201)).id;
 const hook = async () => (await api('GET', '/api/webhooks')).items[0]?.id ?? makeHook();
@@ -146,6 +152,7 @@ const causes = {
   },
   'connection.added': {
     cli: () => connection(),
+    api: () => added(),
     web: () => form('/integrations/probe/connect', { token: TOKEN }),
     link: async () => {
       const { person, page } = await opened(await link({ integration_id: 'probe' }));
@@ -153,6 +160,7 @@ const causes = {
     },
   },
   'connection.reconnected': {
+    api: async () => added({ connection_id: await connection() }),
     web: async () => form('/integrations/probe/connect', { token: TOKEN, connection: await connection() }),
     link: async () => {
       const { person, page } = await opened(await link({ integration_id: 'probe', connection_id: await connection() }));
@@ -215,20 +223,40 @@ const causes = {
     cli: async () => (await setPolicy()) && cli(['policy', 'delete', account.id, 'kinds']),
   },
   'user.erased': {
-    api: async () => {
-      await server.call(account.key, 'POST', '/api/connect/sessions', { integration_id: 'probe' }, { 'sluice-user': 'ada' });
-      await api('DELETE', '/api/users/ada', undefined, 202);
-    },
+    api: async () => api('DELETE', `/api/users/${await user('ada')}`, undefined, 202),
+    web: async () => form(`/users/${await user('eve')}/erase`),
   },
   'webhook.created': {
     api: makeHook,
     cli: async () => (await unhook()) && cli(['webhooks', 'add', account.id, HOOK]),
+    web: async () => (await unhook()) && form('/webhooks/new', { url: HOOK, which: 'all' }),
   },
-  'webhook.changed': { api: async () => api('PATCH', `/api/webhooks/${await hook()}`, { description: 'changed' }) },
-  'webhook.rolled': { api: async () => api('POST', `/api/webhooks/${await hook()}/roll`), cli: async () => cli(['webhooks', 'roll', account.id, await hook()]) },
-  'webhook.enabled': { api: async () => api('PATCH', `/api/webhooks/${await switched(false)}`, { enabled: true }), cli: async () => cli(['webhooks', 'enable', account.id, await switched(false)]) },
-  'webhook.disabled': { api: async () => api('PATCH', `/api/webhooks/${await switched(true)}`, { enabled: false }) },
-  'webhook.deleted': { api: unhook, cli: async () => cli(['webhooks', 'remove', account.id, await hook()]) },
+  'webhook.changed': {
+    api: async () => api('PATCH', `/api/webhooks/${await hook()}`, { description: 'changed' }),
+    web: async () => form(`/webhooks/${await hook()}/edit`, { url: HOOK, which: 'all', description: 'changed again' }),
+  },
+  'webhook.rolled': {
+    api: async () => api('POST', `/api/webhooks/${await hook()}/roll`),
+    web: async () => {
+      const { rev } = await api('GET', `/api/webhooks/${await hook()}`);
+      await form(`/webhooks/${await hook()}/roll`, { overlap_s: '86400', rev: String(rev) });
+    },
+    cli: async () => cli(['webhooks', 'roll', account.id, await hook()]),
+  },
+  'webhook.enabled': {
+    api: async () => api('PATCH', `/api/webhooks/${await switched(false)}`, { enabled: true }),
+    web: async () => form(`/webhooks/${await switched(false)}/switch`, { enabled: 'true' }),
+    cli: async () => cli(['webhooks', 'enable', account.id, await switched(false)]),
+  },
+  'webhook.disabled': {
+    api: async () => api('PATCH', `/api/webhooks/${await switched(true)}`, { enabled: false }),
+    web: async () => form(`/webhooks/${await switched(true)}/switch`, { enabled: 'false' }),
+  },
+  'webhook.deleted': {
+    api: unhook,
+    web: async () => form(`/webhooks/${await hook()}/delete`),
+    cli: async () => cli(['webhooks', 'remove', account.id, await hook()]),
+  },
   'oauth_client.set': { api: () => api('PUT', '/api/oauth-clients/gmail', { client_id: 'own' }), web: () => form('/integrations/gmail/client', { client_id: 'own', client_secret: '' }), cli: setClient },
   'oauth_client.removed': {
     api: async () => api('DELETE', '/api/oauth-clients/gmail', (await setClient()) && undefined),

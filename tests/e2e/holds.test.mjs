@@ -140,7 +140,7 @@ test('rejected, expired, cancelled: it says so, and a new key asks again', async
       const reply = await send(asker.key, how, {}, at);
       assert.deepEqual([reply.status, reply.json.error_code], [409, 'policy_blocked'], reply.text);
       assert.match(reply.text, text);
-      assert.match(reply.text, /send the request with an idempotency_key/);
+      assert.match(reply.text, /send the request with a new idempotency_key/);
       assert.equal(reply.json.approval.flow_id, id);
     }
     const again = await held(asker.key, how, { idempotency_key: `again ${how}` });

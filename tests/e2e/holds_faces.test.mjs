@@ -108,11 +108,40 @@ test('a read is held without a confirmation, and a rejection names its person an
   assert.deepEqual([after.error.type, after.error.code, after.error.retryable], ['policy', 'approval_rejected', false]);
   assert.deepEqual([after.canonical.error_code, after.canonical.approval.flow_id, after.canonical.approval.expires_at], ['policy_blocked', flow_id, null]);
   assert.match(after.error.message, /Not today\./);
-  assert.match(after.canonical.hint, /idempotency_key/);
+  assert.equal(after.canonical.hint, 'To ask again, send the request with a new Idempotency-Key header.');
   // another key makes another hold
   const again = await call(agent, 'POST', '/api/tools/gmail_list_labels/execute', { arguments: {} }, 409, { 'Idempotency-Key': 'labels-2' });
   assert.equal(checkHeld(again.canonical).idempotency_key, 'labels-2');
   assert.notEqual(again.canonical.approval.flow_id, flow_id);
+});
+
+test('how to ask again is said in the words of each face', async () => {
+  const input = mailTo('ada@example.com', 'Once more');
+  const asked = faces(agent, input);
+  const { flow_id } = checkHeld(await asked.execution(409));
+  await call(approver, 'POST', `/api/flows/${flow_id}/reject`, {});
+  const own = { tool: 'Idempotency-Key header', batch: 'idempotency_key of this execution', run_actions: 'idempotency_key of this action' };
+  for (const [name, ask] of Object.entries(asked)) {
+    const { hint } = await ask(409);
+    assert.equal(hint, `To ask again, send the request with a new ${own[name.split(',')[0]] ?? 'idempotency_key'}.`, name);
+  }
+  // a key in _meta is replaced there; a tool that reads has no other
+  const mcp = new Mcp(server.base, agent);
+  const ask = async (name, args) => contentOf(await mcp.call(name, args, { meta: { 'sluice/idempotency_key': `in meta of ${name}` } }));
+  const body = bodyOf(mailTo('ada@example.com', 'In _meta'));
+  for (const [name, args, summaryOf = (one) => one] of [
+    ['run_action', body],
+    ['run_actions', { actions: [body] }, (one) => one.results[0]],
+    ['gmail_list_labels', {}],
+  ]) {
+    const held = checkHeld(summaryOf(await ask(name, args)));
+    await call(approver, 'POST', `/api/flows/${held.flow_id}/reject`, {});
+    assert.match(summaryOf(await ask(name, args)).hint, /with a new "sluice\/idempotency_key" in _meta\.$/, name);
+  }
+  // the same for a key that another request has
+  const headers = { 'Idempotency-Key': 'labels-2' };
+  const reused = await call(agent, 'POST', '/api/tools/gmail_get_profile/execute', { arguments: {} }, 409, headers);
+  assert.match(reused.error.message, /^This Idempotency-Key header was used for a different request/);
 });
 
 test('a call with files is denied, once it is confirmed and right', async () => {

@@ -84,6 +84,7 @@ struct seam_store {
     ROWS(struct connection) connections;
     size_t audit_count;
     enum seam_bug bug;
+    bool has_endpoint; /* each account has one, so an event needs a statement that writes it */
     /* Called after each change of a flow's row. `before` is zeroed for a new row. May be NULL. */
     void (*on_flow)(void *owner, const struct flow *before, const struct flow *after,
                     const struct pg_query *query);

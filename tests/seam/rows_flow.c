@@ -234,13 +234,21 @@ static bool is_due(const struct pg_query *query, const struct row_flow *row)
            row->flow.wake_at != 0 && row->flow.wake_at <= seam_store_now();
 }
 
+/* Whether an endpoint may hear an event that the statement cannot write. */
+static bool is_heard(const struct seam_store *store, const struct pg_query *query)
+{
+    return store->has_endpoint && query->stmt->column_count == 0 &&
+           !seam_is_null(query, "event_id");
+}
+
 /* Returns the row if the statement's fence holds. Otherwise sets the rows of the answer, in which a
  * second sending finds its own token, and returns NULL. */
 static struct row_flow *fenced(struct seam_store *store, struct pg_query *query)
 {
     struct row_flow *row = seam_flow_of(store, query, "id");
     bool is_wake = strncmp(query->stmt->name, "flow_wake", 9) == 0;
-    bool holds = row && (is_wake ? is_due(query, row) : is_ours(store, query, row));
+    bool holds = row && !is_heard(store, query) &&
+                 (is_wake ? is_due(query, row) : is_ours(store, query, row));
     bool is_done = row && seam_is_again(query) &&
                    uuid_eq(row->op_token, seam_uuid(query, "op_token"));
     seam_rows(query, holds || is_done);
@@ -462,6 +470,7 @@ const struct seam_statement seam_flow_statements[] = {
     {"api_key_is_kin", do_is_kin},
     {"flow_key_policy", do_key_policy},
     {"flow_start_keyed", do_start_keyed},
+    {"flow_start_keyed_event", do_start_keyed},
     {"flow_start", do_start},
     {"flow_start_again", do_start},
     {"flow_start_more", do_start},
@@ -470,14 +479,20 @@ const struct seam_statement seam_flow_statements[] = {
     {"flow_start_event_again", do_start},
     {"flow_move", do_move},
     {"flow_move_again", do_move},
-    {"flow_move_event", do_move},
-    {"flow_move_event_again", do_move},
+    {"flow_move_heard", do_move},
+    {"flow_move_heard_again", do_move},
     {"flow_wake", do_move},
     {"flow_wake_again", do_move},
+    {"flow_wake_heard", do_move},
+    {"flow_wake_heard_again", do_move},
     {"flow_park", do_park},
     {"flow_park_again", do_park},
+    {"flow_park_heard", do_park},
+    {"flow_park_heard_again", do_park},
     {"flow_wake_park", do_park},
     {"flow_wake_park_again", do_park},
+    {"flow_wake_park_heard", do_park},
+    {"flow_wake_park_heard_again", do_park},
     {"flow_item_insert", do_item_insert},
     {"flow_load", do_load},
     {"flow_load_items", do_load},

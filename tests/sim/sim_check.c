@@ -21,8 +21,7 @@ static bool is_allowed(const char *name, enum flow_status from, enum flow_status
     const struct rule rules[] = {
         {"flow_wake_park", IS(FLOW_WAITING), IS(FLOW_WAITING)},
         {"flow_wake", IS(FLOW_WAITING), moved},
-        {"flow_move", IS(FLOW_RUNNING), IS(FLOW_RUNNING)},
-        {"flow_move_event", IS(FLOW_RUNNING), IS(FLOW_COMPLETED) | IS(FLOW_FAILED)},
+        {"flow_move", IS(FLOW_RUNNING), moved},
         {"flow_park", IS(FLOW_RUNNING), IS(FLOW_WAITING)},
         {"flow_take_resume", IS(FLOW_WAITING) | IS(FLOW_FAILED), IS(FLOW_RUNNING)},
         {"flow_take_approve", IS(FLOW_WAITING), IS(FLOW_RUNNING)},

@@ -111,7 +111,8 @@ static void a_held_call_waits_under_a_key_made_for_it(void **state)
     m->run.exec.pages_max = 3;
     run_to_hold(m);
     const struct exec_hold *hold = asked.hold;
-    assert_true(hold->is_key_made && !hold->is_unattended);
+    assert_false(hold->is_unattended);
+    assert_string_equal(hold->key_name, "idempotency_key");
     assert_true(slice_starts_with(hold->key, SLICE("hold-")));
     assert_true(slice_eq(hold->key, exec_hold_key(hold->fingerprint, asker, &asked.op->arena)));
     assert_true(uuid_eq(hold->asker, asker) && uuid_eq(hold->account_id, seam_account));
@@ -180,15 +181,16 @@ static void each_answer_has_its_outcome(void **state)
     } cases[] = {
         {EXEC_HOLD_ENDED, EXEC_HOLD_OVER, "Ada rejected it."},
         {EXEC_HOLD_FULL, EXEC_POLICY_DENIED, "Ada rejected it."},
-        {EXEC_HOLD_MISMATCH, EXEC_KEY_MISMATCH, "a different request"},
+        {EXEC_HOLD_MISMATCH, EXEC_KEY_MISMATCH, "Idempotency-Key header was used for a different"},
         {EXEC_HOLD_UNAVAILABLE, EXEC_UNAVAILABLE, "Ada rejected it."},
     };
     struct machine *m = *state;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct policy *policy = want_held(m, "{}", "k");
+        m->run.exec.key_name = "Idempotency-Key header";
         run_to_hold(m);
-        assert_false(asked.hold->is_key_made);
         assert_slice_equal(asked.hold->key, "k");
+        assert_string_equal(asked.hold->key_name, "Idempotency-Key header");
         asked.hold->message = SLICE("Ada rejected it.");
         asked.hold->hint = SLICE("Use a new key.");
         asked.hold->effect = EXEC_EFFECT_UNKNOWN;

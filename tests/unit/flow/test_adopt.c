@@ -167,7 +167,7 @@ static void each_place_fails_in_each_way(void **state)
 static void its_heir_dies_at_each_moment(void **state)
 {
     static const char *const at[] = {"node_dead", "flow_orphans", "flow_take_adopt",
-                                     "flow_load_items", "flow_move_event"};
+                                     "flow_load_items", "flow_move"};
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(at); i++) {
         struct machine *m = machine_new(templates);

@@ -369,7 +369,7 @@ static void an_item_that_a_dead_server_saw_fail(void **state)
     struct machine *m = *state;
     struct uuid id = machine_start(m, "read", "{\"confirm\":true,\"n\":[1]}");
     machine_reply(m, 403);
-    (void)machine_query(m, "flow_move_event");
+    (void)machine_query(m, "flow_move");
     assert_int_equal(count_facts(m, "failed"), 1);
     machine_restart(m);
     machine_until(m, id, FLOW_FAILED);

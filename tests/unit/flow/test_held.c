@@ -62,6 +62,13 @@ static void check_failed(struct machine *m, struct uuid id, const char *outcome)
     assert_int_equal(m->walk.sent, sent);
 }
 
+/* What every error says that is not of a closed hold. */
+static void check_resumable(const struct machine *m)
+{
+    const struct flow_step *last = &m->store.steps.items[m->store.steps.count - 1].step;
+    assert_true(last->error.ptr && slice_find(last->error, SLICE("resumable")) < 0);
+}
+
 static void resume(struct machine *m, struct uuid id)
 {
     assert_int_equal(machine_command(m, FLOW_COMMAND_RESUME, id), FLOW_ANSWER_DONE);
@@ -131,6 +138,7 @@ static void a_call_under_way_ends_as_unknown(void **state)
     machine_restart(m);
     check_failed(m, id, "unknown");
     machine_check_error(m, id, "Resume does not make the call again");
+    machine_check_error(m, id, "\"resumable\":false");
     for (unsigned i = 0; i < 2; i++) { /* a resume only reads the record */
         resume(m, id);
         check_failed(m, id, "unknown");
@@ -210,6 +218,7 @@ static void a_refusal_is_tried_again_by_a_resume(void **state)
     seam_call_reply(approved_call(m, "k-1"), 404, "{}");
     struct uuid id = the_hold(m)->flow_id;
     check_failed(m, id, "not_done");
+    check_resumable(m);
     resume(m, id);
     machine_reply(m, 200);
     machine_until(m, id, FLOW_COMPLETED);
@@ -356,6 +365,7 @@ static void a_hold_that_was_removed(void **state)
     resume(m, id);
     check_failed(m, id, "not_done");
     machine_check_error(m, id, "Send the request again");
+    machine_check_error(m, id, "\"resumable\":false");
 }
 
 static void another_run_of_the_request_is_awaited(void **state)
@@ -438,6 +448,7 @@ static void a_call_without_a_key_that_is_not_held_any_more(void **state)
     approve(m, id);
     check_failed(m, id, "not_done");
     machine_check_error(m, id, "did not hold this call any more");
+    machine_check_error(m, id, "\"resumable\":false");
     set_unattended(m, true); /* it may have been made meanwhile */
     resume(m, id);
     check_failed(m, id, "not_done");

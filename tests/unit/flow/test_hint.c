@@ -25,8 +25,25 @@ static void check_words(slice hint, enum exec_reason reason)
 static slice hint_of(enum exec_reason reason, enum exec_effect effect, slice said, bool is_given)
 {
     struct exec_outcome out = {.reason = reason, .hint = said, .is_hint_given = is_given};
-    slice hint = flow_hint_of(&out, effect, &arena);
+    slice hint = flow_hint_of(&out, effect, false, &arena);
     check_words(hint, reason);
+    return hint;
+}
+
+/* That of a held call, which has no template, and of which no other input was approved. */
+static slice held_hint_of(enum exec_reason reason, slice said, bool is_given)
+{
+    static const char *const foreign[] = {"template", "new flow", "Start", "then resume the flow."};
+    bool is_input = reason == EXEC_INPUT_INVALID || reason == EXEC_PROVIDER_INVALID;
+    struct exec_outcome out = {.reason = reason, .hint = said, .is_hint_given = is_given};
+    slice hint = flow_hint_of(&out, EXEC_EFFECT_NONE, true, &arena);
+    /* no request with this confirmation is held */
+    if (reason != EXEC_CONFIRMATION_MISSING)
+        check_words(hint, reason);
+    for (size_t i = 0; i < ARRAY_LEN(foreign); i++)
+        if (reason != EXEC_CONFIRMATION_MISSING && (i < 3 || is_input) &&
+            slice_find(hint, slice_cstr(foreign[i])) >= 0)
+            fail_msg("%s: \"%s\" in: %.*s", exec_reason_name(reason), foreign[i], SLICE_ARG(hint));
     return hint;
 }
 
@@ -40,6 +57,7 @@ static void test_all_that_executions_say(void **state)
             for (size_t i = 0; i < 2 * ARRAY_LEN(statuses); i++) {
                 slice said = reply_hint(reason, effect, statuses[i / 2], i % 2);
                 (void)hint_of(reason, effect, said, false);
+                (void)held_hint_of(reason, said, false);
                 said = reply_call_hint(reason, (enum http_call_result)(i % HTTP_CALL_RESULTS),
                                        effect, i & 2, i % 2);
                 (void)hint_of(reason, effect, said, false);
@@ -90,6 +108,39 @@ static void test_what_mends_it_is_kept(void **state)
     }
 }
 
+/* A held call cannot be corrected: another request has to be sent. */
+static void test_a_held_call_is_not_corrected(void **state)
+{
+    static const struct {
+        enum exec_reason reason;
+        bool is_given;
+        const char *said, *meant;
+    } cases[] = {
+        {EXEC_PROVIDER_INVALID, false,
+         "Nothing was done. Correct the input as the message says, then try again.",
+         "Nothing was done. Correct the input as the message says. Send a corrected request: "
+         "resume "
+         "sends the same input again."},
+        {EXEC_PROVIDER_ERROR, false,
+         "Nothing was done. Correct what the message says, then try again.",
+         "Nothing was done. Correct what the message says. Send a corrected request: resume sends "
+         "the same input again."},
+        {EXEC_PROVIDER_INVALID, true, "Use an id of list_pages.",
+         "Use an id of list_pages. Send a corrected request: resume sends the same input again."},
+        {EXEC_PROVIDER_ERROR, true, "Wait a minute, then try again.",
+         "Wait a minute, then resume the flow."},
+        {EXEC_REAUTH_REQUIRED, false, "",
+         "Nothing was done. Reconnect the app, then resume the "
+         "flow."},
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        slice hint = held_hint_of(cases[i].reason, slice_cstr(cases[i].said), cases[i].is_given);
+        if (!slice_eq_cstr(hint, cases[i].meant))
+            fail_msg("not \"%s\": %.*s", cases[i].meant, SLICE_ARG(hint));
+    }
+}
+
 /* No hint about a refusal says that nothing was done if something may have been done. */
 static void test_doubt_is_said(void **state)
 {
@@ -105,6 +156,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_that_executions_say),
         cmocka_unit_test(test_what_mends_it_is_kept),
+        cmocka_unit_test(test_a_held_call_is_not_corrected),
         cmocka_unit_test(test_doubt_is_said),
     };
     arena_init(&arena, 16 * 1024 * 1024);

@@ -152,6 +152,14 @@ static void a_rejection_says_who_and_why(void **state)
     struct uuid id = ask(m, "k");
     assert_int_equal(decide(m, FLOW_COMMAND_REJECT, id), FLOW_ANSWER_DONE);
     check_over(m, "Rejected by key:other: not today");
+    /* in the caller's words */
+    prepare_as(m, asker, "k", "{\"n\":1}");
+    m->run.exec.key_name = "Idempotency-Key header";
+    seam_run_start(&m->run);
+    assert_int_equal(end_run(m), EXEC_HOLD_OVER);
+    assert_true(slice_ends_with(m->run.out.hint, SLICE("with a new Idempotency-Key header.")));
+    seam_run_end(&m->run);
+    seam_settle(m->node.loop);
     assert_false(uuid_eq(ask(m, "a new key"), id));
 }
 

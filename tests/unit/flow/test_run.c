@@ -378,7 +378,7 @@ static void an_output_that_the_database_refuses(void **state)
     struct machine *m = *state;
     struct uuid id = machine_start(m, "read", "{\"confirm\":true}");
     machine_reply(m, 200);
-    seam_query_fail(machine_query(m, "flow_move_event"), ERR_INVALID);
+    seam_query_fail(machine_query(m, "flow_move"), ERR_INVALID);
     machine_until(m, id, FLOW_FAILED);
     machine_check_error(m, id, "cannot be stored");
 }
@@ -399,8 +399,24 @@ static void a_transition_that_fails_is_tried_again(void **state)
     struct machine *m = *state;
     struct uuid id = machine_start(m, "read", "{\"confirm\":true}");
     machine_reply(m, 200);
-    seam_query_fail(machine_query(m, "flow_move_event"), ERR_BUSY);
+    seam_query_fail(machine_query(m, "flow_move"), ERR_BUSY);
     machine_until(m, id, FLOW_COMPLETED);
+}
+
+/* The statement that writes no event moves nothing; the account's next flows are known to need the
+ * other one. */
+static void an_event_that_an_endpoint_hears(void **state)
+{
+    struct machine *m = *state;
+    m->store.has_endpoint = true;
+    for (int i = 0; i < 2; i++) {
+        struct uuid id = machine_start(m, "read", "{\"confirm\":true}");
+        machine_reply(m, 200);
+        if (i == 0)
+            seam_rows_answer(&m->store, machine_query(m, "flow_move"));
+        seam_rows_answer(&m->store, machine_query(m, "flow_move_heard"));
+        machine_until(m, id, FLOW_COMPLETED);
+    }
 }
 
 static void a_write_that_a_dead_server_had_begun(void **state)
@@ -956,6 +972,7 @@ int main(void)
         ON_A_MACHINE(an_output_that_the_database_refuses),
         ON_A_MACHINE(an_approval_that_the_database_refuses),
         ON_A_MACHINE(a_transition_that_fails_is_tried_again),
+        ON_A_MACHINE(an_event_that_an_endpoint_hears),
         ON_A_MACHINE(a_write_that_a_dead_server_had_begun),
         ON_A_MACHINE(a_drain_while_it_sleeps),
         ON_A_MACHINE(a_refusal_proves_that_nothing_was_done),

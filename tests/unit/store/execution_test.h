@@ -9,15 +9,10 @@
 #include "store/execution.h"
 #include "store/idempotency.h"
 #include "store/node.h"
-#include "support/pg_call.h"
-#include "support/pg_cluster.h"
-#include "support/pg_items.h"
-#include "unit.h"
+#include "support/pg_both.h"
 
 enum { CALLS_MAX = 200 };
 
-static const char *conninfo;
-static struct pg_bench bench;
 static struct pg_call *calls;
 static struct uuid account, node;
 
@@ -146,33 +141,14 @@ static inline void new_node(void)
 
 static inline int set_up(void **state)
 {
-    enum pg_mode *mode = *state;
-    struct pg_pool_config config = {.conninfo = conninfo,
-                                    .mode = *mode,
-                                    .queue_timeout_ms = 30000,
-                                    .lock_timeout_ms = 30000,
-                                    .statement_timeout_ms = 30000};
     items_tell(conninfo, "truncate sluice.execution, sluice.idempotency_key, sluice.node");
-    pg_bench_open(&bench, &config, true);
+    open_bench(state);
     account = uuid_v7();
     new_node();
     return 0;
 }
 
-static inline int tear_down(void **state)
-{
-    (void)state;
-    pg_bench_close(&bench);
-    return 0;
-}
-
-static enum pg_mode set_mode = PG_MODE_SET, pipe_mode = PG_MODE_PIPE;
-
-/* clang-format off */
-#define IN_BOTH(test)                                                                              \
-    cmocka_unit_test_prestate_setup_teardown(test, set_up, tear_down, &set_mode),                  \
-        cmocka_unit_test_prestate_setup_teardown(test, set_up, tear_down, &pipe_mode)
-/* clang-format on */
+#define IN_BOTH(test) IN_BOTH_BY(test, set_up, close_bench)
 
 static inline int tests_begin(void)
 {

@@ -7,15 +7,10 @@
 #include "base/clock.h"
 #include "store/flow_read.h"
 #include "store/node.h"
-#include "support/pg_call.h"
-#include "support/pg_cluster.h"
-#include "support/pg_items.h"
-#include "unit.h"
+#include "support/pg_both.h"
 
 enum { CALLS_MAX = 64, SECOND_US = 1000000 };
 
-static const char *conninfo;
-static struct pg_bench bench;
 static struct pg_call *calls;
 static struct uuid account, node, other;
 
@@ -193,34 +188,26 @@ static inline int64_t count(const char *table, const char *condition)
     return items_ask(conninfo, sql);
 }
 
-static inline int open_in(enum pg_mode mode)
+static inline void open_accounts(void)
 {
-    struct pg_pool_config config = {
-        .conninfo = conninfo, .mode = mode, .queue_timeout_ms = 30000, .lock_timeout_ms = 30000};
     account = uuid_v7();
     node = uuid_v7();
     other = uuid_v7();
-    pg_bench_open(&bench, &config, true);
-    return 0;
 }
 
+/* Fixtures of a group of tests in one mode. close_bench ends them. */
 static inline int open_set(void **state)
 {
-    (void)state;
-    return open_in(PG_MODE_SET);
+    open_accounts();
+    *state = &set_mode;
+    return open_bench(state);
 }
 
 static inline int open_pipe(void **state)
 {
-    (void)state;
-    return open_in(PG_MODE_PIPE);
-}
-
-static inline int close_it(void **state)
-{
-    (void)state;
-    pg_bench_close(&bench);
-    return 0;
+    open_accounts();
+    *state = &pipe_mode;
+    return open_bench(state);
 }
 
 static inline void tests_begin(void)

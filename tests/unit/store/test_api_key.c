@@ -1,14 +1,9 @@
 /* Which keys count as another one: those of its line, and those that these made. */
 #include "store/api_key.h"
-#include "support/pg_call.h"
-#include "support/pg_cluster.h"
-#include "support/pg_items.h"
-#include "unit.h"
+#include "support/pg_both.h"
 
 enum { CHAIN = 1100, CHAIN_FROM = 1000 };
 
-static const char *conninfo;
-static struct pg_bench bench;
 static struct pg_call call;
 static struct uuid account;
 
@@ -83,32 +78,6 @@ static void test_a_long_chain(void **state)
     assert_true(is_kin(key_of(CHAIN_FROM + CHAIN), key_of(3)));
 }
 
-static int open_in(enum pg_mode mode)
-{
-    struct pg_pool_config config = {.conninfo = conninfo, .mode = mode};
-    pg_bench_open(&bench, &config, true);
-    return 0;
-}
-
-static int open_set(void **state)
-{
-    (void)state;
-    return open_in(PG_MODE_SET);
-}
-
-static int open_pipe(void **state)
-{
-    (void)state;
-    return open_in(PG_MODE_PIPE);
-}
-
-static int close_it(void **state)
-{
-    (void)state;
-    pg_bench_close(&bench);
-    return 0;
-}
-
 static int set_up(void **state)
 {
     char sql[600], id[UUID_TEXT_LEN + 1];
@@ -143,9 +112,7 @@ static int set_up(void **state)
     return 0;
 }
 
-#define IN_BOTH(test)                                          \
-    cmocka_unit_test_setup_teardown(test, open_set, close_it), \
-        cmocka_unit_test_setup_teardown(test, open_pipe, close_it)
+#define IN_BOTH(test) IN_BOTH_BY(test, open_bench, close_bench)
 
 int main(void)
 {

@@ -2,15 +2,10 @@
  * the newest run on, and each account finds its own runs alone. The hashes are numbers here. */
 #include "base/clock.h"
 #include "store/execution.h"
-#include "support/pg_call.h"
-#include "support/pg_cluster.h"
-#include "support/pg_items.h"
-#include "unit.h"
+#include "support/pg_both.h"
 
 enum { RUNS = 12000, EVERY = 1500 }; /* every 1500th run has the rare word */
 
-static const char *conninfo;
-static struct pg_bench bench;
 static struct pg_call call;
 static struct uuid account, other, next;
 static int64_t begin_ms; /* run n began n ms later */
@@ -310,37 +305,14 @@ static int set_up(void **state)
     return 0;
 }
 
-static int open_in(enum pg_mode mode)
+static int open_search(void **state)
 {
-    struct pg_pool_config config = {.conninfo = conninfo, .mode = mode};
-    pg_bench_open(&bench, &config, true);
     filter = (struct execution_filter){0};
     page = (struct store_page){.before = uuid_v7_floor(begin_ms + RUNS + 100)};
-    return 0;
+    return open_bench(state);
 }
 
-static int open_set(void **state)
-{
-    (void)state;
-    return open_in(PG_MODE_SET);
-}
-
-static int open_pipe(void **state)
-{
-    (void)state;
-    return open_in(PG_MODE_PIPE);
-}
-
-static int close_it(void **state)
-{
-    (void)state;
-    pg_bench_close(&bench);
-    return 0;
-}
-
-#define IN_BOTH(test)                                          \
-    cmocka_unit_test_setup_teardown(test, open_set, close_it), \
-        cmocka_unit_test_setup_teardown(test, open_pipe, close_it)
+#define IN_BOTH(test) IN_BOTH_BY(test, open_search, close_bench)
 
 int main(void)
 {

@@ -4,15 +4,10 @@
 #include "base/clock.h"
 #include "store/execution.h"
 #include "store/flow.h"
-#include "support/pg_call.h"
-#include "support/pg_cluster.h"
-#include "support/pg_items.h"
-#include "unit.h"
+#include "support/pg_both.h"
 
 enum { FLOWS = 4, STEPS = 6 };
 
-static const char *conninfo;
-static struct pg_bench bench;
 static struct pg_call call;
 static struct uuid account, other, key, version, ids[FLOWS];
 static int64_t begin; /* the beginning of the first step, in whole seconds; step n of flow i
@@ -477,35 +472,7 @@ static int set_up(void **state)
     return 0;
 }
 
-static int open_in(enum pg_mode mode)
-{
-    struct pg_pool_config config = {.conninfo = conninfo, .mode = mode};
-    pg_bench_open(&bench, &config, true);
-    return 0;
-}
-
-static int open_set(void **state)
-{
-    (void)state;
-    return open_in(PG_MODE_SET);
-}
-
-static int open_pipe(void **state)
-{
-    (void)state;
-    return open_in(PG_MODE_PIPE);
-}
-
-static int close_it(void **state)
-{
-    (void)state;
-    pg_bench_close(&bench);
-    return 0;
-}
-
-#define IN_BOTH(test)                                          \
-    cmocka_unit_test_setup_teardown(test, open_set, close_it), \
-        cmocka_unit_test_setup_teardown(test, open_pipe, close_it)
+#define IN_BOTH(test) IN_BOTH_BY(test, open_bench, close_bench)
 
 int main(void)
 {
@@ -519,7 +486,7 @@ int main(void)
         IN_BOTH(test_other_steps_hide_no_call),
         IN_BOTH(test_calls_of_one_moment_are_all_listed),
         IN_BOTH(test_beside_executions),
-        cmocka_unit_test_setup_teardown(test_a_long_search_ends, open_set, close_it),
+        IN_MODE(test_a_long_search_ends, set_mode, open_bench, close_bench),
         IN_BOTH(test_rows_that_do_not_say_it_are_filled_in),
     };
     return unit_result(cmocka_run_group_tests(tests, set_up, NULL));

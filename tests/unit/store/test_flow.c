@@ -275,6 +275,118 @@ static void test_moves_are_fenced_and_replayable(void **state)
 }
 
 /* A HOT update leaves the index entry unchanged. The server's own counters show this. */
+/* Inserts an endpoint of the account, which hears every event. */
+static void add_endpoint(void)
+{
+    char id[UUID_TEXT_LEN + 1];
+    uuid_format(account, id);
+    items_tellf(conninfo,
+                "insert into sluice.webhook (account_id, id, url, description, sealed, key_id, "
+                "failures, rev, created_at) values ('%s', '%s', 'u', '', '', 'k', 0, 1, now())",
+                id, id);
+}
+
+static int64_t deliveries(void)
+{
+    char where[128], id[UUID_TEXT_LEN + 1];
+    uuid_format(flow.id, id);
+    (void)snprintf(where, sizeof(where), "select count(*) from sluice.delivery where object = '%s'",
+                   id);
+    return items_ask(conninfo, where);
+}
+
+/* Makes a flow of the account, or of a user of it, and its next transition. */
+static void begin_into(enum flow_status status, struct uuid parent_id)
+{
+    begin();
+    if (!uuid_is_nil(parent_id)) {
+        struct uuid payer_id = account;
+        flow = new_flow();
+        flow.account_id = uuid_v7();
+        flow.parent_id = payer_id;
+        run(start_start, NULL);
+        pg_call_end(&calls[0]);
+    }
+    finish_into(status);
+    if (status == FLOW_WAITING) {
+        flow.waiting_for = FLOW_WAITS_APPROVAL;
+        flow.is_begun = false;
+        move.waiting_input = SLICE("{\"title\":\"shown\"}");
+    }
+    move.event.id = uuid_v7();
+}
+
+/* Without an outbox a flow moves if its event has no endpoint. */
+static void check_event_of_move(enum flow_status status, bool has_endpoint, struct uuid parent_id)
+{
+    begin_into(status, parent_id);
+    assert_int_equal(moved(), has_endpoint ? ERR_NOTFOUND : OK);
+    assert_int_equal(moved_again(), has_endpoint ? ERR_NOTFOUND : OK);
+    assert_int_equal(count("flow_step", "true"), has_endpoint ? 0 : 1);
+    move.has_outbox = true;
+    assert_int_equal(moved(), has_endpoint ? OK : ERR_NOTFOUND);
+    assert_int_equal(moved_again(), OK);
+    assert_int_equal(count("flow", "rev = 2 and owner is null"), 1);
+    assert_int_equal(deliveries(), has_endpoint);
+}
+
+static void test_an_event_that_is_heard_needs_an_outbox(void **state)
+{
+    static const enum flow_status ends[] = {FLOW_COMPLETED, FLOW_FAILED, FLOW_WAITING};
+    struct uuid was = account, none = {{0}};
+    (void)state;
+    account = uuid_v7();
+    for (int has_endpoint = 0; has_endpoint < 2; has_endpoint++) {
+        if (has_endpoint)
+            add_endpoint();
+        for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
+            check_event_of_move(ends[i], has_endpoint, none);
+            check_event_of_move(ends[i], has_endpoint, account);
+        }
+    }
+    begin_into(FLOW_COMPLETED, none);
+    move.event.id = none; /* nothing to hear */
+    assert_int_equal(moved(), OK);
+    begin();
+    park(FLOW_WAITS_TIME, flow.created_at - SECOND_US);
+    wake_into(FLOW_COMPLETED);
+    move.event.id = uuid_v7();
+    assert_int_equal(moved(), ERR_NOTFOUND);
+    assert_int_equal(count("flow", "status = 'waiting'"), 1);
+    move.has_outbox = true;
+    assert_int_equal(moved(), OK);
+    assert_int_equal(deliveries(), 1);
+    account = was;
+}
+
+/* In one batch, where the others are not held up. */
+static void test_a_batch_moves_all_but_those_that_are_heard(void **state)
+{
+    struct flow flows[4];
+    struct flow_step steps[4];
+    struct flow_move moves[4];
+    struct uuid was = account;
+    (void)state;
+    account = uuid_v7();
+    add_endpoint();
+    for (size_t i = 0; i < ARRAY_LEN(moves); i++) {
+        begin_into(i < 2 ? FLOW_COMPLETED : FLOW_RUNNING, (struct uuid){{0}});
+        if (i > 0)
+            move.event.id = (struct uuid){{0}};
+        flows[i] = flow;
+        steps[i] = step;
+        moves[i] = move;
+        moves[i].next = &flows[i];
+        moves[i].finished = &steps[i];
+    }
+    pg_calls_start(&bench, calls, ARRAY_LEN(moves), start_move, moves, sizeof(moves[0]));
+    pg_calls_wait(&bench, calls, ARRAY_LEN(moves));
+    for (size_t i = 0; i < ARRAY_LEN(moves); i++)
+        assert_int_equal(store_hit_result(&calls[i].query), i > 0 ? OK : ERR_NOTFOUND);
+    pg_calls_end(calls, ARRAY_LEN(moves));
+    account = was;
+}
+
 static void test_running_to_running_is_hot(void **state)
 {
     (void)state;
@@ -474,6 +586,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_key_of_a_start),
     cmocka_unit_test(test_a_start_that_is_refused_takes_no_key),
     cmocka_unit_test(test_moves_are_fenced_and_replayable),
+    cmocka_unit_test(test_an_event_that_is_heard_needs_an_outbox),
+    cmocka_unit_test(test_a_batch_moves_all_but_those_that_are_heard),
     cmocka_unit_test(test_running_to_running_is_hot),
     cmocka_unit_test(test_those_that_wait_are_counted),
     cmocka_unit_test(test_due),
@@ -487,7 +601,7 @@ static const struct CMUnitTest tests[] = {
 int main(void)
 {
     tests_begin();
-    int failed = cmocka_run_group_tests_name("set", tests, open_set, close_it);
-    failed += cmocka_run_group_tests_name("pipe", tests, open_pipe, close_it);
+    int failed = cmocka_run_group_tests_name("set", tests, open_set, close_bench);
+    failed += cmocka_run_group_tests_name("pipe", tests, open_pipe, close_bench);
     return tests_end(failed);
 }

@@ -1,15 +1,10 @@
 /* Whole flows, lists of flows and revisions: the read values equal the written values, in both
  * modes. */
 #include "store/flow_read.h"
-#include "support/pg_call.h"
-#include "support/pg_cluster.h"
-#include "support/pg_items.h"
-#include "unit.h"
+#include "support/pg_both.h"
 
 enum { FLOWS = 30, CALLS = 20 };
 
-static const char *conninfo;
-static struct pg_bench bench;
 static struct pg_call call, calls[CALLS];
 static struct uuid account, other, ids[FLOWS]; /* oldest first */
 static struct flow_filter filter;
@@ -282,13 +277,6 @@ static void fill(void)
          0);
 }
 
-static int open_in(enum pg_mode mode)
-{
-    struct pg_pool_config config = {.conninfo = conninfo, .mode = mode};
-    pg_bench_open(&bench, &config, true);
-    return 0;
-}
-
 static int set_up(void **state)
 {
     (void)state;
@@ -299,28 +287,7 @@ static int set_up(void **state)
     return 0;
 }
 
-static int open_set(void **state)
-{
-    (void)state;
-    return open_in(PG_MODE_SET);
-}
-
-static int open_pipe(void **state)
-{
-    (void)state;
-    return open_in(PG_MODE_PIPE);
-}
-
-static int close_it(void **state)
-{
-    (void)state;
-    pg_bench_close(&bench);
-    return 0;
-}
-
-#define IN_BOTH(test)                                          \
-    cmocka_unit_test_setup_teardown(test, open_set, close_it), \
-        cmocka_unit_test_setup_teardown(test, open_pipe, close_it)
+#define IN_BOTH(test) IN_BOTH_BY(test, open_bench, close_bench)
 
 int main(void)
 {

@@ -189,7 +189,7 @@ static const struct CMUnitTest tests[] = {
 int main(void)
 {
     tests_begin();
-    int failed = cmocka_run_group_tests_name("set", tests, open_set, close_it);
-    failed += cmocka_run_group_tests_name("pipe", tests, open_pipe, close_it);
+    int failed = cmocka_run_group_tests_name("set", tests, open_set, close_bench);
+    failed += cmocka_run_group_tests_name("pipe", tests, open_pipe, close_bench);
     return tests_end(failed);
 }

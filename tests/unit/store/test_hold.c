@@ -1,6 +1,7 @@
 /* Holds: one flow for each key, however many requests have it, until that flow is long over. In
  * both batch modes. */
 #include "flow_test.h"
+#include "store/flow_inbox.h"
 #include "store/hold.h"
 
 enum { LIFETIME_MS = 60 * 1000 };
@@ -124,6 +125,124 @@ static void test_a_key_has_one_flow(void **state)
     hold.key = SLICE("other");
     assert_true(uuid_eq(start(&second), second.id));
     assert_int_equal(rows_of("flow"), 2);
+}
+
+/* ---- in lists of what waits ---- */
+
+static slice given;
+static struct uuid shown; /* the flow whose page asks */
+
+static void start_of_flow(struct pg_call *c)
+{
+    store_hold_of_flow(c->bench->pool, &c->query, &c->op, account, shown);
+}
+static void start_versions(struct pg_call *c)
+{
+    store_flow_waiting_versions(c->bench->pool, &c->query, &c->op, account);
+}
+static void start_inbox(struct pg_call *c)
+{
+    static struct flow_inbox_filter filter;
+    filter = (struct flow_inbox_filter){.given = given, .payer_id = account, .count_max = 10};
+    store_flow_inbox(c->bench->pool, &c->query, &c->op, account, &filter);
+}
+static void start_askers(struct pg_call *c)
+{
+    store_flow_askers(c->bench->pool, &c->query, &c->op, account, SLICE_NONE, given, account);
+}
+static void start_near(struct pg_call *c)
+{
+    store_flow_near(c->bench->pool, &c->query, &c->op, account, shown, given);
+}
+
+static size_t inbox_count(void)
+{
+    struct flow_inbox_row *list;
+    size_t count;
+    run(start_inbox, NULL);
+    assert_int_equal(store_flow_inbox_result(&calls[0].query, &list, &count), OK);
+    pg_call_end(&calls[0]);
+    return count;
+}
+
+static size_t askers_count(void)
+{
+    struct flow_asker *list;
+    size_t count;
+    run(start_askers, NULL);
+    assert_int_equal(store_flow_askers_result(&calls[0].query, &list, &count), OK);
+    pg_call_end(&calls[0]);
+    return count;
+}
+
+static size_t near_count(void)
+{
+    struct flow_near *list;
+    size_t count;
+    run(start_near, NULL);
+    assert_int_equal(store_flow_near_result(&calls[0].query, &list, &count), OK);
+    pg_call_end(&calls[0]);
+    return count;
+}
+
+/* Flows of three versions; the first two wait alike. */
+static void test_waiting_flows_by_the_version_of_their_template(void **state)
+{
+    static char text[UUID_TEXT_LEN + 3] = " ";
+    struct flow flows[4];
+    struct flow_waiting_version *list;
+    size_t count;
+    (void)state;
+    begin_account();
+    for (size_t i = 0; i < ARRAY_LEN(flows); i++) {
+        char of[8];
+        (void)snprintf(of, sizeof(of), "k%zu", i);
+        flows[i] = held_flow();
+        if (i == 1)
+            flows[i].template_version = flows[0].template_version;
+        hold.key = slice_cstr(of);
+        assert_true(uuid_eq(start(&flows[i]), flows[i].id));
+    }
+    run(start_versions, NULL);
+    assert_int_equal(store_flow_waiting_versions_result(&calls[0].query, &list, &count), OK);
+    assert_int_equal(count, 3);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(list[i].count,
+                         uuid_eq(list[i].version, flows[0].template_version) ? 2 : 1);
+    pg_call_end(&calls[0]);
+    uuid_format(flows[0].template_version, text + 1);
+    text[UUID_TEXT_LEN + 1] = ' ';
+    static const struct {
+        slice given;
+        size_t inbox, near, askers;
+    } cases[] = {{SLICE_INIT(""), 0, 0, 0}, {{0}, 4, 2, 1}, {{text, sizeof(text) - 1}, 2, 1, 1}};
+    shown = flows[0].id;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        given = cases[i].given;
+        assert_int_equal(inbox_count(), cases[i].inbox);
+        assert_int_equal(near_count(), cases[i].near);
+        assert_int_equal(askers_count(), cases[i].askers);
+    }
+}
+
+static void test_the_hold_of_a_flow(void **state)
+{
+    struct flow first = held_flow();
+    struct hold_of_flow found;
+    (void)state;
+    begin_account();
+    first.account_id = account;
+    assert_true(uuid_eq(start(&first), first.id));
+    shown = uuid_v7();
+    run(start_of_flow, NULL);
+    assert_int_equal(store_hold_of_flow_result(&calls[0].query, &found), ERR_NOTFOUND);
+    pg_call_end(&calls[0]);
+    shown = first.id;
+    tell("update sluice.hold set execution_id = flow_id where flow_id =", shown);
+    run(start_of_flow, NULL);
+    assert_int_equal(store_hold_of_flow_result(&calls[0].query, &found), OK);
+    assert_true(uuid_eq(found.execution_id, shown) && !found.has_record);
+    pg_call_end(&calls[0]);
 }
 
 /* Two processes do this at the same moment. */
@@ -310,12 +429,14 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_an_account_has_so_many),
     cmocka_unit_test(test_what_has_ended_is_removed),
     cmocka_unit_test(test_open_holds_hide_none),
+    cmocka_unit_test(test_waiting_flows_by_the_version_of_their_template),
+    cmocka_unit_test(test_the_hold_of_a_flow),
 };
 
 int main(void)
 {
     tests_begin();
-    int failed = cmocka_run_group_tests_name("set", tests, open_set, close_it);
-    failed += cmocka_run_group_tests_name("pipe", tests, open_pipe, close_it);
+    int failed = cmocka_run_group_tests_name("set", tests, open_set, close_bench);
+    failed += cmocka_run_group_tests_name("pipe", tests, open_pipe, close_bench);
     return tests_end(failed);
 }

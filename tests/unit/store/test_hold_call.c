@@ -191,23 +191,19 @@ static int clean_up(void **state)
 {
     end_last();
     items_tell(conninfo, "truncate sluice.hold");
-    return tear_down(state);
+    return close_bench(state);
 }
-
-#define HOLD_TEST(test, mode) \
-    cmocka_unit_test_prestate_setup_teardown(test, set_up, clean_up, &mode)
-#define HOLD_IN_BOTH(test) HOLD_TEST(test, set_mode), HOLD_TEST(test, pipe_mode)
 
 int main(void)
 {
     if (tests_begin())
         return 1;
     const struct CMUnitTest tests[] = {
-        HOLD_IN_BOTH(test_a_hold_whose_call_has_not_begun),
-        HOLD_IN_BOTH(test_an_intent_has_its_fences),
-        HOLD_IN_BOTH(test_a_call_under_way_and_its_record),
-        HOLD_IN_BOTH(test_another_request_has_the_key),
-        HOLD_IN_BOTH(test_a_summary_that_is_too_large_for_a_step),
+        IN_BOTH_BY(test_a_hold_whose_call_has_not_begun, set_up, clean_up),
+        IN_BOTH_BY(test_an_intent_has_its_fences, set_up, clean_up),
+        IN_BOTH_BY(test_a_call_under_way_and_its_record, set_up, clean_up),
+        IN_BOTH_BY(test_another_request_has_the_key, set_up, clean_up),
+        IN_BOTH_BY(test_a_summary_that_is_too_large_for_a_step, set_up, clean_up),
     };
     return tests_end(cmocka_run_group_tests(tests, NULL, NULL));
 }

@@ -5,15 +5,10 @@
 #include "pg/stmt.h"
 #include "store/audit.h"
 #include "store/execution.h"
-#include "support/pg_call.h"
-#include "support/pg_cluster.h"
-#include "support/pg_items.h"
-#include "unit.h"
+#include "support/pg_both.h"
 
 enum { TODAY_ROWS = 2500, ALL_ROWS = TODAY_ROWS + 3, WANTED = 20 /* rows per page */ };
 
-static const char *conninfo;
-static struct pg_bench bench;
 static struct pg_call call;
 static struct uuid account, other;
 
@@ -340,13 +335,6 @@ static void fill_audit(struct uuid id)
     items_tell(conninfo, sql);
 }
 
-static int open_in(enum pg_mode mode)
-{
-    struct pg_pool_config config = {.conninfo = conninfo, .mode = mode, .queue_timeout_ms = 30000};
-    pg_bench_open(&bench, &config, true);
-    return 0;
-}
-
 static int set_up(void **state)
 {
     (void)state;
@@ -367,28 +355,7 @@ static int set_up(void **state)
     return 0;
 }
 
-static int open_set(void **state)
-{
-    (void)state;
-    return open_in(PG_MODE_SET);
-}
-
-static int open_pipe(void **state)
-{
-    (void)state;
-    return open_in(PG_MODE_PIPE);
-}
-
-static int close_it(void **state)
-{
-    (void)state;
-    pg_bench_close(&bench);
-    return 0;
-}
-
-#define IN_BOTH(test)                                          \
-    cmocka_unit_test_setup_teardown(test, open_set, close_it), \
-        cmocka_unit_test_setup_teardown(test, open_pipe, close_it)
+#define IN_BOTH(test) IN_BOTH_BY(test, open_bench, close_bench)
 
 int main(void)
 {

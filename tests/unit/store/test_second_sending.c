@@ -127,32 +127,6 @@ static void test_what_others_did_is_not_ours(void **state)
     calls[0].is_again = false;
 }
 
-static int open_patient(enum pg_mode mode)
-{
-    struct pg_pool_config config = {.conninfo = conninfo,
-                                    .mode = mode,
-                                    .queue_timeout_ms = 60000,
-                                    .lock_timeout_ms = 60000,
-                                    .statement_timeout_ms = 60000};
-    account = uuid_v7();
-    node = uuid_v7();
-    other = uuid_v7();
-    pg_bench_open(&bench, &config, true);
-    return 0;
-}
-
-static int open_set_mode(void **state)
-{
-    (void)state;
-    return open_patient(PG_MODE_SET);
-}
-
-static int open_pipe_mode(void **state)
-{
-    (void)state;
-    return open_patient(PG_MODE_PIPE);
-}
-
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_of_the_owner),
     cmocka_unit_test(test_of_a_wake),
@@ -164,7 +138,7 @@ static const struct CMUnitTest tests[] = {
 int main(void)
 {
     tests_begin();
-    int failed = cmocka_run_group_tests_name("set", tests, open_set_mode, close_it);
-    failed += cmocka_run_group_tests_name("pipe", tests, open_pipe_mode, close_it);
+    int failed = cmocka_run_group_tests_name("set", tests, open_set, close_bench);
+    failed += cmocka_run_group_tests_name("pipe", tests, open_pipe, close_bench);
     return tests_end(failed);
 }

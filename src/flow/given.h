@@ -1,0 +1,36 @@
+/*
+ * given: which of the flows that wait for a decision a policy lets its key see. As everywhere
+ * (flow_is_hidden), the version of the template that a flow runs decides, so this is known by
+ * version: lists of waiting flows are asked for with the versions that are given.
+ */
+#ifndef FLOW_GIVEN_H
+#define FLOW_GIVEN_H
+
+#include "flow/flow.h"
+#include "store/flow_inbox.h"
+
+struct flow_given {
+    struct op op;
+    /* out, valid once the op has ended; before that nothing is given */
+    int status;
+    /* as store_flow_near wants them, in the parent's arena */
+    slice versions;
+    int64_t count; /* of the newest FLOW_INBOX_MAX waiting flows those that are given */
+    /* private */
+    struct flow_service *service;
+    struct uuid account_id;
+    struct policy *policy;
+    struct flow_waiting_version *list;
+    bool *is_given; /* of each version in the list */
+    size_t listed, next;
+    struct pg_query query;
+    struct flow_template_find find;
+};
+
+/* Starts it in the parent's arena, and holds parent until it is done. Costs one statement, and one
+ * more for each version that is not in memory. policy: of the reader's key, borrowed until then.
+ * Returns NULL, with nothing started, if out of memory. */
+struct flow_given *flow_given_start(struct flow_service *service, struct uuid account_id,
+                                    struct policy *policy, struct op *parent) MUST_CHECK;
+
+#endif
