@@ -125,7 +125,7 @@ test('a call that is under way when its node dies', { skip }, async () => {
   assert.equal(await sent('under way'), 1);
 });
 
-test('what was asked for while the previous version ran is done once it is gone', { skip }, async () => {
+test('what was asked for while the previous version ran is done after that version has ended', { skip }, async () => {
   const id = await held('afterwards');
   await previous.stop();
   stack.forget(previous);
