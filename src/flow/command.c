@@ -236,10 +236,9 @@ static enum op_result step_check_key(struct op *op)
     struct flow_command *command = command_of(op);
     command->found.has_hold = false;
     int status = store_claim_result(&command->query, &command->found);
-    if ((status == OK || status == ERR_NOTFOUND) && command->found.has_hold)
-        return refuse_key(command); /* an execution's, which waits for an approval */
     if (status == ERR_NOTFOUND)
-        return OP_NEXT;
+        /* the hold is that of an execution, which waits for an approval */
+        return command->found.has_hold ? refuse_key(command) : OP_NEXT;
     return status == OK ? follow_key(command) : unavailable(command);
 }
 

@@ -6,9 +6,17 @@
  * without a text was approved as an id.
  *
  * What the flow itself may have changed is not compared: a call after another write of the flow to
- * the same app, and the items of a fan-out whose texts are those of a completed item, too.
+ * the same app, one whose earlier attempt may have done it and which may be repeated, and the items
+ * of a fan-out whose texts are those of such an item or of a completed one, too.
  */
 #include "flow/internal.h"
+
+enum {
+    /* A comparison counts for so long: the intent is recorded after it. A call that cannot be sent
+     * now is tried again and again, so its reads would take all of its connection's limits. */
+    FRESH_MS = 1000,
+    FRESH_UNSENT_MS = 5000,
+};
 
 /* Returns the input of the approval that confirms the planned calls, as its row has it; SLICE_NONE:
  * another confirmation, or none. */
@@ -89,7 +97,7 @@ static void note_calls(struct flow_run *run)
         if (!slice_eq(json_get_str(call, SLICE("stepKey")), step->key))
             continue;
         if (JSON_GET(call, "shows"))
-            note_call(run, action, call, step->for_each && flow_fan_has_completed(run, item));
+            note_call(run, action, call, step->for_each && flow_fan_has_done(run, item));
         item++;
     }
     drop_changed(&run->plan.shows);
@@ -98,11 +106,18 @@ static void note_calls(struct flow_run *run)
 bool flow_compare_is_due(struct flow_run *run)
 {
     struct flow_shows *shows = &run->plan.shows;
-    ASSERT(run->plan.kind == FLOW_PLAN_CALL || run->plan.kind == FLOW_PLAN_FAN_OUT);
+    bool is_call = run->plan.kind == FLOW_PLAN_CALL;
+    ASSERT(is_call || run->plan.kind == FLOW_PLAN_FAN_OUT);
+    if (is_call && run->progress.is_in_doubt && flow_call_is_safe(run, run->plan.step))
+        return false; /* it was compared before its first attempt */
     if (!shows->is_noted)
         note_calls(run);
     shows->is_noted = true;
-    shows->is_read = false; /* each attempt reads again */
+    uint64_t age_ns = loop_now_ns(run->op.loop) - shows->compared_ns;
+    unsigned fresh_ms = run->progress.unsent > 0 ? FRESH_UNSENT_MS : FRESH_MS;
+    if (shows->compared_ns > 0 && age_ns < fresh_ms * UINT64_C(1000000))
+        return false;
+    shows->is_read = false;
     return shows->count > 0 || shows->is_lost;
 }
 
@@ -188,14 +203,14 @@ static bool has_changed(struct flow_run *run, const struct flow_show *show,
     return false;
 }
 
-enum flow_compared flow_compare_take(struct flow_run *run, struct exec **refused,
+enum flow_compared flow_compare_take(struct flow_run *run, const struct exec **refused,
                                      struct flow_error *error)
 {
     struct flow_shows *shows = &run->plan.shows;
     ASSERT(shows->is_noted);
     *refused = NULL;
     for (size_t i = 0; i < shows->count && !*refused; i++) {
-        struct exec *exec = shows->items[i].exec;
+        const struct exec *exec = shows->items[i].exec;
         if (exec && !exec_outcome_of(exec)->is_dry_run)
             *refused = exec;
     }
@@ -213,8 +228,10 @@ enum flow_compared flow_compare_take(struct flow_run *run, struct exec **refused
             has_changed(run, show, versions, show->versions, error))
             return FLOW_COMPARED_DIFFERS;
     }
-    if (!shows->is_lost)
+    if (!shows->is_lost) {
+        shows->compared_ns = loop_now_ns(run->op.loop);
         return FLOW_COMPARED_SAME;
+    }
     *error = lost_error(run);
     return FLOW_COMPARED_DIFFERS;
 }

@@ -103,8 +103,10 @@ struct flow_shows {
     unsigned reads_left;
     size_t count;
     struct flow_show items[FLOW_READS_MAX];
-    /* before a call: `items` are those of its approval; a text was shown that cannot be read */
+    /* before a call: `items` are those of its approval; a text was shown that cannot be read; when
+     * they were last found to be the same, 0: never */
     bool is_noted, is_lost;
+    uint64_t compared_ns;
 };
 
 /* The next attempt. Its documents are in the current scratch arena. */
@@ -406,8 +408,9 @@ enum flow_fan_end {
     FLOW_FAN_LEFT,      /* the flow is lost, or this process is shutting down; the run ends */
 };
 enum flow_fan_end flow_fan_join(struct flow_run *run, slice *output_json, struct flow_error *error);
-/* Whether an earlier attempt of the planned fan-out has completed the item. */
-bool flow_fan_has_completed(const struct flow_run *run, size_t item);
+/* Whether an earlier attempt of the planned fan-out has completed the item, or may have done it and
+ * is repeated, since that is safe. */
+bool flow_fan_has_done(struct flow_run *run, size_t item);
 
 /* adopt.c */
 struct flow_adopter *flow_adopter_new(struct flow_service *service) MUST_CHECK;
@@ -464,7 +467,7 @@ enum flow_compared {
     FLOW_COMPARED_DIFFERS, /* *error */
     FLOW_COMPARED_REFUSED, /* *refused: a dry run of the call, which is refused before its reads */
 };
-enum flow_compared flow_compare_take(struct flow_run *run, struct exec **refused,
+enum flow_compared flow_compare_take(struct flow_run *run, const struct exec **refused,
                                      struct flow_error *error) MUST_CHECK;
 
 /* trace.c: none of these functions does anything if the flow is not traced. flow_trace_begin

@@ -271,11 +271,14 @@ static enum op_result step_call(struct op *op)
     bool is_safe = run->tmpl->is_held || flow_call_is_safe(run, run->plan.step);
     if (run->progress.is_interrupted && !is_safe)
         return fail_step(run, flow_error_unknown());
+    /* before the intent, so that a process that dies during the reads leaves no doubt */
+    if (!run->tmpl->is_held && !run->is_waking && flow_compare_is_due(run))
+        return read_approved(run);
     if ((run->is_waking || !flow_call_is_read(run, run->plan.step)) && !is_begun(run))
         return move_on(run); /* a waking run does not own the row before this transition */
     if (run->tmpl->is_held)
         return op_jump(op, RUN_CHECK);
-    return flow_compare_is_due(run) ? read_approved(run) : make_call(run);
+    return make_call(run);
 }
 
 /* Waits a moment; then the drain and the deadline are checked again. */
@@ -287,18 +290,10 @@ static enum op_result execute_again(struct flow_run *run, const char *what)
 
 /* The outcome is in the execution's memory, which is freed soon after this step. So complete_step
  * copies the output, and flow_call_result the texts of the error. */
-static enum op_result step_called(struct op *op)
+static enum op_result take_outcome(struct flow_run *run, const struct exec *exec)
 {
-    struct flow_run *run = flow_run_of(op);
     struct flow_error error;
-    struct exec *exec = run->progress.exec;
     struct flow_call call = call_of(run);
-    ASSERT(exec);
-    run->progress.exec = NULL;
-    if (run->tmpl->is_held && exec_outcome_of(exec)->reason == EXEC_KEY_MISMATCH)
-        return execute_again(run, "the key of the hold");
-    if (run->tmpl->is_held && flow_held_is_recorded(run, exec))
-        return op_jump(op, run->held.is_followed ? RUN_INTEND : RUN_CHECK);
     switch (flow_call_result(&call, exec, flow_run_scratch(run), &error)) {
     case FLOW_CALL_SUCCEEDED:
         run->progress.unsent = 0;
@@ -315,6 +310,19 @@ static enum op_result step_called(struct op *op)
         break; /* the row stays unchanged; the next owner decides by is_begun */
     }
     return OP_DONE;
+}
+
+static enum op_result step_called(struct op *op)
+{
+    struct flow_run *run = flow_run_of(op);
+    struct exec *exec = run->progress.exec;
+    ASSERT(exec);
+    run->progress.exec = NULL;
+    if (run->tmpl->is_held && exec_outcome_of(exec)->reason == EXEC_KEY_MISMATCH)
+        return execute_again(run, "the key of the hold");
+    if (run->tmpl->is_held && flow_held_is_recorded(run, exec))
+        return op_jump(op, run->held.is_followed ? RUN_INTEND : RUN_CHECK);
+    return take_outcome(run, exec);
 }
 
 static enum op_result step_check(struct op *op)
@@ -375,17 +383,18 @@ static enum op_result make_calls(struct flow_run *run)
 static enum op_result step_compare(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
+    const struct exec *refused;
     struct flow_error error;
-    switch (flow_compare_take(run, &run->progress.exec, &error)) {
+    switch (flow_compare_take(run, &refused, &error)) {
     case FLOW_COMPARED_SAME:
         break;
     case FLOW_COMPARED_DIFFERS:
         return fail_step(run, error);
     case FLOW_COMPARED_REFUSED:
-        return op_jump(op, RUN_CALLED);
+        return take_outcome(run, refused);
     }
-    if (!flow_policy_is_known(run))
-        return op_jump(op, RUN_EXECUTE);
+    if (!flow_policy_is_known(run) || (!run->tmpl->is_held && !is_begun(run)))
+        return op_jump(op, RUN_EXECUTE); /* which records the intent */
     if (run->tmpl->is_held)
         return op_jump(op, RUN_INTEND);
     return run->plan.kind == FLOW_PLAN_FAN_OUT ? make_calls(run) : make_call(run);
