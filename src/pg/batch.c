@@ -225,10 +225,11 @@ static bool batch_plan(struct pg_batch *batch, struct pg_lane *lane)
     for (size_t at = 0, end; at < batch->query_count; at = end) {
         end = group_end(batch, at);
         bool is_set = group_mode(lane->pool, batch->queries[at]->stmt, end - at) == PG_MODE_SET;
+        size_t set_count = 1 + (end - at - 1) / pg_stmt_set_max(batch->queries[at]->stmt);
         /* One command is for the Prepare. group_heads may leave fewer queries, and so select
          * another mode: in pipe mode there is one message for each head, never more than counted
          * here. */
-        max += 1 + (is_set ? 1 : end - at);
+        max += 1 + (is_set ? set_count : end - at);
     }
     batch->commands = ARENA_ARRAY(&batch->arena, struct pg_command, max);
     if (!batch->commands)
@@ -245,9 +246,11 @@ static bool batch_plan(struct pg_batch *batch, struct pg_lane *lane)
             return false;
         enum pg_mode mode = group_mode(lane->pool, slot->stmt, count);
         next = plan_prepare(lane, slot, mode, next);
-        size_t step = mode == PG_MODE_SET ? count : 1;
-        for (size_t head = 0, q = at, last; head < count; head += step, q = last) {
-            last = mode == PG_MODE_SET ? end : same_end(batch, q, end);
+        size_t step = mode == PG_MODE_SET ? pg_stmt_set_max(slot->stmt) : 1;
+        for (size_t head = 0, q = at, last = at; head < count; head += step, q = last) {
+            step = step < count - head ? step : count - head;
+            for (size_t i = 0; i < step; i++)
+                last = same_end(batch, last, end);
             *next++ = (struct pg_command){.slot = slot,
                                           .mode = mode,
                                           .queries = &heads[head],
@@ -277,12 +280,21 @@ void pg_batch_unprepare(const struct pg_batch *batch, struct pg_lane *lane)
         LIST_ITEM(at, struct pg_batch, link)->is_unprepared = true;
 }
 
+static bool gather(struct pg_batch *batch, const struct pg_command *command)
+{
+    const struct pg_stmt *stmt = command->slot->stmt;
+    return command->is_prepare || !stmt->gather ||
+           stmt->gather(command->queries, command->count, &batch->arena);
+}
+
 bool pg_batch_send(struct pg_batch *batch, struct pg_lane *lane)
 {
     if (!batch_plan(batch, lane))
         return false;
     for (size_t i = 0; i < batch->command_count; i++) {
         const struct pg_command *command = &batch->commands[i];
+        if (!gather(batch, command))
+            return false;
         bool is_sent = command->is_prepare            ? send_prepare(lane, command)
                        : command->mode == PG_MODE_SET ? send_set(lane, command)
                                                       : send_pipe(lane, command);

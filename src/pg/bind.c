@@ -45,6 +45,9 @@ static void bind_member(const struct pg_column *column, const char *at, struct p
     case PG_IS_NEW:
         value->as.uuid = uuid_v7();
         break;
+    case PG_IS_MADE:
+        value->is_null = true;
+        break;
     case PG_IS_SLICE:
     case PG_IS_VALUE:
         memcpy(&value->as.bytes, at, sizeof(value->as.bytes));
@@ -60,7 +63,8 @@ void pg_bind(const struct pg_stmt *stmt, const void *from, const struct pg_value
     size_t used = 0;
     for (size_t i = 0; i < stmt->param_count; i++) {
         const struct pg_column *column = &stmt->params[i];
-        bool is_drawn = column->kind == PG_IS_NOW || column->kind == PG_IS_NEW;
+        bool is_drawn = column->kind == PG_IS_NOW || column->kind == PG_IS_NEW ||
+                        column->kind == PG_IS_MADE;
         ASSERT(column->kind == PG_IS_VALUE ? used < count : from || is_drawn);
         if (column->kind == PG_IS_VALUE)
             params[i] = values[used++];
@@ -115,6 +119,7 @@ static void read_member(const struct pg_column *column, const struct pg_rows *ro
         break;
     case PG_IS_NOW:
     case PG_IS_NEW:
+    case PG_IS_MADE:
         UNREACHABLE("a parameter's, not a result's");
     case PG_IS_VALUE:
         break;

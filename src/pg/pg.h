@@ -9,7 +9,7 @@
  * as done before its commit.
  *
  * Each statement is written once, as a template (struct pg_stmt), and expanded twice:
- *   set   ONE statement for all queries of a kind: parameters are arrays, unnested in order
+ *   set   ONE statement for all queries of a kind (pg_stmt_set_max): parameters are arrays
  *   pipe  one plain statement per query, each naming its account by `account_id = $1`
  *
  * For a Citus cluster (is_sharded) the pool has one such pool for each node, and sends a query to
@@ -56,7 +56,7 @@ enum pg_type {
     PG_TIME,  /* timestamptz; microseconds since 1970-01-01 UTC in C */
     PG_BOOL,
     PG_OIDS, /* oidvector, only as a parameter (pg_oids_write): a list of numbers without text to
-              * parse; an array of lists unnests to lists, which one of bigint[] does not */
+              * parse; an array of lists has lists as elements, which one of bigint[] does not */
 };
 
 /* The words that a table stores for an enum, or a bool (false first): words[value]. A NULL word
@@ -78,6 +78,7 @@ enum pg_member_kind {
     PG_IS_WORD,  /* an enum or a bool, stored as a word */
     PG_IS_NOW,   /* no member: the time of the shared clock */
     PG_IS_NEW,   /* no member: a new id */
+    PG_IS_MADE,  /* no member: NULL until the query is sent (pg_stmt.gather) */
 };
 
 /* A parameter or a column of the result; written by the macros below. */
@@ -105,6 +106,11 @@ struct pg_column {
 #define PG_NEW_ID(name_)                                    \
     {                                                       \
         .name = (name_), .type = PG_UUID, .kind = PG_IS_NEW \
+    }
+/* A parameter that pg_stmt.gather sets. */
+#define PG_MADE(name_, type_)                                \
+    {                                                        \
+        .name = (name_), .type = (type_), .kind = PG_IS_MADE \
     }
 /* A column that is a member of a struct, with other properties as further arguments. */
 #define PG_MEMBER(name_, type_, kind_, struct_, member_, ...)                                \
@@ -150,6 +156,7 @@ enum pg_match {
  * last three pin the plan: a nested loop from the input over the primary key whatever the table's
  * statistics are (pg/stmt.c explains how). A template may begin with `with x as (...)`.
  */
+struct pg_query;
 struct pg_stmt {
     const char *name; /* unique, [a-z0-9_], below 48 characters */
     const char *sql;
@@ -176,6 +183,10 @@ struct pg_stmt {
      * answer was lost: it has the same parameters and columns, and finds the result of the
      * first. So the usual case needs no check. NULL: this statement itself. */
     const struct pg_stmt *again;
+    /* Sets the parameters that depend on which queries share a message (PG_MADE). It is called each
+     * time before these queries are sent, one of them or, sorted by key, all of a set. Bytes are
+     * allocated in the arena. Returns false if out of memory. NULL: there are none. */
+    bool (*gather)(struct pg_query *const *queries, size_t count, struct arena *arena);
     /* For a table of which each node of a sharded database has a copy, kept in sync by the
      * coordinator: the statement is sent to the coordinator (shard/shards.h), as statements
      * without an account are. */
@@ -227,6 +238,9 @@ struct pg_value pg_bytes(slice value);
 /* Appends the binary form of a PG_OIDS value, of PG_OIDS_BYTES(count) bytes. count is not 0. */
 #define PG_OIDS_BYTES(count) (20 + 8 * (count))
 void pg_oids_write(struct buf *out, const uint32_t *list, size_t count);
+/* Reads what pg_oids_write has written: how many numbers there are, and number i of them. */
+size_t pg_oids_count(slice value);
+uint32_t pg_oids_get(slice value, size_t i);
 /* wall_us 0 becomes NULL (absent). */
 struct pg_value pg_time(int64_t wall_us);
 struct pg_value pg_null(enum pg_type type);

@@ -13,6 +13,8 @@ enum { PG_STMT_NAME_MAX = 48, PG_SQL_MAX = 16 * 1024 };
  * the maximum of out. A statement without parameters has no set form: ERR_INVALID. */
 int pg_stmt_expand(const struct pg_stmt *stmt, enum pg_mode mode, struct buf *out,
                    struct err *err) MUST_CHECK;
+/* Returns how many queries a message has in set mode at most. */
+size_t pg_stmt_set_max(const struct pg_stmt *stmt);
 /* Returns the Oid of parameter i's type: the value's type in pipe mode, the array's in set mode. */
 unsigned pg_stmt_param_oid(const struct pg_stmt *stmt, enum pg_mode mode, size_t i);
 /* For tests. */

@@ -156,6 +156,20 @@ void pg_oids_write(struct buf *out, const uint32_t *list, size_t count)
     }
 }
 
+size_t pg_oids_count(slice value)
+{
+    ASSERT(value.len >= PG_OIDS_BYTES(1) && value.len % 8 == PG_OIDS_BYTES(0) % 8);
+    return (value.len - PG_OIDS_BYTES(0)) / 8;
+}
+
+uint32_t pg_oids_get(slice value, size_t i)
+{
+    uint32_t number;
+    ASSERT(i < pg_oids_count(value));
+    memcpy(&number, value.ptr + PG_OIDS_BYTES(i) + 4, sizeof(number));
+    return __builtin_bswap32(number);
+}
+
 /* ---- compare ---- */
 
 static int cmp_i64(int64_t a, int64_t b)

@@ -293,12 +293,17 @@ static unsigned use_of(const struct state *s, size_t at)
     return 0;
 }
 
-/* In "the mails from Jira", the app Jira has only sent the mails; they are in a mail app. */
+/* In "the mails from Jira" and "the Jira mails", the app Jira has only sent the mails; they are in
+ * a mail app. An app for messages has them itself. */
 static bool is_sender(const struct state *s, size_t at)
 {
     const struct search_part *part = &s->reading->parts[at];
-    return at > 1 && is_app_name(part) && is_part_word(part - 1, "from") &&
-           part[-2].classes & WORD_LETTER;
+    if (!is_app_name(part) ||
+        search_part_is_any(part, "gmail outlook google sendgrid slack telegram discord twilio"))
+        return false;
+    if (at + 1 < s->reading->count && search_part_is_any(part + 1, "mail mails email emails"))
+        return true;
+    return at > 1 && is_part_word(part - 1, "from") && part[-2].classes & WORD_LETTER;
 }
 
 /* Gives a role to a word that is neither a stop word nor payload. The first such word of a

@@ -144,17 +144,18 @@ static const char *read_contents(const struct search_reading *r, const struct co
     *rest = at == first || row->where == WHOLE ? next : first;
     if (row->where != SAID)
         return row->reading;
+    bool has_listener = next < end && search_part_is_any(&parts[next], "me us");
+    size_t object = has_listener ? next + 1 : next;
+    if (object + 1 < end && parts[object].classes & WORD_DETERMINER) {
+        *rest = object; /* "who wrote | the last ticket" */
+        return "get";
+    }
     for (size_t i = next; i + 1 < end; i++)
         if (search_part_is_any(&parts[i], "in")) { /* "agreed on | in the thread" */
             *rest = i;
-            return row->reading;
+            break;
         }
-    if (next < end && search_part_is_any(&parts[next], "me us"))
-        next++;
-    if (next + 1 >= end || !(parts[next].classes & WORD_DETERMINER))
-        return row->reading;
-    *rest = next; /* "who wrote | the last ticket" */
-    return "get";
+    return row->reading;
 }
 
 const char *search_contents_of(const struct search_reading *r, size_t first, size_t end,
@@ -237,6 +238,7 @@ static slice read_of(const struct sentence *s, size_t first, size_t end)
 {
     bool is_many = false, has_thing = false, is_located = has_location(s, first, end);
     size_t head = skip_aspects(s, first, end);
+    is_many = first > 0 && search_part_is_any(&s->r->parts[first - 1], "per");
     bool is_described = false; /* "the roadmap with the partners" is one */
     for (size_t i = s->object; i < end; i++) {
         const struct search_part *part = &s->r->parts[i];
@@ -254,6 +256,10 @@ static slice read_of(const struct sentence *s, size_t first, size_t end)
     first = head;
     while (first < end && s->r->parts[first].classes & WORD_DETERMINER)
         first++;
+    for (size_t i = first; i < first + 3 && i + 1 < end; i++)
+        if (search_part_is_any(&s->r->parts[i],
+                               "whose")) /* "the customers whose | payment failed" */
+            first = i + 1;
     const char *contents = search_contents_of(s->r, first, end, &first);
     if (!contents && !has_thing)
         return SLICE_NONE;
@@ -448,7 +454,7 @@ static bool has_app_thing(const struct sentence *s, size_t end)
 {
     size_t i = s->object;
     for (size_t k = i; k < end; k++)
-        if (search_part_is_any(&s->r->parts[k], "with from for to into"))
+        if (search_part_is_any(&s->r->parts[k], "with from for to into per"))
             return false;
     return i + 2 < end && search_part_is_any(&s->r->parts[i], "the this that his her their our") &&
            names_app(&s->r->parts[i + 1]) && s->r->parts[i + 2].is_content;
@@ -459,7 +465,9 @@ static bool has_app_thing(const struct sentence *s, size_t end)
 static bool is_put_at(const struct sentence *s, size_t at)
 {
     if (!search_part_is_any(&s->r->parts[at], "in on") ||
-        !(search_part_is_any(&s->r->parts[s->verb],
+        !((search_part_is_any(&s->r->parts[s->verb], "list collect gather") &&
+           s->r->parts[at + 1].classes & WORD_INDEFINITE) ||
+          search_part_is_any(&s->r->parts[s->verb],
                              "put collect enter file keep log note record") ||
           has_app_thing(s, at)) ||
         !has_location(s, at, at + 4 < s->r->count ? at + 4 : s->r->count))
@@ -613,6 +621,10 @@ static int try_given(struct sentence *s, size_t cut)
 static bool is_described_at(const struct sentence *s, size_t at)
 {
     const struct search_part *parts = s->r->parts;
+    for (size_t i = s->object + 1; !is_saying(s) && i + 1 < at; i++)
+        if (search_part_is_any(&parts[i], "that which") &&
+            search_part_is_any(&parts[i + 1], "is are was were has have"))
+            return true;
     if (search_part_is_any(&parts[at], "to"))
         return search_part_is_any(&parts[at - 1], "link links url answer reply changes access") &&
                !has_location(s, s->object, at);
@@ -682,12 +694,26 @@ static bool is_target_at(const struct sentence *s, size_t at)
            !is_described_at(s, at);
 }
 
+/* Whether what comes after "to" is read, and nothing is brought there: "assign it to the person
+ * who", "move it to the day of the release". */
+static bool is_value_at(const struct sentence *s, size_t first)
+{
+    const struct search_part *parts = s->r->parts;
+    if (!(parts[first].classes & WORD_DETERMINER) || first + 2 >= s->r->count)
+        return false;
+    return search_part_is_any(&parts[first + 2], "whose who") ||
+           (search_part_is_any(&parts[first + 1], "day date time name value amount price number") &&
+            search_part_is_any(&parts[first + 2], "of in from on that"));
+}
+
 /* Tries a cut before the place to which the command brings something. */
 static int try_bringing(struct sentence *s, size_t at)
 {
     const struct search_part *part = &s->r->parts[at], *verb = &s->r->parts[s->verb];
     if (search_part_is_any(part, "with") && search_part_is_any(verb, "share") &&
         search_part_is_any(part + 1, "everyone everybody people all"))
+        return try_origin(s, at, at + 1);
+    if (search_part_is_any(part, "to") && !is_sending(s) && is_value_at(s, at + 1))
         return try_origin(s, at, at + 1);
     int status = is_target_at(s, at) ? try_target(s, at) : OK;
     /* "send the offer to the customers in the sheet" */
@@ -721,11 +747,12 @@ static int try_cut(struct sentence *s, unsigned pass, size_t at)
             return OK;
         if (is_sending(s) && part->classes & WORD_INDEFINITE && at > s->object + 1)
             return try_given(s, at);
-        return search_part_is_any(part, "of from for with about to whose which how what")
+        return search_part_is_any(part, "of from for with per about to whose which how what")
                    ? try_origin(s, at, at + 1)
                    : OK;
     case 4:
-        return search_part_is_any(part, "in on") ? try_target(s, at) : OK;
+        return search_part_is_any(part, "in on") && !is_described_at(s, at) ? try_target(s, at)
+                                                                            : OK;
     default:
         return search_part_is_any(part, "on that which") ? try_origin(s, at, at + 1) : OK;
     }

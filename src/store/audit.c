@@ -77,14 +77,13 @@ static const struct pg_stmt audit_insert = {
 };
 static const struct pg_stmt audit_insert_input = {
     .name = "audit_insert_input",
-    .sql = "with made as (" STORE_INPUT_INSERT
-           "@row :account_id, :id, true, :sealed, :key_id, :expires_at, (:words)" STORE_INPUT_WORDS
-           " @end "
-           "on conflict do nothing) " INSERT_EVENT,
+    .sql = "with made as (" STORE_INPUT_INSERT STORE_INPUT_ROW(
+        "true") "on conflict do nothing) " INSERT_EVENT,
     PG_TAKES(MEMBERS, STORE_INPUT_PARAMS(audit_event)),
     .key_count = 2,
     .match = PG_MATCH_NONE,
     .access = PG_WRITE,
+    .gather = store_inputs_gather,
 };
 
 /* `key` must match `key` and `key.created` but not `keyring`: hence the dot, and the colon for

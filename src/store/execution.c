@@ -39,19 +39,18 @@ static const struct pg_column insert_input_params[] = {OF(account_id, PG_UUID), 
             ":policy @end" rest,                                                                  \
         PG_PARAMS(takes), .key_count = 2, .match = PG_MATCH_NONE, .access = PG_WRITE, __VA_ARGS__ \
     }
-#define OR_NOTHING " on conflict do nothing"
-#define INSERT_INPUT(rest)                                                                 \
-    "with made as (" STORE_INPUT_INSERT "@row :account_id, :id, false, :sealed, :key_id, " \
-    ":expires_at, (:words)" STORE_INPUT_WORDS " @end" rest ") "
+#define OR_NOTHING         " on conflict do nothing"
+#define INSERT_INPUT(rest) "with made as (" STORE_INPUT_INSERT STORE_INPUT_ROW("false") rest ") "
 static const struct pg_stmt execution_insert_again =
     INSERT_STMT("execution_insert_again", "", insert_params, OR_NOTHING, );
 static const struct pg_stmt execution_insert =
     INSERT_STMT("execution_insert", "", insert_params, "", .again = &execution_insert_again);
-static const struct pg_stmt execution_insert_input_again = INSERT_STMT(
-    "execution_insert_input_again", INSERT_INPUT(OR_NOTHING), insert_input_params, OR_NOTHING, );
+static const struct pg_stmt execution_insert_input_again =
+    INSERT_STMT("execution_insert_input_again", INSERT_INPUT(OR_NOTHING), insert_input_params,
+                OR_NOTHING, .gather = store_inputs_gather);
 static const struct pg_stmt execution_insert_input =
     INSERT_STMT("execution_insert_input", INSERT_INPUT(""), insert_input_params, "",
-                .again = &execution_insert_input_again);
+                .again = &execution_insert_input_again, .gather = store_inputs_gather);
 
 static const struct pg_column finish_params[] = {OF(account_id, PG_UUID), PG_ARG("key", PG_TEXT),
                                                  MEMBERS};
@@ -81,11 +80,16 @@ static const struct pg_column finish_input_params[] = {
     "where e.account_id = :account_id and e.id = :id)"
 /* Also stores the input: in `more` the rows of `moved` get its columns. `rest` as for INSERT_STMT.
  */
-#define FINISH_INPUT_COLUMNS \
-    ", :sealed as sealed, :key_id as key_id, :expires_at as expires_at, :words as words"
-#define FINISH_INPUT(rest)                                                                  \
-    "kept as (" STORE_INPUT_INSERT "select m.account_id, m.id, false, m.sealed, m.key_id, " \
-    "m.expires_at, m.words" STORE_INPUT_WORDS " from moved m" rest "), "
+#define FINISH_INPUT_COLUMNS                                                           \
+    ", :sealed as sealed, :key_id as key_id, :expires_at as expires_at, :own as own, " \
+    ":words as words, :marks as marks, :runs as runs, :together as together"
+/* The words of runs that share them are in the row of one of them, which may be the one that the
+ * fence stops: the division by zero then makes each go alone. */
+#define FINISH_INPUT(rest)                                                                     \
+    "kept as (" STORE_INPUT_INSERT "select m.account_id, m.id, false, m.sealed, m.key_id, "    \
+    "m.expires_at, m.own::oid[], m.words::oid[]::bigint[], m.marks::oid[], m.runs from "       \
+    "moved m where m.sealed is not null and (m.together is null or 1 / (m.together = (select " \
+    "count(*) from moved))::integer = 1)" rest "), "
 /* Bound rows have no owner (a CHECK), so the index idempotency_key_owner does not contain them. The
  * key's life began with the claim and may have ended by now. It is extended, because requests that
  * wait for its run load it again within a second (exec/claim.c), and must find it. */
@@ -106,23 +110,25 @@ static const struct pg_stmt execution_finish_keep_again =
 static const struct pg_stmt execution_finish_keep =
     FINISH_STMT("execution_finish_keep", finish_params, FINISH_KEEP, "", "", FINISH_ONCE,
                 .again = &execution_finish_keep_again);
-static const struct pg_stmt execution_finish_keep_input_again =
-    FINISH_STMT("execution_finish_keep_input_again", finish_input_params, FINISH_KEEP,
-                FINISH_INPUT_COLUMNS, FINISH_INPUT(OR_NOTHING), FINISH_AGAIN, );
-static const struct pg_stmt execution_finish_keep_input = FINISH_STMT(
-    "execution_finish_keep_input", finish_input_params, FINISH_KEEP, FINISH_INPUT_COLUMNS,
-    FINISH_INPUT(""), FINISH_ONCE, .again = &execution_finish_keep_input_again);
+static const struct pg_stmt execution_finish_keep_input_again = FINISH_STMT(
+    "execution_finish_keep_input_again", finish_input_params, FINISH_KEEP, FINISH_INPUT_COLUMNS,
+    FINISH_INPUT(OR_NOTHING), FINISH_AGAIN, .gather = store_inputs_gather);
+static const struct pg_stmt execution_finish_keep_input =
+    FINISH_STMT("execution_finish_keep_input", finish_input_params, FINISH_KEEP,
+                FINISH_INPUT_COLUMNS, FINISH_INPUT(""), FINISH_ONCE,
+                .again = &execution_finish_keep_input_again, .gather = store_inputs_gather);
 static const struct pg_stmt execution_finish_release_again = FINISH_STMT(
     "execution_finish_release_again", finish_params, FINISH_RELEASE, "", "", FINISH_AGAIN, );
 static const struct pg_stmt execution_finish_release =
     FINISH_STMT("execution_finish_release", finish_params, FINISH_RELEASE, "", "", FINISH_ONCE,
                 .again = &execution_finish_release_again);
-static const struct pg_stmt execution_finish_release_input_again =
-    FINISH_STMT("execution_finish_release_input_again", finish_input_params, FINISH_RELEASE,
-                FINISH_INPUT_COLUMNS, FINISH_INPUT(OR_NOTHING), FINISH_AGAIN, );
-static const struct pg_stmt execution_finish_release_input = FINISH_STMT(
-    "execution_finish_release_input", finish_input_params, FINISH_RELEASE, FINISH_INPUT_COLUMNS,
-    FINISH_INPUT(""), FINISH_ONCE, .again = &execution_finish_release_input_again);
+static const struct pg_stmt execution_finish_release_input_again = FINISH_STMT(
+    "execution_finish_release_input_again", finish_input_params, FINISH_RELEASE,
+    FINISH_INPUT_COLUMNS, FINISH_INPUT(OR_NOTHING), FINISH_AGAIN, .gather = store_inputs_gather);
+static const struct pg_stmt execution_finish_release_input =
+    FINISH_STMT("execution_finish_release_input", finish_input_params, FINISH_RELEASE,
+                FINISH_INPUT_COLUMNS, FINISH_INPUT(""), FINISH_ONCE,
+                .again = &execution_finish_release_input_again, .gather = store_inputs_gather);
 
 /* The same for a run whose outcome is unknown, with its event: others do not pay for it. */
 static const struct pg_column finish_event_params[] = {OF(account_id, PG_UUID),
@@ -133,11 +139,6 @@ static const struct pg_column finish_event_params[] = {OF(account_id, PG_UUID),
                                                        OF(parent_id, PG_UUID, .has_null = true)};
 static const struct pg_column event_columns[] = {STORE_HAS_EVENT_COLUMN};
 #define FINISH_EVENT_COLUMNS FINISH_INPUT_COLUMNS ", :event_id as event_id, :parent_id as parent_id"
-#define FINISH_INPUT_IF_ANY                                                                 \
-    "kept as (" STORE_INPUT_INSERT "select m.account_id, m.id, false, m.sealed, m.key_id, " \
-    "m.expires_at, m.words" STORE_INPUT_WORDS                                               \
-    " from moved m where m.sealed is not null on conflict do "                              \
-    "nothing), "
 #define FINISH_OUTBOX                                                                            \
     "), " STORE_OUTBOX("select c.account_id, c.parent_id, c.event_id, "                          \
                        "'execution.outcome_unknown' as kind, c.id as object, 1::bigint as rev, " \
@@ -154,9 +155,9 @@ static const struct pg_column event_columns[] = {STORE_HAS_EVENT_COLUMN};
                      "or (select e.owner = :owner and e.finished_at = :finished_at from " \
                      "sluice.execution e "                                                \
                      "where e.account_id = :account_id and e.id = :id)"
-#define FINISH_EVENT_STMT(name, claim, answer, ...)                                          \
-    FINISH_STMT(name, finish_event_params, claim, FINISH_EVENT_COLUMNS, FINISH_INPUT_IF_ANY, \
-                answer, PG_COLUMNS(event_columns), __VA_ARGS__)
+#define FINISH_EVENT_STMT(name, claim, answer, ...)                                               \
+    FINISH_STMT(name, finish_event_params, claim, FINISH_EVENT_COLUMNS, FINISH_INPUT(OR_NOTHING), \
+                answer, PG_COLUMNS(event_columns), .gather = store_inputs_gather, __VA_ARGS__)
 static const struct pg_stmt execution_finish_keep_event_again =
     FINISH_EVENT_STMT("execution_finish_keep_event_again", FINISH_KEEP, FINISH_EVENT_AGAIN, );
 static const struct pg_stmt execution_finish_keep_event =
@@ -266,33 +267,54 @@ static const struct pg_stmt execution_get_summary = {
  * when it is read. */
 #define IN_RANGE(row) \
     row ".account_id = :account_id and " row ".id < :before and " row ".id >= :since "
-#define LISTS                                                  \
-    "lists as materialized (select q::bigint[] as words from " \
-    "unnest(string_to_array(:words, ';')) q), "
+#define LISTS                                                                                   \
+    "lists as materialized (select split_part(q, '/', 1)::bigint[] as words, "                  \
+    "nullif(split_part(q, '/', 2), '')::oid[] as own from unnest(string_to_array(:words, ';'))" \
+    " q), "
+#define HAS_WORDS(row)                                                                        \
+    "case when " row ".own is null then l.own is null and " row ".words @> l.words else " row \
+    ".own @> l.own end"
 #define NEWEST                                                                                    \
     "newest as materialized (select w.id, w.is_blocked, w.expires_at > now() and exists (select " \
-    "from lists l where w.words @> l.words) as is_found from (select x.id, x.is_blocked, "        \
-    "x.expires_at, x.words from sluice.execution_input x where " IN_RANGE(                        \
-        "x") "and (:with_blocked or not x.is_blocked) order by x.id desc limit 1000) w), "        \
-             "enough as materialized (select count(*) < 1000 or count(*) filter (where "          \
-             "n.is_found) >= "                                                                    \
-             "case when :integration_id is null and :action_id is null and :status is null and "  \
-             ":api_key_id is null and :error_code is null then :count_max else 250 end as "       \
-             "is_enough "                                                                         \
-             "from newest n), "
-#define HITS                                                                                       \
-    "(with " LISTS NEWEST                                                                          \
-    "hit as materialized (select s.* from lists l, lateral (with m as materialized (select "       \
-    "x.account_id, x.id, x.is_blocked, x.expires_at from sluice.execution_input x where "          \
-    "x.words @> l.words) select m.* from m limit 10001) s), "                                      \
-    "chosen as materialized (select case when (select e.is_enough from enough e) then false else " \
-    "(select count(*) from hit) <= 10000 end as is_hit) "                                          \
-    "select a.id, a.is_blocked, a.is_found from (select h.id, h.is_blocked, true as is_found "     \
-    "from hit h where (select c.is_hit from chosen c) and " IN_RANGE(                              \
-        "h") "and h.expires_at > now() and (:with_blocked or not h.is_blocked) "                   \
-             "union all select n.id, n.is_blocked, n.is_found from newest n where not (select "    \
-             "c.is_hit "                                                                           \
-             "from chosen c)) a order by a.id desc limit 1000)"
+    "from lists l where " HAS_WORDS(                                                              \
+        "w") ") as is_found from (select x.id, x.is_blocked, "                                    \
+             "x.expires_at, x.words, x.own from sluice.execution_input x where " IN_RANGE(        \
+                 "x") "and (:with_blocked or not x.is_blocked) order by x.id desc limit 1000) "   \
+                      "w), "                                                                      \
+                      "enough as materialized (select count(*) < 1000 or count(*) filter (where " \
+                      "n.is_found) >= "                                                           \
+                      "case when :integration_id is null and :action_id is null and :status is "  \
+                      "null and "                                                                 \
+                      ":api_key_id is null and :error_code is null then :count_max else 250 end " \
+                      "as "                                                                       \
+                      "is_enough "                                                                \
+                      "from newest n), "
+/* The runs of row m that have all words of list l (store_inputs_gather). */
+#define RUNS_OF                                                                                  \
+    "select encode(substr(m.runs, 16 * b.n + 1, 16), 'hex')::uuid as id from (select bit_and("   \
+    "coalesce(m.marks[array_position(m.marks, w.word) + cardinality(m.marks) / 2]::bigint, 0)) " \
+    "as bits from unnest(l.own) w (word)) f cross join generate_series(0, length(m.runs) / 16 "  \
+    "- 1) b (n) where f.bits >> b.n & 1 = 1"
+#define HITS                                                                                     \
+    "(with " LISTS NEWEST                                                                        \
+    "hit as materialized (select s.* from lists l, lateral (with m as materialized (select "     \
+    "x.account_id, x.id, x.is_blocked, x.expires_at, x.words, x.own, x.marks, x.runs from "      \
+    "sluice.execution_input x where x.words @> l.words), a as (select m.account_id, m.id, "      \
+    "m.is_blocked, m.expires_at from m where m.runs is null and " HAS_WORDS(                     \
+        "m") " union all "                                                                       \
+             "select m.account_id, r.id, m.is_blocked, m.expires_at from m cross join lateral "  \
+             "(" RUNS_OF ") r where m.runs is not null) select a.* from a limit 10001) s), "     \
+             "chosen as materialized (select case when (select e.is_enough from enough e) then " \
+             "false else "                                                                       \
+             "(select count(*) from hit) <= 10000 end as is_hit) "                               \
+             "select a.id, a.is_blocked, a.is_found from (select h.id, h.is_blocked, true as "   \
+             "is_found "                                                                         \
+             "from hit h where (select c.is_hit from chosen c) and " IN_RANGE(                   \
+                 "h") "and h.expires_at > now() and (:with_blocked or not h.is_blocked) "        \
+                      "union all select n.id, n.is_blocked, n.is_found from newest n where not " \
+                      "(select "                                                                 \
+                      "c.is_hit "                                                                \
+                      "from chosen c)) a order by a.id desc limit 1000)"
 #define FOUND                                                                                    \
     STORE_PAGE_ROWS_SQL(                                                                         \
         "select h.id, h.is_blocked, r.* from " HITS " h left join lateral (select " RAN_COLUMNS  \

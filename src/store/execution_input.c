@@ -31,4 +31,158 @@ slice store_input_words(const uint32_t *list, size_t count, struct arena *arena)
     return arena_take(arena, &words);
 }
 
+/* ---- runs that are sent together ---- */
+
+/* So that the row with their words seldom has over 2 KB, of which parts would be stored apart. */
+enum { RUNS_MAX = 16, SHARED_WORDS_MAX = 64, OWN_WORDS_MAX = 128 };
+
+/* Parameters after `own`, in the order of STORE_INPUT_PARAMS. */
+enum { WORDS = 1, MARKS, RUNS, TOGETHER };
+
+/* Runs of one account. */
+struct group {
+    struct pg_query *runs[RUNS_MAX];
+    size_t run_count, word_count;
+    uint32_t words[OWN_WORDS_MAX], marks[OWN_WORDS_MAX]; /* bit n: run n has the word */
+    size_t id_at, own_at;                                /* parameters of the statement */
+    size_t set_count;
+    struct arena *arena;
+};
+
+static size_t param_at(const struct pg_stmt *stmt, const char *name)
+{
+    size_t i = 0;
+    while (i < stmt->param_count && strcmp(stmt->params[i].name, name) != 0)
+        i++;
+    ASSERT(i < stmt->param_count);
+    return i;
+}
+
+uint32_t store_input_key(struct uuid account_id, uint32_t word)
+{
+    const uint8_t *end = &account_id.bytes[sizeof(account_id.bytes) - 3];
+    return (uint32_t)end[0] << 24 | (uint32_t)end[1] << 16 | ((uint32_t)end[2] & 0xf0) << 8 |
+           word >> 20;
+}
+
+/* Returns the index of a number in a list, or the list's length. Lists are short. */
+static size_t index_of(const uint32_t *list, size_t count, uint32_t number)
+{
+    size_t at = 0;
+    while (at < count && list[at] != number)
+        at++;
+    return at;
+}
+
+/* Whether the query may join the group. A run that may be stored already has a group of its own,
+ * since a row that exists stays as it is. */
+static bool group_takes(const struct group *group, const struct pg_query *query)
+{
+    if (group->run_count == 0)
+        return true;
+    const struct pg_query *first = group->runs[0];
+    return group->run_count < RUNS_MAX && !first->is_unknown && !query->is_unknown &&
+           uuid_eq(first->params[0].as.uuid, query->params[0].as.uuid);
+}
+
+/* Adds the run of a query; false: the group does not take it. */
+static bool group_add(struct group *group, struct pg_query *query)
+{
+    slice own = query->params[group->own_at].as.bytes;
+    size_t own_count = pg_oids_count(own), count = group->word_count;
+    size_t max = group->run_count == 0 ? OWN_WORDS_MAX : SHARED_WORDS_MAX;
+    if (!group_takes(group, query))
+        return false;
+    for (size_t i = 0; i < own_count; i++) {
+        uint32_t word = pg_oids_get(own, i);
+        if (index_of(group->words, count, word) < count)
+            continue;
+        if (count >= max)
+            return false;
+        group->marks[count] = 0;
+        group->words[count++] = word;
+    }
+    for (size_t i = 0; i < own_count; i++)
+        group->marks[index_of(group->words, count, pg_oids_get(own, i))] |= 1U << group->run_count;
+    group->runs[group->run_count++] = query;
+    group->word_count = count;
+    return true;
+}
+
+static bool set_list(const struct group *group, struct pg_value *value, const uint32_t *list,
+                     size_t count)
+{
+    value->as.bytes = store_input_words(list, count, group->arena);
+    value->is_null = !value->as.bytes.ptr;
+    return !value->is_null;
+}
+
+static bool set_keys(const struct group *group, struct pg_query *query)
+{
+    uint32_t keys[OWN_WORDS_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < group->word_count; i++) {
+        uint32_t key = store_input_key(query->params[0].as.uuid, group->words[i]);
+        if (index_of(keys, count, key) == count)
+            keys[count++] = key;
+    }
+    return set_list(group, &query->params[group->own_at + WORDS], keys, count);
+}
+
+/* Sets the columns that only several runs have. */
+static bool set_marks(const struct group *group, struct pg_query *query)
+{
+    uint32_t marks[2 * OWN_WORDS_MAX];
+    size_t len = sizeof(struct uuid), size = group->word_count * sizeof(marks[0]);
+    char *ids = arena_alloc_text(group->arena, group->run_count * len);
+    if (!ids)
+        return false;
+    for (size_t i = 0; i < group->run_count; i++) {
+        struct pg_value *params = group->runs[i]->params;
+        memcpy(ids + i * len, &params[group->id_at].as.uuid, len);
+        params[group->own_at + TOGETHER] = pg_i64((int64_t)group->set_count);
+    }
+    query->params[group->own_at + RUNS] = pg_bytes(slice_of(ids, group->run_count * len));
+    memcpy(marks, group->words, size);
+    memcpy(&marks[group->word_count], group->marks, size);
+    return set_list(group, &query->params[group->own_at + MARKS], marks, 2 * group->word_count);
+}
+
+/* Gives the words of the group to its newest run, and empties the group. */
+static bool group_close(struct group *group)
+{
+    struct pg_query *newest = group->runs[0];
+    for (size_t i = 1; i < group->run_count; i++)
+        if (uuid_cmp(group->runs[i]->params[group->id_at].as.uuid,
+                     newest->params[group->id_at].as.uuid) > 0)
+            newest = group->runs[i];
+    bool is_set = group->run_count == 0 ||
+                  (set_keys(group, newest) && (group->run_count == 1 || set_marks(group, newest)));
+    group->run_count = group->word_count = 0;
+    return is_set;
+}
+
+bool store_inputs_gather(struct pg_query *const *queries, size_t count, struct arena *arena)
+{
+    const struct pg_stmt *stmt = queries[0]->stmt;
+    struct group group;
+    group.run_count = group.word_count = 0;
+    group.id_at = param_at(stmt, "id");
+    group.own_at = param_at(stmt, "own");
+    group.set_count = count;
+    group.arena = arena;
+    for (size_t i = 0; i < count; i++) {
+        struct pg_value *own = &queries[i]->params[group.own_at];
+        for (size_t k = WORDS; k <= TOGETHER; k++)
+            own[k].is_null = true;
+        if (own->is_null || group_add(&group, queries[i]))
+            continue;
+        if (!group_close(&group))
+            return false;
+        bool is_added = group_add(&group, queries[i]);
+        ASSERT(is_added);
+    }
+    return group_close(&group);
+}
+
 STORE_CALL_ID(store_execution_input_get, execution_input_get, struct uuid, pg_uuid)

@@ -127,17 +127,20 @@ static inline void store_ask(struct pg_pool *pool, struct pg_query *query, struc
 
 /* The input of a run, as a part of the statement that inserts its execution or event: the
  * parameters, from a struct with a member `input`, and the insert of a row up to its values. */
-#define STORE_INPUT_PARAMS(type)                                     \
-    PG_OF("sealed", PG_BYTES, struct type, input.sealed),            \
-        PG_OF("key_id", PG_TEXT, struct type, input.key_id),         \
-        PG_OF("expires_at", PG_TIME, struct type, input.expires_at), \
-        PG_OF("words", PG_OIDS, struct type, input.words)
-/* The column of words from the parameter. Its text would be parsed, at a tenth of the cost of a
- * write; this is a copy. */
-#define STORE_INPUT_WORDS "::oid[]::bigint[]"
+#define STORE_INPUT_PARAMS(type)                                                    \
+    PG_OF("sealed", PG_BYTES, struct type, input.sealed),                           \
+        PG_OF("key_id", PG_TEXT, struct type, input.key_id),                        \
+        PG_OF("expires_at", PG_TIME, struct type, input.expires_at),                \
+        PG_OF("own", PG_OIDS, struct type, input.words), PG_MADE("words", PG_OIDS), \
+        PG_MADE("marks", PG_OIDS), PG_MADE("runs", PG_BYTES), PG_MADE("together", PG_I64)
 #define STORE_INPUT_INSERT                                                                         \
     "insert into sluice.execution_input (account_id, id, is_blocked, sealed, key_id, expires_at, " \
-    "words) "
+    "own, words, marks, runs) "
+/* The values of a row. The text of numbers would be parsed, at a tenth of the cost of a write;
+ * these casts are copies. */
+#define STORE_INPUT_ROW(is_blocked)                                                         \
+    "@row :account_id, :id, " is_blocked ", :sealed, :key_id, :expires_at, (:own)::oid[], " \
+    "(:words)::oid[]::bigint[], (:marks)::oid[], :runs @end "
 
 /* The parameters for the audit event of a statement, from a struct with a member `by`; the
  * caller supplies the kind. STORE_EVENT_SQL also needs the account, if the event is a user's. */

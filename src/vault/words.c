@@ -256,9 +256,9 @@ slice vault_words_list(const struct vault_words *words, struct arena *arena)
 slice vault_words_search(const struct vault_ring *ring, struct uuid account_id, slice text,
                          struct arena *arena)
 {
-    struct vault_words words;
+    struct vault_words words, keys;
     struct buf lists;
-    buf_init(&lists, VAULT_MASTER_KEYS_MAX * 2 * (LIST_BYTES_MAX + 1));
+    buf_init(&lists, VAULT_MASTER_KEYS_MAX * 4 * (LIST_BYTES_MAX + 1));
     for (size_t i = 0; i < ring->count; i++) {
         begin_list(&words, &ring->keys[i], account_id);
         vault_words_add(&words, text, VAULT_WORDS_MAX);
@@ -269,6 +269,14 @@ slice vault_words_search(const struct vault_ring *ring, struct uuid account_id, 
         buf_append_char(&lists, ';');
         for (size_t k = 0; k < words.count; k++)
             words.items[k] &= UINT32_MAX;
+        put_list(&lists, &words);
+        buf_append_char(&lists, ';');
+        /* what the index has, and what the rows that it finds are compared with */
+        keys = words;
+        for (size_t k = 0; k < keys.count; k++)
+            keys.items[k] = store_input_key(account_id, (uint32_t)keys.items[k]);
+        put_list(&lists, &keys);
+        buf_append_char(&lists, '/');
         put_list(&lists, &words);
     }
     slice search = buf_is_ok(&lists) ? arena_dup(arena, buf_slice(&lists)) : SLICE_NONE;

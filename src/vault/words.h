@@ -47,9 +47,11 @@ size_t vault_words_count(slice text, size_t count_max);
  * and the end of a word that may have been cut is open. In the arena; SLICE_NONE if out of memory.
  */
 slice vault_words_patterns(slice text, struct arena *arena);
-/* Returns what a search asks the store for: two lists of its words under each key of the ring, with
- * ";" between them: with 64 bits, which the version before stored, and with 32. The text has 1 to
- * VAULT_SEARCH_WORDS_MAX words. If out of memory, it returns a list that no run has. */
+/* Returns what a search asks the store for: three lists of its words under each key of the ring,
+ * with ";" between them: with 64 and with 32 bits, for runs of the versions before, and the keys of
+ * the index with the words that they are for, and "/" between them (store/execution_input.h). The
+ * text has 1 to VAULT_SEARCH_WORDS_MAX words. If out of memory, it returns a list that no run has.
+ */
 slice vault_words_search(const struct vault_ring *ring, struct uuid account_id, slice text,
                          struct arena *arena);
 

@@ -542,6 +542,7 @@ static void on_end(struct serve_request *serve, enum op_end end)
     (void)end;
     if (request->on_end)
         request->on_end(request);
+    buf_deinit(&request->view_text); /* its client may have left before the page was ready */
 }
 
 /* A form is carried out even if its client disconnects; in that case no page is rendered. Pages

@@ -418,7 +418,7 @@ static struct execution_input input_of(struct seam_store *store, const struct pg
         return (struct execution_input){0};
     return (struct execution_input){.sealed = seam_keep(store, seam_text(query, "sealed")),
                                     .key_id = seam_keep(store, seam_text(query, "key_id")),
-                                    .words = seam_keep(store, seam_text(query, "words")),
+                                    .words = seam_keep(store, seam_text(query, "own")),
                                     .expires_at = seam_time(query, "expires_at")};
 }
 

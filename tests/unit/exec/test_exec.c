@@ -6,6 +6,7 @@
 
 #include "base/metric.h"
 #include "exec/internal.h"
+#include "seam/table.h"
 #include "seam/walk.h"
 #include "unit.h"
 
@@ -246,6 +247,34 @@ static void a_write_with_a_key_may_fail_anywhere(void **state)
     fail_at_each_place(KEYED_WRITE);
 }
 
+/* As the end of a drain does if it comes between two steps. */
+static bool cut_before(enum sequence which, size_t step)
+{
+    void *state;
+    assert_int_equal(set_up(&state), 0);
+    struct seam_bench *b = state;
+    struct seam_walk walk = {.node = &b->node, .store = &b->store, .place = SIZE_MAX};
+    seam_table_cancel("exec", step);
+    start(b, which);
+    assert_true(seam_walk_until_ended(&walk, &b->run));
+    bool is_cut = seam_table_has_cancelled();
+    assert_int_equal(b->run.out.reason, is_cut ? EXEC_CANCELLED : EXEC_SUCCEEDED);
+    seam_run_end(&b->run);
+    assert_int_equal(tear_down(&state), 0);
+    return is_cut;
+}
+
+static void it_is_cancelled_before_each_step(void **state)
+{
+    (void)state;
+    for (enum sequence which = READ; which < SEQUENCES; which++) {
+        size_t step = 0;
+        while (cut_before(which, step))
+            step++;
+        assert_true(step > 5);
+    }
+}
+
 #define EXEC_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -260,6 +289,8 @@ int main(void)
         cmocka_unit_test(a_read_with_a_key_may_fail_anywhere),
         cmocka_unit_test(a_write_may_fail_anywhere),
         cmocka_unit_test(a_write_with_a_key_may_fail_anywhere),
+        cmocka_unit_test(it_is_cancelled_before_each_step),
     };
+    seam_table_watch();
     return cmocka_run_group_tests_name("exec/exec", tests, NULL, NULL);
 }

@@ -102,7 +102,7 @@ static void a_blocked_run(void **state)
     const struct execution_input row = {.sealed = seam_text(event, "sealed"),
                                         .key_id = seam_text(event, "key_id"),
                                         .expires_at = seam_time(event, "expires_at")};
-    assert_true(seam_text(event, "words").len > PG_OIDS_BYTES(1));
+    assert_true(seam_text(event, "own").len > PG_OIDS_BYTES(1));
     assert_kept(m, seam_uuid(event, "id"), &row);
     assert_true(m->node.exec->blocked_input_bytes == row.sealed.len);
     machine_answer(m, "audit_insert_input");

@@ -32,6 +32,23 @@ static void check_error(const char *sql, uint8_t key_count, const char *want)
     "with input as (select * from unnest($1, $2, $3) with ordinality as " \
     "u(account_id, id, body, ord))"
 
+/* A write reads its arrays by subscripts. */
+static void test_input_of_a_write(void **state)
+{
+    struct pg_stmt stmt = {
+        .name = "x", .sql = "select :id @from", PG_PARAMS(params), .access = PG_WRITE};
+    struct buf out;
+    struct err err;
+    (void)state;
+    buf_init(&out, PG_SQL_MAX);
+    assert_int_equal(pg_stmt_expand(&stmt, PG_MODE_SET, &out, &err), OK);
+    assert_true(slice_eq_cstr(buf_slice(&out),
+                              "with input as (select u.account_id, $2[u.ord] as id, $3[u.ord] as "
+                              "body, u.ord from unnest($1) with ordinality as u(account_id, ord)) "
+                              "select i.id from input i"));
+    buf_deinit(&out);
+}
+
 static void test_insert(void **state)
 {
     (void)state;
@@ -105,6 +122,7 @@ static void test_errors_name_the_fault(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_input_of_a_write),
         cmocka_unit_test(test_insert),
         cmocka_unit_test(test_read),
         cmocka_unit_test(test_update_and_delete),

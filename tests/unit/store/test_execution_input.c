@@ -288,6 +288,146 @@ static void test_sets(void **state)
         assert_input(account, items[i].id, i % 3 && i != 5 ? sealed[i] : NULL);
 }
 
+/* ---- the words of runs that are sent together ---- */
+
+enum { NEWER = 1000 }; /* inputs without words, so that the index has to be asked */
+
+static struct arena words_arena;
+static struct store_page page;
+static struct execution_filter filter;
+
+/* Words of run i: one that all have, one that half of them have, and its own. The first two have
+ * the same key in the index. */
+static uint32_t word_of(size_t i, unsigned which)
+{
+    const uint32_t words[] = {7, 100 + i % 2, 0x9e3779b1U * (uint32_t)(i + 1)};
+    return words[which];
+}
+
+static void start_search(struct pg_call *call)
+{
+    store_execution_list(call->bench->pool, &call->query, &call->op, account, &page, &filter);
+}
+
+/* Returns how many runs of the account have both words, and the first of them. */
+static size_t search(uint32_t one, uint32_t two, struct uuid *first)
+{
+    struct execution *list;
+    struct uuid next;
+    size_t count;
+    char words[128];
+    (void)snprintf(words, sizeof(words), "{9};{%u,%u}/{%u,%u}", store_input_key(account, one),
+                   store_input_key(account, two), one, two);
+    filter = (struct execution_filter){.words = slice_cstr(words)};
+    page = (struct store_page){.before = uuid_v7_floor(clock_wall_us() / 1000 + 7200000),
+                               .count_max = 100};
+    run(start_search);
+    assert_int_equal(store_execution_list_result(&calls[0].query, &list, &count, &next), OK);
+    assert_true(uuid_is_nil(next));
+    *first = count ? list[0].id : (struct uuid){{0}};
+    done();
+    return count;
+}
+
+static void make_items(struct uuid stranger)
+{
+    static char keys[SET][8];
+    char sql[512], id[UUID_TEXT_LEN + 1];
+    arena_init(&words_arena, 65536);
+    for (size_t i = 0; i < SET; i++) {
+        const uint32_t words[] = {word_of(i, 0), word_of(i, 1), word_of(i, 2)};
+        (void)snprintf(keys[i], sizeof(keys[i]), "w%zu", i);
+        claims[i] = claim_of(slice_cstr(keys[i]));
+        claims[i].account_id = i % 4 == 3 ? stranger : account;
+        items[i] = execution_of(&claims[i], SLICE("{}"));
+        items[i].input = input_of("x");
+        items[i].input.words = store_input_words(words, ARRAY_LEN(words), &words_arena);
+    }
+    uuid_format(account, id);
+    (void)snprintf(
+        sql, sizeof(sql),
+        "insert into sluice.execution_input (account_id, id, is_blocked, sealed, key_id, "
+        "expires_at) select '%s', (lpad(to_hex(%lld + n), 12, '0') || "
+        "'70008000000000000000')::uuid, false, '', 'k', now() + interval '1 h' from "
+        "generate_series(1, %d) n",
+        id, (long long)(clock_wall_us() / 1000 + 3600000), NEWER);
+    items_tell(conninfo, sql);
+    run_items(start_item_claim);
+    pg_calls_end(calls, SET);
+}
+
+/* Asserts that these runs of the account are found, each by its own word and no other. */
+static void assert_found(size_t lost)
+{
+    struct uuid first;
+    size_t sums[2] = {0};
+    for (size_t i = 0; i < SET; i++) {
+        bool is_ours = i % 4 != 3, is_found = is_ours && i != lost;
+        assert_int_equal(search(word_of(i, 2), word_of(i, 1), &first), is_found);
+        assert_true(!is_found || uuid_eq(first, items[i].id));
+        assert_int_equal(search(word_of(i, 2), word_of(i, 0), &first), is_found);
+        assert_int_equal(search(word_of(i, 2), word_of(i + 1, 1), &first), 0);
+        sums[i % 2] += is_found;
+    }
+    assert_int_equal(search(7, 7, &first), sums[0] + sums[1]);
+    assert_int_equal(search(7, 100, &first), sums[0]);
+    assert_int_equal(search(8, 8, &first), 0);
+}
+
+#define IS_SHARED "runs is not null"
+/* The newest of the runs has their words: it is removed last. */
+#define IS_OLDER                                                                            \
+    IS_SHARED " and exists (select from generate_series(0, length(runs) / 16 - 1) n where " \
+              "encode(substr(runs, 16 * n + 1, 16), 'hex')::uuid > id)"
+
+static void test_runs_share_words(void **state)
+{
+    const enum pg_mode *mode = *state;
+    for (size_t lost = SET - 3; lost <= SET; lost += 3) {
+        account = uuid_v7();
+        make_items(uuid_v7());
+        if (lost < SET) /* and with it the words of others, if it had theirs */
+            claims[lost].owner = items[lost].owner = uuid_v7();
+        pg_calls_start(&bench, calls, SET, start_item_finish, claims, sizeof(claims[0]));
+        pg_calls_wait(&bench, calls, SET);
+        for (size_t i = 0; i < SET; i++)
+            assert_int_equal(store_hit_result(&calls[i].query), i == lost ? ERR_NOTFOUND : OK);
+        pg_calls_end(calls, SET);
+        assert_found(lost);
+        if (lost == SET && *mode == PG_MODE_SET)
+            assert_in_range(count_inputs(IS_SHARED), 1, SET / 2);
+        else
+            assert_int_equal(count_inputs(IS_SHARED), 0);
+        assert_int_equal(count_inputs(IS_OLDER), 0);
+        arena_deinit(&words_arena);
+    }
+}
+
+/* Rows that the first sending has stored stay as they are, so none of the second has the words of
+ * others. */
+static void test_none_is_shared_by_the_second_sending(void **state)
+{
+    (void)state;
+    make_items(account);
+    for (unsigned round = 0; round < 2; round++) {
+        for (size_t i = 0; i < SET; i++)
+            calls[i].is_again = round;
+        size_t count = round ? SET : SET / 2;
+        pg_calls_start(&bench, calls, count, start_item_finish, claims, sizeof(claims[0]));
+        pg_calls_wait(&bench, calls, count);
+        for (size_t i = 0; i < count; i++)
+            assert_int_equal(store_hit_result(&calls[i].query), OK);
+        pg_calls_end(calls, count);
+    }
+    for (size_t i = 0; i < SET; i++) {
+        struct uuid first;
+        calls[i].is_again = false;
+        assert_int_equal(search(word_of(i, 2), 7, &first), 1);
+        assert_true(uuid_eq(first, items[i].id));
+    }
+    arena_deinit(&words_arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +439,8 @@ int main(void)
         IN_BOTH(test_removed_with_its_execution_and_event),
         IN_BOTH(test_blocked_inputs_beyond_a_number),
         IN_BOTH(test_sets),
+        IN_BOTH(test_runs_share_words),
+        IN_BOTH(test_none_is_shared_by_the_second_sending),
     };
     if (tests_begin() != 0)
         return 1;

@@ -1,7 +1,7 @@
 /* What is a word, and which lists of hashes are stored and searched for. */
 #include <inttypes.h>
 
-#include "pg/pg.h"
+#include "store/execution_input.h"
 #include "unit.h"
 #include "vault/words.h"
 
@@ -113,19 +113,28 @@ static void a_list_is_limited(void **state)
     arena_deinit(&arena);
 }
 
-/* Appends the lists that a search has for the words, as text: all bits, and the 32 bits that are
- * stored. */
+/* Appends a list of two numbers, as text. */
+static void put_pair(struct buf *out, int64_t a, int64_t b)
+{
+    char text[64];
+    (void)snprintf(text, sizeof(text), "{%" PRId64 ",%" PRId64 "}", a < b ? a : b, a < b ? b : a);
+    buf_append(out, slice_cstr(text));
+}
+
+/* Appends the lists that a search has for the words: all bits, the 32 bits of each, and the keys of
+ * these. */
 static void put_lists(struct buf *out, const struct vault_words *words)
 {
+    uint32_t a = (uint32_t)words->items[0], b = (uint32_t)words->items[1];
     assert_int_equal(words->count, 2);
-    for (unsigned form = 0; form < 2; form++) {
-        int64_t mask = form ? (int64_t)UINT32_MAX : -1;
-        int64_t a = words->items[0] & mask, b = words->items[1] & mask;
-        char text[64];
-        (void)snprintf(text, sizeof(text), "%s{%" PRId64 ",%" PRId64 "}", out->len ? ";" : "",
-                       a < b ? a : b, a < b ? b : a);
-        buf_append(out, slice_cstr(text));
-    }
+    buf_append(out, out->len ? SLICE(";") : SLICE(""));
+    put_pair(out, words->items[0], words->items[1]);
+    buf_append_char(out, ';');
+    put_pair(out, a, b);
+    buf_append_char(out, ';');
+    put_pair(out, store_input_key(account, a), store_input_key(account, b));
+    buf_append_char(out, '/');
+    put_pair(out, a, b);
 }
 
 static void a_list_has_32_bits_of_each_hash(void **state)

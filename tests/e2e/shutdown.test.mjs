@@ -1,0 +1,261 @@
+// A server that gets SIGTERM with work of every kind under way, at several moments, ends with 0: all
+// that it has allocated is freed, or still owned (LeakSanitizer), and nothing is used after that
+// (AddressSanitizer). In half of the rounds the work ends in the time that a drain allows, in the
+// others it is cut off; in the last one the database does not answer any more. Two servers share the
+// flows, and each takes those that others have left.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { until } from './support/client.mjs';
+import { Mcp } from './support/mcp.mjs';
+import { Receiver } from './support/otlp.mjs';
+import { Pages } from './support/pages.mjs';
+import { Scripted } from './support/scripted.mjs';
+import { Stack, credentials } from './support/stack.mjs';
+
+const SEND = { method: 'POST', path_prefix: '/gmail/v1/users/me/messages/send' };
+const SLOW_MS = 150; // a reply of the app, or of an endpoint of events
+const CUT_MS = 8_000; // what is cut off takes longer than a shutdown waits for records
+const HELD = { default: 'allow', rules: [{ tools: ['gmail_send_message'], decision: 'hold' }] };
+const TASKS = { capabilities: { elicitation: { form: {} }, extensions: { 'io.modelcontextprotocol/tasks': {} } } };
+const LISTS = ['executions?q=mail', 'executions?display', 'flows', 'audit', 'usage?by=day', 'stats', 'integrations', 'search?query=send%20a%20mail', 'actions?integration_id=gmail', 'connections'];
+const PAGES = ['/', '/approvals', '/flows', '/flows/new?template=probe_race', '/executions', '/integrations', '/integrations/gmail',
+  '/integrations/gmail/actions/send_message', '/connections', '/keys', '/users', '/webhooks', '/audit', '/docs'];
+
+const SOAK_SECONDS = Number(process.env.SOAK_SECONDS ?? 0);
+
+let stack, account, agent, receiver, collector;
+const seen = new Map(); // the statuses of each kind of work
+let names = 0;
+
+before(async () => {
+  stack = await Stack.start({ postgres: { max_connections: 100 } });
+  account = await stack.account('shutdown');
+  receiver = await Scripted.start((request, reply) => setTimeout(() => reply.writeHead(204).end(), SLOW_MS));
+  collector = await Receiver.start();
+  await stack.provider.faults([{ match: SEND, count: -1, action: { latency_ms: SLOW_MS } }]);
+  const server = await stack.serve({ args: ['--webhook-host', '127.0.0.1'] });
+  const call = async (method, path, body) => {
+    const reply = await server.call(account.key, method, path, body);
+    assert.ok(reply.status < 300, reply.text);
+    return reply.json;
+  };
+  await call('PUT', '/api/policies/agents', { policy: HELD });
+  agent = (await call('POST', '/api/keys', { name: 'agent', policy: 'agents', scopes: ['read', 'execute'] })).key;
+  await call('POST', '/api/webhooks', { url: `${receiver.url}/events` });
+  assert.deepEqual((await server.stop()).code, 0, server.log.slice(-30000));
+});
+after(async () => {
+  await stack?.stopWell(assert);
+  await receiver?.stop();
+  await collector?.stop();
+});
+
+// ---- work: each kind sends requests until the server ends, and returns the status of one ----
+
+// at: {server, isCut, call, leave}
+const execute = (at, action_id, input, more) => at.call('POST', '/api/executions', { integration_id: 'probe', action_id, input, ...more });
+const rest = (at) => (at.isCut ? CUT_MS : 2 * SLOW_MS);
+const send = (at, more) => execute(at, 'send', { subject: `mail ${++names}` }, { confirm: true, ...more });
+const mail = (at, name) =>
+  at.call('POST', '/api/executions', { integration_id: 'gmail', action_id: 'send_message', input: { to: 'ada@outside.example', subject: name, text: 'x' } }, { key: agent });
+const start = async (at, flowTemplate, input = {}) => (await at.call('POST', '/api/flows/start', { flowTemplate, input })).json.flowId;
+const decide = (at, id, what) => at.call('POST', `/api/flows/${id}/${what}`, {});
+const subjects = (count) => Array.from({ length: count }, () => `mail ${++names}`);
+const status = async (at, id) => (await at.call('GET', `/api/flows/${id}?fields=summary`)).json.flow.status;
+const waits = (at, id) => until('it waits', async () => (await status(at, id)) !== 'running');
+// Decides as soon as the flow asks.
+async function decided(at, what, flowTemplate = 'probe_approve', input = { subject: `mail ${++names}` }) {
+  const id = await start(at, flowTemplate, input);
+  await waits(at, id);
+  return decide(at, id, what);
+}
+async function tool(at, name, args, options) {
+  const { result } = await new Mcp(at.server.base, account.key).ask('tools/call', { name, arguments: args }, options);
+  return { status: result ? 200 : 500 };
+}
+
+const KINDS = {
+  'a read': (at) => execute(at, 'read_label', { id: 'INBOX' }),
+  'a read with a key': (at) => execute(at, 'read_label', { id: 'INBOX' }, { idempotency_key: `read ${++names}` }),
+  'a long read': (at) => execute(at, 'wait', { ms: rest(at) }),
+  'a large read': (at) => execute(at, 'echo', { value: 'x'.repeat(300_000) }),
+  'pages': (at) => at.call('POST', '/api/tools/gmail_list_messages/execute?max_pages=3', { arguments: { maxResults: 3, details: true } }),
+  'a dry run': (at) => at.call('POST', '/api/tools/gmail_modify_labels/execute?dry_run=true&shows=true', { arguments: { id: '19a4b6c7d8e90001', addLabelIds: ['Label_1'] } }),
+  'a write': (at) => send(at),
+  'one write twice': async (at) => {
+    const subject = `mail ${++names}`;
+    const replies = await Promise.all([1, 2].map(() => execute(at, 'send', { subject }, { confirm: true, idempotency_key: subject })));
+    return replies[1];
+  },
+  'a batch': (at) =>
+    at.call('POST', '/api/executions/batch', {
+      executions: ['read_label', 'send', 'wait'].map((action_id, i) => ({
+        integration_id: 'probe', action_id, input: [{ id: 'INBOX' }, { subject: `mail ${++names}` }, { ms: rest(at) }][i], confirm: true,
+      })),
+    }),
+  'a held call that is approved': async (at) => {
+    const name = `held ${++names}`;
+    const { json } = await mail(at, name);
+    await decide(at, json.approval.flow_id, 'approve');
+    return until('it is made', async () => {
+      const reply = await mail(at, name);
+      return reply.status === 200 && reply;
+    });
+  },
+  'a held call': async (at) => ({ status: (await mail(at, `held ${++names}`)).json.approval.status === 'waiting' ? 200 : 500 }),
+  'a client that leaves': async (at) => {
+    const { signal } = at.leave;
+    const body = JSON.stringify({ integration_id: 'probe', action_id: 'send', input: { subject: `mail ${++names}` }, confirm: true });
+    const headers = { authorization: `Bearer ${account.key}`, 'content-type': 'application/json' };
+    const reply = await fetch(`${at.server.base}/api/executions`, { method: 'POST', headers, body, signal });
+    at.count();
+    return reply;
+  },
+  'a fan-out of reads': async (at) => ({ status: (await start(at, 'probe_reads', { ms: [1, 20, rest(at), 30, 40] })) ? 200 : 500 }),
+  'a fan-out of writes': (at) => decided(at, 'approve', 'probe_approve_fan', { subjects: subjects(6) }),
+  'a flow of many steps': async (at) => ({ status: (await start(at, 'probe_ladder')) ? 200 : 500 }),
+  'a flow with a long call': async (at) => ({ status: (await start(at, 'probe_slow', { ms: rest(at), subject: `mail ${++names}`, confirm: true })) ? 200 : 500 }),
+  'a flow that waits': async (at) => ({ status: (await start(at, 'probe_wait', { seconds: 0.2 })) ? 200 : 500 }),
+  'approve': (at) => decided(at, 'approve'),
+  'approve and cancel': async (at) => {
+    const id = await start(at, 'probe_approve', { subject: `mail ${++names}` });
+    await waits(at, id);
+    return (await Promise.all([decide(at, id, 'approve'), decide(at, id, 'cancel')]))[1];
+  },
+  'reject': (at) => decided(at, 'reject'),
+  'resume': (at) => decided(at, 'resume', 'probe_wait', { seconds: 3600 }),
+  'a long poll': async (at) => {
+    const path = `/api/flows/${await start(at, 'probe_wait', { seconds: 3600 })}`;
+    const { headers } = await at.call('GET', path);
+    return at.call('GET', `${path}?wait=60&until=ended`, undefined, { headers: { 'if-none-match': headers.get('etag') } });
+  },
+  'an event stream': async (at) => at.call('GET', `/api/flows/${await start(at, 'probe_wait', { seconds: 3600 })}/events`),
+  'a call of MCP': (at) => tool(at, 'run_action', { integration_id: 'probe', action_id: 'wait', input: { ms: rest(at) } }),
+  'a task of MCP': (at) => tool(at, 'start_flow', { template: 'probe_approve', input: { subject: `mail ${++names}` } }, TASKS),
+  'a stream of MCP': async (at) => {
+    const stream = await new Mcp(at.server.base, account.key).stream('subscriptions/listen', { notifications: { toolsListChanged: true } }, TASKS);
+    at.count();
+    while (await stream.next());
+    return stream;
+  },
+  'a connection': async (at) => {
+    const made = await at.call('POST', '/api/connections', { integration_id: 'probe', credential: credentials.probe });
+    await at.call('PATCH', `/api/connections/${made.json.id}`, { label: 'x' });
+    return at.call('DELETE', `/api/connections/${made.json.id}`);
+  },
+  'a link': async (at) => {
+    const made = await at.call('POST', '/api/connect/sessions', { integration_id: 'notion' });
+    return at.call('GET', `/api/connect/sessions/${made.json.id}?wait=60`);
+  },
+  'a key': async (at) => {
+    const made = await at.call('POST', '/api/keys', { name: 'short', scopes: ['read'] });
+    const rolled = await at.call('POST', `/api/keys/${made.json.id}/roll`, { overlap: 0 });
+    return at.call('DELETE', `/api/keys/${rolled.json.id}`);
+  },
+  'a policy': async (at) => {
+    const path = `/api/policies/p${++names}`;
+    await at.call('PUT', path, { policy: HELD });
+    return at.call('DELETE', path);
+  },
+  'a user': async (at) => {
+    const user = `user-${++names}`;
+    await at.call('POST', '/api/connect/sessions', { integration_id: 'notion' }, { headers: { 'sluice-user': user } });
+    return at.call('DELETE', `/api/users/${user}`);
+  },
+  'a message to an endpoint': async (at) => {
+    const { json } = await at.call('GET', '/api/webhooks');
+    return at.call('POST', `/api/webhooks/${json.items[0].id}/test`);
+  },
+  'lists': async (at) => (await Promise.all(LISTS.map((one) => at.call('GET', `/api/${one}`))))[0],
+  'pages of the dashboard': async (at) => {
+    const pages = new Pages(at.server.base);
+    await pages.signIn(account.key);
+    const [first] = await Promise.all(PAGES.map((path) => pages.ask(path).finally(at.count)));
+    await pages.ask('/events');
+    return first;
+  },
+};
+
+// ---- rounds ----
+
+// Sends a request. What the end of the server does to it is not an error.
+function caller(at) {
+  return async (method, path, body, { key = account.key, headers } = {}) => {
+    const reply = await at.server.call(key, method, path, body, headers);
+    at.count();
+    return reply;
+  };
+}
+
+const backends = async () =>
+  (await stack.cluster.sql(`select pid from pg_stat_activity where application_name = 'sluice'`)).split('\n').filter(Boolean).map(Number);
+
+// Stops the database, and asks for pages that then wait for it. Returns what makes it go on.
+async function freeze(at) {
+  const pages = new Pages(at.server.base);
+  await pages.signIn(account.key);
+  const frozen = await backends();
+  for (const pid of frozen) process.kill(pid, 'SIGSTOP');
+  const asked = PAGES.map((path) => pages.ask(path).catch(() => {}));
+  await at.server.metrics(); // read after the requests for pages
+  return async () => {
+    for (const pid of frozen) process.kill(pid, 'SIGCONT');
+    await Promise.all(asked);
+  };
+}
+
+// replies: how many have arrived when the server gets SIGTERM. every: one of so many steps of ops is
+// cancelled instead.
+async function round({ replies, isCut = false, isFrozen = false, reloads = false, every, times = 1 }) {
+  const args = ['--webhook-host', '127.0.0.1', '--trace-endpoint', collector.url, '--drain-timeout', isCut ? '50ms' : '35s'];
+  const env = { SLUICE_CONNECTION_LIMITS: 'on', ...(every && { SLUICE_CANCEL_EVERY: String(every) }) };
+  const server = await stack.serve({ args, env });
+  const at = { server, isCut, leave: new AbortController(), replies: 0, count: () => at.replies++ };
+  at.call = caller(at);
+  const begin = ([kind, run]) =>
+    run(at).then(
+      (reply) => seen.set(kind, [...(seen.get(kind) ?? []), reply.status]),
+      () => at.count(),
+    );
+  const work = Array.from({ length: times }, () => Object.entries(KINDS).map(begin)).flat();
+  await until(`${replies} replies have arrived`, () => at.replies >= replies || !server.process.isRunning);
+  at.leave.abort();
+  if (reloads) server.process.kill('SIGHUP');
+  const thaw = isFrozen && (await freeze(at));
+  const end = await server.stop();
+  if (thaw) await thaw();
+  stack.forget(server);
+  await Promise.all(work);
+  assert.deepEqual([end.code, end.signal], [0, null], server.log.slice(-30000));
+}
+
+const name = ({ replies, isCut, reloads, every }) =>
+  [`after ${replies} replies`, isCut ? 'cut off' : 'drained', reloads && 'during a reload', every && `every ${every}th step cancelled`].filter(Boolean).join(', ');
+
+const ROUNDS = [
+  { replies: 0 }, { replies: 0, isCut: true }, { replies: 20, reloads: true }, { replies: 25, isCut: true },
+  { replies: 60 }, { replies: 50, isCut: true, reloads: true }, { replies: 60, every: 23, times: 2 }, { replies: 90, every: 97, times: 2 },
+];
+
+// With SOAK_SECONDS also rounds of any kind at any moment, for so long.
+const draw = (...list) => list[Math.floor(Math.random() * list.length)];
+const drawRound = () => ({ replies: Math.floor(Math.random() * 50), isCut: draw(true, false), reloads: draw(true, false), every: draw(0, 0, 5, 13, 29, 61), times: draw(1, 2) });
+async function soak() {
+  for (const end = Date.now() + SOAK_SECONDS * 1000; Date.now() < end; ) {
+    const pair = [drawRound(), drawRound()];
+    await Promise.all(pair.map(round)).catch((error) => {
+      throw new Error(`${JSON.stringify(pair)}: ${error.message}`);
+    });
+  }
+}
+if (SOAK_SECONDS > 0) test('rounds at any moment', soak);
+
+for (let i = 0; i < ROUNDS.length; i += 2)
+  test(`${name(ROUNDS[i])}; and ${name(ROUNDS[i + 1])}`, () => Promise.all([round(ROUNDS[i]), round(ROUNDS[i + 1])]));
+
+test('the database does not answer any more', () => round({ replies: 40, isCut: true, isFrozen: true }));
+
+test('work of each kind has been done', () => {
+  const missing = Object.keys(KINDS).filter((kind) => !seen.get(kind)?.some((one) => one < 400));
+  assert.deepEqual(missing, [], JSON.stringify([...seen]));
+});
