@@ -289,12 +289,14 @@ static const struct pg_stmt execution_get_summary = {
                       "as "                                                                       \
                       "is_enough "                                                                \
                       "from newest n), "
-/* The runs of row m that have all words of list l (store_inputs_gather). */
+/* The runs of row m that have all words of list l (store_inputs_gather), which are at most 16. A
+ * function in FROM would store its rows, for each m. */
 #define RUNS_OF                                                                                  \
     "select encode(substr(m.runs, 16 * b.n + 1, 16), 'hex')::uuid as id from (select bit_and("   \
     "coalesce(m.marks[array_position(m.marks, w.word) + cardinality(m.marks) / 2]::bigint, 0)) " \
-    "as bits from unnest(l.own) w (word)) f cross join generate_series(0, length(m.runs) / 16 "  \
-    "- 1) b (n) where f.bits >> b.n & 1 = 1"
+    "as bits from (select unnest(l.own) as word) w) f cross join (values (0), (1), (2), (3), "   \
+    "(4), (5), (6), (7), (8), (9), (10), (11), (12), (13), (14), (15)) b (n) where "             \
+    "f.bits >> b.n & 1 = 1"
 #define HITS                                                                                     \
     "(with " LISTS NEWEST                                                                        \
     "hit as materialized (select s.* from lists l, lateral (with m as materialized (select "     \

@@ -34,7 +34,7 @@ slice store_input_words(const uint32_t *list, size_t count, struct arena *arena)
 /* ---- runs that are sent together ---- */
 
 /* So that the row with their words seldom has over 2 KB, of which parts would be stored apart. */
-enum { RUNS_MAX = 16, SHARED_WORDS_MAX = 64, OWN_WORDS_MAX = 128 };
+enum { RUNS_MAX = 16 /* as in store/execution.c */, SHARED_WORDS_MAX = 64, OWN_WORDS_MAX = 128 };
 
 /* Parameters after `own`, in the order of STORE_INPUT_PARAMS. */
 enum { WORDS = 1, MARKS, RUNS, TOGETHER };
