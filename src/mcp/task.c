@@ -82,7 +82,8 @@ void mcp_task_put(struct json_writer *w, struct api_request *request, struct are
 {
     const struct mcp_message *message = request->outer;
     struct mcp_flow_facts facts = mcp_flow_read(view, arena);
-    /* a client that asks for a call does not decide about it, so no person is asked here */
+    /* A client that asks for a call does not decide about it, so no person is asked here, whichever
+     * key the client has. */
     bool is_held = slice_eq_cstr(mcp_flow_text(facts.flow, "templateKey", arena), FLOW_HELD_KEY);
     bool may_ask = facts.is_approval && !is_held && message->has_forms &&
                    api_may(request, SCOPE_APPROVE, NULL);

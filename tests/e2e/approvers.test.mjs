@@ -111,7 +111,9 @@ test('no key of the asker’s family decides, over the API or as a task', async 
     }
     assert.equal((await viewOf(id, as)).flow.rev, flow.rev, 'nothing has changed');
     assert.equal(await mails(), sent + (as ? 1 : 0));
-    // the same answer of another key is a decision
+    // a task asks no key about a held call; the same answer of another key is a decision
+    const { result: task } = await new Mcp(server.base, other.key).ask('tasks/get', { taskId: id }, { ...TASKS, headers: as });
+    assert.deepEqual([task.status, task.inputRequests], ['working', undefined]);
     const yes = { [`approval-${flow.rev}-${stepKey}`]: { action: 'accept', content: { approve: true } } };
     const reply = await new Mcp(server.base, other.key).ask('tasks/update', { taskId: id, inputResponses: yes }, { ...TASKS, headers: as });
     assert.equal(reply.error, undefined, JSON.stringify(reply));
