@@ -134,8 +134,9 @@ static int read_choice(const struct web_request *request, const struct web_conne
 }
 
 struct meant {
-    int64_t id;   /* of the connection; 0: not known yet */
-    bool is_lent; /* the account's, which it shares with the page's user */
+    int64_t id;      /* of the connection; 0: not known yet */
+    bool is_lent;    /* the account's, which it shares with the page's user */
+    bool is_missing; /* it was deleted */
 };
 
 /* Returns the label of an item's connection, or SLICE_NONE if it is unknown. */
@@ -149,12 +150,13 @@ static slice label_connection(struct web_request *request, struct flow_names *na
     *meant = (struct meant){.id = id};
     const struct flow_connection *connection =
         action ? find_connection(names, action->integration->integration_id, id) : NULL;
-    bool is_read = connection &&
-                   (id != 0 ? web_connection_result(request, &connection->read, &row)
-                            : read_choice(request, &connection->read, &list, &count)) == OK;
+    int status = !connection ? ERR_BUSY
+                 : id != 0   ? web_connection_result(request, &connection->read, &row)
+                             : read_choice(request, &connection->read, &list, &count);
+    meant->is_missing = id != 0 && status == ERR_NOTFOUND;
     /* Without a default a call uses the only connection, and is refused if there are several. */
-    if (is_read && count > 0 && (id != 0 || list[0].is_default || count == 1)) {
-        *meant = (struct meant){list[0].id, web_connection_is_lent(request, &list[0])};
+    if (status == OK && count > 0 && (id != 0 || list[0].is_default || count == 1)) {
+        *meant = (struct meant){list[0].id, web_connection_is_lent(request, &list[0]), false};
         return app_acts_as(&list[0]).ptr ? app_acts_as(&list[0]) : list[0].label;
     }
     return id != 0 ? arena_printf(&request->serve.op.arena, "connection %lld", (long long)id)
@@ -188,6 +190,7 @@ void view_writes_as(struct web_request *request, struct flow_names *names, const
         json_open(w, '{');
         json_member_i64(w, "id", meant.id);
         json_member_bool(w, "is_lent", meant.is_lent);
+        json_member_bool(w, "is_missing", meant.is_missing);
         json_member_str(w, "label",
                         label.len > 0 ? label
                                       : arena_printf(&request->serve.op.arena, "connection %lld",

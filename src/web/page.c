@@ -256,6 +256,7 @@ static void write_frame(struct web_request *request, struct json_writer *w)
     json_member_bool(w, "may_write", serve_may(&request->serve, SCOPE_EXECUTE_WRITE));
     json_member_bool(w, "may_approve", serve_may(&request->serve, SCOPE_APPROVE));
     json_member_bool(w, "may_admin", serve_may(&request->serve, SCOPE_ADMIN));
+    json_member_bool(w, "has_policy", request->serve.grant.policy.is_named);
     json_member_str(w, "public_url", slice_cstr(request->web->public_url));
     json_close(w, '}');
 }

@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
 import { Mcp, contentOf } from './support/mcp.mjs';
+import { Pages } from './support/pages.mjs';
 import { Stack } from './support/stack.mjs';
 
 const FORM = { capabilities: { elicitation: { form: {} } } };
@@ -201,4 +202,16 @@ test('the setting holds for keys that do not say otherwise', async () => {
   const allowed = await keyWith({ unattended_writes: 'allow' });
   assert.equal(contentOf(await new Mcp(strict.base, allowed).call('run_action', bodyOf(input, { confirm: true }))).status, 'succeeded');
   await strict.stop();
+});
+
+test('a page names a deleted connection without a link', async () => {
+  const { approval } = await execute(agent, mailTo('uma@example.com'));
+  const { id } = (await call(account.key, 'GET', '/api/connections')).connections[0];
+  const pages = new Pages(server.base);
+  await pages.signIn(account.key);
+  const page = async () => (await pages.go(`/flows/${approval.flow_id}`)).text;
+  assert.ok((await page()).includes(`href="/connections/${id}"`));
+  await call(account.key, 'DELETE', `/api/connections/${id}`);
+  const text = await page();
+  assert.ok(text.includes(`connection ${id}`) && !text.includes(`href="/connections/${id}"`));
 });

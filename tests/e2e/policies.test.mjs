@@ -139,6 +139,13 @@ test('a long poll ends when the policy of its key changes', async () => {
   await call('POST', `/api/flows/${flowId}/cancel`);
 });
 
+test('pages link only to what their key may open', async () => {
+  const pages = new Pages(server.base);
+  await pages.signIn((await made({ scopes: ['read', 'approve'] })).key);
+  assert.equal((await pages.ask('/flows/new')).status, 403);
+  for (const path of ['/', '/flows']) assert.ok(!(await pages.go(path)).text.includes('href="/flows/new"'), path);
+});
+
 test('a key with a policy of its own neither changes policies nor makes keys', async () => {
   await set('own', ALLOW);
   const { key } = await made({ policy: 'own' });
@@ -163,6 +170,7 @@ test('a key with a policy of its own neither changes policies nor makes keys', a
   const form = (path, fields = {}) => pages.ask(path, { method: 'POST', fields: { csrf, ...fields } });
   assert.equal((await form('/webhooks/new', { url: 'https://example.com/x', all: 'on' })).status, 403);
   assert.equal((await pages.ask('/webhooks')).status, 403);
+  for (const path of ['/flows', '/keys']) assert.ok(!(await pages.go(path)).text.includes('href="/webhooks"'), path);
   assert.equal((await form(`/keys/${another.id}/revoke`)).status, 403);
   await call('GET', '/api/keys/self', undefined, { key: another.key });
   await made({ user: 'bob' });
