@@ -6,13 +6,13 @@
 #include "flow/internal.h"
 
 enum {
-    GIVEN_ARENA_BYTES_MAX = 256 * 1024,
+    GIVEN_ARENA_BYTES_MAX = 64 * 1024 * 1024,
     VERSION_TEXT_LEN = UUID_TEXT_LEN + 1, /* with the blank after it */
 };
 
 OP_OF(given_of, flow_given)
 
-enum given_step { GIVEN_SEND, GIVEN_READ, GIVEN_NEXT, GIVEN_TEMPLATE };
+enum given_step { GIVEN_SEND, GIVEN_READ, GIVEN_TEMPLATES };
 
 static enum op_result end_with(struct flow_given *given, int status)
 {
@@ -27,42 +27,48 @@ static enum op_result step_send(struct op *op)
     return OP_WAIT;
 }
 
+/* Most waiting flows share a few templates, which are in memory. The others are asked for
+ * together. */
 static enum op_result step_read(struct op *op)
 {
     struct flow_given *given = given_of(op);
-    int status = store_flow_waiting_versions_result(&given->query, &given->list, &given->listed);
+    struct flow_waiting_version *list;
+    size_t count;
+    int status = store_flow_waiting_versions_result(&given->query, &list, &count);
     if (status != OK)
         return end_with(given, status);
-    given->is_given = ARENA_ARRAY(&op->arena, bool, given->listed + 1); /* never of size 0 */
-    return given->is_given ? OP_NEXT : end_with(given, ERR_NOMEM);
+    given->finds = ARENA_ARRAY(&op->arena, struct flow_template_find, count + 1); /* never empty */
+    if (!given->finds)
+        return end_with(given, ERR_NOMEM);
+    given->list = list;
+    for (; given->listed < count; given->listed++)
+        (void)!flow_template_find(given->service, &given->finds[given->listed],
+                                  list[given->listed].version, op);
+    return op->holds > 0 ? OP_WAIT : OP_NEXT;
 }
 
-/* The template is that of the version at `next`, or cannot be read: a reader with a policy does not
- * see such a flow (load.c). */
-static void take_version(struct flow_given *given)
+/* A flow whose template cannot be read is not shown to a reader with a policy (load.c). */
+static bool may_show_version(const struct flow_given *given, const struct flow_template_find *find)
 {
-    const struct catalog *catalog = *given->service->config.catalog;
-    struct flow_template_find *find = &given->find;
-    if (find->status != OK && find->status != ERR_NOTFOUND && find->status != ERR_INVALID)
-        given->status = find->status;
-    if (find->tmpl) {
-        given->is_given[given->next] = !flow_is_hidden(find->tmpl, catalog, given->policy);
-        flow_template_unref(find->tmpl);
-    }
-    *find = (struct flow_template_find){0};
-    given->next++;
+    return find->tmpl &&
+           !flow_is_hidden(find->tmpl, *given->service->config.catalog, given->policy);
 }
 
-static enum op_result write_versions(struct flow_given *given)
+static enum op_result step_templates(struct op *op)
 {
+    struct flow_given *given = given_of(op);
+    char *text = arena_alloc_text(&op->parent->arena, 1 + given->listed * VERSION_TEXT_LEN);
     size_t len = 1;
-    char *text = arena_alloc_text(&given->op.parent->arena, 1 + given->listed * VERSION_TEXT_LEN);
     if (!text)
         return end_with(given, ERR_NOMEM);
     text[0] = ' ';
     for (size_t i = 0; i < given->listed; i++) {
+        struct flow_template_find *find = &given->finds[i];
         char id[UUID_TEXT_LEN + 1];
-        if (!given->is_given[i])
+        flow_template_found(given->service, find);
+        if (find->status != OK && find->status != ERR_NOTFOUND && find->status != ERR_INVALID)
+            return end_with(given, find->status);
+        if (!may_show_version(given, find))
             continue;
         uuid_format(given->list[i].version, id);
         memcpy(text + len, id, UUID_TEXT_LEN);
@@ -74,43 +80,25 @@ static enum op_result write_versions(struct flow_given *given)
     return end_with(given, OK);
 }
 
-/* Most waiting flows share a few templates, which are in memory. */
-static enum op_result step_next(struct op *op)
+static void on_end(struct op *op, enum op_end how)
 {
     struct flow_given *given = given_of(op);
-    given->status = OK;
-    while (given->status == OK && given->next < given->listed) {
-        if (!flow_template_find(given->service, &given->find, given->list[given->next].version, op))
-            return OP_WAIT;
-        take_version(given);
-    }
-    return given->status == OK ? write_versions(given) : OP_DONE;
-}
-
-static enum op_result step_template(struct op *op)
-{
-    struct flow_given *given = given_of(op);
-    flow_template_found(given->service, &given->find);
-    take_version(given);
-    return given->status == OK ? op_jump(op, GIVEN_NEXT) : OP_DONE;
-}
-
-static void free_given(struct op *op)
-{
-    flow_template_unref(given_of(op)->find.tmpl);
+    (void)how;
+    for (size_t i = 0; i < given->listed; i++)
+        flow_template_unref(given->finds[i].tmpl);
+    given->listed = 0;
 }
 
 static const struct op_step given_steps[] = {
     [GIVEN_SEND] = {"send", step_send, 0},
     [GIVEN_READ] = {"read", step_read, 0},
-    [GIVEN_NEXT] = {"next", step_next, 0},
-    [GIVEN_TEMPLATE] = {"template", step_template, OP_TO(GIVEN_NEXT)},
+    [GIVEN_TEMPLATES] = {"templates", step_templates, 0},
 };
 
 static const struct op_class given_class = {
     .name = "flow_given",
     OP_STEPS(given_steps),
-    .free = free_given,
+    .on_end = on_end,
 };
 
 struct flow_given *flow_given_start(struct flow_service *service, struct uuid account_id,

@@ -21,14 +21,13 @@ struct flow_given {
     struct uuid account_id;
     struct policy *policy;
     struct flow_waiting_version *list;
-    bool *is_given; /* of each version in the list */
-    size_t listed, next;
+    struct flow_template_find *finds; /* of each version in the list */
+    size_t listed;
     struct pg_query query;
-    struct flow_template_find find;
 };
 
 /* Starts it in the parent's arena, and holds parent until it is done. Costs one statement, and one
- * more for each version that is not in memory. policy: of the reader's key, borrowed until then.
+ * more for all versions that are not in memory. policy: of the reader's key, borrowed until then.
  * Returns NULL, with nothing started, if out of memory. */
 struct flow_given *flow_given_start(struct flow_service *service, struct uuid account_id,
                                     struct policy *policy, struct op *parent) MUST_CHECK;

@@ -107,6 +107,7 @@ static void fill_record(struct recovery *recovery)
         .message = why,
         .hint = SLICE("The outcome is unknown: the write may or may not have happened. Check "
                       "before sending it again, then use a new idempotency_key."),
+        .approval_flow_id = claim->approval_flow_id,
         .retry_after_ms = -1,
         .attempts = 1,
     };

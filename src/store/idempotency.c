@@ -73,7 +73,8 @@ static const struct pg_stmt claim_find_held = {
 static const struct pg_column insert_params[] = {OF(account_id, PG_UUID), PG_ARG("key", PG_TEXT),
                                                  CLAIM_MEMBERS, STORE_CLAIM_LIFE_PARAMS};
 static const struct pg_column row_columns[] = {OF(account_id, PG_UUID), OF(key, PG_TEXT),
-                                               CLAIM_MEMBERS, OF(started_at, PG_TIME)};
+                                               CLAIM_MEMBERS, OF(started_at, PG_TIME),
+                                               OF(approval_flow_id, PG_UUID)};
 
 #define INSERT_STMT(stmt_name, state_and_owner, rest, ...)                                       \
     {                                                                                            \
@@ -126,9 +127,11 @@ static const struct pg_stmt claim_forget = {
     .access = PG_WRITE,
 };
 
-#define CLAIM                                                                                \
-    "select k.account_id, k.key, k.execution_id, k.fingerprint, k.owner, "                   \
-    "k.integration_id, k.action_id, k.connection_id, k.is_write, k.parent_id, k.started_at " \
+#define CLAIM                                                                                 \
+    "select k.account_id, k.key, k.execution_id, k.fingerprint, k.owner, "                    \
+    "k.integration_id, k.action_id, k.connection_id, k.is_write, k.parent_id, k.started_at, " \
+    "(select h.flow_id from sluice.hold h where h.account_id = k.account_id "                 \
+    "and h.key = k.key and h.execution_id = k.execution_id limit 1) as approval_flow_id "     \
     "from sluice.idempotency_key k "
 /* Uses the index idempotency_key_owner, which has only claims in flight. This is a scan: a
  * statement fenced by the dead owner then ends each claim. */

@@ -31,6 +31,8 @@ struct claim {
     bool is_write;
     struct uuid parent_id; /* of a user's run: the account; else nil */
     int64_t started_at;    /* only read; measured by the database's clock */
+    /* only read, by the scans: the flow whose held call the run is; nil: it is none */
+    struct uuid approval_flow_id;
     /* For a client's key; these are only written. lifetime_ms is measured by the database's clock
      * from the statement on. guards_until is the time until which the key must be kept at least
      * (clock_shared_us), since what it guards is valid until then; 0: no such time. */

@@ -188,11 +188,13 @@ static slice kind_of(struct web_request *request, const struct flow_view_page *p
 
 /* Returns what became of a held call that has no execution; SLICE_NONE: it is not over, or its
  * error says so. */
-static slice why_no_execution(const struct flow_view_page *page)
+static slice why_no_execution(const struct flow_view_page *page, const struct json *step)
 {
+    /* its last attempt was refused before anything was sent, and waited for the next */
+    slice outcome = json_get_str(JSON_GET(step, "error"), SLICE("outcome"));
     if (page->flow.status != FLOW_CANCELLED)
         return SLICE_NONE;
-    return flow_hold_is_made(page->held.execution_id)
+    return flow_hold_is_made(page->held.execution_id) && !slice_eq_cstr(outcome, "not_done")
                ? SLICE("The call had begun when the flow was cancelled. If it reached the app, its "
                        "execution is stored once it ends.")
                : SLICE("The call was not made, so it has no execution.");
@@ -208,7 +210,7 @@ static void write_execution(const struct flow_view_page *page, const struct json
         view_id(w, "execution", page->held.execution_id);
     else
         json_member_str(w, "execution", SLICE_NONE);
-    json_member_str(w, "about", is_known && !is_stored ? why_no_execution(page) : SLICE_NONE);
+    json_member_str(w, "about", is_known && !is_stored ? why_no_execution(page, step) : SLICE_NONE);
 }
 
 static void write_step(struct web_request *request, const struct flow_view_page *page, size_t at,

@@ -496,11 +496,13 @@ static void read_frame(struct web_request *request)
                                           request->serve.policy, &request->serve.op);
 }
 
-/* A form is carried out even if it is not known which flows its page may show. */
+/* A form, and the end of an authorization, are carried out even if it is not known which flows the
+ * page may show. */
 static enum op_result run_page(struct web_request *request)
 {
-    bool is_form = request->serve.exchange->head.method == HTTP_METHOD_POST;
-    if (request->given && request->given->status != OK && !is_form)
+    bool is_change = request->serve.exchange->head.method == HTTP_METHOD_POST ||
+                     request->page->access == WEB_CALLBACK;
+    if (request->given && request->given->status != OK && !is_change)
         return web_reply_database(request, request->given->status);
     return request->page->view ? web_view_begin(request) : request->page->begin(request);
 }

@@ -297,6 +297,14 @@ test('the pages of a held call and of its execution lead to one another', async 
     assert.equal((await call(other.key, 'POST', `/api/flows/${over.flow_id}/${what}`, {})).status, 200);
     assert.match(await page(over.flow_id), /The call was not made, so it has no execution/, what);
   }
+  // nor one that was refused before it was sent, and waited to be tried again
+  await failing({ status: 429, retry_after: 600 });
+  const { flow_id: later } = await hold('tried again later');
+  assert.equal((await call(other.key, 'POST', `/api/flows/${later}/approve`, {})).status, 200);
+  await until('it waits to be tried again', async () => (await viewOf(later)).steps[1].error?.code === 'rate_limited');
+  await stack.cluster.sql(`delete from sluice.execution where id = (select execution_id from sluice.hold where flow_id = '${later}')`);
+  assert.equal((await call(other.key, 'POST', `/api/flows/${later}/cancel`)).status, 200);
+  assert.match(await page(later), /The call was not made, so it has no execution/);
   for (const path of ['/flows?template=held_call', '/approvals?template=held_call'])
     assert.match((await pages.go(path)).text, /<option value="held_call" selected>Held call/, path);
 });

@@ -354,8 +354,10 @@ static int do_claim_release(struct seam_store *store, struct pg_query *query)
     return OK;
 }
 
-static void give_claim(struct pg_query *query, const struct claim *claim)
+static void give_claim(struct seam_store *store, struct pg_query *query, const struct claim *claim)
 {
+    const struct hold *hold = seam_find_hold(store, claim->account_id, claim->key);
+    bool is_held = hold && uuid_eq(hold->execution_id, claim->execution_id);
     const struct pg_value cells[] = {
         pg_uuid(claim->account_id),
         pg_text(claim->key),
@@ -368,6 +370,7 @@ static void give_claim(struct pg_query *query, const struct claim *claim)
         pg_bool(claim->is_write),
         uuid_is_nil(claim->parent_id) ? pg_null(PG_UUID) : pg_uuid(claim->parent_id),
         pg_time(claim->started_at),
+        is_held ? pg_uuid(hold->flow_id) : pg_null(PG_UUID),
     };
     seam_row(query, cells);
 }
@@ -377,7 +380,7 @@ static int do_claim_recover(struct seam_store *store, struct pg_query *query)
     for (size_t i = 0; i < store->claims.count && query->rows.count < SCAN_MAX; i++) {
         const struct row_claim *row = &store->claims.items[i];
         if (!row->is_bound && seam_is_named(query, row->claim.owner))
-            give_claim(query, &row->claim);
+            give_claim(store, query, &row->claim);
     }
     return OK;
 }
@@ -402,7 +405,7 @@ static int do_claim_owned(struct seam_store *store, struct pg_query *query)
     }
     qsort(found, count, sizeof(*found), by_start);
     for (size_t i = 0; i < count && i < SCAN_MAX; i++)
-        give_claim(query, found[i]);
+        give_claim(store, query, found[i]);
     mem_free(found);
     return OK;
 }

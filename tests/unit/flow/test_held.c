@@ -139,6 +139,11 @@ static void a_call_under_way_ends_as_unknown(void **state)
     check_failed(m, id, "unknown");
     machine_check_error(m, id, "Resume does not make the call again");
     machine_check_error(m, id, "\"resumable\":false");
+    char flow_id[UUID_TEXT_LEN + 1];
+    uuid_format(id, flow_id);
+    slice summary = m->store.executions.items[0].summary;
+    assert_true(slice_find(summary, SLICE("\"approval_flow_id\"")) > 0);
+    assert_true(slice_find(summary, slice_cstr(flow_id)) > 0);
     for (unsigned i = 0; i < 2; i++) { /* a resume only reads the record */
         resume(m, id);
         check_failed(m, id, "unknown");
