@@ -189,7 +189,7 @@ void seam_node_cut(struct seam_node *node)
         flow_service_cancel_all(node->flow);
     exec_service_cancel_all(node->exec);
     connect_renewals_cancel(node->connect);
-    node_free(node->node);
+    node_stop(node->node);
     seam_pool_refuse(node->pool);
     seam_settle(node->loop);
 }
@@ -203,6 +203,7 @@ void seam_node_close(struct seam_node *node)
     flow_service_free(node->flow);
     due_free(node->due);
     exec_service_free(node->exec);
+    node_free(node->node);
     connect_free(node->connect);
     seam_settle(node->loop);
     pg_pool_free(node->pool);
