@@ -151,18 +151,15 @@ static int make_fingerprint(struct flow_command *command)
 }
 
 /* The key is loaded before the checks: a flow that was started is returned whatever has changed
- * since then. A key that was made for a hold is shown to others, whose starts may not take it. */
+ * since then. The key of a hold is free until its call is made, but is not given to a start. */
 static enum op_result load_key(struct flow_command *command)
 {
     ASSERT(uuid_is_nil(command->in.flow_id));
     command->claim.key = command->in.idempotency_key;
     if (make_fingerprint(command) != OK)
         return unavailable(command);
-    bool may_hold = command->in.policy ||
-                    slice_starts_with(command->claim.key, SLICE(EXEC_HOLD_KEY_START));
-    (may_hold ? store_claim_find_held
-              : store_claim_find)(command->service->config.pool, &command->query, &command->op,
-                                  command->in.account_id, command->claim.key);
+    store_claim_find_held(command->service->config.pool, &command->query, &command->op,
+                          command->in.account_id, command->claim.key);
     return OP_WAIT;
 }
 

@@ -70,7 +70,7 @@ struct claim_outcome {
  * CLAIM_WON. A bound key past its expiry, by the database's clock, counts as free. */
 void store_claim_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
                       struct uuid account_id, slice key);
-/* The same for a caller whose calls may be held. */
+/* The same for a caller whose calls may be held, and for a start of a flow. */
 void store_claim_find_held(struct pg_pool *pool, struct pg_query *query, struct op *op,
                            struct uuid account_id, slice key);
 /* Claims the key and records the intent in one statement (src/README.md "An execution"). Exactly
