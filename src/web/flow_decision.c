@@ -136,6 +136,7 @@ static int read_choice(const struct web_request *request, const struct web_conne
 struct meant {
     int64_t id;   /* of the connection; 0: not known yet */
     bool is_lent; /* the account's, which it shares with the page's user */
+    bool is_there;
 };
 
 /* Returns the label of an item's connection, or SLICE_NONE if it is unknown. */
@@ -154,7 +155,7 @@ static slice label_connection(struct web_request *request, struct flow_names *na
                             : read_choice(request, &connection->read, &list, &count)) == OK;
     /* Without a default a call uses the only connection, and is refused if there are several. */
     if (is_read && count > 0 && (id != 0 || list[0].is_default || count == 1)) {
-        *meant = (struct meant){list[0].id, web_connection_is_lent(request, &list[0])};
+        *meant = (struct meant){list[0].id, web_connection_is_lent(request, &list[0]), true};
         return app_acts_as(&list[0]).ptr ? app_acts_as(&list[0]) : list[0].label;
     }
     return id != 0 ? arena_printf(&request->serve.op.arena, "connection %lld", (long long)id)
@@ -186,7 +187,7 @@ void view_writes_as(struct web_request *request, struct flow_names *names, const
             continue;
         known[count++] = meant.id;
         json_open(w, '{');
-        json_member_i64(w, "id", meant.id);
+        json_member_i64(w, "id", meant.is_there ? meant.id : 0); /* 0: it has no page */
         json_member_bool(w, "is_lent", meant.is_lent);
         json_member_str(w, "label",
                         label.len > 0 ? label
