@@ -159,6 +159,7 @@ enum op_result exec_step_call(struct op *op)
      * cancelled. */
     exec->out.attempts++;
     exec->attempt.started_ns = now;
+    exec->attempt.memory_ns = 0;
     exec_trace_call(exec);
     if (http_call_start(exec->service->config.http, &exec->attempt.call, op) == OK)
         return OP_WAIT;
@@ -169,7 +170,7 @@ enum op_result exec_step_call(struct op *op)
 static void count_call(struct exec *exec)
 {
     char labels[160], digits[SLICE_U64_MAX];
-    uint64_t took_ns = clock_mono_ns() - exec->attempt.started_ns;
+    uint64_t took_ns = clock_mono_ns() - exec->attempt.started_ns - exec->attempt.memory_ns;
     bool is_ok = exec->attempt.call.result == HTTP_CALL_OK;
     slice name = exec->integration->integration_id;
     exec->out.times.provider_ns += took_ns;
@@ -297,6 +298,8 @@ enum op_result exec_step_read_reply(struct op *op)
         return op_jump(op, EXEC_STEP_CALL);
     }
     ASSERT(exec->out.attempts > 0);
+    if (exec->attempt.reading_bytes > 0)
+        exec->attempt.memory_ns = clock_mono_ns() - exec->attempt.waits_since_ns;
     if (exec->attempt.reading_bytes > 0 && !exec->attempt.memory.is_taken)
         drop_reply_of_read(exec);
     return op_run_job(op, &exec->job, exec->attempt.call.body.len > READ_ON_LOOP_BYTES_MAX,
@@ -304,10 +307,13 @@ enum op_result exec_step_read_reply(struct op *op)
 }
 
 /* The reply has arrived, so the run waits for memory until its deadline. Without memory the waiting
- * replies are read one at a time (BUDGET_IN_HAND). */
+ * replies are read one at a time (BUDGET_IN_HAND). The app has done its part, so this is not
+ * counted as its time. The connection's slot is kept: another call would only bring a reply that
+ * waits, too. */
 static enum op_result wait_for_memory(struct exec *exec)
 {
     ASSERT(exec->op.arena.use && exec->attempt.reading_bytes > 0);
+    exec->attempt.waits_since_ns = clock_mono_ns();
     bool is_taken = budget_wait_op(&exec->attempt.memory, &exec->op, exec->op.arena.use,
                                    exec->attempt.reading_bytes, BUDGET_IN_HAND, exec_left_ms(exec));
     return is_taken ? op_jump(&exec->op, EXEC_STEP_READ_REPLY)

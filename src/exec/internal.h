@@ -130,6 +130,8 @@ struct exec_attempt {
     slice provider_key;
     struct budget_wait memory; /* to read a large reply */
     size_t reading_bytes;      /* the amount of memory that the run waits for; 0: none */
+    uint64_t waits_since_ns;   /* when that wait began */
+    uint64_t memory_ns;        /* how long the current call's reply waited for memory */
     struct call_built request; /* the last member: struct exec */
 };
 

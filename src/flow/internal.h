@@ -23,6 +23,7 @@ enum {
     /* after this many adoptions in a row without an ended attempt, the flow seems to crash its
      * servers */
     FLOW_POISON_ADOPTIONS = 5,
+    FLOW_HEARD_SLOTS = 1024,
 };
 
 struct flow_service {
@@ -40,8 +41,9 @@ struct flow_service {
     struct flow_view_cache *views;
     char public_url[FLOW_URL_MAX]; /* "" until it is known */
     /* Accounts that had an endpoint of events when a flow of theirs had an event (run_end.c), each
-     * in the slot of its last byte. Only a hint: the next one in a slot replaces it. */
-    struct uuid heard[256];
+     * in the slot of its last bits. Only a hint: the next one in a slot replaces it, which costs
+     * each event of the two a further statement. */
+    struct uuid heard[FLOW_HEARD_SLOTS];
     uint64_t policies_changed_ns; /* when keys or policies of any account last changed */
     bool is_draining;
     bool has_lost; /* this node may own a flow that is not in memory, so adopt.c scans for it */

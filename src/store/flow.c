@@ -3,8 +3,9 @@
  *
  * A transition updates one row of sluice.flow by its primary key, if rev and owner are still the
  * ones that the caller knows, and inserts the row of the finished attempt in the same statement. No
- * returned row means that the flow was cancelled or adopted: the caller drops it. rev grows by one
- * with each change, so one of two transitions from one state wins.
+ * returned row means that the flow was cancelled or adopted: the caller drops it; or, if the
+ * statement has no outbox, that an endpoint may hear the event: the caller sends the form with one.
+ * rev grows by one with each change, so one of two transitions from one state wins.
  *
  * For a replay after a lost commit the `again` form is sent. It finds a higher rev and so updates
  * nothing, but finds its op_token in the row and returns the same as the first attempt.
@@ -212,12 +213,16 @@ static const struct pg_stmt flow_start_held = {
 /* clang-format on */
 _Static_assert(HOLDS_LIMIT == HOLDS_OPEN_MAX, "as callers know it");
 
+static struct pg_value event_id(const struct flow_event *event)
+{
+    return uuid_is_nil(event->id) ? pg_null(PG_UUID) : pg_uuid(event->id);
+}
+
 enum { EVENT_VALUES = 5 };
 /* Fills in the values of STORE_FLOW_EVENT_PARAMS; returns their number. */
 static size_t fill_event(struct pg_value *values, const struct flow_event *event)
 {
-    bool is_there = !uuid_is_nil(event->id);
-    values[0] = is_there ? pg_uuid(event->id) : pg_null(PG_UUID);
+    values[0] = event_id(event);
     values[1] = pg_text(event->step_key);
     values[2] = pg_text(event->error_code);
     values[3] = pg_text(event->url);
@@ -469,8 +474,10 @@ void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op
     ASSERT(!is_parked || (next->waiting_for != FLOW_WAITS_NOT && !next->is_begun));
     if (is_parked)
         values[count++] = pg_json(move->waiting_input);
-    size_t event_values = fill_event(&values[count], &move->event);
-    count += move->has_outbox ? event_values : 1; /* the event's id alone */
+    if (move->has_outbox)
+        count += fill_event(&values[count], &move->event);
+    else
+        values[count++] = event_id(&move->event);
     fill_finished(&values[count], move->finished);
     store_ask_of(pool, query, op,
                  &forms[is_parked][move->is_wake][move->has_outbox ? HEARD : UNHEARD], next, values,

@@ -274,7 +274,6 @@ static void test_moves_are_fenced_and_replayable(void **state)
     assert_int_equal(moved(), ERR_NOTFOUND);
 }
 
-/* A HOT update leaves the index entry unchanged. The server's own counters show this. */
 /* Inserts an endpoint of the account, which hears every event. */
 static void add_endpoint(void)
 {
@@ -387,6 +386,7 @@ static void test_a_batch_moves_all_but_those_that_are_heard(void **state)
     account = was;
 }
 
+/* A HOT update leaves the index entry unchanged. The server's own counters show this. */
 static void test_running_to_running_is_hot(void **state)
 {
     (void)state;
