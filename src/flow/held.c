@@ -78,7 +78,7 @@ static struct flow_error closed_error(void)
 {
     struct flow_error error = flow_error_make(
         "policy_blocked", SLICE("The policy did not hold this call any more, so it was not made."),
-        SLICE("The same request runs without an approval now, and may have been made already. "
+        SLICE("The same request may have been made without an approval since. "
               "Check the executions before it is sent again."));
     error.is_final = error.is_closed = true;
     return error;
@@ -257,10 +257,13 @@ bool flow_held_is_recorded(struct flow_run *run, const struct exec *exec)
            out->reason == EXEC_OUTCOME_UNKNOWN;
 }
 
-void flow_held_fail(struct flow_error *error)
+/* The call is made with the connection that was shown, so without that one it is never made. */
+void flow_held_fail(enum exec_reason reason, struct flow_error *error)
 {
     if (error->effect != EXEC_EFFECT_NONE)
         close_error(error);
+    else if (reason == EXEC_CONNECTION_UNKNOWN)
+        error->is_final = error->is_closed = true;
 }
 
 /* Nothing is sent any more, since the flow may belong to another process or to none. A request that

@@ -75,8 +75,8 @@ static const char *held_words(enum exec_reason reason)
         return "Nothing was done. The policy of the API key that asked decides again before the "
                "call. Resume the flow once the policy allows it.";
     case EXEC_CONNECTION_UNKNOWN:
-        return "Nothing was done. Send the request again with another connection. Resume would "
-               "use the same one.";
+        return "Nothing was done. Send the request again with another connection and a new "
+               "idempotency_key. Resume would use the same connection.";
     case EXEC_PROVIDER_UNSUPPORTED:
         return "Nothing was done. The app does not offer this, so resume does not help.";
     default:

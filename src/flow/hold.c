@@ -354,6 +354,16 @@ static bool has_expired(struct holding *holding, const struct flow_step *approva
     return slice_eq_cstr(json_get_str(error, SLICE("code")), "timeout");
 }
 
+/* Returns the rest of a sentence that ends with this message of an error, and that nothing was
+ * done, unless the message says so. */
+static slice end_of_message(slice message, bool is_done)
+{
+    bool is_said = is_done || slice_find(message, SLICE("Nothing was ")) >= 0;
+    if (slice_ends_with(message, SLICE(".")))
+        return is_said ? SLICE("") : SLICE(" Nothing was done.");
+    return is_said ? SLICE(".") : SLICE(". Nothing was done.");
+}
+
 /* Says how the hold ended without a cancel. `last` is the attempt that ended last; NULL: none
  * has. */
 static slice say_end(struct holding *holding, const struct flow_whole *whole,
@@ -364,19 +374,20 @@ static slice say_end(struct holding *holding, const struct flow_whole *whole,
     if (whole->flow.status == FLOW_COMPLETED)
         return SLICE("This call was approved and made. Its result is in the flow.");
     if (is_rejected(holding, last, &message))
-        return arena_printf(arena, "This call was rejected. %.*s%s Nothing was done.",
-                            SLICE_ARG(message), slice_ends_with(message, SLICE(".")) ? "" : ".");
+        return arena_printf(arena, "This call was rejected. %.*s%.*s", SLICE_ARG(message),
+                            SLICE_ARG(end_of_message(message, false)));
     if (last && last->step_index == 0 && has_expired(holding, last))
         return arena_printf(arena,
                             "There was no decision on this call by %.*s, when its approval "
                             "expired. Nothing was done.",
                             SLICE_ARG(time_text(whole->flow.updated_at, arena)));
     if (!last || last->step_index == 0)
-        return arena_printf(arena, "The approval of this call has failed: %.*s Nothing was done.",
-                            SLICE_ARG(message));
-    return arena_printf(arena, "This call was approved, and failed at %.*s: %.*s%s",
+        return arena_printf(arena, "The approval of this call has failed: %.*s%.*s",
+                            SLICE_ARG(message), SLICE_ARG(end_of_message(message, false)));
+    bool is_done = holding->hold->effect != EXEC_EFFECT_NONE;
+    return arena_printf(arena, "This call was approved, and failed at %.*s: %.*s%.*s",
                         SLICE_ARG(time_text(whole->flow.updated_at, arena)), SLICE_ARG(message),
-                        holding->hold->effect == EXEC_EFFECT_NONE ? " Nothing was done." : "");
+                        SLICE_ARG(end_of_message(message, is_done)));
 }
 
 /* Whether a record is the answer: not that of a call that has failed without an effect, which may
@@ -410,9 +421,11 @@ static enum exec_effect effect_of_ended(struct holding *holding, const struct fl
 static bool may_resume(struct holding *holding, const struct flow_whole *whole,
                        const struct flow_step *last)
 {
-    slice code = json_get_str(error_of(holding, last), SLICE("code"));
+    const struct json *error = error_of(holding, last);
+    slice code = json_get_str(error, SLICE("code"));
     return whole->flow.status == FLOW_FAILED && last && last->step_index > 0 &&
-           holding->hold->effect == EXEC_EFFECT_NONE && !slice_eq_cstr(code, "policy_blocked");
+           holding->hold->effect == EXEC_EFFECT_NONE && !slice_eq_cstr(code, "policy_blocked") &&
+           json_get_bool(error, SLICE("resumable"), true);
 }
 
 /* Says with which key the caller asks again, in the caller's own word for it. */

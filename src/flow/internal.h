@@ -396,7 +396,7 @@ void flow_held_request(struct flow_run *run, struct exec_request *request);
  * request (held.is_followed). */
 bool flow_held_is_recorded(struct flow_run *run, const struct exec *exec);
 /* Makes the error of a failed execution one that suits a hold. */
-void flow_held_fail(struct flow_error *error);
+void flow_held_fail(enum exec_reason reason, struct flow_error *error);
 /* For a cancel of the run: what was sent continues, and nothing else is sent. */
 void flow_held_leave(struct flow_run *run);
 

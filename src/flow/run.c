@@ -301,7 +301,7 @@ static enum op_result take_outcome(struct flow_run *run, const struct exec *exec
     case FLOW_CALL_FAILED:
         run->progress.unsent = 0;
         if (run->tmpl->is_held)
-            flow_held_fail(&error);
+            flow_held_fail(exec_outcome_of(exec)->reason, &error);
         return fail_step(run, error);
     case FLOW_CALL_UNSENT:
         run->progress.unsent++;

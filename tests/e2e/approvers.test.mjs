@@ -286,6 +286,25 @@ test('the pages of a held call and of its execution lead to one another', async 
   assert.match(error.hint, /Send a corrected request: resume sends the same input again\.$/);
   assert.equal(error.resumable, undefined);
   assert.ok(isResumable(await page(refused)));
+  const answer = (await send(family.asker.key, 'refused')).json;
+  assert.match(answer.message, /: Gmail: [^.]+\. Nothing was done\.$/);
+  assert.match(answer.hint, /resume makes the approved call again\. To ask again, send the request with a new idempotency_key\.$/);
+  // without the connection that was shown
+  const gone = await hold('without its connection');
+  const { connection_id } = (await viewOf(gone.flow_id)).flow.input;
+  const { text } = await pages.go(`/flows/${gone.flow_id}`);
+  assert.ok(text.includes(`href="/connections/${connection_id}"`));
+  assert.ok((await call(account.key, 'DELETE', `/api/connections/${connection_id}`)).status < 300);
+  await stack.connect(account.id, 'gmail', { access_token: 'ya29.demo-gmail-full' });
+  assert.ok(!(await page(gone.flow_id)).includes(`href="/connections/${connection_id}"`));
+  assert.equal((await call(other.key, 'POST', `/api/flows/${gone.flow_id}/approve`, {})).status, 200);
+  const failed = (await ended(gone.flow_id)).steps[1].error;
+  assert.deepEqual([failed.resumable, failed.outcome], [false, 'not_done'], JSON.stringify(failed));
+  assert.ok(!isResumable(await page(gone.flow_id)));
+  const again = (await send(family.asker.key, 'without its connection')).json;
+  assert.match(again.message, /[^.]\. Nothing was (sent|done)\.$/);
+  assert.equal(again.message.match(/Nothing was/g).length, 1, again.message);
+  assert.equal(again.hint, 'To ask again, send the request with a new idempotency_key.');
   // done, or perhaps: no resume makes it again, and none is offered
   await failing({ status: 200, body: 'not JSON' });
   const unknown = await made('unknown', 'failed');

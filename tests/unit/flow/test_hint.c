@@ -38,7 +38,7 @@ static slice held_hint_of(enum exec_reason reason, slice said, bool is_given)
     struct exec_outcome out = {.reason = reason, .hint = said, .is_hint_given = is_given};
     slice hint = flow_hint_of(&out, EXEC_EFFECT_NONE, true, &arena);
     /* no request with this confirmation is held */
-    if (reason != EXEC_CONFIRMATION_MISSING)
+    if (reason != EXEC_CONFIRMATION_MISSING && reason != EXEC_CONNECTION_UNKNOWN)
         check_words(hint, reason);
     for (size_t i = 0; i < ARRAY_LEN(foreign); i++)
         if (reason != EXEC_CONFIRMATION_MISSING && (i < 3 || is_input) &&
