@@ -28,15 +28,18 @@ const struct uuid seam_account = {
 #define DEMO_SET ACTION("set", "write", POST, "\"idempotent\":true,")
 #define DEMO_PAY ACTION("pay", "write", POST, "\"idempotency_header\":\"Idempotency-Key\",")
 #define DEMO_DEL ACTION("del", "delete", DELETE, "\"idempotent\":true,")
-/* Its ids are read before a person is asked. */
-#define DEMO_SAY                                                                         \
-    ACTION("say", "write", POST,                                                         \
-           "\"target\":{\"Place\":\"${input.q}\"},\"shows\":{\"q\":{\"action\":\"get\"," \
-           "\"input\":{\"q\":\"${input.q}\"},\"text\":\"Named ${input.q}\"}},")
+/* Their ids are read before a person is asked. The second may be repeated. */
+#define SHOWS                                                                                \
+    "\"target\":{\"Place\":\"${input.q}\"},\"shows\":{\"q\":{\"action\":\"get\",\"input\":{" \
+    "\"q\":\"${input.q}\"},\"text\":\"Named ${output.name || input.q}\","                    \
+    "\"version\":\"${output.v}\"}},"
+#define DEMO_SAY  ACTION("say", "write", POST, SHOWS)
+#define DEMO_TELL ACTION("tell", "write", POST, "\"idempotent\":true," SHOWS)
 const char seam_demo_manifest[] =
     "{\"integration_id\":\"demo\",\"name\":\"Demo\",\"description\":\"d\",\"category\":\"c\","
     "\"base_url\":\"https://demo.example\",\"auth\":{\"type\":\"none\"},"
-    "\"actions\":[" DEMO_GET "," DEMO_PUT "," DEMO_SET "," DEMO_PAY "," DEMO_DEL "," DEMO_SAY "]}";
+    "\"actions\":[" DEMO_GET "," DEMO_PUT "," DEMO_SET "," DEMO_PAY "," DEMO_DEL "," DEMO_SAY
+    "," DEMO_TELL "]}";
 
 const char seam_demo_template[] =
     "{\"key\":\"demo\",\"name\":\"Demo\",\"description\":\"d\",\"input\":{\"type\":\"object\","
