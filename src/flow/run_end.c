@@ -40,10 +40,10 @@ static struct flow_event event_of(struct flow_run *run)
     size_t step = (size_t)next->step_index;
     if (run->tmpl && step < run->tmpl->step_count)
         event.step_key = run->tmpl->steps[step].key;
-    /* The page of a user's flow is found with the user, who is not always known. */
-    slice user = run->policy.user;
-    if (asks && (user.ptr || uuid_is_nil(next->parent_id)))
-        event.url = flow_service_url(run->service, next->id, user, flow_run_scratch(run));
+    /* The user may not be known here, as after a wait: event/deliver.c adds one that is missing. */
+    if (asks)
+        event.url =
+            flow_service_url(run->service, next->id, run->policy.user, flow_run_scratch(run));
     if (!asks)
         event.error_code = run->transition.error_code;
     return event;
