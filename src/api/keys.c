@@ -15,14 +15,6 @@ enum { PAGE_MAX = 100, OVERLAP_S = 24 * 60 * 60, OVERLAP_S_MAX = 7 * 24 * 60 * 6
 
 /* ---- what a reply has of a key ---- */
 
-static void put_key_words(struct json_writer *w, const char *name, slice words)
-{
-    json_member_open(w, name, '[');
-    while (words.len > 0)
-        json_put_str(w, slice_split(&words, ' '));
-    json_close(w, ']');
-}
-
 static void put_key(struct json_writer *w, const void *row)
 {
     const struct api_key *key = row;
@@ -30,12 +22,9 @@ static void put_key(struct json_writer *w, const void *row)
     json_member_uuid(w, "id", key->id);
     json_member_str(w, "name", key->name);
     json_member_str(w, "prefix", key->prefix);
-    put_key_words(w, "scopes", scopes_format(key->scopes, scopes));
+    json_member_words(w, "scopes", scopes_format(key->scopes, scopes));
     json_member_str(w, "user", key->external_id);
-    if (key->addresses.ptr)
-        put_key_words(w, "addresses", key->addresses);
-    else
-        json_member_str(w, "addresses", SLICE_NONE);
+    json_member_words(w, "addresses", key->addresses);
     json_member_str(w, "forms", key->forms);
     json_member_str(w, "unattended_writes", key->unattended_writes);
     json_member_str(w, "policy", key->policy);

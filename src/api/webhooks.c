@@ -19,19 +19,11 @@ enum { OVERLAP_S = 24 * 60 * 60 };
 static void put_webhook(struct json_writer *w, const void *row)
 {
     const struct webhook *webhook = row;
-    slice words = webhook->events;
     json_member_uuid(w, "id", webhook->id);
     json_member_str(w, "url", webhook->url);
     json_member_str(w, "description",
                     webhook->description.len > 0 ? webhook->description : SLICE_NONE);
-    if (words.ptr) {
-        json_member_open(w, "events", '[');
-        while (words.len > 0)
-            json_put_str(w, slice_split(&words, ' '));
-        json_close(w, ']');
-    } else {
-        json_member_str(w, "events", SLICE_NONE);
-    }
+    json_member_words(w, "events", webhook->events);
     json_member_bool(w, "enabled", webhook->off_at == 0);
     json_member_time(w, "off_at", webhook->off_at);
     json_member_str(w, "off_reason", webhook->off_reason);

@@ -140,6 +140,7 @@ struct exec_outcome {
     /* with EXEC_SUCCEEDED: the call was possible; the summary is the request */
     bool is_dry_run;
     bool wants_confirmation; /* of a dry run: the call needs one */
+    bool is_unread_passing;  /* of a dry run: a read of `shows` failed that may succeed later */
     int64_t connection_id;   /* set for a dry run, or if the app has several connections; else 0 */
     slice connection_label;  /* the label of that connection */
     /* The same request may be sent again: nothing was done, so no key is bound to this outcome,

@@ -257,6 +257,8 @@ struct catalog_show {
     slice action_id;            /* the read; empty: none */
     struct catalog_pairs input; /* the read's input */
     const struct expr_template *text;
+    /* what is not shown, but has to be the same when an approved call is made; NULL: nothing */
+    const struct expr_template *version;
 };
 
 /* A list whose items are read in addition, each by another read of the app. */

@@ -633,10 +633,13 @@ static void check_shows(struct lint *lint, const struct catalog_action *action)
         if (show->action_id.len > 0) {
             check_show_read(lint, action->integration, show);
             lint->roots |= ROOT_OUTPUT;
-        } else if (show->input.count > 0) {
-            reader_error(&lint->reader, lint->member, "\"input\" is for an \"action\"");
+        } else if (show->input.count > 0 || show->version) {
+            reader_error(&lint->reader, lint->member, "\"%s\" is for an \"action\"",
+                         show->version ? "version" : "input");
         }
         expr_template_each_expr(show->text, on_expr, lint);
+        if (show->version)
+            expr_template_each_expr(show->version, on_expr, lint);
     }
 }
 

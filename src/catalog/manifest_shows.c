@@ -18,6 +18,7 @@ static void read_show(struct reader *parent, const struct json_member *member,
     show->action_id = reader_text(&r, "action");
     show->input = reader_pairs(&r, "input");
     show->text = reader_template(&r, "text");
+    show->version = reader_template(&r, "version");
     reader_finish(&r);
     if (!json_is(json_get(r.object, SLICE("text")), JSON_STRING))
         reader_error(&r, "text", "must be a text with at least one ${...}");

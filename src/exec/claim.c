@@ -204,6 +204,13 @@ static enum op_result wait_and_reload(struct exec *exec)
     return op_wait_then(&exec->op, EXEC_STEP_LOAD_KEY);
 }
 
+/* Whether the key is known to belong to the holder's request. Else that request may be refused, or
+ * lose the key to one that was sent to another process. */
+static bool has_key(const struct exec *holder)
+{
+    return holder->key.is_taken || holder->key.state >= EXEC_CLAIM_OURS;
+}
+
 /* Runs of equal requests without a key do not wait for one another, so this run is in no table. */
 static enum op_result load_lost(struct exec *exec)
 {
@@ -251,7 +258,7 @@ enum op_result exec_step_load_key(struct op *op)
         return op_jump(op, EXEC_STEP_CHECK_INPUT);
     struct exec *holder = map_get(&exec->service->in_flight, exec->key.name);
     if (holder && holder != exec && !is_same_request(exec, holder->key.claim.fingerprint))
-        return exec_stop_mismatch(exec);
+        return has_key(holder) ? exec_stop_mismatch(exec) : wait_and_reload(exec);
     if (holder && holder != exec) /* a hidden action has no results */
         return exec->verdict.is_hidden ? exec_stop_unknown(exec) : wait_for(exec, holder);
     if (!holder && map_put(&exec->service->in_flight, exec->key.name, exec, NULL) != OK)
@@ -274,6 +281,7 @@ static enum op_result follow_other_run(struct exec *exec)
         return stop_declined(exec);
     if (!is_same_request(exec, claimed->fingerprint))
         return exec_stop_mismatch(exec);
+    exec->key.is_taken = true;
     if (exec->verdict.is_hidden) /* it has no results */
         return exec_stop_unknown(exec);
     if (claimed->state == CLAIM_IN_FLIGHT)
@@ -292,9 +300,10 @@ enum op_result exec_step_check_key(struct op *op)
     ASSERT(exec->key.is_holder || exec_is_lost_watched(exec));
     exec->key.found.has_hold = false;
     int status = store_claim_result(&exec->query, &exec->key.found);
-    if ((status == OK || status == ERR_NOTFOUND) && exec->key.found.has_hold &&
-        !is_same_request(exec, exec->key.found.hold_fingerprint))
+    bool has_hold = (status == OK || status == ERR_NOTFOUND) && exec->key.found.has_hold;
+    if (has_hold && !is_same_request(exec, exec->key.found.hold_fingerprint))
         return exec_stop_mismatch(exec); /* another request waits under the key */
+    exec->key.is_taken |= has_hold;
     if (status == ERR_NOTFOUND)
         return op_jump(op, EXEC_STEP_CHECK_INPUT);
     return status == OK ? follow_other_run(exec) : exec_stop_database(exec);

@@ -123,6 +123,8 @@ slice exec_render_dry_run(struct exec *exec)
         json_member_raw(w, "shows", exec_shows_json(exec));
     if (exec_shows_unread_json(exec).ptr)
         json_member_raw(w, "unread", exec_shows_unread_json(exec));
+    if (exec->in.is_recorded_by_caller && exec_shows_versions_json(exec).ptr)
+        json_member_raw(w, "versions", exec_shows_versions_json(exec));
     json_close(w, '}');
     slice rendered = json_text_take(&text, &exec->op.arena);
     return is_whole ? rendered : SLICE_NONE;

@@ -91,6 +91,7 @@ struct exec_key {
     bool is_holder;        /* this run has the name's entry in that table */
     slice lost;            /* the key of the run's note (lost.c); SLICE_NONE: it gets no note */
     bool is_lost;          /* the client disconnected, and lost.c has noted the run */
+    bool is_taken;         /* a hold or another run of this request has the key */
     enum exec_claim state; /* the state of claim */
     unsigned waits;        /* number of waits for a run of another process */
     struct list waiters;   /* key.waiter_link of runs that wait for this one */
@@ -426,9 +427,11 @@ int exec_preview(struct exec *exec, struct json *later, struct err *err) MUST_CH
  * there is none. The third function ends the reads, for the op's on_cancel. */
 slice exec_shows_json(const struct exec *exec);
 slice exec_shows_unread_json(const struct exec *exec);
+/* Returns {member: digest}, of what may not change until the call, for a flow; SLICE_NONE: none. */
+slice exec_shows_versions_json(const struct exec *exec);
 void exec_shows_cancel(struct exec *exec);
-/* dry_run.c: returns {dry_run, request, policy, shows, unread}, in the op's arena; SLICE_NONE if
- * out of memory. */
+/* dry_run.c: returns {dry_run, request, policy, shows, unread, versions}, in the op's arena;
+ * SLICE_NONE if out of memory. */
 slice exec_render_dry_run(struct exec *exec);
 /* trace.c. These are called, in this order, when the run begins, when the current call is about to
  * start (which may add headers), when its reply was read, and when the run has ended. All are

@@ -9,6 +9,7 @@
 #include "base/encode.h"
 #include "catalog/target.h"
 #include "exec/internal.h"
+#include "vault/key.h"
 
 enum {
     READS_MS = 2000, /* for all reads together */
@@ -22,7 +23,7 @@ struct exec_shows {
     struct timer timer;
     /* NULL if the text needs no read, or if there is no text */
     struct exec *reads[CATALOG_SHOWS_MAX];
-    slice json, unread_json;
+    slice json, unread_json, versions_json;
 };
 
 static void on_due(struct timer *timer)
@@ -48,6 +49,11 @@ slice exec_shows_json(const struct exec *exec)
 slice exec_shows_unread_json(const struct exec *exec)
 {
     return exec->shows ? exec->shows->unread_json : SLICE_NONE;
+}
+
+slice exec_shows_versions_json(const struct exec *exec)
+{
+    return exec->shows ? exec->shows->versions_json : SLICE_NONE;
 }
 
 /* Returns the input of a read, or NULL if it cannot be made. It is a copy, because the templates
@@ -129,6 +135,13 @@ static const struct json *read_output(const struct exec *read, struct arena *are
     return json_parse(arena, out->output_json, &json_limits_provider, NULL);
 }
 
+/* Whether the read may succeed if it is made again: not if it was refused. */
+static bool may_read_later(const struct exec *read)
+{
+    const struct exec_outcome *out = read ? exec_outcome_of(read) : NULL;
+    return out && (out->reason >= EXEC_UNAVAILABLE || exec_outcome_is_retryable(out));
+}
+
 /* Makes a text of one line without invisible characters; SLICE_NONE if it says no more than the
  * id. */
 static slice make_text(const struct catalog_show *show, const struct json *root,
@@ -150,15 +163,37 @@ static slice make_text(const struct catalog_show *show, const struct json *root,
     return arena_take(arena, &text);
 }
 
+/* Returns the digest of what may not change besides the text; SLICE_NONE: there is nothing. */
+static slice make_version(const struct catalog_show *show, const struct json *root,
+                          struct arena *arena)
+{
+    uint8_t hash[32];
+    char digits[2 * sizeof(hash) + 1];
+    struct expr_budget budget;
+    struct json value;
+    expr_budget_init(&budget);
+    if (!show->version ||
+        expr_template_eval(show->version, root, 0, &budget, arena, &value, NULL) != OK ||
+        value.type == JSON_NULL)
+        return SLICE_NONE;
+    slice text = json_text_of(&value, arena, OUTPUT_BYTES_MAX);
+    if (!text.ptr)
+        return SLICE_NONE;
+    vault_sha256(text, hash);
+    encode_hex_in(digits, sizeof(digits), slice_of((const char *)hash, sizeof(hash)));
+    return arena_dup(arena, slice_of(digits, 2 * sizeof(hash)));
+}
+
 enum op_result exec_step_take_texts(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    struct json shows = json_object();
+    struct json shows = json_object(), versions = json_object();
     timer_stop(&exec->shows->timer);
     for (unsigned i = 0; i < exec->action->show_count; i++) {
         const struct catalog_show *show = &exec->action->shows[i];
         const struct json *output = read_output(exec->shows->reads[i], &op->arena);
         struct json root = json_object();
+        exec->out.is_unread_passing |= may_read_later(exec->shows->reads[i]);
         if (!target_has_show(show, exec->in.input, &op->arena) ||
             (show->action_id.len > 0 && !output))
             continue;
@@ -166,12 +201,17 @@ enum op_result exec_step_take_texts(struct op *op)
         if (output)
             json_object_set(&op->arena, &root, SLICE("output"), *output);
         slice text = make_text(show, &root, &op->arena);
+        slice version = text.ptr ? make_version(show, &root, &op->arena) : SLICE_NONE;
         if (text.ptr)
             json_object_set(&op->arena, &shows, show->member, json_string(text));
+        if (version.ptr)
+            json_object_set(&op->arena, &versions, show->member, json_string(version));
     }
     if (shows.count > 0)
         exec->shows->json =
             json_text_of(&shows, &op->arena, CATALOG_SHOWS_MAX * 32 * TEXT_BYTES_MAX);
+    if (versions.count > 0)
+        exec->shows->versions_json = json_text_of(&versions, &op->arena, UNREAD_BYTES_MAX);
     struct json unread = target_unread(exec->action, exec->in.input, &shows, &op->arena);
     if (unread.count > 0)
         exec->shows->unread_json = json_text_of(&unread, &op->arena, UNREAD_BYTES_MAX);

@@ -151,15 +151,18 @@ static int make_fingerprint(struct flow_command *command)
 }
 
 /* The key is loaded before the checks: a flow that was started is returned whatever has changed
- * since then. */
+ * since then. A key that was made for a hold is shown to others, whose starts may not take it. */
 static enum op_result load_key(struct flow_command *command)
 {
     ASSERT(uuid_is_nil(command->in.flow_id));
     command->claim.key = command->in.idempotency_key;
     if (make_fingerprint(command) != OK)
         return unavailable(command);
-    store_claim_find(command->service->config.pool, &command->query, &command->op,
-                     command->in.account_id, command->claim.key);
+    bool may_hold = command->in.policy ||
+                    slice_starts_with(command->claim.key, SLICE(EXEC_HOLD_KEY_START));
+    (may_hold ? store_claim_find_held
+              : store_claim_find)(command->service->config.pool, &command->query, &command->op,
+                                  command->in.account_id, command->claim.key);
     return OP_WAIT;
 }
 
@@ -203,6 +206,14 @@ static enum op_result begin_flow_start(struct flow_command *command)
                                            : op_jump(&command->op, COMMAND_START);
 }
 
+static enum op_result refuse_key(struct flow_command *command)
+{
+    return answer_command(
+        command, FLOW_ANSWER_KEY_MISMATCH,
+        SLICE("This idempotency_key was used for a different request. Nothing was started. Use a "
+              "new key for a new request, or send the first request again unchanged."));
+}
+
 /* The key is already bound. Only a flow can have the same fingerprint, and it became durable
  * together with its key. */
 static enum op_result follow_key(struct flow_command *command)
@@ -214,10 +225,7 @@ static enum op_result follow_key(struct flow_command *command)
                   "unless they ask for it."));
     if (memcmp(command->claim.fingerprint, command->found.fingerprint,
                sizeof(command->claim.fingerprint)) != 0)
-        return answer_command(
-            command, FLOW_ANSWER_KEY_MISMATCH,
-            SLICE("This idempotency_key was used for a different request. Nothing was started. Use "
-                  "a new key for a new request, or send the first request again unchanged."));
+        return refuse_key(command);
     command->is_replayed = true;
     command->flow_id = command->in.flow_id = command->found.execution_id;
     return op_jump(&command->op, COMMAND_LOAD);
@@ -226,9 +234,11 @@ static enum op_result follow_key(struct flow_command *command)
 static enum op_result step_check_key(struct op *op)
 {
     struct flow_command *command = command_of(op);
+    command->found.has_hold = false;
     int status = store_claim_result(&command->query, &command->found);
     if (status == ERR_NOTFOUND)
-        return OP_NEXT;
+        /* the hold is that of an execution, which waits for an approval */
+        return command->found.has_hold ? refuse_key(command) : OP_NEXT;
     return status == OK ? follow_key(command) : unavailable(command);
 }
 

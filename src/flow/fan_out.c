@@ -448,6 +448,25 @@ static struct flow_fan *make_fan(struct flow_run *run)
     return fan;
 }
 
+bool flow_fan_has_done(struct flow_run *run, size_t item)
+{
+    const struct flow_fan *fan = run->progress.fan;
+    bool is_safe = flow_call_is_safe(run, run->plan.step), is_open = false;
+    if (fan) /* it has the loaded facts, too */
+        return item < fan->count && (fan->items[item].state == ITEM_COMPLETED ||
+                                     (is_safe && fan->items[item].is_in_doubt));
+    for (size_t i = 0; i < run->whole.item_count; i++) {
+        const struct flow_item *fact = &run->whole.items[i];
+        if (fact->step_index != (int64_t)run->plan.step || fact->item != (int64_t)item)
+            continue;
+        if (fact->fact == FLOW_ITEM_COMPLETED)
+            return true;
+        is_open = fact->fact == FLOW_ITEM_BEGUN ||
+                  flow_error_read(fact->error, flow_run_scratch(run)).effect != EXEC_EFFECT_NONE;
+    }
+    return is_open && is_safe;
+}
+
 bool flow_fan_start(struct flow_run *run)
 {
     const struct flow_step_def *step = flow_run_step(run);

@@ -84,19 +84,31 @@ struct flow_output {
     const struct json *value; /* NULL: not parsed yet */
 };
 
-/* What ids in the calls of an approval mean (shows.c). */
+/* What ids in the calls of an approval mean (shows.c), and before such a call whether it is still
+ * what the approval has shown (compare.c). */
 enum { FLOW_READS_MAX = 3 };
+struct flow_show {
+    slice integration_id, action_id;
+    const struct json *input, *sources; /* sources: what the texts are made from */
+    int64_t connection_id;
+    struct exec *exec; /* the dry run that reads; NULL: none */
+    /* {member: text}, and {member: digest} of what may not change besides; NULL: none */
+    const struct json *texts, *versions;
+    bool is_passing; /* a text is missing that may be read later */
+    /* before a call: the approval's item, which has `shows` and `versions`, and whether the flow
+     * itself may have changed what they are about */
+    const struct json *approved;
+    bool is_changed;
+};
 struct flow_shows {
     bool is_read;
     unsigned reads_left;
     size_t count;
-    struct flow_show {
-        slice integration_id, action_id;
-        const struct json *input, *sources; /* sources: what the texts are made from */
-        int64_t connection_id;
-        struct exec *exec;        /* the dry run that reads; NULL: none */
-        const struct json *texts; /* {member: text}; NULL: none */
-    } items[FLOW_READS_MAX];
+    struct flow_show items[FLOW_READS_MAX];
+    /* before a call: `items` are those of its approval; a text was shown that cannot be read; when
+     * they were last found to be the same, 0: never */
+    bool is_noted, is_lost;
+    uint64_t compared_ns;
 };
 
 /* The next attempt. Its documents are in the current scratch arena. */
@@ -109,7 +121,7 @@ struct flow_plan {
     slice input_json;        /* the input in the step's row; may be a summary of the items */
     int64_t connection_id;   /* CALL */
     int64_t wake_at;         /* PARK: when the pause ends; 0 if only a person ends it */
-    struct flow_shows shows; /* PARK, of an approval */
+    struct flow_shows shows; /* PARK, of an approval; CALL and FAN_OUT, of the one that confirms */
     struct flow_error error; /* FAULT */
 };
 
@@ -398,6 +410,9 @@ enum flow_fan_end {
     FLOW_FAN_LEFT,      /* the flow is lost, or this process is shutting down; the run ends */
 };
 enum flow_fan_end flow_fan_join(struct flow_run *run, slice *output_json, struct flow_error *error);
+/* Whether an earlier attempt of the planned fan-out has completed the item, or may have done it and
+ * is repeated, since that is safe. */
+bool flow_fan_has_done(struct flow_run *run, size_t item);
 
 /* adopt.c */
 struct flow_adopter *flow_adopter_new(struct flow_service *service) MUST_CHECK;
@@ -436,14 +451,26 @@ void flow_policy_free(struct flow_run *run);
  * they are to be read before the approval begins. */
 bool flow_shows_are_due(const struct flow_run *run);
 void flow_shows_begin(struct flow_run *run);
-/* Returns {member: text} of the call; NULL if there is none. It is called for each call, in order,
+/* Returns what is known of the call; NULL: there is nothing. It is called for each call, in order,
  * while the approval is written: before the reads it notes the first ones that are needed. */
-const struct json *flow_shows_of(struct flow_run *run, const struct catalog_action *action,
-                                 const struct json *input, int64_t connection_id);
+struct flow_show *flow_shows_find(struct flow_run *run, const struct catalog_action *action,
+                                  const struct json *input, int64_t connection_id);
 /* Starts the reads, which hold run; then takes their texts. */
 void flow_shows_read(struct flow_run *run);
 void flow_shows_take(struct flow_run *run);
 void flow_shows_cancel(struct flow_run *run);
+
+/* compare.c: whether the planned calls have texts that a person has approved, and that have to be
+ * compared before the calls are made. Then flow_shows_read reads them again, and flow_compare_take
+ * compares. */
+bool flow_compare_is_due(struct flow_run *run);
+enum flow_compared {
+    FLOW_COMPARED_SAME,
+    FLOW_COMPARED_DIFFERS, /* *error */
+    FLOW_COMPARED_REFUSED, /* *refused: a dry run of the call, which is refused before its reads */
+};
+enum flow_compared flow_compare_take(struct flow_run *run, const struct exec **refused,
+                                     struct flow_error *error) MUST_CHECK;
 
 /* trace.c: none of these functions does anything if the flow is not traced. flow_trace_begin
  * prepares a new run before its statement is made. run->whole.trace is the text to store; parent

@@ -142,17 +142,21 @@ static void put_changes(struct approval *a, const struct flow_step_def *step,
 static void put_target(struct approval *a, const struct catalog_action *action,
                        const struct json *input, int64_t connection_id)
 {
+    const struct flow_show *show = NULL;
     const struct json *shows = NULL;
     if (!action || a->aids == AIDS_NONE)
         return;
     if (a->aids == AIDS_ALL) {
-        shows = flow_shows_of(a->run, action, input, connection_id);
+        show = flow_shows_find(a->run, action, input, connection_id);
+        shows = show ? show->texts : NULL;
         struct json target = target_of(action, input, shows, flow_run_scratch(a->run));
         if (target.count > 0)
             json_member(&a->w, "target", &target);
     }
     if (shows)
         json_member(&a->w, "shows", shows);
+    if (show && show->versions)
+        json_member(&a->w, "versions", show->versions);
     struct json unread = target_unread(action, input, shows, flow_run_scratch(a->run));
     if (unread.count > 0)
         json_member(&a->w, "unread", &unread);

@@ -39,6 +39,7 @@ enum run_step {
     RUN_CHECKED,
     RUN_INTEND,
     RUN_INTENDED,
+    RUN_COMPARE,
     RUN_FAN_OUT,
     RUN_JOINED,
     RUN_TRANSFORM,
@@ -245,6 +246,20 @@ static bool begin_call(struct flow_run *run)
     return run->progress.exec != NULL;
 }
 
+/* Reads again what the approval of the calls has shown. */
+static enum op_result read_approved(struct flow_run *run)
+{
+    flow_shows_read(run);
+    op_keep_children(&run->op);
+    return run->op.holds > 0 ? op_wait_then(&run->op, RUN_COMPARE) : op_jump(&run->op, RUN_COMPARE);
+}
+
+static enum op_result make_call(struct flow_run *run)
+{
+    return begin_call(run) ? op_wait_then(&run->op, RUN_CALLED)
+                           : fail_step(run, flow_error_memory());
+}
+
 /* Makes the call, unless its intent has to be durable first: then the same plan is executed again
  * once the intent is recorded. A read has no intent, which saves a commit. A write has one even if
  * it may be repeated; otherwise the doubt after a crash would be forgotten. The call of a hold has
@@ -256,11 +271,14 @@ static enum op_result step_call(struct op *op)
     bool is_safe = run->tmpl->is_held || flow_call_is_safe(run, run->plan.step);
     if (run->progress.is_interrupted && !is_safe)
         return fail_step(run, flow_error_unknown());
+    /* before the intent, so that a process that dies during the reads leaves no doubt */
+    if (!run->tmpl->is_held && !run->is_waking && flow_compare_is_due(run))
+        return read_approved(run);
     if ((run->is_waking || !flow_call_is_read(run, run->plan.step)) && !is_begun(run))
         return move_on(run); /* a waking run does not own the row before this transition */
     if (run->tmpl->is_held)
         return op_jump(op, RUN_CHECK);
-    return begin_call(run) ? OP_WAIT : fail_step(run, flow_error_memory());
+    return make_call(run);
 }
 
 /* Waits a moment; then the drain and the deadline are checked again. */
@@ -272,18 +290,10 @@ static enum op_result execute_again(struct flow_run *run, const char *what)
 
 /* The outcome is in the execution's memory, which is freed soon after this step. So complete_step
  * copies the output, and flow_call_result the texts of the error. */
-static enum op_result step_called(struct op *op)
+static enum op_result take_outcome(struct flow_run *run, const struct exec *exec)
 {
-    struct flow_run *run = flow_run_of(op);
     struct flow_error error;
-    struct exec *exec = run->progress.exec;
     struct flow_call call = call_of(run);
-    ASSERT(exec);
-    run->progress.exec = NULL;
-    if (run->tmpl->is_held && exec_outcome_of(exec)->reason == EXEC_KEY_MISMATCH)
-        return execute_again(run, "the key of the hold");
-    if (run->tmpl->is_held && flow_held_is_recorded(run, exec))
-        return op_jump(op, run->held.is_followed ? RUN_INTEND : RUN_CHECK);
     switch (flow_call_result(&call, exec, flow_run_scratch(run), &error)) {
     case FLOW_CALL_SUCCEEDED:
         run->progress.unsent = 0;
@@ -302,6 +312,19 @@ static enum op_result step_called(struct op *op)
     return OP_DONE;
 }
 
+static enum op_result step_called(struct op *op)
+{
+    struct flow_run *run = flow_run_of(op);
+    struct exec *exec = run->progress.exec;
+    ASSERT(exec);
+    run->progress.exec = NULL;
+    if (run->tmpl->is_held && exec_outcome_of(exec)->reason == EXEC_KEY_MISMATCH)
+        return execute_again(run, "the key of the hold");
+    if (run->tmpl->is_held && flow_held_is_recorded(run, exec))
+        return op_jump(op, run->held.is_followed ? RUN_INTEND : RUN_CHECK);
+    return take_outcome(run, exec);
+}
+
 static enum op_result step_check(struct op *op)
 {
     flow_held_check(flow_run_of(op));
@@ -315,7 +338,7 @@ static enum op_result step_checked(struct op *op)
     slice output;
     switch (flow_held_checked(run, &output, &error)) {
     case FLOW_HELD_CALL:
-        return OP_NEXT;
+        return !run->held.is_followed && flow_compare_is_due(run) ? read_approved(run) : OP_NEXT;
     case FLOW_HELD_WAIT:
         return execute_again(run, "the end of an earlier attempt");
     case FLOW_HELD_COMPLETED:
@@ -347,6 +370,36 @@ static enum op_result step_intended(struct op *op)
     return execute_again(run, "another try");
 }
 
+static enum op_result make_calls(struct flow_run *run)
+{
+    if (!flow_fan_start(run))
+        return fail_step(run, flow_error_memory());
+    /* no lane runs if no item is left */
+    return run->op.holds > 0 ? op_wait_then(&run->op, RUN_JOINED) : op_jump(&run->op, RUN_JOINED);
+}
+
+/* A call that is refused before its reads has the outcome that it would have without them. The
+ * policy may have changed during the reads, and then decides again. */
+static enum op_result step_compare(struct op *op)
+{
+    struct flow_run *run = flow_run_of(op);
+    const struct exec *refused;
+    struct flow_error error;
+    switch (flow_compare_take(run, &refused, &error)) {
+    case FLOW_COMPARED_SAME:
+        break;
+    case FLOW_COMPARED_DIFFERS:
+        return fail_step(run, error);
+    case FLOW_COMPARED_REFUSED:
+        return take_outcome(run, refused);
+    }
+    if (!flow_policy_is_known(run) || (!run->tmpl->is_held && !is_begun(run)))
+        return op_jump(op, RUN_EXECUTE); /* which records the intent */
+    if (run->tmpl->is_held)
+        return op_jump(op, RUN_INTEND);
+    return run->plan.kind == FLOW_PLAN_FAN_OUT ? make_calls(run) : make_call(run);
+}
+
 /* Facts about items belong to the row's step and attempt, and a load reads only these facts. So the
  * intent is written first even if all calls are safe. */
 static enum op_result step_fan_out(struct op *op)
@@ -355,9 +408,7 @@ static enum op_result step_fan_out(struct op *op)
     ASSERT(flow_run_step(run)->for_each);
     if (!is_begun(run))
         return move_on(run);
-    if (!flow_fan_start(run))
-        return fail_step(run, flow_error_memory());
-    return op->holds > 0 ? OP_WAIT : OP_NEXT; /* no lane runs if no item is left */
+    return flow_compare_is_due(run) ? read_approved(run) : make_calls(run);
 }
 
 /* The last lane has released its hold. */
@@ -531,16 +582,21 @@ static const struct op_step steps[] = {
     /* before a call, if the policy of the flow's key has changed or was not loaded yet */
     [RUN_POLICY] = {"policy", step_policy, 0},
     [RUN_POLICED] = {"policed", step_policed, OP_TO(RUN_EXECUTE)},
-    [RUN_CALL] = {"call", step_call, OP_TO(RUN_CHECK) | TO_RECORD},
+    [RUN_CALL] = {"call", step_call,
+                  OP_TO(RUN_CALLED) | OP_TO(RUN_CHECK) | OP_TO(RUN_COMPARE) | TO_RECORD},
     [RUN_CALLED] = {"called", step_called,
                     OP_TO(RUN_EXECUTE) | OP_TO(RUN_CHECK) | OP_TO(RUN_INTEND) | TO_RECORD},
     /* the call of a hold: what earlier attempts have left, and the id of the next (held.c) */
     [RUN_CHECK] = {"check", step_check, 0},
-    [RUN_CHECKED] = {"checked", step_checked, OP_TO(RUN_EXECUTE) | TO_RECORD},
+    [RUN_CHECKED] = {"checked", step_checked, OP_TO(RUN_EXECUTE) | OP_TO(RUN_COMPARE) | TO_RECORD},
     [RUN_INTEND] = {"intend", step_intend, 0},
     [RUN_INTENDED] = {"intended", step_intended,
                       OP_TO(RUN_EXECUTE) | OP_TO(RUN_CALLED) | OP_TO(RUN_CHECK)},
-    [RUN_FAN_OUT] = {"fan_out", step_fan_out, TO_RECORD},
+    /* what the approval has shown was read again (compare.c), and is compared */
+    [RUN_COMPARE] = {"compare", step_compare,
+                     OP_TO(RUN_EXECUTE) | OP_TO(RUN_CALLED) | OP_TO(RUN_INTEND) |
+                         OP_TO(RUN_JOINED) | TO_RECORD},
+    [RUN_FAN_OUT] = {"fan_out", step_fan_out, OP_TO(RUN_JOINED) | OP_TO(RUN_COMPARE) | TO_RECORD},
     [RUN_JOINED] = {"joined", step_joined, TO_RECORD},
     [RUN_TRANSFORM] = {"transform", step_transform, TO_RECORD},
     [RUN_PARK] = {"park", step_park, TO_RECORD},

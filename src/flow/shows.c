@@ -58,6 +58,8 @@ static struct json sources_of(const struct catalog_action *action, const struct 
             json_array_push(arena, &source, is_made ? value : json_null);
         }
         expr_template_each_expr(show->text, find_input, &is_input_used);
+        if (show->version)
+            expr_template_each_expr(show->version, find_input, &is_input_used);
         if (is_input_used)
             json_array_push(arena, &source, *input);
         json_object_set(arena, &sources, show->member, source);
@@ -73,18 +75,15 @@ static bool show_is_of(const struct flow_show *show, const struct catalog_action
            json_equal(show->sources, sources);
 }
 
-const struct json *flow_shows_of(struct flow_run *run, const struct catalog_action *action,
-                                 const struct json *input, int64_t connection_id)
+struct flow_show *flow_shows_find(struct flow_run *run, const struct catalog_action *action,
+                                  const struct json *input, int64_t connection_id)
 {
     struct flow_shows *shows = &run->plan.shows;
     struct arena *arena = flow_run_scratch(run);
-    bool is_over = shows->is_read ? shows->count == 0 : shows->reads_left == 0;
-    if (action->show_count == 0 || is_over)
-        return NULL;
     const struct json sources = sources_of(action, input, arena);
     for (size_t i = 0; i < shows->count; i++)
         if (show_is_of(&shows->items[i], action, connection_id, &sources))
-            return shows->items[i].texts;
+            return &shows->items[i];
     if (shows->is_read || sources.count == 0 || sources.count > shows->reads_left)
         return NULL;
     struct flow_show *show = &shows->items[shows->count];
@@ -99,7 +98,7 @@ const struct json *flow_shows_of(struct flow_run *run, const struct catalog_acti
         return NULL;
     shows->reads_left -= (unsigned)sources.count;
     shows->count++;
-    return NULL;
+    return show;
 }
 
 /* The scopes are the same as for the flow's own reads (call.c). */
@@ -136,6 +135,14 @@ void flow_shows_cancel(struct flow_run *run)
             exec_cancel(run->plan.shows.items[i].exec);
 }
 
+/* Of the summary only these members are parsed: the request in it may be large. */
+static const struct json *parse_member(const struct flow_show *show, slice name,
+                                       struct arena *arena)
+{
+    slice text = json_scan_get(exec_summary_of(show->exec), name, arena);
+    return text.ptr ? json_parse(arena, arena_dup(arena, text), &json_limits_provider, NULL) : NULL;
+}
+
 void flow_shows_take(struct flow_run *run)
 {
     struct flow_shows *shows = &run->plan.shows;
@@ -143,11 +150,9 @@ void flow_shows_take(struct flow_run *run)
     for (size_t i = 0; i < shows->count; i++) {
         struct flow_show *show = &shows->items[i];
         bool is_made = show->exec && exec_outcome_of(show->exec)->is_dry_run;
-        if (is_made) /* of the summary only this member: the request in it may be large */
-            show->texts = json_parse(
-                arena,
-                arena_dup(arena, json_scan_get(exec_summary_of(show->exec), SLICE("shows"), arena)),
-                &json_limits_provider, NULL);
+        show->is_passing = !show->exec || exec_outcome_of(show->exec)->is_unread_passing;
+        show->texts = is_made ? parse_member(show, SLICE("shows"), arena) : NULL;
+        show->versions = is_made ? parse_member(show, SLICE("versions"), arena) : NULL;
         show->exec = NULL;
     }
     shows->is_read = true;

@@ -225,6 +225,8 @@ void json_put_raw(struct json_writer *w, slice json_text);
 /* Write a key and its value, as the functions above write them. */
 void json_member(struct json_writer *w, const char *key, const struct json *value);
 void json_member_str(struct json_writer *w, const char *key, slice text);
+/* An array of the words of a text, which single spaces separate; null for SLICE_NONE. */
+void json_member_words(struct json_writer *w, const char *key, slice words);
 void json_member_i64(struct json_writer *w, const char *key, int64_t value);
 void json_member_bool(struct json_writer *w, const char *key, bool value);
 /* RFC 3339; 0 writes null. */

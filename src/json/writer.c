@@ -136,6 +136,18 @@ void json_member_str(struct json_writer *w, const char *key, slice text)
     json_put_str(w, text);
 }
 
+void json_member_words(struct json_writer *w, const char *key, slice words)
+{
+    if (!words.ptr) {
+        json_member_str(w, key, SLICE_NONE);
+        return;
+    }
+    json_member_open(w, key, '[');
+    while (words.len > 0)
+        json_put_str(w, slice_split(&words, ' '));
+    json_close(w, ']');
+}
+
 void json_member_i64(struct json_writer *w, const char *key, int64_t value)
 {
     json_key(w, key);

@@ -114,18 +114,36 @@ static bool op_advance(struct op *op)
 void (*op_on_step)(struct op *op);
 void (*op_on_jump)(const struct op *op, size_t to);
 
+/* Counts calls; every n-th one is meant, where n is the value of an environment variable. */
+struct op_every {
+    const char *name;
+    bool is_read;
+    uint64_t every, count;
+};
+
+static bool is_nth(struct op_every *counter)
+{
+    const char *text = counter->is_read ? NULL : getenv(counter->name);
+    if (text)
+        counter->every = strtoull(text, NULL, 10);
+    counter->is_read = true;
+    return counter->every > 0 && ++counter->count % counter->every == 0;
+}
+
 /* SLUICE_CANCEL_EVERY=97 cancels an op instead of running every 97th step of ops that have a
  * parent: as the end of a drain does if it comes between two steps. */
 static void op_cut_point(struct op *op)
 {
-    static uint64_t every, steps;
-    static bool is_read;
-    const char *text = is_read ? NULL : getenv("SLUICE_CANCEL_EVERY");
-    if (text)
-        every = strtoull(text, NULL, 10);
-    is_read = true;
-    if (every > 0 && op->parent && ++steps % every == 0)
+    static struct op_every counter = {.name = "SLUICE_CANCEL_EVERY"};
+    if (op->parent && is_nth(&counter))
         op_cancel(op);
+}
+
+/* SLUICE_YIELD_EVERY=1 ends the turn of an op after each step, as if its time was over. */
+static bool op_yields(const struct op *op)
+{
+    static struct op_every counter = {.name = "SLUICE_YIELD_EVERY"};
+    return op->holds == 0 && is_nth(&counter);
 }
 
 /* Returns whether the step is to run. */
@@ -143,6 +161,12 @@ static void op_show_jump(const struct op *op)
         op_on_jump(op, op->step_next);
 }
 #else
+static inline bool op_yields(const struct op *op)
+{
+    (void)op;
+    return false;
+}
+
 static inline bool op_show_step(struct op *op)
 {
     (void)op;
@@ -250,6 +274,10 @@ static void op_run_steps(struct op *op)
     for (size_t runs = 0; runs < OP_STEPS_A_RUN_MAX; runs++) {
         if (!op_run_step(op))
             return;
+        if (op_yields(op)) {
+            loop_task_queue_next_turn(op->loop, &op->task);
+            return;
+        }
         if (op->holds == 0 && loop_is_drain_over(op->loop))
             break;
     }

@@ -277,8 +277,7 @@ static enum op_result step_leave(struct op *op)
     return OP_WAIT;
 }
 
-/* The op stays until node_free, since node_id and node_may_write are called as long as a run is
- * under way. Only cancel_node releases the hold that it waits on. */
+/* The op stays until node_stop. Only cancel_node releases the hold that it waits on. */
 static enum op_result step_left(struct op *op)
 {
     struct node *node = node_of(op);
@@ -286,7 +285,7 @@ static enum op_result step_left(struct op *op)
     struct op *leaver = node->leaver;
     node->leaver = NULL;
     node->is_parked = true;
-    op_hold(op, "node_free");
+    op_hold(op, "node_stop");
     if (leaver)
         op_release(leaver);
     return OP_WAIT;
@@ -332,7 +331,6 @@ static const struct op_class node_class = {
     OP_STEPS(node_steps),
     .on_cancel = cancel_node,
     .on_end = end_node,
-    .free = op_free_struct,
 };
 
 struct node *node_new(struct loop *loop, struct pg_pool *pool)
@@ -375,7 +373,15 @@ void node_leave(struct node *node, struct op *parent)
     op_sleep_stop(&node->timer);
 }
 
-void node_free(struct node *node)
+void node_stop(struct node *node)
 {
     op_cancel(&node->op);
+}
+
+/* Not at the end of the op: a turn has little time, so runs that were cancelled with it may end in
+ * later turns. */
+void node_free(struct node *node)
+{
+    ASSERT(!op_is_active(&node->op) && node->recoveries.count == 0);
+    mem_free(node);
 }

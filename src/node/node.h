@@ -36,7 +36,9 @@ bool node_may_write(const struct node *node);
  * until the end is durable or has failed. No recovery follows. */
 void node_leave(struct node *node, struct op *parent);
 /* Ends all ops of the node: after node_leave, or without it if the server no longer waits for
- * the database. The pointer must not be used afterwards; the memory is freed later. */
+ * the database. node_id and node_may_write are still called by runs that end. */
+void node_stop(struct node *node);
+/* Frees a stopped node, once its ops and all runs have ended. */
 void node_free(struct node *node);
 
 #endif

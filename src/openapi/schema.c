@@ -13,7 +13,6 @@ enum {
     VALUE_BYTES_MAX = 500,        /* size of an example */
     TEXT_BYTES_MAX = 1000,
     PATTERN_ARENA_BYTES_MAX = 4 * 1024 * 1024,
-    SAMPLE_DEPTH_MAX = 4,
 };
 
 static struct json convert(struct import_schema *s, const struct json *in, unsigned depth);

@@ -700,7 +700,7 @@ static void free_parts(struct server *server)
     janitor_free(server->janitor);
     server->janitor = NULL;
     if (server->node)
-        node_free(server->node);
+        node_stop(server->node);
     due_stop(server->due);
     if (server->event)
         event_service_cancel_all(server->event);
@@ -728,6 +728,8 @@ static void free_parts(struct server *server)
     due_free(server->due);
     flow_template_set_free(server->templates);
     exec_service_free(server->exec);
+    if (server->node)
+        node_free(server->node);
     leases_free(server->leases);
     connect_free(server->connect);
     event_service_free(server->event);

@@ -211,13 +211,12 @@ static enum op_result finish_action(struct web_request *request)
 
 enum op_result web_action(struct web_request *request)
 {
-    struct one *one = ARENA_NEW(&request->serve.op.arena, struct one);
+    struct one *one = web_state_new(request, sizeof(*one));
     if (!one)
-        return web_reply_database(request, ERR_BUSY);
+        return OP_DONE;
     const struct catalog_integration *app = app_of_path(request, &one->catalog);
     if (!app)
         return OP_DONE;
-    request->state = one;
     request->on_end = on_end;
     one->action = serve_known(&request->serve,
                               catalog_find_action(app, request->serve.match.params[1], NULL));

@@ -200,15 +200,14 @@ static enum op_result finish_app(struct web_request *request)
 
 enum op_result web_app(struct web_request *request)
 {
-    struct app *app = ARENA_NEW(&request->serve.op.arena, struct app);
+    struct app *app = web_state_new(request, sizeof(*app));
     struct pg_pool *pool = request->web->config.pool;
     struct uuid account_id = request->session.account_id;
     if (!app)
-        return web_reply_database(request, ERR_NOMEM);
+        return OP_DONE;
     app->integration = app_of_path(request, &app->catalog);
     if (!app->integration)
         return OP_DONE;
-    request->state = app;
     request->on_end = on_end;
     slice id = app->integration->integration_id;
     struct connection_page page = {.integration_id = id, .count_max = CONNECTIONS_MAX + 1};

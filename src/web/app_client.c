@@ -31,17 +31,14 @@ static void on_client_end(struct web_request *request)
 
 static struct client *client_new(struct web_request *request)
 {
-    struct client *it = ARENA_NEW(&request->serve.op.arena, struct client);
-    if (!it) {
-        (void)web_reply_database(request, ERR_NOMEM);
+    struct client *it = web_state_new(request, sizeof(*it));
+    if (!it)
         return NULL;
-    }
     it->app = app_of_path(request, &it->catalog);
     if (!it->app)
         /* app_of_path has sent a 404. */
         return NULL;
     /* on_end runs from here on, so everything that it releases is initialized. */
-    request->state = it;
     request->on_end = on_client_end;
     if (catalog_auth_by(it->app, AUTH_OAUTH2))
         return it;

@@ -327,12 +327,9 @@ static enum op_result start_connecting(struct web_request *request)
 /* Returns NULL if the request was answered. */
 static struct connecting *connecting_new(struct web_request *request)
 {
-    struct connecting *it = ARENA_NEW(&request->serve.op.arena, struct connecting);
-    if (!it) {
-        (void)web_reply_database(request, ERR_NOMEM);
+    struct connecting *it = web_state_new(request, sizeof(*it));
+    if (!it)
         return NULL;
-    }
-    request->state = it;
     request->on_end = on_end;
     request->on_cancel = on_cancel;
     return it;

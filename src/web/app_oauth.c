@@ -161,10 +161,10 @@ static enum op_result on_finished(struct web_request *request)
 
 enum op_result web_connect_callback(struct web_request *request)
 {
-    struct callback *it = ARENA_NEW(&request->serve.op.arena, struct callback);
+    struct callback *it = web_state_new(request, sizeof(*it));
     const struct web_session *session = &request->session;
     if (!it)
-        return web_reply_database(request, ERR_NOMEM);
+        return OP_DONE;
     const struct oauth_finish_request in = {
         .account_id = session->account_id,
         .parent_id = session->parent_id,
@@ -178,7 +178,6 @@ enum op_result web_connect_callback(struct web_request *request)
      * used. */
     it->is_link = session->link_token.ptr && web_link_read(session->link_token, &request->link);
     it->catalog = catalog_ref(*request->web->config.catalog);
-    request->state = it;
     request->on_cancel = on_cancel;
     request->on_end = on_end;
     /* The link is loaded while the code is exchanged: neither needs the other's result. */

@@ -411,15 +411,14 @@ enum op_result web_approvals(struct web_request *request)
 {
     struct pg_pool *pool = request->web->config.pool;
     struct uuid account_id = request->session.account_id;
-    struct approvals *page = ARENA_NEW(&request->serve.op.arena, struct approvals);
+    struct approvals *page = web_state_new(request, sizeof(*page));
     int64_t now_ms = clock_shared_us() / 1000;
     /* The margin of a minute is for nodes with fast clocks. */
     const struct store_page decided = {.before = uuid_v7_floor(now_ms + 60000),
                                        .since = uuid_v7_floor(now_ms - DECIDED_MS),
                                        .count_max = DECIDED_READ_MAX};
     if (!page)
-        return web_reply_database(request, ERR_NOMEM);
-    request->state = page;
+        return OP_DONE;
     page->filter = (struct flow_inbox_filter){.template_key = web_query(request, "template"),
                                               .actor = web_query(request, "asker"),
                                               .given = web_given_flows(request),

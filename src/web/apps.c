@@ -185,12 +185,11 @@ static enum op_result finish_apps(struct web_request *request)
 
 enum op_result web_apps(struct web_request *request)
 {
-    struct apps *apps = ARENA_NEW(&request->serve.op.arena, struct apps);
+    struct apps *apps = web_state_new(request, sizeof(*apps));
     if (!apps)
-        return web_reply_database(request, ERR_NOMEM);
+        return OP_DONE;
     /* The snapshot is held until the request ends; hits and list point into it. */
     apps->catalog = catalog_ref(*request->web->config.catalog);
-    request->state = apps;
     request->on_end = on_end;
     connect_apps_load(request->web->config.pool, &apps->connected, &request->serve.op,
                       request->session.account_id, request->session.parent_id);

@@ -373,16 +373,15 @@ static void on_end(struct web_request *request)
 
 static enum op_result begin_trail(struct web_request *request, bool is_csv)
 {
-    struct trail *trail = ARENA_NEW(&request->serve.op.arena, struct trail);
+    struct trail *trail = web_state_new(request, sizeof(*trail));
     if (!trail)
-        return web_reply_database(request, ERR_BUSY);
+        return OP_DONE;
     if (!web_list_read(request, &trail->list, filters, is_csv ? CSV_ROWS_MAX : ROWS_MAX))
         return OP_DONE;
     view_period_narrow(&trail->list, PERIOD);
     trail->list.scans_left = is_csv ? CSV_SCANS_MAX : SCANS_MAX;
     trail->is_csv = is_csv;
     buf_init(&trail->csv, WEB_PAGE_BYTES_MAX);
-    request->state = trail;
     request->on_end = on_end;
     if (is_csv)
         buf_append(&trail->csv, SLICE("at,kind,what,reason,actor,actor_name,address,request_id,"

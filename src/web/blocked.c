@@ -63,15 +63,14 @@ static enum op_result on_event(struct web_request *request)
 
 enum op_result web_blocked(struct web_request *request)
 {
-    struct blocked *blocked = ARENA_NEW(&request->serve.op.arena, struct blocked);
+    struct blocked *blocked = web_state_new(request, sizeof(*blocked));
     struct pg_pool *pool = request->web->config.pool;
     struct op *op = &request->serve.op;
     struct uuid account_id = request->session.account_id;
     if (!blocked)
-        return web_reply_database(request, ERR_NOMEM);
+        return OP_DONE;
     if (!web_path_uuid(request, 0, &blocked->id))
         return OP_DONE;
-    request->state = blocked;
     request->on_cancel = NULL;
     store_audit_get(pool, &request->query, op, account_id, blocked->id);
     store_execution_input_get(pool, &blocked->input_query, op, account_id, blocked->id);

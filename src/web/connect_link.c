@@ -36,16 +36,15 @@ static web_step on_link;
 
 static enum op_result load_link(struct web_request *request, bool is_taking)
 {
-    struct link *it = ARENA_NEW(&request->serve.op.arena, struct link);
+    struct link *it = web_state_new(request, sizeof(*it));
     const struct web_link *link = &request->link;
     if (!it)
-        return web_reply_database(request, ERR_NOMEM);
+        return OP_DONE;
     /* A malformed token is answered like an unknown one, without a query. */
     if (!link->token.ptr)
         return link_reply_over(request, LINK_UNKNOWN, NULL);
     it->is_taking = is_taking;
     it->catalog = catalog_ref(*request->web->config.catalog);
-    request->state = it;
     request->on_end = on_end;
     store_connect_session_get(request->web->config.pool, &request->query, &request->serve.op,
                               link->account_id, link->hash);

@@ -174,14 +174,13 @@ static enum op_result finish_connection(struct web_request *request)
 
 enum op_result web_connection(struct web_request *request)
 {
-    struct page *page = ARENA_NEW(&request->serve.op.arena, struct page);
+    struct page *page = web_state_new(request, sizeof(*page));
     int64_t id;
     if (!page)
-        return web_reply_database(request, ERR_NOMEM);
+        return OP_DONE;
     if (!slice_to_i64(request->serve.match.params[0], &id) || id <= 0)
         return app_no_connection(request);
     page->catalog = catalog_ref(*request->web->config.catalog);
-    request->state = page;
     request->on_end = on_end;
     store_connection_get(request->web->config.pool, &request->query, &request->serve.op,
                          request->session.account_id, id);

@@ -48,23 +48,24 @@ static enum op_result on_changed(struct web_request *request)
 
 static enum op_result change_connection(struct web_request *request, enum connect_command_kind kind)
 {
-    struct changing *it = ARENA_NEW(&request->serve.op.arena, struct changing);
-    if (!it)
-        return web_reply_database(request, ERR_NOMEM);
-    it->in = (struct connect_command_request){
-        .kind = kind,
-        .label = web_field(request, "label"),
-        .by = serve_by(&request->serve),
-        .connection.account_id = request->session.account_id,
-    };
-    if (!read_id(request, &it->in.connection.id))
+    slice label = web_field(request, "label");
+    int64_t id;
+    if (!read_id(request, &id))
         return app_no_connection(request);
-    if (kind == CONNECT_RENAME && !slice_is_name(it->in.label, CONNECTION_LABEL_MAX)) {
+    if (kind == CONNECT_RENAME && !slice_is_name(label, CONNECTION_LABEL_MAX)) {
         web_fault_add(request, SLICE("label"),
                       SLICE("A label must have 1 to 200 characters, on one line."));
         return web_again_faulty(request);
     }
-    request->state = it;
+    struct changing *it = web_state_new(request, sizeof(*it));
+    if (!it)
+        return OP_DONE;
+    it->in = (struct connect_command_request){
+        .kind = kind,
+        .label = label,
+        .by = serve_by(&request->serve),
+        .connection = {.account_id = request->session.account_id, .id = id},
+    };
     connect_command_start(request->web->config.connect, &it->command, &it->in, &request->serve.op);
     return web_wait(request, on_changed);
 }
@@ -239,12 +240,11 @@ static enum op_result on_loaded(struct web_request *request)
 
 enum op_result web_connection_test(struct web_request *request)
 {
-    struct testing *it = ARENA_NEW(&request->serve.op.arena, struct testing);
+    struct testing *it = web_state_new(request, sizeof(*it));
     if (!it)
-        return web_reply_database(request, ERR_NOMEM);
+        return OP_DONE;
     if (!read_id(request, &it->id))
         return app_no_connection(request);
-    request->state = it;
     request->on_end = on_end;
     request->on_cancel = on_cancel;
     store_connection_get(request->web->config.pool, &request->query, &request->serve.op,

@@ -182,14 +182,13 @@ static enum op_result finish_one(struct web_request *request)
 enum op_result web_execution(struct web_request *request)
 {
     struct pg_pool *pool = request->web->config.pool;
-    struct one *one;
     struct uuid id;
     /* web_path_uuid has sent a 404. */
     if (!web_path_uuid(request, 0, &id))
         return OP_DONE;
-    request->state = one = ARENA_NEW(&request->serve.op.arena, struct one);
+    struct one *one = web_state_new(request, sizeof(*one));
     if (!one)
-        return web_reply_database(request, ERR_NOMEM);
+        return OP_DONE;
     request->on_cancel = cancel_one;
     store_execution_get(pool, &request->query, &request->serve.op, request->session.account_id, id,
                         serve_payer(&request->serve));

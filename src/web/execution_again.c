@@ -266,17 +266,16 @@ static enum op_result on_earlier(struct web_request *request)
  * the POST that signs in. */
 static enum op_result load_earlier(struct web_request *request, bool is_sent)
 {
-    struct rerun *rerun = ARENA_NEW(&request->serve.op.arena, struct rerun);
+    struct rerun *rerun = web_state_new(request, sizeof(*rerun));
     struct pg_pool *pool = request->web->config.pool;
     struct op *op = &request->serve.op;
     struct uuid id, account_id = request->session.account_id;
+    if (!rerun)
+        return OP_DONE;
     if (!web_path_uuid(request, 0, &id))
         return OP_DONE;
-    if (!rerun)
-        return web_reply_database(request, ERR_NOMEM);
     rerun->is_sent = is_sent;
     rerun->id = id;
-    request->state = rerun;
     store_execution_get(pool, &request->query, op, account_id, id, serve_payer(&request->serve));
     store_execution_input_get(pool, &rerun->input_query, op, account_id, id);
     store_audit_get(pool, &rerun->event_query, op, account_id, id);

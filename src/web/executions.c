@@ -140,10 +140,7 @@ static void write_choices(const struct web_request *request, struct json_writer 
     json_close(w, ']');
     view_periods(w);
     write_codes(w, runs->list.values[CODE]);
-    json_member_open(w, "states", '[');
-    for (slice words = SLICE(STATES); words.len > 0;)
-        json_put_str(w, slice_split(&words, ' '));
-    json_close(w, ']');
+    json_member_words(w, "states", SLICE(STATES));
 }
 
 /* If the catalog no longer has the app or the action, the ids are their names. */
@@ -296,9 +293,9 @@ static slice status_of(const struct serve_list *list)
 
 enum op_result web_executions(struct web_request *request)
 {
-    struct runs *runs = ARENA_NEW(&request->serve.op.arena, struct runs);
+    struct runs *runs = web_state_new(request, sizeof(*runs));
     if (!runs)
-        return web_reply_database(request, ERR_NOMEM);
+        return OP_DONE;
     if (!web_list_read(request, &runs->list, filters, ROWS_MAX))
         return OP_DONE;
     const slice *values = runs->list.values;
@@ -317,7 +314,6 @@ enum op_result web_executions(struct web_request *request)
     view_period_narrow(&runs->list, PERIOD);
     runs->list.is_sieved = request->serve.policy || (runs->filter.with_blocked && values[CODE].ptr);
     runs->list.scans_left = SCANS_MAX;
-    request->state = runs;
     json_member_open(view_begin(request), "rows", '[');
     return load_rows(request);
 }

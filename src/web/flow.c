@@ -489,13 +489,12 @@ static enum op_result finish_load(struct web_request *request)
 
 enum op_result web_flow(struct web_request *request)
 {
-    struct flow_view_page *page = ARENA_NEW(&request->serve.op.arena, struct flow_view_page);
+    struct flow_view_page *page = web_state_new(request, sizeof(*page));
     struct uuid id;
+    if (!page)
+        return OP_DONE;
     if (!web_path_uuid(request, 0, &id))
         return OP_DONE;
-    if (!page)
-        return web_reply_database(request, ERR_NOMEM);
-    request->state = page;
     page->load = flow_load_start(request->web->config.flow, request->session.account_id, id,
                                  request->serve.policy, &request->serve.op);
     return page->load ? web_wait(request, finish_load) : web_reply_database(request, ERR_NOMEM);

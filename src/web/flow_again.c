@@ -138,13 +138,12 @@ static enum op_result name_calls(struct web_request *request)
 
 static enum op_result load_again(struct web_request *request, web_step *then)
 {
-    struct again *again = ARENA_NEW(&request->serve.op.arena, struct again);
+    struct again *again = web_state_new(request, sizeof(*again));
     struct uuid id;
+    if (!again)
+        return OP_DONE;
     if (!web_path_uuid(request, 0, &id))
         return OP_DONE;
-    if (!again)
-        return web_reply_database(request, ERR_NOMEM);
-    request->state = again;
     request->on_end = on_again_end;
     again->load = flow_load_start(request->web->config.flow, request->session.account_id, id,
                                   request->serve.policy, &request->serve.op);

@@ -31,10 +31,10 @@ static const struct trace_context *begin_trace(struct web_request *request)
 enum op_result web_begin_command(struct web_request *request, const struct flow_request *in,
                                  web_step *then)
 {
-    struct pending *pending = ARENA_NEW(&request->serve.op.arena, struct pending);
     ASSERT(request->session.is_open && !request->state);
+    struct pending *pending = web_state_new(request, sizeof(*pending));
     if (!pending)
-        return web_reply_database(request, ERR_NOMEM);
+        return OP_DONE;
     /* `in` may be on the caller's stack; the command reads this copy until it ends. */
     pending->in = *in;
     pending->in.account_id = request->session.account_id;
@@ -44,7 +44,6 @@ enum op_result web_begin_command(struct web_request *request, const struct flow_
     pending->in.user = request->serve.user;
     if (in->kind == FLOW_COMMAND_START)
         pending->in.trace = begin_trace(request);
-    request->state = pending;
     flow_command_start(request->web->config.flow, &pending->command, &pending->in,
                        &request->serve.op);
     return web_wait(request, then);

@@ -124,17 +124,14 @@ static enum op_result begin_stream(struct web_request *request)
  * set only once the watch and the guard exist (open_stream). */
 static struct events *make_events(struct web_request *request, struct uuid flow_id)
 {
-    struct events *events = ARENA_NEW(&request->serve.op.arena, struct events);
-    if (!events) {
-        (void)web_reply_database(request, ERR_NOMEM);
+    struct events *events = web_state_new(request, sizeof(*events));
+    if (!events)
         return NULL;
-    }
     events->known_rev = read_known(request);
     events->watch = (struct flow_watch){.account_id = request->session.account_id,
                                         .flow_id = flow_id,
                                         .rev = events->known_rev,
                                         .on_change = on_change};
-    request->state = events;
     return events;
 }
 

@@ -77,10 +77,7 @@ static enum op_result finish_flows_page(struct web_request *request)
     for (size_t i = 0; i < page->count; i++)
         view_flow(w, &page->rows[i]);
     json_close(w, ']');
-    json_member_open(w, "statuses", '[');
-    for (slice words = SLICE(STATUSES); words.len > 0;)
-        json_put_str(w, slice_split(&words, ' '));
-    json_close(w, ']');
+    json_member_words(w, "statuses", SLICE(STATUSES));
     json_member_str(w, "status", web_query(request, "status"));
     view_templates(request, w);
     json_member_str(w, "template", web_query(request, "template"));

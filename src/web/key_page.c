@@ -129,17 +129,16 @@ static enum op_result finish_page(struct web_request *request)
 
 enum op_result web_key(struct web_request *request)
 {
-    struct key_page *page = ARENA_NEW(&request->serve.op.arena, struct key_page);
+    struct key_page *page = web_state_new(request, sizeof(*page));
     int64_t today = usage_day_of(clock_shared_us());
     if (!page)
-        return web_reply_database(request, ERR_NOMEM);
+        return OP_DONE;
     page->range = (struct usage_range){.account_id = request->session.account_id,
                                        .from = today - (USE_DAYS - 1) * USAGE_DAY_US,
                                        .to = today + USAGE_DAY_US,
                                        .count_max = USE_DAYS};
     if (!web_path_uuid(request, 0, &page->range.key_id))
         return OP_DONE;
-    request->state = page;
     store_usage_by_day(request->web->config.pool, &page->usage, &request->serve.op, &page->range);
     return find_key_of_path(request, finish_page);
 }

@@ -210,17 +210,14 @@ enum op_result web_keys(struct web_request *request)
 
 static struct changing *changing_new(struct web_request *request, enum vault_command_kind kind)
 {
-    struct changing *it = ARENA_NEW(&request->serve.op.arena, struct changing);
-    if (!it)
-        (void)web_reply_database(request, ERR_NOMEM);
-    else
+    struct changing *it = web_state_new(request, sizeof(*it));
+    if (it)
         it->in = (struct vault_command_request){
             .kind = kind,
             .by = serve_by(&request->serve),
             .maker = request->serve.grant,
             .key.key.account_id = request->session.account_id,
         };
-    request->state = it;
     return it;
 }
 

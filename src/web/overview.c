@@ -222,14 +222,13 @@ static enum op_result finish_overview(struct web_request *request)
 
 enum op_result web_overview(struct web_request *request)
 {
-    struct overview *overview = ARENA_NEW(&request->serve.op.arena, struct overview);
+    struct overview *overview = web_state_new(request, sizeof(*overview));
     struct pg_pool *pool = request->web->config.pool;
     struct uuid account_id = request->session.account_id;
     int64_t now_ms = clock_shared_us() / 1000;
     if (!overview)
-        return web_reply_database(request, ERR_NOMEM);
+        return OP_DONE;
     /* All queries hold the op, so finish runs once, after the last. */
-    request->state = overview;
     start_latest(request, overview);
     store_flow_inbox(pool, &overview->inbox_query, &request->serve.op, account_id,
                      &(const struct flow_inbox_filter){.payer_id = account_id,

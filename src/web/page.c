@@ -357,6 +357,14 @@ enum op_result web_reply_database(struct web_request *request, int status)
                              "Something went wrong in the server. Its log has the cause.");
 }
 
+void *web_state_new(struct web_request *request, size_t size)
+{
+    request->state = arena_zalloc(&request->serve.op.arena, size);
+    if (!request->state)
+        (void)web_reply_database(request, ERR_NOMEM);
+    return request->state;
+}
+
 static enum op_result redirect(struct web_request *request, slice url)
 {
     /* The URL could not be allocated. */

@@ -72,13 +72,12 @@ static enum op_result count_admins(struct web_request *request)
 
 enum op_result web_key_revoke_ask(struct web_request *request)
 {
-    struct revoking *it = ARENA_NEW(&request->serve.op.arena, struct revoking);
+    struct revoking *it = web_state_new(request, sizeof(*it));
     struct uuid id;
     if (!it)
-        return web_reply_database(request, ERR_NOMEM);
+        return OP_DONE;
     if (!web_path_uuid(request, 0, &id))
         return OP_DONE;
-    request->state = it;
     store_api_key_get(request->web->config.pool, &request->query, &request->serve.op,
                       request->session.account_id, id);
     return web_wait(request, count_admins);
@@ -134,15 +133,14 @@ static enum op_result load_use(struct web_request *request)
 
 enum op_result web_connection_delete_ask(struct web_request *request)
 {
-    struct disconnecting *it = ARENA_NEW(&request->serve.op.arena, struct disconnecting);
+    struct disconnecting *it = web_state_new(request, sizeof(*it));
     int64_t id;
     if (!it)
-        return web_reply_database(request, ERR_NOMEM);
+        return OP_DONE;
     if (!slice_to_i64(request->serve.match.params[0], &id) || id <= 0)
         return app_no_connection(request);
     /* on_end releases it; the users of the connection point into it. */
     it->catalog = catalog_ref(*request->web->config.catalog);
-    request->state = it;
     request->on_end = on_disconnect_end;
     store_connection_get(request->web->config.pool, &request->query, &request->serve.op,
                          request->session.account_id, id);
@@ -249,11 +247,10 @@ enum op_result web_flow_cancel_ask(struct web_request *request)
     struct uuid id;
     if (!web_path_uuid(request, 0, &id))
         return OP_DONE;
-    struct cancelling *it = ARENA_NEW(&request->serve.op.arena, struct cancelling);
-    request->state = it;
-    if (it)
-        it->load = flow_load_start(request->web->config.flow, request->session.account_id, id,
-                                   request->serve.policy, &request->serve.op);
-    return it && it->load ? web_wait(request, write_cancel)
-                          : web_reply_database(request, ERR_NOMEM);
+    struct cancelling *it = web_state_new(request, sizeof(*it));
+    if (!it)
+        return OP_DONE;
+    it->load = flow_load_start(request->web->config.flow, request->session.account_id, id,
+                               request->serve.policy, &request->serve.op);
+    return it->load ? web_wait(request, write_cancel) : web_reply_database(request, ERR_NOMEM);
 }

@@ -205,6 +205,8 @@ enum op_result web_reply_missing(struct web_request *request, const char *text);
 /* Answers after a failed load or store, by its cause: 503 without memory or a database, else
  * 500. */
 enum op_result web_reply_database(struct web_request *request, int status);
+/* Makes the page's state, zeroed. Returns NULL if out of memory; the request was then answered. */
+void *web_state_new(struct web_request *request, size_t size) MUST_CHECK;
 /* Redirects (303) to a path of this site, for the same end user; notice (a word of the table in
  * page.c) is displayed there once, "" for none. */
 enum op_result web_reply_redirect(struct web_request *request, slice path, const char *notice);

@@ -110,7 +110,7 @@ static enum op_result finish_sign_out(struct web_request *request)
 static enum op_result sign_out(struct web_request *request, enum vault_command_kind kind)
 {
     const struct web_session *session = &request->session;
-    struct vault_command *command = ARENA_NEW(&request->serve.op.arena, struct vault_command);
+    struct vault_command *command = web_state_new(request, sizeof(*command));
     const struct vault_command_request in = {
         .kind = kind,
         .key.key = {.account_id = session->account_id, .id = request->serve.grant.key_id},
@@ -122,8 +122,7 @@ static enum op_result sign_out(struct web_request *request, enum vault_command_k
     /* The session is ended by the hash of this request's cookie. */
     ASSERT(memcmp(request->serve.check.caller.key_hash, session->key_hash, API_KEY_HASH_LEN) == 0);
     if (!command)
-        return web_reply_database(request, ERR_NOMEM);
-    request->state = command;
+        return OP_DONE;
     vault_command_start(request->web->config.auth, command, &in, &request->serve.op);
     return web_wait(request, finish_sign_out);
 }

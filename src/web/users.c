@@ -70,12 +70,9 @@ static enum op_result on_user(struct web_request *request)
 /* Returns NULL if the request was answered. */
 static struct one *begin_one(struct web_request *request)
 {
-    struct one *one = ARENA_NEW(&request->serve.op.arena, struct one);
-    if (!one) {
-        (void)web_reply_database(request, ERR_NOMEM);
+    struct one *one = web_state_new(request, sizeof(*one));
+    if (!one)
         return NULL;
-    }
-    request->state = one;
     one->id = request->serve.match.params[0];
     if (vault_user_is_id(one->id))
         return one;

@@ -118,6 +118,8 @@ test('another request with the key of a hold', async () => {
   const { idempotency_key } = await held(asker.key, 'not keyed');
   const taken = await call(person.key, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'list_messages', input: {}, idempotency_key });
   assert.equal(taken.json.error_code, 'validation_error', taken.text);
+  const started = await call(person.key, 'POST', '/api/flows/start', { flowTemplate: 'unread_mail_summary', input: {}, idempotency_key });
+  assert.deepEqual([started.status, started.json.error.includes('different request')], [400, true], started.text);
 });
 
 test('rejected, expired, cancelled: it says so, and a new key asks again', async () => {

@@ -205,10 +205,10 @@ async function freeze(at) {
 }
 
 // replies: how many have arrived when the server gets SIGTERM. every: one of so many steps of ops is
-// cancelled instead.
-async function round({ replies, isCut = false, isFrozen = false, reloads = false, every, times = 1 }) {
+// cancelled instead. yields: each step of an op has a turn of its own.
+async function round({ replies, isCut = false, isFrozen = false, reloads = false, every, yields, times = 1 }) {
   const args = ['--webhook-host', '127.0.0.1', '--trace-endpoint', collector.url, '--drain-timeout', isCut ? '50ms' : '35s'];
-  const env = { SLUICE_CONNECTION_LIMITS: 'on', ...(every && { SLUICE_CANCEL_EVERY: String(every) }) };
+  const env = { SLUICE_CONNECTION_LIMITS: 'on', ...(every && { SLUICE_CANCEL_EVERY: String(every) }), ...(yields && { SLUICE_YIELD_EVERY: '1' }) };
   const server = await stack.serve({ args, env });
   const at = { server, isCut, leave: new AbortController(), replies: 0, count: () => at.replies++ };
   at.call = caller(at);
@@ -229,17 +229,17 @@ async function round({ replies, isCut = false, isFrozen = false, reloads = false
   assert.deepEqual([end.code, end.signal], [0, null], server.log.slice(-30000));
 }
 
-const name = ({ replies, isCut, reloads, every }) =>
-  [`after ${replies} replies`, isCut ? 'cut off' : 'drained', reloads && 'during a reload', every && `every ${every}th step cancelled`].filter(Boolean).join(', ');
+const name = ({ replies, isCut, reloads, every, yields }) =>
+  [`after ${replies} replies`, isCut ? 'cut off' : 'drained', reloads && 'during a reload', every && `every ${every}th step cancelled`, yields && 'a step a turn'].filter(Boolean).join(', ');
 
 const ROUNDS = [
-  { replies: 0 }, { replies: 0, isCut: true }, { replies: 20, reloads: true }, { replies: 25, isCut: true },
+  { replies: 0 }, { replies: 0, isCut: true }, { replies: 20, reloads: true, yields: true }, { replies: 25, isCut: true, yields: true },
   { replies: 60 }, { replies: 50, isCut: true, reloads: true }, { replies: 60, every: 23, times: 2 }, { replies: 90, every: 97, times: 2 },
 ];
 
 // With SOAK_SECONDS also rounds of any kind at any moment, for so long.
 const draw = (...list) => list[Math.floor(Math.random() * list.length)];
-const drawRound = () => ({ replies: Math.floor(Math.random() * 50), isCut: draw(true, false), reloads: draw(true, false), every: draw(0, 0, 5, 13, 29, 61), times: draw(1, 2) });
+const drawRound = () => ({ replies: Math.floor(Math.random() * 50), isCut: draw(true, false), reloads: draw(true, false), every: draw(0, 0, 5, 13, 29, 61), yields: draw(true, false), times: draw(1, 2) });
 async function soak() {
   for (const end = Date.now() + SOAK_SECONDS * 1000; Date.now() < end; ) {
     const pair = [drawRound(), drawRound()];

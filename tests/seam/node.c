@@ -28,15 +28,18 @@ const struct uuid seam_account = {
 #define DEMO_SET ACTION("set", "write", POST, "\"idempotent\":true,")
 #define DEMO_PAY ACTION("pay", "write", POST, "\"idempotency_header\":\"Idempotency-Key\",")
 #define DEMO_DEL ACTION("del", "delete", DELETE, "\"idempotent\":true,")
-/* Its ids are read before a person is asked. */
-#define DEMO_SAY                                                                         \
-    ACTION("say", "write", POST,                                                         \
-           "\"target\":{\"Place\":\"${input.q}\"},\"shows\":{\"q\":{\"action\":\"get\"," \
-           "\"input\":{\"q\":\"${input.q}\"},\"text\":\"Named ${input.q}\"}},")
+/* Their ids are read before a person is asked. The second may be repeated. */
+#define SHOWS                                                                                \
+    "\"target\":{\"Place\":\"${input.q}\"},\"shows\":{\"q\":{\"action\":\"get\",\"input\":{" \
+    "\"q\":\"${input.q}\"},\"text\":\"Named ${output.name || input.q}\","                    \
+    "\"version\":\"${output.v}\"}},"
+#define DEMO_SAY  ACTION("say", "write", POST, SHOWS)
+#define DEMO_TELL ACTION("tell", "write", POST, "\"idempotent\":true," SHOWS)
 const char seam_demo_manifest[] =
     "{\"integration_id\":\"demo\",\"name\":\"Demo\",\"description\":\"d\",\"category\":\"c\","
     "\"base_url\":\"https://demo.example\",\"auth\":{\"type\":\"none\"},"
-    "\"actions\":[" DEMO_GET "," DEMO_PUT "," DEMO_SET "," DEMO_PAY "," DEMO_DEL "," DEMO_SAY "]}";
+    "\"actions\":[" DEMO_GET "," DEMO_PUT "," DEMO_SET "," DEMO_PAY "," DEMO_DEL "," DEMO_SAY
+    "," DEMO_TELL "]}";
 
 const char seam_demo_template[] =
     "{\"key\":\"demo\",\"name\":\"Demo\",\"description\":\"d\",\"input\":{\"type\":\"object\","
@@ -186,7 +189,7 @@ void seam_node_cut(struct seam_node *node)
         flow_service_cancel_all(node->flow);
     exec_service_cancel_all(node->exec);
     connect_renewals_cancel(node->connect);
-    node_free(node->node);
+    node_stop(node->node);
     seam_pool_refuse(node->pool);
     seam_settle(node->loop);
 }
@@ -200,6 +203,7 @@ void seam_node_close(struct seam_node *node)
     flow_service_free(node->flow);
     due_free(node->due);
     exec_service_free(node->exec);
+    node_free(node->node);
     connect_free(node->connect);
     seam_settle(node->loop);
     pg_pool_free(node->pool);

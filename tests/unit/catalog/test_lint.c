@@ -524,6 +524,8 @@ static void what_ids_mean_comes_from_a_read_that_can_run(void **state)
         {ALL, SAYS("\"id\":{\"text\":\"${output.title}\"}"), "/actions/0/shows/id", "\"output\""},
         {ALL, SAYS("\"id\":{\"input\":{" ITS_ID "},\"text\":\"${input.id}\"}"),
          "/actions/0/shows/id", "\"input\" is for an \"action\""},
+        {ALL, SAYS("\"id\":{\"text\":\"${input.id}\",\"version\":\"${input.id}\"}"),
+         "/actions/0/shows/id", "\"version\" is for an \"action\""},
         {ACTION, "\"shows\":{\"id\":{\"text\":\"${input.id}\"}}," ACTION, "/actions/0/shows",
          "is for an action that writes"},
     };

@@ -10,15 +10,29 @@ static const struct uuid held_asker = {
     {0x01, 0x9b, 0x76, 0, 0, 0, 0x70, 0, 0x80, 0, 0, 0, 0, 0, 0, 2}};
 
 /* Begins the request for a write that has to wait for an approval; key: "" for none. */
-static inline void machine_begin_asking(struct machine *m, const char *key)
+static inline void machine_begin_asking_for(struct machine *m, const char *action,
+                                            const char *input, const char *key)
 {
-    seam_run_exec(&m->run, &m->node, "put", "{\"of\":\"x\"}");
+    seam_run_exec(&m->run, &m->node, action, input);
     m->run.exec.is_confirmed = true;
     m->run.exec.holds_writes = true;
     m->run.exec.asker = held_asker;
     if (*key)
         m->run.exec.idempotency_key = slice_cstr(key);
     seam_run_start(&m->run);
+}
+
+static inline void machine_begin_asking(struct machine *m, const char *key)
+{
+    machine_begin_asking_for(m, "put", "{\"of\":\"x\"}", key);
+}
+
+/* Asks for a call whose id has a name, and returns how the request ended. */
+static inline enum exec_reason machine_ask_to_say(struct machine *m, const char *key)
+{
+    machine_begin_asking_for(m, "say", "{\"q\":\"x\"}", key);
+    (void)machine_end(m);
+    return m->run.out.reason;
 }
 
 /* Asks, and returns how the request ended. */

@@ -4,7 +4,7 @@
  */
 #include "seam/seam.h"
 
-#include "machine.h"
+#include "held.h"
 
 /* Sorted by key, as in a template set. */
 static const char *const templates[] = {
@@ -184,6 +184,23 @@ static void a_key_of_another_request(void **state)
     assert_int_equal(m->run.out.reason, EXEC_KEY_MISMATCH);
     seam_run_end(&m->run);
     assert_int_equal(m->store.flows.count, 1);
+}
+
+/* Else the approved call would fail, since the key is taken. */
+static void a_key_that_was_made_for_a_hold(void **state)
+{
+    struct machine *m = *state;
+    assert_int_equal(machine_ask(m, ""), EXEC_HELD);
+    struct uuid id = machine_held_flow(m);
+    machine_until(m, id, FLOW_WAITING);
+    seam_run_flow(&m->run, &m->node, "read", confirmed);
+    m->run.command.idempotency_key = m->store.holds.items[0].key;
+    seam_run_start(&m->run);
+    assert_int_equal(machine_end(m), FLOW_ANSWER_KEY_MISMATCH);
+    assert_int_equal(m->store.flows.count, 1);
+    assert_int_equal(machine_command(m, FLOW_COMMAND_APPROVE, id), FLOW_ANSWER_DONE);
+    machine_reply(m, 200);
+    machine_until(m, id, FLOW_COMPLETED);
 }
 
 static void a_start_that_is_refused_binds_nothing(void **state)
@@ -624,6 +641,7 @@ int main(void)
         ON_A_MACHINE(a_start_that_may_have_begun_says_so),
         ON_A_MACHINE(a_key_gives_the_flow_as_it_is_now),
         ON_A_MACHINE(a_key_of_another_request),
+        ON_A_MACHINE(a_key_that_was_made_for_a_hold),
         ON_A_MACHINE(a_start_that_is_refused_binds_nothing),
         ON_A_MACHINE(a_start_that_another_overtakes),
         ON_A_MACHINE(a_server_that_drains_takes_nothing),

@@ -4,7 +4,7 @@
  */
 #include "seam/seam.h"
 
-#include "machine.h"
+#include "held.h"
 
 enum { EXPIRES_MS = 24 * 3600 * 1000 };
 
@@ -102,6 +102,25 @@ static void a_request_gets_the_hold_of_its_key(void **state)
     assert_false(uuid_eq(ask(m, "other"), id));
     assert_int_equal(m->store.flows.count, 2);
     assert_int_equal(m->store.templates.count, 1); /* of the tool */
+}
+
+/* The status is that of the flow, which asks once it has read what the id means. */
+static void a_call_whose_id_has_a_name(void **state)
+{
+    struct machine *m = *state;
+    static const enum flow_status expected[] = {FLOW_RUNNING, FLOW_WAITING};
+    for (size_t i = 0; i < ARRAY_LEN(expected); i++) {
+        machine_begin_asking_for(m, "say", "{\"q\":\"x\"}", "k");
+        assert_int_equal(end_run(m), EXEC_HELD);
+        const struct exec_approval *approval = m->run.out.approval;
+        struct uuid id = approval->flow_id;
+        assert_true(slice_eq_cstr(approval->status, flow_status_name(expected[i])));
+        assert_int_equal(machine_row(m, id)->flow.status, expected[i]);
+        assert_true(approval->expires_at > 0);
+        seam_run_end(&m->run);
+        seam_settle(m->node.loop);
+        machine_until(m, id, FLOW_WAITING);
+    }
 }
 
 /* Without a key, the request and its asker make one. */
@@ -299,6 +318,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_request_gets_the_hold_of_its_key),
         TEST(a_request_without_a_key),
+        TEST(a_call_whose_id_has_a_name),
         TEST(a_key_of_another_request),
         TEST(a_rejection_says_who_and_why),
         TEST(an_approval_expires),

@@ -226,6 +226,22 @@ static void test_stream(void **state)
     buf_deinit(&out);
 }
 
+static void test_words(void **state)
+{
+    struct buf out;
+    struct json_writer w;
+    (void)state;
+    buf_init(&out, 4096);
+    json_begin(&w, &out);
+    json_open(&w, '{');
+    json_member_words(&w, "a", SLICE("one two"));
+    json_member_words(&w, "b", SLICE(""));
+    json_member_words(&w, "c", SLICE_NONE);
+    json_close(&w, '}');
+    assert_text(buf_slice(&out), "{\"a\":[\"one\",\"two\"],\"b\":[],\"c\":null}");
+    buf_deinit(&out);
+}
+
 static void test_full_buffer(void **state)
 {
     const struct json *value = parse(*state, "{\"a\":[1,2,3,\"some text\",{\"b\":null}],\"z\":1}");
@@ -300,6 +316,7 @@ int main(void)
         ARENA_TEST(test_stream),          ARENA_TEST(test_full_buffer),
         ARENA_TEST(test_build),           ARENA_TEST(test_grow_parsed),
         ARENA_TEST(test_exhausted_arena), ARENA_TEST(test_every_length),
+        ARENA_TEST(test_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

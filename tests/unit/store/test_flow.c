@@ -560,8 +560,8 @@ static void test_retention(void **state)
     assert_int_equal(count("flow", "true"), 0);
 }
 
-/* No CHECK of the table says what a single column has (sql/0043_checks.sql), so this reads all rows
- * that these tests have written. Their words are those of enums. */
+/* No CHECK of the tables says what a single column has (sql/0043_checks.sql, 0045_step_checks.sql),
+ * so this reads all rows that these tests have written. Their words are those of enums. */
 static void test_columns_need_no_check(void **state)
 {
     static const char *const statuses[] = {"running", "waiting", "completed", "failed",
@@ -574,6 +574,17 @@ static void test_columns_need_no_check(void **state)
                                "select count(*) from sluice.flow where status not in ('running', "
                                "'waiting', 'completed', 'failed', 'cancelled') or rev < 1 or "
                                "step_index < 0 or attempt < 0 or adoptions < 0"),
+                     0);
+    assert_true(items_ask(conninfo, "select count(*) from sluice.flow_step") > 0);
+    assert_int_equal(items_ask(conninfo,
+                               "select count(*) from sluice.flow_step where status not in "
+                               "('completed', 'failed') or step_index < 0 or attempt < 1"),
+                     0);
+    assert_int_equal(items_ask(conninfo, "select count(*) from pg_constraint where contype = 'c' "
+                                         "and conrelid in (select inhrelid from pg_inherits where "
+                                         "inhparent = 'sluice.flow_step'::regclass union all "
+                                         "select 'sluice.flow_step'::regclass) and conname <> "
+                                         "'flow_step_check'"),
                      0);
 }
 
