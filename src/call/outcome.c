@@ -139,6 +139,7 @@ static bool has_retry_time(const struct exec_outcome *outcome)
     case EXEC_INTERNAL:
     case EXEC_NOT_IN_SCOPE:
         return false;
+    case EXEC_HELD:
     case EXEC_CIRCUIT_OPEN:
     case EXEC_PROVIDER_ERROR: /* a 503 that says when the outage ends */
         return outcome->retry_after_ms >= 0;

@@ -7,6 +7,7 @@
  */
 #include "exec/hold.h"
 
+#include "base/clock.h"
 #include "base/encode.h"
 #include "call/kept_input.h"
 #include "exec/internal.h"
@@ -83,6 +84,21 @@ slice exec_hold_key(const uint8_t *fingerprint, struct uuid asker, struct arena 
 /* ---- the answer ---- */
 
 /* The call waits, or it was approved and is under way. */
+/* The approved call is under way, or waits to be tried again. */
+static slice say_approved(struct exec *exec, const struct exec_hold *hold)
+{
+    char text[TIME_TEXT_LEN + 1];
+    if (hold->again_at == 0)
+        return arena_printf(&exec->op.arena, "%.*s was approved and is being done.",
+                            SLICE_ARG(exec->action->title));
+    int64_t left_us = hold->again_at - clock_shared_us();
+    exec->out.retry_after_ms = left_us > 0 ? left_us / 1000 : 0;
+    time_format(hold->again_at, text);
+    return arena_printf(&exec->op.arena,
+                        "%.*s was approved, could not be done yet, and is tried again at %s.",
+                        SLICE_ARG(exec->action->title), text);
+}
+
 static enum op_result stop_held(struct exec *exec, const struct exec_hold *hold)
 {
     struct arena *arena = &exec->op.arena;
@@ -95,8 +111,7 @@ static enum op_result stop_held(struct exec *exec, const struct exec_hold *hold)
                            hold->is_unattended ? "writes of clients that cannot ask one do"
                                                : "the policy of this API key requires",
                            reason.len > 0 ? ": " : "", SLICE_ARG(reason), "Nothing was done yet.")
-            : arena_printf(arena, "%.*s was approved and is being done.",
-                           SLICE_ARG(exec->action->title));
+            : say_approved(exec, hold);
     slice hint = SLICE("Send the same request again to get its result.");
     if (is_waiting)
         hint = arena_printf(arena,

@@ -63,6 +63,7 @@ struct exec_hold {
     slice status;        /* of the flow: "waiting", "running", "failed" ... */
     slice url;           /* of the flow's page; SLICE_NONE: it is not known */
     int64_t expires_at;  /* of the approval, in microseconds; 0: it was decided */
+    int64_t again_at;    /* OPEN: the approved call could not be made yet, and is made then; or 0 */
     struct uuid execution_id;
     slice message, hint; /* sentences; hint may be empty. UNAVAILABLE: the cause, if it is known */
     enum exec_effect effect; /* ENDED: what the call has done, or may have done */

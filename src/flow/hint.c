@@ -125,16 +125,42 @@ static bool is_foreign(slice sentence)
     return false;
 }
 
-/* Appends the hint's sentences. A sentence ends with a full stop and a space; only the last has no
- * space after it. Returns whether one of them says to correct the request. */
+/* Takes the first sentence, which ends with a full stop and a space, or with the hint. */
+static slice next_sentence(slice *hint)
+{
+    ptrdiff_t stop = slice_find(*hint, SLICE(". "));
+    slice sentence = stop < 0 ? *hint : slice_of(hint->ptr, (size_t)stop + 1);
+    *hint = slice_from(*hint, stop < 0 ? hint->len : (size_t)stop + 2);
+    return sentence;
+}
+
+static bool is_about_resume(slice text)
+{
+    return slice_find(text, SLICE("esume")) >= 0 || slice_find(text, SLICE("esuming")) >= 0;
+}
+
+slice flow_hint_unresumed(slice hint, struct arena *arena)
+{
+    struct buf out;
+    buf_init(&out, HINT_BYTES_MAX);
+    while (hint.len > 0) {
+        slice sentence = next_sentence(&hint);
+        if (is_about_resume(sentence))
+            continue;
+        if (out.len > 0)
+            buf_append_char(&out, ' ');
+        buf_append(&out, sentence);
+    }
+    return arena_take(arena, &out);
+}
+
+/* Appends the hint's sentences. Returns whether one of them says to correct the request. */
 static bool put_own(struct buf *out, slice hint, bool is_held)
 {
     static const slice retry = SLICE_INIT(", then try again.");
     bool is_any = false;
     while (hint.len > 0) {
-        ptrdiff_t stop = slice_find(hint, SLICE(". "));
-        slice sentence = stop < 0 ? hint : slice_of(hint.ptr, (size_t)stop + 1);
-        hint = slice_from(hint, stop < 0 ? hint.len : (size_t)stop + 2);
+        slice sentence = next_sentence(&hint);
         if (is_foreign(sentence))
             continue;
         if (out->len > 0)
@@ -187,7 +213,7 @@ slice flow_hint_of(const struct exec_outcome *outcome, enum exec_effect effect, 
         buf_append_cstr(&out, words);
     slice said = buf_slice(&out);
     const char *end = end_of(outcome->reason);
-    bool is_said = slice_find(said, SLICE("esume")) >= 0 || slice_find(said, SLICE("esuming")) >= 0;
+    bool is_said = is_about_resume(said);
     if (is_held && is_corrected) {
         end = "Send a corrected request: resume sends the same input again.";
         is_said = false;

@@ -13,6 +13,9 @@
  * no start of a flow can change. */
 slice flow_hint_of(const struct exec_outcome *outcome, enum exec_effect effect, bool is_held,
                    struct arena *arena);
+/* Returns a step's hint without the sentences about a resume, in the arena; SLICE_NONE if none is
+ * left. */
+slice flow_hint_unresumed(slice hint, struct arena *arena);
 /* Returns the hint for a write that may or may not have happened. */
 slice flow_hint_unknown(void);
 /* Returns the hint for a call that a policy holds, and whose approval does not count. */

@@ -274,6 +274,7 @@ static enum op_result answer_open(struct holding *holding, const struct flow *fl
     hold->url = flow_service_url(holding->service, flow->id, hold->user, texts_of(holding));
     hold->status = slice_cstr(flow_status_name(flow->status));
     hold->expires_at = is_decided ? 0 : expires_at(holding, flow);
+    hold->again_at = flow->waiting_for == FLOW_WAITS_RETRY ? flow_due_at(flow) : 0;
     return OP_DONE;
 }
 

@@ -7,6 +7,7 @@
  * A view is written in one pass, since steps and attempts both come in order of step_index.
  */
 #include "flow/flow.h"
+#include "flow/hint.h"
 
 enum { ERROR_ARENA_BYTES_MAX = 4 * 1024 * 1024 };
 
@@ -142,6 +143,29 @@ static void put_bare_error(struct json_writer *w, slice text)
     arena_deinit(&arena);
 }
 
+/* Writes the error of a step that a resume does not make again now: the flow was cancelled, or goes
+ * on by itself. Its hint is without the sentences about a resume. */
+static void put_unresumed_error(struct json_writer *w, slice text)
+{
+    struct arena arena;
+    arena_init(&arena, ERROR_ARENA_BYTES_MAX);
+    const struct json *error = json_parse(&arena, text, &json_limits_provider, NULL);
+    slice hint = flow_hint_unresumed(json_get_str(error, SLICE("hint")), &arena);
+    json_member_open(w, "error", '{');
+    for (uint32_t i = 0; json_is(error, JSON_OBJECT) && i < error->count; i++) {
+        slice name = json_str(&error->as.members[i].key);
+        if (slice_eq_cstr(name, "hint"))
+            continue;
+        json_key_slice(w, name);
+        json_put(w, &error->as.members[i].value);
+    }
+    if (hint.len > 0)
+        json_member_str(w, "hint", hint);
+    json_close(w, '}');
+    w->out->is_failed = w->out->is_failed || !error || arena.is_exhausted;
+    arena_deinit(&arena);
+}
+
 /* A waiting step has no row yet: its input is in the flow's document. After a retry's pause the
  * last attempt's input is shown again. A summary has only the error. */
 static void put_documents(struct json_writer *w, const struct flow_whole *whole,
@@ -158,8 +182,11 @@ static void put_documents(struct json_writer *w, const struct flow_whole *whole,
         json_member_raw(w, "output", is_done && !is_bare ? step->last->output : SLICE_NONE);
     }
     slice error = shows_error(step, &whole->flow) ? step->last->error : SLICE_NONE;
+    bool is_unresumed = whole->flow.status == FLOW_CANCELLED || is_waiting;
     if (is_bare && error.ptr)
         put_bare_error(w, error);
+    else if (is_unresumed && error.ptr)
+        put_unresumed_error(w, error);
     else
         json_member_raw(w, "error", error);
 }

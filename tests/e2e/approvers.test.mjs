@@ -322,10 +322,17 @@ test('the pages of a held call and of its execution lead to one another', async 
   await failing({ status: 429, retry_after: 600 });
   const { flow_id: later } = await hold('tried again later');
   assert.equal((await call(other.key, 'POST', `/api/flows/${later}/approve`, {})).status, 200);
-  await until('it waits to be tried again', async () => (await viewOf(later)).steps[1].error?.code === 'rate_limited');
+  const wait = await until('it waits to be tried again', async () => (await viewOf(later)).steps.find((one) => one.error?.code === 'rate_limited'));
+  assert.doesNotMatch(wait.error.hint ?? '', /resume/i);
+  const repeated = await send(family.asker.key, 'tried again later');
+  assert.match(repeated.json.message, /^Send a message was approved, could not be done yet, and is tried again at \d{4}-/);
+  assert.ok(repeated.json.retry_after > 400 && Number(repeated.headers.get('retry-after')) > 400, repeated.text);
   await stack.cluster.sql(`delete from sluice.execution where id = (select execution_id from sluice.hold where flow_id = '${later}')`);
   assert.equal((await call(other.key, 'POST', `/api/flows/${later}/cancel`)).status, 200);
   assert.match(await page(later), /The call was not made, so it has no execution/);
+  const { error: left } = (await viewOf(later)).steps[1];
+  assert.equal(left.code, 'rate_limited');
+  assert.doesNotMatch(left.hint ?? '', /resume/i);
   for (const path of ['/flows?template=held_call', '/approvals?template=held_call'])
     assert.match((await pages.go(path)).text, /<option value="held_call" selected>Held call/, path);
 });
