@@ -176,6 +176,9 @@ const KINDS = {
   },
 };
 
+// These end with the server.
+const ENDLESS = new Set(['a long poll', 'an event stream', 'a stream of MCP', 'a link', 'pages of the dashboard']);
+
 // ---- rounds ----
 
 // Sends a request. What the end of the server does to it is not an error.
@@ -205,20 +208,22 @@ async function freeze(at) {
 }
 
 // replies: how many have arrived when the server gets SIGTERM. every: one of so many steps of ops is
-// cancelled instead. yields: each step of an op has a turn of its own.
-async function round({ replies, isCut = false, isFrozen = false, reloads = false, every, yields, times = 1 }) {
+// cancelled instead. yields: each step of an op has a turn of its own. isWhole: each kind is done first.
+async function round({ replies, isWhole = false, isCut = false, isFrozen = false, reloads = false, every, yields, times = 1 }) {
   const args = ['--webhook-host', '127.0.0.1', '--trace-endpoint', collector.url, '--drain-timeout', isCut ? '50ms' : '35s'];
   const env = { SLUICE_CONNECTION_LIMITS: 'on', ...(every && { SLUICE_CANCEL_EVERY: String(every) }), ...(yields && { SLUICE_YIELD_EVERY: '1' }) };
   const server = await stack.serve({ args, env });
-  const at = { server, isCut, leave: new AbortController(), replies: 0, count: () => at.replies++ };
+  const at = { server, isCut, ended: new Set(), leave: new AbortController(), replies: 0, count: () => at.replies++ };
   at.call = caller(at);
   const begin = ([kind, run]) =>
     run(at).then(
       (reply) => seen.set(kind, [...(seen.get(kind) ?? []), reply.status]),
       () => at.count(),
-    );
+    ).finally(() => at.ended.add(kind));
   const work = Array.from({ length: times }, () => Object.entries(KINDS).map(begin)).flat();
-  await until(`${replies} replies have arrived`, () => at.replies >= replies || !server.process.isRunning);
+  const isDue = isWhole ? () => Object.keys(KINDS).every((kind) => ENDLESS.has(kind) || at.ended.has(kind)) : () => at.replies >= replies;
+  await until(isWhole ? 'all work is done' : `${replies} replies have arrived`, () => isDue() || !server.process.isRunning);
+  if (isWhole) await at.call('GET', '/api/flows');
   at.leave.abort();
   if (reloads) server.process.kill('SIGHUP');
   const thaw = isFrozen && (await freeze(at));
@@ -255,7 +260,8 @@ for (let i = 0; i < ROUNDS.length; i += 2)
 
 test('the database does not answer any more', () => round({ replies: 40, isCut: true, isFrozen: true }));
 
-test('work of each kind has been done', () => {
+test('work of each kind has been done', async () => {
+  await round({ isWhole: true });
   const missing = Object.keys(KINDS).filter((kind) => !seen.get(kind)?.some((one) => one < 400));
   assert.deepEqual(missing, [], JSON.stringify([...seen]));
 });
