@@ -9,7 +9,7 @@
 #include "base/mem.h"
 
 enum {
-    LEVEL = 1,             /* low, since compression blocks the loop: a tenth of a millisecond
+    LEVEL = 3,             /* low, since compression blocks the loop: a tenth of a millisecond
                             * per page */
     GZIP_WINDOW = 15 + 16, /* 32 KiB, with the header and trailer of gzip (zlib.h) */
     MEMORY_LEVEL = 8,
