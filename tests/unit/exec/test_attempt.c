@@ -1,8 +1,9 @@
 /*
- * The time for which an execution waits before it calls again.
+ * The time for which an execution waits before it calls again, and the time that an app needs.
  */
 #include "exec/internal.h"
-#include "unit.h"
+#include "exec/steps.h"
+#include "seam/seam.h"
 
 enum { DRAWS = 2000, PLENTY_MS = 1000000 };
 
@@ -47,12 +48,33 @@ static void it_stays_within_the_deadline(void **state)
     assert_int_equal(exec_backoff_ms(1, 0, -1), 0);
 }
 
+/* The app has replied before the wait, so the wait is not a time that it needs. */
+static void a_wait_for_memory_is_not_a_time_of_the_app(void **state)
+{
+    enum { WAITED_MS = 1500 };
+    struct bench *b = *state;
+    struct budget_use other = {0};
+    want_plain(b, "get", NULL);
+    seam_run_start(&b->run);
+    (void)call(b);
+    assert_int_equal(budget_use_begin(&other, &b->node.work.budget, uuid_v7()), OK);
+    assert_true(budget_use_overdraw(&other, (size_t)4 * LARGE));
+    reply(b, 200, large_body());
+    seam_pass_ms(b->node.loop, WAITED_MS);
+    budget_use_end(&other);
+    assert_int_equal(end(b), EXEC_SUCCEEDED);
+    assert_in_range(b->run.out.times.provider_ns, 0, UINT64_C(1000000));
+    assert_in_range(b->run.out.times.gate_ns, WAITED_MS * UINT64_C(1000000), UINT64_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(jitter_is_full_under_a_ceiling_that_doubles),
         cmocka_unit_test(what_the_provider_asks_for_comes_first),
         cmocka_unit_test(it_stays_within_the_deadline),
+        cmocka_unit_test_setup_teardown(a_wait_for_memory_is_not_a_time_of_the_app, set_up_bounded,
+                                        tear_down),
     };
     return cmocka_run_group_tests_name("exec/attempt", tests, NULL, NULL);
 }

@@ -474,25 +474,6 @@ static void a_large_reply_waits_for_memory(void **state)
     assert_int_equal(end(b), EXEC_SUCCEEDED);
 }
 
-/* The app has replied before the wait, so the wait is not a time that it needs. */
-static void a_wait_for_memory_is_not_a_time_of_the_app(void **state)
-{
-    enum { WAITED_MS = 1500 };
-    struct bench *b = *state;
-    struct budget_use other = {0};
-    want_plain(b, "get", NULL);
-    seam_run_start(&b->run);
-    (void)call(b);
-    assert_int_equal(budget_use_begin(&other, &b->node.work.budget, uuid_v7()), OK);
-    assert_true(budget_use_overdraw(&other, (size_t)4 * LARGE));
-    reply(b, 200, large_body());
-    seam_pass_ms(b->node.loop, WAITED_MS);
-    budget_use_end(&other);
-    assert_int_equal(end(b), EXEC_SUCCEEDED);
-    assert_in_range(b->run.out.times.provider_ns, 0, UINT64_C(1000000));
-    assert_in_range(b->run.out.times.gate_ns, WAITED_MS * UINT64_C(1000000), UINT64_MAX);
-}
-
 /* ---- a caller's own row ---- */
 
 static struct exec_proof proof_of(struct bench *b, uint64_t sent_boot_ns)
@@ -1005,8 +986,6 @@ int main(void)
         STEPS_TEST(a_claim_lost_with_a_connection),
         cmocka_unit_test_setup_teardown(a_circuit_opens, set_up_circuits, tear_down),
         cmocka_unit_test_setup_teardown(a_large_reply_waits_for_memory, set_up_bounded, tear_down),
-        cmocka_unit_test_setup_teardown(a_wait_for_memory_is_not_a_time_of_the_app, set_up_bounded,
-                                        tear_down),
         cmocka_unit_test_setup_teardown(a_replay_that_waits_for_memory_in_vain, set_up_narrow,
                                         tear_down),
         STEPS_TEST(a_user_without_a_connection_uses_a_shared_one),
