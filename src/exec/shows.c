@@ -135,11 +135,16 @@ static const struct json *read_output(const struct exec *read, struct arena *are
     return json_parse(arena, out->output_json, &json_limits_provider, NULL);
 }
 
-/* Whether the read may succeed if it is made again: not if it was refused. */
+/* Whether the read may succeed if it is made again: not if it was refused. A read that finds the
+ * connection lost has marked it, so what comes next is refused for that reason. */
 static bool may_read_later(const struct exec *read)
 {
     const struct exec_outcome *out = read ? exec_outcome_of(read) : NULL;
-    return out && (out->reason >= EXEC_UNAVAILABLE || exec_outcome_is_retryable(out));
+    if (!out)
+        return false;
+    return out->reason >= EXEC_UNAVAILABLE || exec_outcome_is_retryable(out) ||
+           out->reason == EXEC_REAUTH_REQUIRED || out->reason == EXEC_KEY_REFUSED ||
+           out->reason == EXEC_NOT_CONNECTED;
 }
 
 /* Makes a text of one line without invisible characters; SLICE_NONE if it says no more than the

@@ -467,6 +467,12 @@ bool flow_fan_has_done(struct flow_run *run, size_t item)
     return is_open && is_safe;
 }
 
+bool flow_fan_is_stopped(struct flow_run *run)
+{
+    const struct flow_fan *fan = make_fan(run);
+    return fan && fan->is_stopped;
+}
+
 bool flow_fan_start(struct flow_run *run)
 {
     const struct flow_step_def *step = flow_run_step(run);

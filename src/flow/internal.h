@@ -413,6 +413,9 @@ enum flow_fan_end flow_fan_join(struct flow_run *run, slice *output_json, struct
 /* Whether an earlier attempt of the planned fan-out has completed the item, or may have done it and
  * is repeated, since that is safe. */
 bool flow_fan_has_done(struct flow_run *run, size_t item);
+/* Whether an item of this attempt has failed, or is in doubt and must not be repeated: then no
+ * further call is made. */
+bool flow_fan_is_stopped(struct flow_run *run);
 
 /* adopt.c */
 struct flow_adopter *flow_adopter_new(struct flow_service *service) MUST_CHECK;

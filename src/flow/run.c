@@ -408,7 +408,11 @@ static enum op_result step_fan_out(struct op *op)
     ASSERT(flow_run_step(run)->for_each);
     if (!is_begun(run))
         return move_on(run);
-    return flow_compare_is_due(run) ? read_approved(run) : make_calls(run);
+    /* A failed comparison ends the attempt. So an attempt that an item has stopped is not compared:
+     * it makes no call, and the next attempt would not know that the item is in doubt. */
+    if (!flow_fan_is_stopped(run) && flow_compare_is_due(run))
+        return read_approved(run);
+    return make_calls(run);
 }
 
 /* The last lane has released its hold. */

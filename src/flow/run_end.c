@@ -85,13 +85,16 @@ static void move_to(struct flow_run *run, struct flow_change change)
 }
 
 /* The state in which the plan is executed; the reads before an approval are made by the flow's
- * owner, before the attempt begins. A process that shuts down records no intent: the next
- * owner finds an attempt that was not begun, and may begin it. */
+ * owner, before the attempt begins, and so is what an approval has shown: a process that dies
+ * during these reads leaves no doubt. A process that shuts down records no intent: the next owner
+ * finds an attempt that was not begun, and may begin it. */
 static void move_to_plan(struct flow_run *run)
 {
     const struct flow_plan *plan = &run->plan;
     bool is_call = plan->kind == FLOW_PLAN_CALL || plan->kind == FLOW_PLAN_FAN_OUT;
-    bool is_intent = is_call && !flow_run_is_leaving(run);
+    bool is_compared_first = plan->kind == FLOW_PLAN_CALL && !run->tmpl->is_held &&
+                             flow_compare_is_due(run);
+    bool is_intent = is_call && !is_compared_first && !flow_run_is_leaving(run);
     struct flow_change change = {
         .to = FLOW_RUNNING,
         .step_index = (int64_t)plan->step,

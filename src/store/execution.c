@@ -301,11 +301,10 @@ static const struct pg_stmt execution_get_summary = {
     "(with " LISTS NEWEST                                                                        \
     "hit as materialized (select s.* from lists l, lateral (with m as materialized (select "     \
     "x.account_id, x.id, x.is_blocked, x.expires_at, x.words, x.own, x.marks, x.runs from "      \
-    "sluice.execution_input x where x.words @> l.words), a as (select m.account_id, m.id, "      \
-    "m.is_blocked, m.expires_at from m where m.runs is null and " HAS_WORDS(                     \
-        "m") " union all "                                                                       \
-             "select m.account_id, r.id, m.is_blocked, m.expires_at from m cross join lateral "  \
-             "(" RUNS_OF ") r where m.runs is not null) select a.* from a limit 10001) s), "     \
+    "sluice.execution_input x where x.words @> l.words) select m.account_id, r.id, "             \
+    "m.is_blocked, m.expires_at from m cross join lateral (select m.id where m.runs is null "    \
+    "and " HAS_WORDS(                                                                            \
+        "m") " union all " RUNS_OF " and m.runs is not null) r limit 10001) s), "                \
              "chosen as materialized (select case when (select e.is_enough from enough e) then " \
              "false else "                                                                       \
              "(select count(*) from hit) <= 10000 end as is_hit) "                               \
