@@ -116,8 +116,9 @@ async function startFlow() {
 
 test('a step of a flow fails in the same way, and continues once it is resumed', async () => {
   const { reaches, approve, resume } = await startFlow();
-  await reaches('waiting'); // the name of the page was read by now
-  await answer(PAGES, PAGE);
+  await reaches('waiting');
+  // only the write: before it the name of the page is read, as it was for the approval
+  await dev.faults([{ match: { method: 'POST', path_prefix: PAGES }, count: -1, action: { status: 200, body: PAGE } }]);
   await approve();
   const failed = await reaches('failed');
   const { error } = failed.steps.find((step) => step.status === 'failed');
