@@ -83,7 +83,6 @@ slice exec_hold_key(const uint8_t *fingerprint, struct uuid asker, struct arena 
 
 /* ---- the answer ---- */
 
-/* The call waits, or it was approved and is under way. */
 /* The approved call is under way, or waits to be tried again. */
 static slice say_approved(struct exec *exec, const struct exec_hold *hold)
 {
@@ -99,6 +98,7 @@ static slice say_approved(struct exec *exec, const struct exec_hold *hold)
                         SLICE_ARG(exec->action->title), text);
 }
 
+/* The call waits, or it was approved and is under way. */
 static enum op_result stop_held(struct exec *exec, const struct exec_hold *hold)
 {
     struct arena *arena = &exec->op.arena;

@@ -297,6 +297,8 @@ static const struct pg_stmt execution_get_summary = {
     "as bits from (select unnest(l.own) as word) w) f cross join (values (0), (1), (2), (3), "   \
     "(4), (5), (6), (7), (8), (9), (10), (11), (12), (13), (14), (15)) b (n) where "             \
     "f.bits >> b.n & 1 = 1"
+/* One scan reads m, and so no further than the limit: the arms of a union would each read it, the
+ * first to its end. */
 #define HITS                                                                                     \
     "(with " LISTS NEWEST                                                                        \
     "hit as materialized (select s.* from lists l, lateral (with m as materialized (select "     \
