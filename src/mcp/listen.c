@@ -57,11 +57,17 @@ void mcp_listeners_init(struct mcp_listeners *listeners)
     list_init(&listeners->all);
 }
 
+/* What the account shares serves its users, too. */
+static bool acts_for(const struct listening *listening, struct uuid account_id)
+{
+    const struct vault_grant *grant = &listening->request->serve.grant;
+    return uuid_eq(grant->account_id, account_id) || uuid_eq(grant->parent_id, account_id);
+}
+
 void mcp_listeners_tools_changed(struct mcp_listeners *listeners, const struct uuid *account_id)
 {
     LIST_EACH(&listeners->all, struct listening, listening, link) {
-        if (!listening->wants_tools ||
-            (account_id && !uuid_eq(listening->request->serve.grant.account_id, *account_id)))
+        if (!listening->wants_tools || (account_id && !acts_for(listening, *account_id)))
             continue;
         listening->are_tools_changed = true;
         serve_stream_wake(&listening->stream);
