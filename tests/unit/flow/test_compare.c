@@ -183,7 +183,9 @@ static void another_version_is_not_called(void **state)
     check_undone(m, id, "it is another version of \\\"Named Hall\\\" now. The call was not made.");
     resume(m, id);
     name(m, "Hall"); /* without a version */
-    check_undone(m, id, "could not be read again");
+    check_undone(m, id,
+                 "What q means reads \\\"Named Hall\\\" as it was approved, but the app does not "
+                 "say any more which version of it that is. The call was not made.");
     resume(m, id);
     reply_version(m, first);
     answer_write(m, 200);
