@@ -15,7 +15,7 @@ const TASKS = { capabilities: { elicitation: { form: {} }, extensions: { 'io.mod
 const USER = { 'sluice-user': 'ada' };
 const MAIL = { to: 'ada@outside.example', subject: 'yes', text: 'x' };
 const SCOPES = ['read', 'execute', 'approve', 'admin'];
-let stack, server, account, family, other;
+let stack, server, account, family, other, reader;
 
 const templateOf = (confirmed_by) => ({
   key: `mail_${confirmed_by.split(':')[0]}`,
@@ -65,6 +65,7 @@ before(async () => {
   const ofMade = await keyOf(made.key), rolledByMaker = await rolled(ofMade.id, account.key);
   family = { asker, 'its predecessor': first, 'its successor': successor, 'a key that it made': made, 'one made by its successor': ofSuccessor, 'one made by its predecessor': ofPredecessor, 'one made by one it made': ofMade, 'that one, rolled by another': rolledByMaker };
   other = await keyOf(account.key, { name: 'a person' });
+  reader = await keyOf(account.key, { scopes: ['read'] });
 });
 after(() => stack?.stopWell(assert));
 
@@ -111,11 +112,23 @@ test('no key of the asker’s family decides, over the API or as a task', async 
     }
     assert.equal((await viewOf(id, as)).flow.rev, flow.rev, 'nothing has changed');
     assert.equal(await mails(), sent + (as ? 1 : 0));
-    // a task asks no key about a held call; the same answer of another key is a decision
-    const { result: task } = await new Mcp(server.base, other.key).ask('tasks/get', { taskId: id }, { ...TASKS, headers: as });
-    assert.deepEqual([task.status, task.inputRequests], ['working', undefined]);
+    // another key is shown the form, and its answer decides
+    const theirs = new Mcp(server.base, other.key);
+    const { result: task } = await theirs.ask('tasks/get', { taskId: id }, { ...TASKS, headers: as });
+    assert.deepEqual([task.status, Object.keys(task.inputRequests ?? {})], ['input_required', [`approval-${flow.rev}-${stepKey}`]]);
+    assert.match(JSON.stringify(task.inputRequests), /mail is read first.*over the API/);
+    for (const [key, status] of [[other.key, 'input_required'], [family.asker.key, 'working']]) {
+      const stream = await new Mcp(server.base, key).stream('subscriptions/listen', { notifications: { taskIds: [id] } }, { ...TASKS, headers: as });
+      const now = await stream.until((message) => message.method === 'notifications/tasks');
+      assert.deepEqual([now.params.status, now.params.inputRequests], [status, key === other.key ? task.inputRequests : undefined]);
+      stream.close();
+    }
+    for (const [key, client] of [[other.key, { capabilities: { extensions: TASKS.capabilities.extensions } }], [reader.key, TASKS]]) {
+      const { result } = await new Mcp(server.base, key).ask('tasks/get', { taskId: id }, { ...client, headers: as });
+      assert.deepEqual([result.status, result.inputRequests], ['working', undefined]);
+    }
     const yes = { [`approval-${flow.rev}-${stepKey}`]: { action: 'accept', content: { approve: true } } };
-    const reply = await new Mcp(server.base, other.key).ask('tasks/update', { taskId: id, inputResponses: yes }, { ...TASKS, headers: as });
+    const reply = await theirs.ask('tasks/update', { taskId: id, inputResponses: yes }, { ...TASKS, headers: as });
     assert.equal(reply.error, undefined, JSON.stringify(reply));
     assert.equal((await ended(id, as)).flow.status, 'completed');
   }
