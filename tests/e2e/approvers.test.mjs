@@ -28,6 +28,13 @@ const templateOf = (confirmed_by) => ({
   ],
 });
 
+// A read, and further steps after it.
+const mixedOf = (steps) => ({
+  ...templateOf('approval:ask'),
+  key: 'mixed',
+  steps: [{ key: 'look', type: 'tool_call', tool: 'gmail_list_labels', input: {} }, ...steps],
+});
+
 const call = (key, method, path, body, headers) => server.call(key, method, path, body, headers);
 const send = (key, subject, more, as) => call(key, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'send_message', input: { ...MAIL, subject }, ...more }, as);
 // A fault of the next mail.
@@ -53,6 +60,7 @@ before(async () => {
     const template = templateOf(confirmed);
     await writeFile(join(stack.catalogDir, 'templates', `${template.key}.json`), JSON.stringify(template));
   }
+  await writeFile(join(stack.catalogDir, 'templates', 'mixed.json'), JSON.stringify(mixedOf(templateOf('approval:ask').steps)));
   server = await stack.serve();
   account = await stack.account('With approvers', { apps: [] });
   const id = await stack.connect(account.id, 'gmail', { access_token: 'ya29.demo-gmail-full' });
@@ -359,11 +367,12 @@ test('a flow that waits is shown by the version of its template that it runs', a
     await until('it waits', async () => (await viewOf(flowId)).flow.status === 'waiting');
     return flowId;
   };
-  const before = await start('mail_approval');
+  const before = await start('mail_approval'), mixedBefore = await start('mixed');
   // the next version only reads
   const template = { ...templateOf('approval:ask'), description: 'Sends no mail.' };
   template.steps[1] = { key: 'send', type: 'tool_call', tool: 'gmail_list_labels', input: {}, confirmed_by: 'approval:ask' };
   await writeFile(join(stack.catalogDir, 'templates', 'mail_approval.json'), JSON.stringify(template));
+  await writeFile(join(stack.catalogDir, 'templates', 'mixed.json'), JSON.stringify(mixedOf(template.steps)));
   server.process.kill('SIGHUP');
   await until('the template is replaced', async () => (await call(other.key, 'GET', '/api/flows/templates/mail_approval')).json.description === template.description);
   const pages = await session(strict.key);
@@ -379,5 +388,19 @@ test('a flow that waits is shown by the version of its template that it runs', a
   assert.ok(next.ids.includes(now) && !next.ids.includes(before), JSON.stringify(next));
   assert.equal(next.badge, first.badge + 1);
   assert.equal(next.badge, next.ids.length);
-  assert.ok((await (await session(other.key)).go('/approvals')).text.includes(`id="wait-${before}"`));
+  const all = await session(other.key);
+  assert.ok((await all.go('/approvals')).text.includes(`id="wait-${before}"`));
+  // so are the calls of flows, also those that have ended
+  const mixedNow = await start('mixed');
+  assert.equal((await call(other.key, 'POST', `/api/flows/${mixedBefore}/cancel`)).status, 200);
+  const listed = async (key) => {
+    const { executions } = (await call(key, 'GET', '/api/executions?flow_calls=true&limit=100')).json;
+    return [mixedBefore, mixedNow].map((id) => executions.some((one) => one.flow?.id === id));
+  };
+  const onPage = async (at) => {
+    const { text } = await at.go('/executions');
+    return [mixedBefore, mixedNow].map((id) => text.includes(`/flows/${id}`));
+  };
+  assert.deepEqual([await listed(other.key), await onPage(all)], [[true, true], [true, true]]);
+  assert.deepEqual([await listed(strict.key), await onPage(pages)], [[false, true], [false, true]]);
 });
