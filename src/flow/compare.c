@@ -151,7 +151,7 @@ static struct flow_error changed_error(struct flow_run *run, slice member, slice
                     "the call only if it reads as it was approved."));
 }
 
-/* The object was read, and only what tells its versions apart was not in the app's answer. */
+/* The object was read, but the app's answer does not have its version. */
 static struct flow_error unversioned_error(struct flow_run *run, slice member, slice text)
 {
     return flow_error_make(
