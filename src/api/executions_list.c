@@ -4,7 +4,6 @@
  * output, and the display unless `display` requests it here. `flow_calls` adds the calls of flows.
  */
 #include "api/listing.h"
-#include "flow/flow.h"
 #include "serve/stored.h"
 #include "store/execution.h"
 
@@ -32,24 +31,19 @@ static void load_executions(struct api_request *request, struct serve_list *list
     filter.words = serve_list_words(list, Q, request->api->config.ring,
                                     request->serve.grant.account_id, &request->serve.op.arena);
     filter.with_calls &= !list->values[Q].ptr;
+    filter.with_tools = request->serve.policy != NULL;
     list->is_sieved = request->serve.policy != NULL;
     store_execution_list(request->api->config.pool, &request->query, &request->serve.op,
                          request->serve.grant.account_id, serve_list_scan(list), &filter);
 }
 
-/* Whether the caller may hear of the run, or of the call of a flow: then also of the flow, as far
- * as its present template shows. */
+/* Whether the caller may hear of the run, or of the call of a flow: then also of the flow. */
 static bool is_given(struct api_request *request, const struct execution *row)
 {
     const struct catalog *catalog = *request->api->config.catalog;
-    if (!serve_gives(&request->serve, catalog, row->integration_id, row->action_id))
-        return false;
-    const struct flow_template *tmpl =
-        uuid_is_nil(row->flow_id)
-            ? NULL
-            : flow_template_set_find(*request->api->config.templates, row->template_key);
-    return uuid_is_nil(row->flow_id) ||
-           (tmpl && !flow_is_hidden(tmpl, catalog, request->serve.policy));
+    return serve_gives(&request->serve, catalog, row->integration_id, row->action_id) &&
+           (uuid_is_nil(row->flow_id) ||
+            serve_gives_tools(&request->serve, catalog, row->flow_tools));
 }
 
 static size_t leave_out_hidden(struct api_request *request, struct execution *list, size_t count)

@@ -225,9 +225,10 @@ static enum op_result reply_list(struct web_request *request)
 /* Whether the policy of the session's key lets it be shown: of a flow's call also the flow. */
 static bool is_given(struct web_request *request, const struct execution *row)
 {
-    return serve_gives(&request->serve, *request->web->config.catalog, row->integration_id,
-                       row->action_id) &&
-           (uuid_is_nil(row->flow_id) || web_gives_flow(request, row->template_key));
+    const struct catalog *catalog = *request->web->config.catalog;
+    return serve_gives(&request->serve, catalog, row->integration_id, row->action_id) &&
+           (uuid_is_nil(row->flow_id) ||
+            serve_gives_tools(&request->serve, catalog, row->flow_tools));
 }
 
 /* Returns the query's status. */
@@ -308,6 +309,7 @@ enum op_result web_executions(struct web_request *request)
         .parent_id = request->session.parent_id,
         .with_summary = true,
         .with_calls = !values[Q].ptr,
+        .with_tools = request->serve.policy != NULL,
         .with_blocked = choice == BLOCKED || choice == EVERYTHING,
     };
     (void)!uuid_parse(values[KEY], &runs->filter.api_key_id);
