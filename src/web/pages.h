@@ -46,9 +46,6 @@ void view_kept_input(struct web_request *request, struct json_writer *w, slice i
                      slice action_id, const struct kept_input *kept);
 /* blocked.c: the page of a blocked run, whose address has the id of its audit event. */
 web_step web_blocked;
-/* executions.c */
-/* Returns the error code of a blocked run; the audit trail has the name of its reason. */
-slice view_blocked_code(slice reason);
 /* execution_again.c */
 web_step web_execution_again_ask, web_execution_again;
 /* action.c */
