@@ -164,8 +164,7 @@ static enum op_result on_policies(struct web_request *request, unsigned status,
 
 enum op_result web_key_form(struct web_request *request)
 {
-    static const struct json none = {.type = JSON_OBJECT};
-    return web_ask(request, &api_policies_list, &none, on_policies);
+    return web_ask(request, &api_policies_list, NULL, on_policies);
 }
 
 static enum op_result return_form(struct web_request *request, slice problem)

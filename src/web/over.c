@@ -31,10 +31,13 @@ enum op_result web_ask(struct web_request *request, const struct api_endpoint *e
                        const struct json *arguments, web_answer *then)
 {
     static const struct api_envelope to_page = {.reply = take_reply};
+    static const struct json none = {.type = JSON_OBJECT};
+    if (request->serve.op.arena.is_exhausted) /* the arguments may lack some */
+        return web_reply_database(request, ERR_NOMEM);
     request->call.api = request->web->api;
     request->answer = then;
     request->then = resume_endpoint;
-    return api_delegate(&request->call, endpoint, arguments, &to_page);
+    return api_delegate(&request->call, endpoint, arguments ? arguments : &none, &to_page);
 }
 
 enum op_result web_reply_refused(struct web_request *request, unsigned status,
@@ -67,10 +70,7 @@ static void put_member(struct web_request *request, struct json_writer *w,
     for (uint32_t i = 0; i < member->value.count; i++) {
         const struct json *row = &member->value.as.items[i];
         json_open(w, '{');
-        for (uint32_t j = 0; j < row->count; j++) {
-            json_key_slice(w, json_str(&row->as.members[j].key));
-            json_put(w, &row->as.members[j].value);
-        }
+        view_members(w, row);
         view->row(request, w, row);
         json_close(w, '}');
     }
