@@ -38,14 +38,14 @@ web_step web_flow_events, web_account_events;
 web_step web_docs, web_docs_operation;
 /* execution.c */
 web_step web_execution;
+/* blocked.c: the page of a blocked run, whose address has the id of its audit event. */
+web_step web_blocked;
 /* Writes what the page of any run has about its input: "input" (its text; null: not kept), "tree",
  * "missing" (the reason, as the API has it) and "curl", the call with that input or with an
  * example's. */
 struct kept_input;
 void view_kept_input(struct web_request *request, struct json_writer *w, slice integration_id,
                      slice action_id, const struct kept_input *kept);
-/* blocked.c: the page of a blocked run, whose address has the id of its audit event. */
-web_step web_blocked;
 /* executions.c */
 /* Returns the error code of a blocked run; the audit trail has the name of its reason. */
 slice view_blocked_code(slice reason);
