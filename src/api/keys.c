@@ -15,7 +15,7 @@ enum { PAGE_MAX = 100, OVERLAP_S = 24 * 60 * 60, OVERLAP_S_MAX = 7 * 24 * 60 * 6
 
 /* ---- what a reply has of a key ---- */
 
-static void put_key(struct json_writer *w, const void *row)
+void api_key_put(struct json_writer *w, const void *row)
 {
     const struct api_key *key = row;
     char scopes[48];
@@ -50,7 +50,7 @@ static enum op_result finish_key_list(struct api_request *request)
         return api_reply_database(request, status);
     bool is_more = count > list->limit;
     count -= is_more;
-    struct json_writer *w = listing_reply_open(request, rows, count, sizeof(*rows), put_key);
+    struct json_writer *w = listing_reply_open(request, rows, count, sizeof(*rows), api_key_put);
     listing_put_id(w, "next_cursor", is_more ? rows[count - 1].id : (struct uuid){{0}});
     return api_reply_close(request, 200);
 }
@@ -82,7 +82,7 @@ static enum op_result finish_key_get(struct api_request *request)
     int status = store_api_key_find_result(&request->query, &key);
     if (status != OK)
         return api_reply_no_row(request, status, NO_KEY);
-    put_key(api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX), &key);
+    api_key_put(api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX), &key);
     return api_reply_close(request, 200);
 }
 
@@ -166,7 +166,7 @@ static enum op_result finish_made(struct api_request *request)
     }
     struct json_writer *w = api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX);
     json_member_str(w, "key", slice_of(it->fresh.text, VAULT_KEY_LEN));
-    put_key(w, key);
+    api_key_put(w, key);
     mem_wipe(&it->fresh, sizeof(it->fresh));
     return api_reply_close(request, 201);
 }

@@ -125,6 +125,9 @@ extern const struct api_endpoint api_accounts_list, api_accounts_create, api_acc
     api_accounts_change, api_accounts_erase, api_accounts_key_create;
 extern const struct api_endpoint api_healthz, api_readyz, api_metrics, api_openapi;
 
+/* keys.c: writes the members of a struct api_key as replies have them. */
+void api_key_put(struct json_writer *w, const void *key);
+
 /* For tests, which compare the table in request.c with openapi.json. */
 const struct http_route *api_routes(size_t *count);
 
