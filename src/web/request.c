@@ -96,7 +96,7 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_POST, "/connect/{token}", PAGE(WEB_LINK, 0, web_connect_link_take)},
     {HTTP_METHOD_POST, "/connect/{token}/go",
      PAGE(WEB_LINK, SCOPE_EXECUTE_WRITE, web_connect_link_go)},
-    {HTTP_METHOD_GET, "/keys", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_keys)},
+    {HTTP_METHOD_GET, "/keys", VIEW(WEB_ACCOUNT, &web_keys)},
     {HTTP_METHOD_GET, "/keys/new", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_key_form)},
     {HTTP_METHOD_POST, "/keys/new", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_key_create)},
     {HTTP_METHOD_GET, "/keys/{id}", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_key)},

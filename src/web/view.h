@@ -12,6 +12,8 @@
 /* Opens the object, and discards one that was begun before; web_reply_view closes it. */
 struct json_writer *view_begin(struct web_request *request);
 
+/* Writes the members of an object, such as the reply of an endpoint, into the open one. */
+void view_members(struct json_writer *w, const struct json *object);
 /* Writes a member, like json_member_str; the nil id becomes null. */
 void view_id(struct json_writer *w, const char *key, struct uuid id);
 /* Returns the display name of a listed key: its name, else its first characters. Returns SLICE_NONE
