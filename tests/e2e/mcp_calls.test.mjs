@@ -191,6 +191,27 @@ test('a write whose reply was lost is not made twice by the same call, on any pr
   assert.equal(await ledger(), before + 3);
 });
 
+test('a start that writes and whose reply was lost is not made twice by the same call', async () => {
+  const other = await stack.serve(), elsewhere = new Mcp(other.base, account.key), before = await ledger();
+  const args = { template: 'probe_chain', input: { subject: 'lost start', confirm: true } };
+  const start = async (at, given = args) => contentOf(await at.call('start_flow', { ...given, wait: 60 }));
+  await forgotten();
+  const held = await hold(stack.provider, { method: 'POST', path_prefix: '/gmail/' });
+  await lose(held, 'start_flow', { ...args, wait: 60 }, 1);
+  await noted();
+  await held.letGo();
+  const both = await Promise.all([mcp, elsewhere].map((at) => start(at)));
+  for (const one of both) assert.deepEqual([one.idempotent_replayed, one.flowId, one.flow.flow.status], [true, both[0].flowId, 'completed'], JSON.stringify(one));
+  assert.equal(await ledger(), before + 1);
+  // other arguments, or another key of the account, start another flow; so does a reply that arrived
+  const stranger = new Mcp(server.base, await stack.key(account.id)), again = { ...args, input: { ...args.input, subject: 'another start' } };
+  const others = [await start(stranger), await start(mcp, again), await start(mcp, again)];
+  assert.deepEqual(others.map((one) => one.idempotent_replayed), [undefined, undefined, undefined]);
+  assert.equal(new Set([both[0], ...others].map((one) => one.flowId)).size, 4);
+  assert.equal(await ledger(), before + 4);
+  await other.stop();
+});
+
 test('a write whose reply arrived, and one that did nothing, run again', async () => {
   await forgotten();
   const before = await ledger();
@@ -324,7 +345,7 @@ test('start_flow can wait for the flow, and returns it as get_flow does', async 
   const done = contentOf(await ask('start_flow', { template: 'unread_mail_summary', input: {}, wait: 60, idempotency_key: 'once' }));
   assert.equal(done.flow.flow.status, 'completed', JSON.stringify(done).slice(0, 500));
   const again = contentOf(await ask('start_flow', { template: 'unread_mail_summary', input: {}, wait: 60, idempotency_key: 'once' }));
-  assert.deepEqual(again, done);
+  assert.deepEqual(again, { idempotent_replayed: true, ...done });
   const flows = async () => (await server.call(account.key, 'GET', '/api/flows?limit=100')).json.flows.length;
   const before = await flows();
   for (const wait of ['soon', -1, 1.5, {}]) {
