@@ -172,7 +172,7 @@ test('/mcp lists and finds only what the key may run, REST lists all', async () 
   }
 });
 
-test('a search says what the key may not run, and who connects an app', async () => {
+test('a search says what the key may not run, and how an app is connected', async () => {
   const none = new Mcp(server.base, keys.none), read = new Mcp(server.base, keys.read), write = new Mcp(server.base, keys.write), wide = new Mcp(server.base, account.key);
   const linesOf = async (mcp, args) => (await mcp.call('search_actions', args)).content[0].text.split('\n');
   const query = 'list messages of a slack channel';
