@@ -166,7 +166,7 @@ static void name_key(struct web_request *request, const struct json *details, st
     if (!name.ptr)
         return;
     it->text = name;
-    it->path = arena_printf(&request->serve.op.arena, "/keys#key-%.*s", SLICE_ARG(it->id));
+    it->path = arena_printf(&request->serve.op.arena, "/keys/%.*s", SLICE_ARG(it->id));
 }
 
 /* A flow is named by its start, which its id contains: "of 2026-01-31 23:59 UTC". */
