@@ -392,7 +392,9 @@ static const struct pg_stmt execution_get_summary = {
     "coalesce(:parent_id, :account_id) and k.id = t.api_key_id) as api_key_name, t.attempts, "  \
     "t.flow_id, "                                                                               \
     "g.template_key, coalesce(g.title, v.body->>'name') as flow_title, v.step->>'key' as "      \
-    "step_key, v.step->'for_each' is not null as is_fan_out, fan.calls, fan.failed_calls, "     \
+    "step_key, case when :with_tools then (select string_agg(s->>'tool', ' ') from "            \
+    "json_array_elements(v.body->'steps') s) end as flow_tools, "                               \
+    "v.step->'for_each' is not null as is_fan_out, fan.calls, fan.failed_calls, "               \
     "t.is_blocked, t.is_match, "                                                                \
     "t.is_cut from (select "                                                                    \
     "u.* from (select b.*, count(*) filter (where b.is_cut) over (order by b.id desc rows "     \
@@ -417,6 +419,7 @@ static const struct pg_column list_params[] = {STORE_PAGE_PARAMS,
                                                PG_ARG("flow_before", PG_UUID),
                                                PG_ARG("parent_id", PG_UUID),
                                                PG_ARG("with_blocked", PG_BOOL),
+                                               PG_ARG("with_tools", PG_BOOL),
                                                PG_ARG("words", PG_TEXT)};
 static const struct pg_column list_columns[] = {
     OF(id, PG_UUID),
@@ -433,6 +436,7 @@ static const struct pg_column list_columns[] = {
     OF(template_key, PG_TEXT),
     OF(flow_title, PG_TEXT),
     OF(step_key, PG_TEXT),
+    OF(flow_tools, PG_TEXT),
     OF(is_fan_out, PG_BOOL),
     OF(calls, PG_I64),
     OF(failed_calls, PG_I64),
@@ -558,7 +562,7 @@ void store_execution_list(struct pg_pool *pool, struct pg_query *query, struct o
             pg_time(since_ms > 0 ? since_ms * 1000 : 1), pg_time((before_ms + 1) * 1000),
             pg_uuid(uuid_v7_floor(before_ms < ms_max - MARGIN_MS ? before_ms + MARGIN_MS : ms_max)),
             uuid_is_nil(filter->parent_id) ? pg_null(PG_UUID) : pg_uuid(filter->parent_id),
-            pg_bool(filter->with_blocked), pg_text(filter->words)));
+            pg_bool(filter->with_blocked), pg_bool(filter->with_tools), pg_text(filter->words)));
 }
 
 int store_execution_list_result(const struct pg_query *query, struct execution **list,
