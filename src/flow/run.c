@@ -197,13 +197,12 @@ static enum op_result step_execute(struct op *op)
     };
     struct flow_run *run = flow_run_of(op);
     ASSERT(run->tmpl && !run->progress.exec);
-    bool must_end = run->plan.kind == FLOW_PLAN_CALL && is_begun(run) && flow_run_is_ours(run) &&
-                    !run->progress.is_interrupted && !run->tmpl->is_held &&
-                    !flow_call_is_read(run, run->plan.step);
-    if (flow_run_is_leaving(run) && !must_end)
-        return OP_DONE;
-    if (flow_run_is_leaving(run) && run->progress.unsent > 0 && !run->progress.is_interrupted)
+    bool has_intent = run->plan.kind == FLOW_PLAN_CALL && is_begun(run) && flow_run_is_ours(run) &&
+                      !run->progress.is_interrupted && !flow_call_is_read(run, run->plan.step);
+    if (flow_run_is_leaving(run) && has_intent && run->progress.unsent > 0)
         return move_on(run); /* nothing was sent, so the intent is removed */
+    if (flow_run_is_leaving(run) && (!has_intent || run->tmpl->is_held))
+        return OP_DONE;
     /* The deadline does not matter for an end, which begins nothing, or for a fault, which has a
      * more specific error. */
     if (run->plan.kind != FLOW_PLAN_END && run->plan.kind != FLOW_PLAN_FAULT &&

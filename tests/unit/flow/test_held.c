@@ -183,6 +183,25 @@ static void a_call_of_long_ago_is_unknown(void **state)
     machine_check_error(m, id, "no longer stored");
 }
 
+/* A call that could not be made waits for another try when its server drains. */
+static void a_drain_before_another_try_leaves_no_doubt(void **state)
+{
+    struct machine *m = *state;
+    struct uuid id = ask(m, "k-1");
+    approve(m, id);
+    seam_query_fail(machine_query(m, "claim_insert"), ERR_IO);
+    seam_settle(m->node.loop);
+    assert_false(uuid_is_nil(the_hold(m)->execution_id));
+    flow_service_drain(m->node.flow);
+    for (unsigned i = 0; i < 1000 && flow_service_active(m->node.flow) > 0; i++)
+        machine_turn(m, NULL);
+    assert_int_equal(flow_service_active(m->node.flow), 0);
+    machine_restart(m);
+    seam_move_to_ns(seam_now_ns() + UINT64_C(13) * 3600 * 1000000000);
+    machine_reply(m, 200);
+    machine_until(m, id, FLOW_COMPLETED);
+}
+
 /* The server's lease expires during the call. It goes on as a new node, which does not own the
  * flow. */
 static void a_lease_that_ends_during_the_call(void **state)
@@ -495,6 +514,7 @@ int main(void)
         HELD_TEST(a_call_under_way_ends_as_unknown),
         HELD_TEST(an_intent_alone_does_not_stop_the_call),
         HELD_TEST(a_call_of_long_ago_is_unknown),
+        HELD_TEST(a_drain_before_another_try_leaves_no_doubt),
         HELD_TEST(a_refusal_that_passes_is_tried_again_under_another_id),
         HELD_TEST(a_refusal_is_tried_again_by_a_resume),
         HELD_TEST(a_lost_reply_is_unknown_for_good),
