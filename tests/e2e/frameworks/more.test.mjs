@@ -3,6 +3,8 @@ import Anthropic from '@anthropic-ai/sdk';
 import { mcpTools } from '@anthropic-ai/sdk/helpers/beta/mcp';
 import { createMcpHost } from '@genkit-ai/mcp';
 import { BaseLlm, InMemoryRunner, LlmAgent, MCPToolset } from '@google/adk';
+import { BaseChatModel } from '@langchain/core/language_models/chat_models';
+import { AIMessage } from '@langchain/core/messages';
 import { ToolCallLLM } from '@llamaindex/core/llms';
 import { mcp } from '@llamaindex/tools';
 import { agent as workflowOf } from '@llamaindex/workflow';
@@ -12,9 +14,11 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { Agent, MCPServerStreamableHttp, Usage, run as runAgent, setTracingDisabled } from '@openai/agents';
 import { genkit } from 'genkit';
-import { bearer, prove, shownOf } from '../support/frameworks.mjs';
+import { MCPAgent, MCPClient as McpUseClient } from 'mcp-use';
+import { bearer, prove, scriptedChat, shownOf } from '../support/frameworks.mjs';
 
 setTracingDisabled(true);
+process.env.MCP_USE_ANONYMIZED_TELEMETRY = 'false'; // read by its first agent
 const namesOf = (tools) => tools.map((tool) => tool.name);
 
 const anthropic = {
@@ -163,4 +167,16 @@ const adk = {
   },
 };
 
-prove({ 'Anthropic SDK': anthropic, 'OpenAI Agents': openAiAgents, Mastra: mastra, LlamaIndex: llamaIndex, Genkit: genkitHost, ADK: adk });
+const mcpUse = {
+  async run(url, key, talk) {
+    const client = McpUseClient.fromDict({ mcpServers: { sluice: { url, headers: bearer(key) } } });
+    const agent = new MCPAgent({ llm: new (scriptedChat(BaseChatModel, AIMessage))(talk), client, maxSteps: 50 });
+    try {
+      await agent.run({ prompt: 'Go.' });
+    } finally {
+      await client.closeAllSessions();
+    }
+  },
+};
+
+prove({ 'Anthropic SDK': anthropic, 'OpenAI Agents': openAiAgents, Mastra: mastra, LlamaIndex: llamaIndex, Genkit: genkitHost, ADK: adk, 'mcp-use': mcpUse });
