@@ -14,11 +14,11 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { Agent, MCPServerStreamableHttp, Usage, run as runAgent, setTracingDisabled } from '@openai/agents';
 import { genkit } from 'genkit';
-import { MCPAgent, MCPClient as McpUseClient } from 'mcp-use';
 import { bearer, prove, scriptedChat, shownOf } from '../support/frameworks.mjs';
 
 setTracingDisabled(true);
-process.env.MCP_USE_ANONYMIZED_TELEMETRY = 'false'; // read by its first agent
+process.env.MCP_USE_ANONYMIZED_TELEMETRY = 'false'; // before it is loaded
+const { MCPAgent, MCPClient: McpUseClient } = await import('mcp-use');
 const namesOf = (tools) => tools.map((tool) => tool.name);
 
 const anthropic = {
@@ -167,14 +167,15 @@ const adk = {
   },
 };
 
+// mcp-use 1.x: its later versions have no agent. LangChain is that of tests/e2e.
 const mcpUse = {
   async run(url, key, talk) {
-    const client = McpUseClient.fromDict({ mcpServers: { sluice: { url, headers: bearer(key) } } });
+    const client = new McpUseClient({ mcpServers: { sluice: { url, headers: bearer(key) } } });
     const agent = new MCPAgent({ llm: new (scriptedChat(BaseChatModel, AIMessage))(talk), client, maxSteps: 50 });
     try {
-      await agent.run({ prompt: 'Go.' });
+      await agent.run({ prompt: 'Go.', maxSteps: 50 });
     } finally {
-      await client.closeAllSessions();
+      await agent.close();
     }
   },
 };
