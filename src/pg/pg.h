@@ -148,6 +148,7 @@ enum pg_match {
  *   @row ... @end     the source row of an INSERT: `select ... from input i` or `values (...)`
  *   @from             `from input i`, or nothing
  *   @input            `input i,` inside a FROM list, or nothing
+ *   @set              `true` in set mode, else `false`: the planner removes what depends on it
  *   @read(table)      FROM and WHERE of a lookup by the key parameters; the row is `t`
  *   @update(table)    FROM and WHERE of `update table t set ...` by the key parameters
  *   @delete(table)    USING and WHERE of `delete from table t` likewise

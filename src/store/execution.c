@@ -84,12 +84,18 @@ static const struct pg_column finish_input_params[] = {
     ", :sealed as sealed, :key_id as key_id, :expires_at as expires_at, :own as own, " \
     ":words as words, :marks as marks, :runs as runs, :together as together"
 /* The words of runs that share them are in the row of one of them, which may be the one that the
- * fence stops: the division by zero then makes each go alone. */
+ * fence stops. So if it stops a run of the set, each row has its own words, in the form of the
+ * version before. `offset 0`: so that is_whole is computed once for a row. A lone run has no count
+ * (@set), which would be a twentieth of its statement. */
+#define FINISH_INPUTS                                                                             \
+    "(select m.account_id, m.id, m.sealed, m.key_id, m.expires_at, m.own::oid[] as own, m.words," \
+    " m.marks, m.runs, not @set or m.together is null or m.together = (select count(*) from "     \
+    "moved) as is_whole from moved m where m.sealed is not null offset 0) m"
 #define FINISH_INPUT(rest)                                                                     \
     "kept as (" STORE_INPUT_INSERT "select m.account_id, m.id, false, m.sealed, m.key_id, "    \
-    "m.expires_at, m.own::oid[], m.words::oid[]::bigint[], m.marks::oid[], m.runs from "       \
-    "moved m where m.sealed is not null and (m.together is null or 1 / (m.together = (select " \
-    "count(*) from moved))::integer = 1)" rest "), "
+    "m.expires_at, case when m.is_whole then m.own end, (case when m.is_whole then "           \
+    "m.words::oid[] else m.own end)::bigint[], case when m.is_whole then m.marks::oid[] end, " \
+    "case when m.is_whole then m.runs end from " FINISH_INPUTS rest "), "
 /* Bound rows have no owner (a CHECK), so the index idempotency_key_owner does not contain them. The
  * key's life began with the claim and may have ended by now. It is extended, because requests that
  * wait for its run load it again within a second (exec/claim.c), and must find it. */
