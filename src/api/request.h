@@ -28,6 +28,7 @@ struct api_request;
 struct api_envelope {
     enum op_result (*reply)(struct api_request *request, unsigned status, slice json_text,
                             struct op *owner);
+    bool is_for_person; /* a person waits for the reply: a list is read in few scans */
 };
 
 enum api_body {

@@ -51,7 +51,7 @@ static enum op_result reply_blocked(struct web_request *request, const struct ap
     view_names(request, w, app_id, action_id);
     json_member_str(w, "integration_id", app_id);
     json_member_str(w, "action_id", action_id);
-    json_member_str(w, "code", view_blocked_code(event->reason));
+    json_member_str(w, "code", exec_reason_code(event->reason));
     json_member_str(w, "message", blocked->kept.message);
     json_member_str(w, "hint", exec_hint_of_people(blocked->kept.hint));
     view_key(w, key_id, view_key_label(arena, keys, key_count, key_id));

@@ -46,9 +46,6 @@ web_step web_blocked;
 struct kept_input;
 void view_kept_input(struct web_request *request, struct json_writer *w, slice integration_id,
                      slice action_id, const struct kept_input *kept);
-/* executions.c */
-/* Returns the error code of a blocked run; the audit trail has the name of its reason. */
-slice view_blocked_code(slice reason);
 /* execution_again.c */
 web_step web_execution_again_ask, web_execution_again;
 /* action.c */

@@ -240,7 +240,10 @@ test('lists', async () => {
   await judge(200, await get('/api/audit'), ['/events/0']);
   const events = await judge(200, await get('/api/audit?kind=execution&limit=1'), ['/events/0']);
   await judge(200, await get(`/api/audit?limit=1&cursor=${events.json.next_cursor}`));
-  await judge(400, await get('/api/executions?status=blocked'));
+  const blocked = await judge(200, await get('/api/executions?status=blocked'), ['/executions/0']);
+  const { error_code, api_key } = blocked.json.executions[0];
+  await judge(200, await get(`/api/executions?status=everything&error_code=${error_code}&key_id=${api_key.id}&action_id=${blocked.json.executions[0].action_id}`), ['/executions/0']);
+  await judge(400, await get('/api/executions?status=blockd'));
   await judge(400, await get('/api/audit?limit=0'));
   await judge(403, await get('/api/audit', {}, reader));
 });
