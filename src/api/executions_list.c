@@ -7,7 +7,6 @@
  */
 #include "api/listing.h"
 #include "call/outcome.h"
-#include "flow/flow.h"
 #include "serve/stored.h"
 #include "store/execution.h"
 
@@ -49,14 +48,14 @@ static void load_executions(struct api_request *request, struct serve_list *list
     filter.words = serve_list_words(list, Q, request->api->config.ring,
                                     request->serve.grant.account_id, &request->serve.op.arena);
     filter.with_calls &= !list->values[Q].ptr;
+    filter.with_tools = request->serve.policy != NULL;
     (void)!uuid_parse(list->values[KEY], &filter.api_key_id);
     list->is_sieved = request->serve.policy || (filter.with_blocked && filter.error_code.ptr);
     store_execution_list(request->api->config.pool, &request->query, &request->serve.op,
                          request->serve.grant.account_id, serve_list_scan(list), &filter);
 }
 
-/* Whether the caller may hear of the run, or of the call of a flow: then also of the flow, as far
- * as its present template shows. */
+/* Whether the caller may hear of the run, or of the call of a flow: then also of the flow. */
 static bool gives_execution(struct api_request *request, struct serve_list *list, void *item)
 {
     const struct execution *row = item;
@@ -64,16 +63,9 @@ static bool gives_execution(struct api_request *request, struct serve_list *list
     slice code = list->values[CODE];
     if (row->is_blocked && code.ptr && !slice_eq(exec_reason_code(row->error_code), code))
         return false;
-    if (!request->serve.policy)
-        return true;
-    if (!serve_gives(&request->serve, catalog, row->integration_id, row->action_id))
-        return false;
-    const struct flow_template *tmpl =
-        uuid_is_nil(row->flow_id)
-            ? NULL
-            : flow_template_set_find(*request->api->config.templates, row->template_key);
-    return uuid_is_nil(row->flow_id) ||
-           (tmpl && !flow_is_hidden(tmpl, catalog, request->serve.policy));
+    return serve_gives(&request->serve, catalog, row->integration_id, row->action_id) &&
+           (uuid_is_nil(row->flow_id) ||
+            serve_gives_tools(&request->serve, catalog, row->flow_tools));
 }
 
 static int read_executions(struct api_request *request, void **items, size_t *count,

@@ -13,6 +13,7 @@
 #ifndef CALL_KEPT_INPUT_H
 #define CALL_KEPT_INPUT_H
 
+#include "catalog/catalog.h"
 #include "json/json.h"
 #include "store/execution_input.h"
 #include "vault/seal.h"
@@ -25,11 +26,18 @@ struct kept_input {
                     * "unreadable"; else SLICE_NONE */
 };
 
+/* Returns the schema for the functions below: NULL if the action's input_schema hides nothing, so
+ * that they do not walk over it. */
+static inline const struct json *kept_input_schema(const struct catalog_action *action)
+{
+    return action->may_hide_inputs ? action->input_schema : NULL;
+}
+
 /* The value of a member that is not kept. */
 #define KEPT_INPUT_HIDDEN "(hidden)"
 
-/* Makes the row's columns in the arena, except expires_at. schema: the action's input_schema; NULL:
- * nothing is hidden. Sets *is_whole to false if the row is without the input, which is too long.
+/* Makes the row's columns in the arena, except expires_at. schema: kept_input_schema; NULL: nothing
+ * is hidden. Sets *is_whole to false if the row is without the input, which is too long.
  * Returns false, with `row` zeroed, if out of memory. */
 bool kept_input_seal(const struct vault_ring *ring, struct uuid account_id, struct uuid id,
                      const struct kept_input *what, const struct json *schema, struct arena *arena,

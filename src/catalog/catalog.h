@@ -317,6 +317,7 @@ struct catalog_action {
     slice gone; /* why the provider removed the operation; empty if it still exists */
     const struct json *scopes, *tags, *examples, *preconditions; /* arrays or NULL */
     const struct json *input_schema, *output_schema;             /* output_schema may be NULL */
+    bool may_hide_inputs; /* false: input_schema marks nothing `writeOnly` */
     const struct schema *schema;
     unsigned deadline_ms; /* 0: the server's default */
     /* The 4xx statuses that prove that nothing was done, an array of integers; NULL: the

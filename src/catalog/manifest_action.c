@@ -405,6 +405,25 @@ static void check_key_member(const struct reader *r, const struct catalog_action
             check_key_body(r, JSON_GET(&instead->as.items[i], "body"), member);
 }
 
+/* Whether a schema, or one that it refers to, may mark a value `writeOnly`. A property of that name
+ * counts, too. */
+static bool may_hide(const struct json *schema)
+{
+    bool is_object = json_is(schema, JSON_OBJECT), is_found = false;
+    uint32_t count = is_object || json_is(schema, JSON_ARRAY) ? schema->count : 0;
+    for (uint32_t i = 0; i < count && !is_found; i++) {
+        if (!is_object) {
+            is_found = may_hide(&schema->as.items[i]);
+            continue;
+        }
+        slice key = json_str(&schema->as.members[i].key);
+        const struct json *value = &schema->as.members[i].value;
+        bool is_far = slice_eq_cstr(key, "$ref") && !slice_starts_with(json_str(value), SLICE("#"));
+        is_found = is_far || slice_eq_cstr(key, "writeOnly") || may_hide(value);
+    }
+    return is_found;
+}
+
 void manifest_read_action(struct reader *parent, struct reader_path *path,
                           const struct json *object, struct catalog_action *action)
 {
@@ -424,6 +443,7 @@ void manifest_read_action(struct reader *parent, struct reader_path *path,
     action->schema = reader_schema(&r, "input_schema", &action->input_schema);
     if (!action->input_schema)
         reader_error(&r, NULL, "member \"input_schema\" is missing");
+    action->may_hide_inputs = may_hide(action->input_schema);
     (void)reader_schema(&r, "output_schema", &action->output_schema);
     manifest_read_request(&r, &action->request, false);
     manifest_read_response(&r, action, &action->reply, !json_get(object, SLICE("then")));

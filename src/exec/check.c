@@ -65,7 +65,7 @@ static void hide_secret(struct exec *exec, struct schema_violation *found)
 {
     slice prefix = input_pointer(exec);
     if (!slice_starts_with(found->pointer, prefix) ||
-        !kept_input_hides(exec->action->input_schema, exec->in.input,
+        !kept_input_hides(kept_input_schema(exec->action), exec->in.input,
                           slice_from(found->pointer, prefix.len), &exec->op.arena))
         return;
     found->message = SLICE("is not valid");

@@ -41,7 +41,7 @@ static slice why_not_held(struct exec *exec)
                      "one");
     /* the approval shows the input, to all that may read flows, and keeps it in the clear */
     if (!in->is_recorded_by_caller &&
-        kept_input_has_hidden(exec->action->input_schema, in->input, &exec->op.arena))
+        kept_input_has_hidden(kept_input_schema(exec->action), in->input, &exec->op.arena))
         return SLICE("it needs the approval of a person, and a call whose input has secrets, or "
                      "too many values to search for them, cannot wait for one");
     if (in->is_dry_run)

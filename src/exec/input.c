@@ -16,7 +16,7 @@
 static void add_known(struct vault_words *words, slice text)
 {
     if (!slice_starts_with(text, SLICE("(")))
-        vault_words_add(words, text, VAULT_WORDS_MAX);
+        (void)vault_words_add(words, text, VAULT_WORDS_MAX);
 }
 
 static void add_recipient(void *words, slice field, const struct recipient *recipient)
@@ -38,8 +38,8 @@ static slice make_words(struct exec *exec, bool has_input)
     const struct exec_outcome *out = &exec->out;
     struct vault_words words;
     vault_words_init(&words, exec->service->config.ring, exec->in.account_id);
-    vault_words_add(&words, out->display_title, TITLE_WORDS);
-    vault_words_add(&words, out->display_summary, SUMMARY_WORDS);
+    slice title = vault_words_add(&words, out->display_title, TITLE_WORDS);
+    slice summary = vault_words_add(&words, out->display_summary, SUMMARY_WORDS);
     if (has_input)
         recipient_each(exec->action, input, arena, add_recipient, &words);
     const struct json targets = has_input ? target_of(exec->action, input, NULL, arena)
@@ -49,9 +49,9 @@ static slice make_words(struct exec *exec, bool has_input)
         add_known(&words, json_get_str(target, SLICE("id")));
         add_known(&words, json_get_str(target, SLICE("name")));
     }
-    vault_words_add(&words, out->display_summary, VAULT_WORDS_MAX);
-    vault_words_add(&words, out->display_title, VAULT_WORDS_MAX);
-    vault_words_add(&words, out->message, VAULT_WORDS_MAX);
+    (void)vault_words_add(&words, summary, VAULT_WORDS_MAX);
+    (void)vault_words_add(&words, title, VAULT_WORDS_MAX);
+    (void)vault_words_add(&words, out->message, VAULT_WORDS_MAX);
     return vault_words_list(&words, arena);
 }
 
@@ -60,8 +60,8 @@ static bool seal_input(struct exec *exec, struct uuid id, const struct kept_inpu
 {
     const struct exec_config *config = &exec->service->config;
     bool is_whole;
-    if (!kept_input_seal(config->ring, exec->in.account_id, id, what, exec->action->input_schema,
-                         &exec->op.arena, row, &is_whole))
+    if (!kept_input_seal(config->ring, exec->in.account_id, id, what,
+                         kept_input_schema(exec->action), &exec->op.arena, row, &is_whole))
         return false;
     row->words = make_words(exec, is_whole);
     row->expires_at = clock_shared_us() + (int64_t)config->input_days * 86400 * 1000000;

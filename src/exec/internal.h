@@ -377,6 +377,13 @@ static inline bool exec_is_shared(const struct exec *exec)
 /* Ends the run with EXEC_NOT_CONNECTED. */
 void exec_end_not_connected(struct exec *exec);
 
+/* Whether the run is a request that is sent again while its hold is open: it asks for the state of
+ * the hold, and is not a further run. */
+static inline bool exec_is_known_hold(const struct exec *exec)
+{
+    return exec->out.reason == EXEC_HELD && !exec->hold->is_new;
+}
+
 static inline bool exec_is_claimed(const struct exec *exec)
 {
     return exec->key.state == EXEC_CLAIM_OURS;

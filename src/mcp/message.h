@@ -55,6 +55,7 @@ struct mcp_message {
     const struct json
         *start_wait; /* start_flow waits as get_flow does, in seconds; NULL: it does not */
     slice started;   /* the result of the start, if the wait fails */
+    slice view;      /* from task.c: of a held call, until it is known whether the key may decide */
     slice state;     /* requestState; SLICE_NONE: none */
     const struct json *answers; /* inputResponses; an object, or NULL */
     bool is_agreed;             /* the person at the client agreed to this call */

@@ -148,6 +148,7 @@ enum pg_match {
  *   @row ... @end     the source row of an INSERT: `select ... from input i` or `values (...)`
  *   @from             `from input i`, or nothing
  *   @input            `input i,` inside a FROM list, or nothing
+ *   @set              `true` in set mode, else `false`: the planner removes what depends on it
  *   @read(table)      FROM and WHERE of a lookup by the key parameters; the row is `t`
  *   @update(table)    FROM and WHERE of `update table t set ...` by the key parameters
  *   @delete(table)    USING and WHERE of `delete from table t` likewise
@@ -235,9 +236,9 @@ struct pg_value pg_bool(bool value);
 struct pg_value pg_text(slice value);
 struct pg_value pg_json(slice value);
 struct pg_value pg_bytes(slice value);
-/* Appends the binary form of a PG_OIDS value, of PG_OIDS_BYTES(count) bytes. count is not 0. */
+/* Writes the binary form of a PG_OIDS value, of PG_OIDS_BYTES(count) bytes. count is not 0. */
 #define PG_OIDS_BYTES(count) (20 + 8 * (count))
-void pg_oids_write(struct buf *out, const uint32_t *list, size_t count);
+void pg_oids_write(char *out, const uint32_t *list, size_t count);
 /* Reads what pg_oids_write has written: how many numbers there are, and number i of them. */
 size_t pg_oids_count(slice value);
 uint32_t pg_oids_get(slice value, size_t i);

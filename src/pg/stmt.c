@@ -183,6 +183,8 @@ static int expand_marker(struct expansion *x)
         put_sql(x, is_set ? "from input i" : "");
     else if (slice_eq(marker, SLICE("input")))
         put_sql(x, is_set ? "input i," : "");
+    else if (slice_eq(marker, SLICE("set")))
+        put_sql(x, is_set ? "true" : "false");
     else if (!put_table_marker(x, marker))
         return err_set(x->err, ERR_SYNTAX, "statement %s: bad marker @%.*s", x->stmt->name,
                        SLICE_ARG(marker));

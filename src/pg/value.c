@@ -72,10 +72,12 @@ static void store_be64(char *out, uint64_t value)
     memcpy(out, &value, sizeof(value));
 }
 
-static void append_be32(struct buf *out, uint32_t value)
+/* Returns the end of what it has written. */
+static char *put_be32(char *out, uint32_t value)
 {
     value = __builtin_bswap32(value);
-    buf_append(out, slice_of(&value, sizeof(value)));
+    memcpy(out, &value, sizeof(value));
+    return out + sizeof(value);
 }
 
 slice pg_value_encode(const struct pg_value *value, char scratch[8])
@@ -113,47 +115,55 @@ size_t pg_value_size(const struct pg_value *value)
     return 4 + (is_bytes ? value->as.bytes.len : value->type == PG_UUID ? 16 : 8);
 }
 
+/* ndim, a flag for nulls, the element's Oid, then for each dimension its size and lower bound. */
+enum { ARRAY_HEAD_BYTES = 20 };
+static char *put_array_head(char *out, bool has_null, unsigned oid, size_t count, uint32_t first)
+{
+    out = put_be32(out, 1);
+    out = put_be32(out, has_null);
+    out = put_be32(out, oid);
+    out = put_be32(out, (uint32_t)count);
+    return put_be32(out, first);
+}
+
+static char *put_element(char *out, const struct pg_value *value)
+{
+    char scratch[8];
+    if (value->is_null)
+        return put_be32(out, UINT32_MAX); /* the length -1 */
+    slice bytes = pg_value_encode(value, scratch);
+    out = put_be32(out, (uint32_t)bytes.len);
+    memcpy(out, bytes.ptr, bytes.len);
+    return out + bytes.len;
+}
+
 void pg_array_encode(struct buf *out, const struct pg_stmt *stmt, struct pg_query *const *queries,
                      size_t count, size_t i)
 {
     /* An array without elements has another header (no dimensions); no batch is empty. */
     ASSERT(count > 0 && count <= INT32_MAX && i < stmt->param_count);
     bool has_null = false;
-    for (size_t q = 0; q < count; q++)
-        has_null |= queries[q]->params[i].is_null;
-    append_be32(out, 1); /* dimensions */
-    append_be32(out, has_null);
-    append_be32(out, pg_stmt_param_oid(stmt, PG_MODE_PIPE, i));
-    /* ndim, a flag for nulls, the element's Oid, then for each dimension its size and lower
-     * bound. */
-    append_be32(out, (uint32_t)count);
-    append_be32(out, 1); /* lower bound */
+    size_t size = ARRAY_HEAD_BYTES;
     for (size_t q = 0; q < count; q++) {
-        char scratch[8];
-        const struct pg_value *value = &queries[q]->params[i];
-        if (value->is_null) {
-            /* Length -1 is NULL. */
-            append_be32(out, UINT32_MAX);
-            continue;
-        }
-        slice bytes = pg_value_encode(value, scratch);
-        append_be32(out, (uint32_t)bytes.len);
-        buf_append(out, bytes);
+        has_null |= queries[q]->params[i].is_null;
+        size += pg_value_size(&queries[q]->params[i]);
     }
+    char *begin = buf_reserve(out, size);
+    if (!begin)
+        return;
+    char *end = put_array_head(begin, has_null, pg_stmt_param_oid(stmt, PG_MODE_PIPE, i), count, 1);
+    for (size_t q = 0; q < count; q++)
+        end = put_element(end, &queries[q]->params[i]);
+    ASSERT((size_t)(end - begin) <= size);
+    buf_added(out, (size_t)(end - begin));
 }
 
-void pg_oids_write(struct buf *out, const uint32_t *list, size_t count)
+void pg_oids_write(char *out, const uint32_t *list, size_t count)
 {
     ASSERT(count > 0 && count <= INT32_MAX);
-    append_be32(out, 1); /* dimensions; no element is NULL */
-    append_be32(out, 0);
-    append_be32(out, OID_OID);
-    append_be32(out, (uint32_t)count);
-    append_be32(out, 0); /* lower bound, as the type demands */
-    for (size_t i = 0; i < count; i++) {
-        append_be32(out, sizeof(list[i]));
-        append_be32(out, list[i]);
-    }
+    out = put_array_head(out, false, OID_OID, count, 0); /* the bound that the type demands */
+    for (size_t i = 0; i < count; i++)
+        out = put_be32(put_be32(out, sizeof(list[i])), list[i]);
 }
 
 size_t pg_oids_count(slice value)

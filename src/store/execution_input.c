@@ -4,7 +4,6 @@
  */
 #include "store/execution_input.h"
 
-#include "base/buf.h"
 #include "store/internal.h"
 
 #define OF(name, type) PG_OF(#name, type, struct execution_input, name)
@@ -23,18 +22,19 @@ const struct pg_stmt *const execution_input_stmts[] = {&execution_input_get, NUL
 
 slice store_input_words(const uint32_t *list, size_t count, struct arena *arena)
 {
-    struct buf words;
-    if (count == 0)
+    size_t size = PG_OIDS_BYTES(count);
+    char *words = count > 0 ? arena_alloc_text(arena, size) : NULL;
+    if (!words)
         return SLICE_NONE;
-    buf_init(&words, PG_OIDS_BYTES(count));
-    pg_oids_write(&words, list, count);
-    return arena_take(arena, &words);
+    pg_oids_write(words, list, count);
+    return slice_of(words, size);
 }
 
 /* ---- runs that are sent together ---- */
 
 /* So that the row with their words seldom has over 2 KB, of which parts would be stored apart. */
 enum { RUNS_MAX = 16 /* as in store/execution.c */, SHARED_WORDS_MAX = 64, OWN_WORDS_MAX = 128 };
+enum { SLOTS = 256 }; /* so that half of them stay empty */
 
 /* Parameters after `own`, in the order of STORE_INPUT_PARAMS. */
 enum { WORDS = 1, MARKS, RUNS, TOGETHER };
@@ -44,6 +44,7 @@ struct group {
     struct pg_query *runs[RUNS_MAX];
     size_t run_count, word_count;
     uint32_t words[OWN_WORDS_MAX], marks[OWN_WORDS_MAX]; /* bit n: run n has the word */
+    uint8_t slots[SLOTS];                                /* an index and 1, by bits of the word */
     size_t id_at, own_at;                                /* parameters of the statement */
     size_t set_count;
     struct arena *arena;
@@ -65,13 +66,19 @@ uint32_t store_input_key(struct uuid account_id, uint32_t word)
            word >> 20;
 }
 
-/* Returns the index of a number in a list, or the list's length. Lists are short. */
-static size_t index_of(const uint32_t *list, size_t count, uint32_t number)
+/* Returns the slot of a word, which has it or is empty. */
+static uint8_t *slot_of(struct group *group, uint32_t word)
 {
-    size_t at = 0;
-    while (at < count && list[at] != number)
-        at++;
-    return at;
+    size_t at = word % SLOTS;
+    while (group->slots[at] && group->words[group->slots[at] - 1] != word)
+        at = (at + 1) % SLOTS;
+    return &group->slots[at];
+}
+
+static void group_empty(struct group *group)
+{
+    group->run_count = group->word_count = 0;
+    memset(group->slots, 0, sizeof(group->slots));
 }
 
 /* Whether the query may join the group. A run that may be stored already has a group of its own,
@@ -89,23 +96,25 @@ static bool group_takes(const struct group *group, const struct pg_query *query)
 static bool group_add(struct group *group, struct pg_query *query)
 {
     slice own = query->params[group->own_at].as.bytes;
-    size_t own_count = pg_oids_count(own), count = group->word_count;
+    size_t own_count = pg_oids_count(own), new_count = 0;
     size_t max = group->run_count == 0 ? OWN_WORDS_MAX : SHARED_WORDS_MAX;
     if (!group_takes(group, query))
         return false;
+    for (size_t i = 0; i < own_count; i++)
+        new_count += *slot_of(group, pg_oids_get(own, i)) == 0;
+    if (group->word_count + new_count > max)
+        return false;
     for (size_t i = 0; i < own_count; i++) {
         uint32_t word = pg_oids_get(own, i);
-        if (index_of(group->words, count, word) < count)
-            continue;
-        if (count >= max)
-            return false;
-        group->marks[count] = 0;
-        group->words[count++] = word;
+        uint8_t *slot = slot_of(group, word);
+        if (*slot == 0) {
+            group->words[group->word_count] = word;
+            group->marks[group->word_count] = 0;
+            *slot = (uint8_t)++group->word_count;
+        }
+        group->marks[*slot - 1] |= 1U << group->run_count;
     }
-    for (size_t i = 0; i < own_count; i++)
-        group->marks[index_of(group->words, count, pg_oids_get(own, i))] |= 1U << group->run_count;
     group->runs[group->run_count++] = query;
-    group->word_count = count;
     return true;
 }
 
@@ -120,13 +129,9 @@ static bool set_list(const struct group *group, struct pg_value *value, const ui
 static bool set_keys(const struct group *group, struct pg_query *query)
 {
     uint32_t keys[OWN_WORDS_MAX];
-    size_t count = 0;
-    for (size_t i = 0; i < group->word_count; i++) {
-        uint32_t key = store_input_key(query->params[0].as.uuid, group->words[i]);
-        if (index_of(keys, count, key) == count)
-            keys[count++] = key;
-    }
-    return set_list(group, &query->params[group->own_at + WORDS], keys, count);
+    for (size_t i = 0; i < group->word_count; i++)
+        keys[i] = store_input_key(query->params[0].as.uuid, group->words[i]);
+    return set_list(group, &query->params[group->own_at + WORDS], keys, group->word_count);
 }
 
 /* Sets the columns that only several runs have. */
@@ -158,7 +163,7 @@ static bool group_close(struct group *group)
             newest = group->runs[i];
     bool is_set = group->run_count == 0 ||
                   (set_keys(group, newest) && (group->run_count == 1 || set_marks(group, newest)));
-    group->run_count = group->word_count = 0;
+    group_empty(group);
     return is_set;
 }
 
@@ -166,7 +171,7 @@ bool store_inputs_gather(struct pg_query *const *queries, size_t count, struct a
 {
     const struct pg_stmt *stmt = queries[0]->stmt;
     struct group group;
-    group.run_count = group.word_count = 0;
+    group_empty(&group);
     group.id_at = param_at(stmt, "id");
     group.own_at = param_at(stmt, "own");
     group.set_count = count;

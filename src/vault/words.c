@@ -92,6 +92,18 @@ static bool begins_with_uuid(slice text)
            (text.len == UUID_TEXT_LEN || !ascii_is_alnum((unsigned char)text.ptr[UUID_TEXT_LEN]));
 }
 
+/* Takes the letters and digits of ASCII with which rest begins; most words have no others. Writes
+ * the first `room` of them, in lower case. Returns how many there are. */
+static size_t take_ascii(slice *rest, char *out, size_t room)
+{
+    size_t count = 0;
+    for (; count < rest->len && ascii_is_alnum(rest->ptr[count]); count++)
+        if (count < room)
+            out[count] = ascii_lower(rest->ptr[count]);
+    *rest = slice_from(*rest, count);
+    return count;
+}
+
 /* Takes the next word of rest. Returns its length; 0 if there is none. */
 static size_t take_word(slice *rest, char word[VAULT_WORD_BYTES_MAX])
 {
@@ -105,7 +117,13 @@ static size_t take_word(slice *rest, char word[VAULT_WORD_BYTES_MAX])
             *rest = slice_from(*rest, UUID_TEXT_LEN);
             return len;
         }
-        size_t more = take_character(rest, character);
+        size_t room = is_full ? 0 : VAULT_WORD_BYTES_MAX - len;
+        size_t more = take_ascii(rest, word + len, room);
+        is_full |= more > room;
+        len += more < room ? more : room;
+        if (rest->len == 0)
+            break;
+        more = take_character(rest, character);
         if (more == 0 && len > 0)
             break;
         is_full |= len + more > VAULT_WORD_BYTES_MAX;
@@ -205,20 +223,20 @@ static bool has_item(const struct vault_words *words, int64_t item)
     return false;
 }
 
-void vault_words_add(struct vault_words *words, slice text, size_t count_max)
+slice vault_words_add(struct vault_words *words, slice text, size_t count_max)
 {
     char word[VAULT_WORD_BYTES_MAX];
     size_t len;
     ASSERT(count_max <= VAULT_WORDS_MAX);
-    if (words->count >= count_max)
-        return;
-    text = slice_first(text, text.len < words->bytes_left ? text.len : words->bytes_left);
-    words->bytes_left -= text.len;
-    while (words->count < count_max && (len = take_word(&text, word)) > 0) {
+    slice rest = slice_first(text, text.len < words->bytes_left ? text.len : words->bytes_left);
+    words->bytes_left -= rest.len;
+    while (words->count < count_max && (len = take_word(&rest, word)) > 0) {
         int64_t item = (int64_t)hash_siphash13(words->key, word, len);
         if (!has_item(words, item))
             words->items[words->count++] = item;
     }
+    words->bytes_left += rest.len;
+    return rest;
 }
 
 static int compare_items(const void *a, const void *b)

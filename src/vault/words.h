@@ -34,8 +34,8 @@ struct vault_words {
 void vault_words_init(struct vault_words *words, const struct vault_ring *ring,
                       struct uuid account_id);
 /* Adds the words of a text that the list does not have, until the list has count_max of them. Bytes
- * that are not UTF-8 separate words. */
-void vault_words_add(struct vault_words *words, slice text, size_t count_max);
+ * that are not UTF-8 separate words. Returns the rest of the text, which was not read. */
+slice vault_words_add(struct vault_words *words, slice text, size_t count_max);
 /* Returns the list, sorted, as it is stored (store_input_words), in the arena; SLICE_NONE if it is
  * empty, or if out of memory. */
 slice vault_words_list(const struct vault_words *words, struct arena *arena);

@@ -71,7 +71,10 @@ static void put_member(struct web_request *request, struct json_writer *w,
     for (uint32_t i = 0; i < member->value.count; i++) {
         const struct json *row = &member->value.as.items[i];
         json_open(w, '{');
-        view_members(w, row);
+        for (uint32_t j = 0; j < row->count; j++) {
+            json_key_slice(w, json_str(&row->as.members[j].key));
+            json_put(w, &row->as.members[j].value);
+        }
         view->row(request, w, row);
         json_close(w, '}');
     }

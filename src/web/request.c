@@ -493,7 +493,8 @@ static void read_frame(struct web_request *request)
                         request->serve.grant.key_id);
     if (request->serve.policy)
         request->given = flow_given_start(request->web->config.flow, session->account_id,
-                                          request->serve.policy, &request->serve.op);
+                                          (struct uuid){{0}}, request->serve.policy,
+                                          &request->serve.op);
 }
 
 /* A form, and the end of an authorization, are carried out even if it is not known which flows the

@@ -694,6 +694,11 @@ test('refusals for any path', async () => {
   };
   for (const [status, [text, pointer]] of Object.entries(raw))
     check(Number(status), await byHand(server.port, text), pointer);
+  // a name in a path that is not UTF-8, for every operation that has one
+  for (const [path, operations] of Object.entries(contract.document.paths))
+    for (const method of Object.keys(operations))
+      if (path.includes('{') && method !== 'parameters')
+        check(400, await server.call(account.key, method.toUpperCase(), path.replaceAll(/\{[^}]*\}/g, '%FF')), named('BadRequest'));
 });
 
 test('refusals caused by settings', async () => {

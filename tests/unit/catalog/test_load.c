@@ -689,6 +689,34 @@ static void failing_memory_is_reported(void **state)
     }
 }
 
+/* Only of such a schema are inputs searched for what must not be kept. */
+static void which_schemas_may_hide(void **state)
+{
+    static const struct {
+        const char *property;
+        bool may_hide;
+    } cases[] = {
+        {"{\"type\":\"boolean\"}", false},
+        {"{\"type\":\"string\",\"writeOnly\":true}", true},
+        {"{\"type\":\"array\",\"items\":{\"anyOf\":[{\"type\":\"null\"},{\"writeOnly\":true}]}}",
+         true},
+        {"{\"$ref\":\"#/properties/id\"}", false},
+        {"{\"$ref\":\"https://json-schema.org/draft/2020-12/schema\"}", true},
+    };
+    struct bench *b = *state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct catalog *catalog =
+            load(b, "", "{\"type\":\"boolean\",\"description\":\"All of it\"}", cases[i].property);
+        assert_non_null(catalog);
+        const struct catalog_integration *app =
+            catalog_find_integration(catalog, SLICE("demo"), NULL);
+        const struct catalog_action *found = catalog_find_action(app, SLICE("get_page"), NULL);
+        assert_non_null(found);
+        assert_int_equal(found->may_hide_inputs, cases[i].may_hide);
+        catalog_unref(catalog);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -709,6 +737,7 @@ int main(void)
         BENCH_TEST(the_recipients_are_known_before_a_write),
         BENCH_TEST(what_takes_an_action_back_is_one_that_writes),
         BENCH_TEST(tool_names_have_a_limit),
+        BENCH_TEST(which_schemas_may_hide),
         BENCH_TEST(the_later_source_wins),
         BENCH_TEST(the_manifests_compiled_in_are_clean),
         BENCH_TEST(the_schema_version_follows_the_schema),

@@ -23,7 +23,7 @@ static struct vault_words words_of(const char *ring_text, struct uuid account_id
     struct vault_ring *ring = ring_of(ring_text);
     struct vault_words words;
     vault_words_init(&words, ring, account_id);
-    vault_words_add(&words, slice_cstr(text), VAULT_WORDS_MAX);
+    (void)vault_words_add(&words, slice_cstr(text), VAULT_WORDS_MAX);
     vault_ring_free(ring);
     return words;
 }
@@ -111,6 +111,24 @@ static void a_list_is_limited(void **state)
     words.count = 0;
     assert_null(vault_words_list(&words, &arena).ptr);
     arena_deinit(&arena);
+}
+
+/* What is not read at first can be added later, with the same result as the whole text. */
+static void a_text_is_added_in_parts(void **state)
+{
+    static const char text[] =
+        "To Ada@example.com: a hello, 019A1B2C-3d4e-7f50-8a61-72839405a6bd ada x";
+    struct vault_words whole = words_of(KEY, account, text);
+    (void)state;
+    for (size_t i = 0; i <= whole.count; i++) {
+        struct vault_words parts = words_of(KEY, account, "");
+        slice rest = vault_words_add(&parts, slice_cstr(text), i);
+        assert_int_equal(parts.count, i);
+        rest = vault_words_add(&parts, rest, VAULT_WORDS_MAX);
+        assert_int_equal(rest.len, 0);
+        assert_true(are_equal(&parts, &whole));
+        assert_int_equal(parts.bytes_left, whole.bytes_left);
+    }
 }
 
 /* Appends a list of two numbers, as text. */
@@ -223,6 +241,7 @@ int main(void)
         cmocka_unit_test(patterns_of_words),
         cmocka_unit_test(of_a_long_word_its_beginning_counts),
         cmocka_unit_test(a_list_is_limited),
+        cmocka_unit_test(a_text_is_added_in_parts),
         cmocka_unit_test(a_list_has_32_bits_of_each_hash),
         cmocka_unit_test(a_hash_depends_on_account_and_key),
         cmocka_unit_test(a_search_has_the_words_under_each_key),
