@@ -456,6 +456,8 @@ static bool on_gone(struct serve_request *serve)
     struct api_request *request = request_of(serve);
     if (!request->on_gone)
         return false;
+    if (request->started)
+        flow_command_client_gone(request->started);
     request->on_gone(request);
     return true;
 }

@@ -82,6 +82,8 @@ struct api_request {
     /* Called if the client disconnects while the endpoint waits. If it is NULL, the op is
      * cancelled. */
     void (*on_gone)(struct api_request *request);
+    /* A start, whose client may leave before it has the reply; or NULL */
+    struct flow_command *started;
     /* Called with each view of a flow while the reply waits, for progress in mcp; may be NULL */
     void (*on_view)(struct api_request *request, slice view);
     /* A trace that replaces the headers (mcp); SLICE_NONE: none */

@@ -221,7 +221,8 @@ static enum op_result load_lost(struct exec *exec)
 {
     if (make_fingerprint(exec) != OK)
         return exec_stop_memory(exec);
-    exec->key.lost = exec_lost_key(exec, &exec->op.arena);
+    exec->key.lost = exec_lost_key(exec->in.lost_by, exec->key.claim.fingerprint,
+                                   exec->in.lost_number, &exec->op.arena);
     if (!exec->key.lost.ptr)
         return exec_stop_memory(exec);
     store_claim_find(exec->service->config.pool, &exec->query, &exec->op, exec->in.account_id,

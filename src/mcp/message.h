@@ -45,7 +45,8 @@ struct mcp_message {
     bool is_streaming;           /* the reply has begun as a stream (stream.h) */
     bool is_subscription;        /* its result contains the subscription's id */
     slice result_members;        /* "name":value, ... to begin the result with; or SLICE_NONE */
-    struct schema_slips slips;   /* slips in the call's input that were mended (slips.c) */
+    struct schema_slips slips;   /* slips in the call that were mended (slips.c) */
+    size_t slip_bytes;           /* of texts that were parsed to find slips */
     slice list_lines, list_end;  /* from list_text.c: what a model reads instead of the JSON; or
                                   * SLICE_NONE */
     bool is_structured;          /* a program wants results as objects */
