@@ -144,6 +144,9 @@ enum pg_match {
 /*
  * A statement; static and constant. `sql` is a template:
  *   :name             a parameter; `i.name` in set mode, `$n` in pipe mode
+ *   :row.name         the parameter in a part of the statement without `input i`, where `row` has
+ *                     the ordinal as `ord`; `$n[row.ord]` in set mode. So what a part of a WITH
+ *                     list returns, of which PostgreSQL stores each row, need not have parameters
  *   :ord              the query's ordinal; `i.ord` or `1::bigint`
  *   @row ... @end     the source row of an INSERT: `select ... from input i` or `values (...)`
  *   @from             `from input i`, or nothing
