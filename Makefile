@@ -597,7 +597,7 @@ test-docs: export TEST_TIMEOUT_S := 1800
 test-docs: $(STACK) $(call programs,asan)
 	$(call run_tests,$(docs_lines))
 
-## soak: run 1,000 seeds of sim; flows under kills, dying databases, frozen backends; shutdowns; lost replies; attacks; kept inputs; whose connection acts; all OpenAPI documents of npm; test-docs; mutants (SOAK_SECONDS=600)
+## soak: run 1,000 seeds of sim; flows under kills, dying databases, frozen backends; holds and events, killed at every step; shutdowns; lost replies; attacks; kept inputs; whose connection acts; all OpenAPI documents of npm; test-docs; mutants (SOAK_SECONDS=600)
 .PHONY: soak
 soak: export SOAK_SECONDS ?= 600
 soak: export TEST_TIMEOUT_S = $(shell expr $(SOAK_SECONDS) + 900)
@@ -605,7 +605,7 @@ soak: export SEEDS := $(or $(SEEDS),1000)
 soak: export JOBS := $(shell nproc)
 soak: $(STACK) $(call programs,asan) build/$(TEST_VARIANT)/tests/sim/sim
 	$(call run_tests,$(call sim_lines,$(TEST_VARIANT))$(foreach f,$(filter %/flow_chaos.test.mjs %/frozen.test.mjs %/lost_replies.test.mjs %/attacks.test.mjs \
-		%/import_all.test.mjs %/inputs.test.mjs %/acting.test.mjs %/holds_crash.test.mjs %/shutdown.test.mjs,$(E2E)),e2e \
+		%/import_all.test.mjs %/inputs.test.mjs %/acting.test.mjs %/holds_crash.test.mjs %/shutdown.test.mjs %/webhook_delivery.test.mjs,$(E2E)),e2e \
 		$(f:tests/%=%) $(f)$(newline))$(docs_lines)docs mutants tests/mutants.sh$(newline))
 
 ## mutants: check that the tests find small faults (T= selects, by whole names)

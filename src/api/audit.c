@@ -29,14 +29,11 @@ static void load_events(struct api_request *request, struct serve_list *list)
                          list->values[KIND], SLICE_NONE);
 }
 
-/* Keeps the events that the policy of the caller's key does not hide. */
-static size_t sieve_events(struct api_request *request, struct audit_event *list, size_t count)
+/* Leaves out the events that the policy of the caller's key hides. */
+static bool gives_event(struct api_request *request, struct serve_list *list, void *item)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < count; i++)
-        if (serve_gives_event(&request->serve, *request->api->config.catalog, &list[i]))
-            list[kept++] = list[i];
-    return kept;
+    (void)list;
+    return serve_gives_event(&request->serve, *request->api->config.catalog, item);
 }
 
 static int read_events(struct api_request *request, void **items, size_t *count, struct uuid *next)
@@ -44,8 +41,6 @@ static int read_events(struct api_request *request, void **items, size_t *count,
     struct audit_event *list;
     int status = store_audit_list_result(&request->query, &list, count, next);
     *items = list;
-    if (status == OK && request->serve.policy)
-        *count = sieve_events(request, list, *count);
     return status;
 }
 
@@ -69,6 +64,7 @@ static const struct listing_kind kind = {
     .key = "events",
     .ask = load_events,
     .read = read_events,
+    .gives = gives_event,
     .put = put_event,
     .item = {.size = sizeof(struct audit_event),
              .id_at = offsetof(struct audit_event, id),

@@ -112,6 +112,10 @@ static enum op_result begin_command(struct api_request *request, const struct fl
     request->state = state;
     request->on_gone = api_continue;
     flow_command_start(request->api->config.flow, &state->command, &state->in, &request->serve.op);
+    if (in->kind == FLOW_COMMAND_START)
+        request->started = &state->command;
+    if (request->started && request->serve.exchange->is_gone) /* during an earlier step */
+        flow_command_client_gone(request->started);
     return api_wait(request, then);
 }
 
@@ -198,6 +202,8 @@ static enum op_result finish_start(struct api_request *request)
         return refuse_command(request, &state->command);
     struct json_writer *w = api_reply_open(request, FLOW_VIEW_BYTES_MAX);
     json_member_uuid(w, "flowId", state->command.flow_id);
+    if (request->outer && state->command.is_replayed) /* a model sees no headers */
+        json_member_bool(w, "idempotent_replayed", true);
     json_member_raw(w, "flow", state->command.view_json);
     if (!request->outer)
         put_templates(request, w);

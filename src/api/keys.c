@@ -1,6 +1,6 @@
 /*
- * GET and POST /api/keys, POST /api/keys/{id}/roll, DELETE /api/keys/{id} (admin scope), GET
- * /api/keys/self (any key), and POST /api/accounts/{id}/keys (operator): API keys, the newest
+ * GET and POST /api/keys, GET and DELETE /api/keys/{id}, POST /api/keys/{id}/roll (admin scope),
+ * GET /api/keys/self (any key), and POST /api/accounts/{id}/keys (operator): API keys, the newest
  * first. The text of a key is only in the reply that makes it. What a key may give to another one
  * is decided in vault/key.h.
  */
@@ -15,7 +15,7 @@ enum { PAGE_MAX = 100, OVERLAP_S = 24 * 60 * 60, OVERLAP_S_MAX = 7 * 24 * 60 * 6
 
 /* ---- what a reply has of a key ---- */
 
-static void put_key(struct json_writer *w, const void *row)
+void api_key_put(struct json_writer *w, const void *row)
 {
     const struct api_key *key = row;
     char scopes[48];
@@ -50,7 +50,7 @@ static enum op_result finish_key_list(struct api_request *request)
         return api_reply_database(request, status);
     bool is_more = count > list->limit;
     count -= is_more;
-    struct json_writer *w = listing_reply_open(request, rows, count, sizeof(*rows), put_key);
+    struct json_writer *w = listing_reply_open(request, rows, count, sizeof(*rows), api_key_put);
     listing_put_id(w, "next_cursor", is_more ? rows[count - 1].id : (struct uuid){{0}});
     return api_reply_close(request, 200);
 }
@@ -74,15 +74,22 @@ const struct api_endpoint api_keys_list = {
     .state_bytes = sizeof(struct serve_list),
 };
 
-static enum op_result finish_self(struct api_request *request)
+#define NO_KEY "Key not found"
+
+static enum op_result finish_key_get(struct api_request *request)
 {
     struct api_key key;
     int status = store_api_key_find_result(&request->query, &key);
     if (status != OK)
-        return status == ERR_NOTFOUND ? api_reply_key_refused(request)
-                                      : api_reply_database(request, status);
-    put_key(api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX), &key);
+        return api_reply_no_row(request, status, NO_KEY);
+    api_key_put(api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX), &key);
     return api_reply_close(request, 200);
+}
+
+static enum op_result finish_self(struct api_request *request)
+{
+    return store_hit_result(&request->query) == ERR_NOTFOUND ? api_reply_key_refused(request)
+                                                             : finish_key_get(request);
 }
 
 static enum op_result begin_self(struct api_request *request)
@@ -118,8 +125,6 @@ static struct changing *change_key(struct api_request *request, enum vault_comma
     request->on_gone = api_continue;
     return it;
 }
-
-#define NO_KEY "Key not found"
 
 static enum op_result reply_key_failed(struct api_request *request)
 {
@@ -161,7 +166,7 @@ static enum op_result finish_made(struct api_request *request)
     }
     struct json_writer *w = api_reply_open(request, API_REQUEST_ARENA_BYTES_MAX);
     json_member_str(w, "key", slice_of(it->fresh.text, VAULT_KEY_LEN));
-    put_key(w, key);
+    api_key_put(w, key);
     mem_wipe(&it->fresh, sizeof(it->fresh));
     return api_reply_close(request, 201);
 }
@@ -415,6 +420,22 @@ static bool read_key_id(struct api_request *request, struct uuid *id)
     (void)api_reply_error(request, 404, NO_KEY);
     return false;
 }
+
+static enum op_result begin_key_get(struct api_request *request)
+{
+    struct uuid id;
+    if (!read_key_id(request, &id))
+        return OP_DONE;
+    store_api_key_get(request->api->config.pool, &request->query, &request->serve.op,
+                      request->serve.grant.account_id, id);
+    return api_wait(request, finish_key_get);
+}
+
+const struct api_endpoint api_keys_get = {
+    .scope = SCOPE_ADMIN,
+    .begin = begin_key_get,
+    .is_of_account = true,
+};
 
 static enum op_result begin_roll(struct api_request *request)
 {

@@ -3,7 +3,11 @@
  */
 #include "api/listing.h"
 
-enum { REPLY_BYTES_MAX = 16 * 1024 * 1024, SCANS_MAX = 16 };
+enum {
+    REPLY_BYTES_MAX = 16 * 1024 * 1024,
+    SCANS_MAX = 16,
+    SCANS_OF_PERSON_MAX = 3, /* a person who waits for a page can look for older rows */
+};
 
 struct listing {
     struct listing_users users; /* must be the first member */
@@ -43,6 +47,11 @@ static bool may_list_all(struct api_request *request)
     return false;
 }
 
+static bool is_for_person(const struct api_request *request)
+{
+    return request->envelope && request->envelope->is_for_person;
+}
+
 bool listing_read(struct api_request *request, struct serve_list *list,
                   const struct serve_filter *filters, size_t limit_default)
 {
@@ -55,7 +64,7 @@ bool listing_read(struct api_request *request, struct serve_list *list,
     if (wrong >= 0 || !api_query_positive(request, "limit", limit_default, LISTING_MAX, &limit))
         return false;
     list->limit = (size_t)limit;
-    list->scans_left = SCANS_MAX;
+    list->scans_left = is_for_person(request) ? SCANS_OF_PERSON_MAX : SCANS_MAX;
     return !listing_is_all(list, filters) || may_list_all(request);
 }
 
@@ -222,12 +231,15 @@ static enum op_result finish_listing(struct api_request *request)
         return api_reply_database(request, status);
     listing->is_partial |= request->query.is_partial;
     /* A scan for words that read many rows and found few is the last: each reads all hits. */
-    if (is_search(listing) && !uuid_is_nil(end) && count < listing->list.scan.count_max)
+    if ((is_for_person(request) || is_search(listing)) && !uuid_is_nil(end) &&
+        count < listing->list.scan.count_max)
         listing->list.scans_left = 1;
     bool is_all = names_users(listing);
     for (size_t i = 0; i < count; i++) {
-        const char *item = (const char *)items + i * listing->kind->item.size;
+        char *item = (char *)items + i * listing->kind->item.size;
         memcpy(&id, item + listing->kind->item.id_at, sizeof(id));
+        if (listing->kind->gives && !listing->kind->gives(request, &listing->list, item))
+            continue;
         if (!is_for_caller(request, listing, item) || !serve_list_take(&listing->list, id))
             continue;
         size_t at = listing->list.count - 1;

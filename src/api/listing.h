@@ -20,8 +20,10 @@ struct listing_kind {
     /* Sends the query for one scan of the list. */
     void (*ask)(struct api_request *request, struct serve_list *list);
     /* Reads the result of the query: sets *items to an array in the op's arena, and *count and
-     * *next as the store returns them. */
+     * *next as the store returns them. If `gives` leaves some out, the list is_sieved. */
     int (*read)(struct api_request *request, void **items, size_t *count, struct uuid *next);
+    /* Whether the caller may have the item, and has asked for it; NULL: yes. */
+    bool (*gives)(struct api_request *request, struct serve_list *list, void *item);
     /* Writes the members of an item. */
     void (*put)(struct json_writer *w, const void *item, struct arena *arena);
     struct {

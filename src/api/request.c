@@ -45,6 +45,7 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_GET, "/api/keys", &api_keys_list},
     {HTTP_METHOD_POST, "/api/keys", &api_keys_create},
     {HTTP_METHOD_GET, "/api/keys/self", &api_keys_self},
+    {HTTP_METHOD_GET, "/api/keys/{id}", &api_keys_get},
     {HTTP_METHOD_POST, "/api/keys/{id}/roll", &api_keys_roll},
     {HTTP_METHOD_DELETE, "/api/keys/{id}", &api_keys_revoke},
     {HTTP_METHOD_GET, "/api/webhooks", &api_webhooks_list},
@@ -455,6 +456,8 @@ static bool on_gone(struct serve_request *serve)
     struct api_request *request = request_of(serve);
     if (!request->on_gone)
         return false;
+    if (request->started)
+        flow_command_client_gone(request->started);
     request->on_gone(request);
     return true;
 }

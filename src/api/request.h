@@ -28,6 +28,7 @@ struct api_request;
 struct api_envelope {
     enum op_result (*reply)(struct api_request *request, unsigned status, slice json_text,
                             struct op *owner);
+    bool is_for_person; /* a person waits for the reply: a list is read in few scans */
 };
 
 enum api_body {
@@ -81,6 +82,8 @@ struct api_request {
     /* Called if the client disconnects while the endpoint waits. If it is NULL, the op is
      * cancelled. */
     void (*on_gone)(struct api_request *request);
+    /* A start, whose client may leave before it has the reply; or NULL */
+    struct flow_command *started;
     /* Called with each view of a flow while the reply waits, for progress in mcp; may be NULL */
     void (*on_view)(struct api_request *request, slice view);
     /* A trace that replaces the headers (mcp); SLICE_NONE: none */
@@ -114,8 +117,8 @@ extern const struct api_endpoint api_connect_session, api_connect_session_get, a
 extern const struct api_endpoint api_oauth_clients_get, api_oauth_clients_set,
     api_oauth_clients_remove;
 extern const struct api_endpoint api_users_list, api_users_get, api_users_change, api_users_erase;
-extern const struct api_endpoint api_keys_list, api_keys_create, api_keys_self, api_keys_roll,
-    api_keys_revoke;
+extern const struct api_endpoint api_keys_list, api_keys_create, api_keys_self, api_keys_get,
+    api_keys_roll, api_keys_revoke;
 extern const struct api_endpoint api_webhooks_list, api_webhooks_create, api_webhooks_get,
     api_webhooks_change, api_webhooks_delete, api_webhooks_roll, api_webhooks_test,
     api_webhooks_deliveries, api_webhooks_replay, api_webhooks_replay_one;
@@ -124,6 +127,9 @@ extern const struct api_endpoint api_policies_list, api_policies_get, api_polici
 extern const struct api_endpoint api_accounts_list, api_accounts_create, api_accounts_get,
     api_accounts_change, api_accounts_erase, api_accounts_key_create;
 extern const struct api_endpoint api_healthz, api_readyz, api_metrics, api_openapi;
+
+/* keys.c: writes the members of a struct api_key as replies have them. */
+void api_key_put(struct json_writer *w, const void *key);
 
 /* For tests, which compare the table in request.c with openapi.json. */
 const struct http_route *api_routes(size_t *count);

@@ -110,6 +110,12 @@ slice exec_outcome_error_code(const struct exec_outcome *outcome)
                                        : slice_cstr(fact_of(outcome->reason)->error_code);
 }
 
+slice exec_reason_code(slice name)
+{
+    enum exec_reason reason = exec_reason_parse(name);
+    return reason == EXEC_REASONS ? name : slice_cstr(fact_of(reason)->error_code);
+}
+
 /* Whether the request, sent again unchanged, could end differently and without a second effect. */
 bool exec_outcome_is_retryable(const struct exec_outcome *outcome)
 {

@@ -152,6 +152,8 @@ struct exec_outcome {
 /* error_code of src/api/README.md "Executions": a manifest's own code, or the reason's;
  * SLICE_NONE: none. */
 slice exec_outcome_error_code(const struct exec_outcome *outcome);
+/* Returns the error code of a stored reason, or the reason itself if no reason has this name. */
+slice exec_reason_code(slice name);
 /* Whether the same request could succeed if it is sent again. */
 bool exec_outcome_is_retryable(const struct exec_outcome *outcome);
 /* Returns the seconds to wait before the request is sent again, at least 1; 0 if unknown. */

@@ -83,12 +83,6 @@ static void leave_output_out(struct exec *exec)
     exec->summary_json = exec_summary_render(out, &exec->op.arena);
 }
 
-/* A request that is sent again while its hold is open, to learn its state, changes nothing. */
-static bool is_known_hold(const struct exec *exec)
-{
-    return exec->out.reason == EXEC_HELD && !exec->hold->is_new;
-}
-
 enum op_result exec_step_answer(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -106,7 +100,7 @@ enum op_result exec_step_answer(struct op *op)
         out->finished_us = clock_shared_us();
     if (exec_reason_is_blocked(out->reason)) {
         out->execution_id = (struct uuid){{0}};
-        if (!exec->in.is_recorded_by_caller && !is_known_hold(exec))
+        if (!exec->in.is_recorded_by_caller && !exec_is_known_hold(exec))
             exec_audit_blocked(exec);
     }
     /* copied, because the text may belong to the manifest */

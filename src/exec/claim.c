@@ -74,15 +74,20 @@ static enum op_result stop_declined(struct exec *exec)
                      SLICE("Do not try again unless they ask for it."));
 }
 
-static enum op_result stop_waited(struct exec *exec)
+/* is_other: the run that was waited for is of a different request. */
+static enum op_result stop_waited(struct exec *exec, bool is_other)
 {
+    slice message =
+        is_other ? arena_printf(&exec->op.arena,
+                                "A different request with this %s is being checked, so this one "
+                                "was not made. Nothing was done. Send it again.",
+                                exec_key_name(exec))
+                 : arena_printf(&exec->op.arena,
+                                "A request with this %s is still running. Send it again to get "
+                                "its result.",
+                                exec_key_name(exec));
     exec->out.retry_after_ms = WAIT_MS_MAX;
-    return exec_stop(exec, EXEC_STILL_RUNNING,
-                     arena_printf(&exec->op.arena,
-                                  "A request with this %s is still running. Send it again to get "
-                                  "its result.",
-                                  exec_key_name(exec)),
-                     SLICE_NONE);
+    return exec_stop(exec, EXEC_STILL_RUNNING, message, SLICE_NONE);
 }
 
 /* ---- the table of this process ---- */
@@ -182,21 +187,21 @@ static enum op_result wait_for(struct exec *exec, struct exec *holder)
     uint64_t now = loop_now_ns(exec->op.loop);
     ASSERT(holder != exec && holder->key.is_holder && !exec->key.is_holder);
     if (now >= exec->deadline_ns)
-        return stop_waited(exec);
+        return stop_waited(exec, false);
     list_push_back(&holder->key.waiters, &exec->key.waiter_link);
     op_sleep(&exec->op, &exec->timer, (exec->deadline_ns - now) / 1000000 + 1,
              "the same key in flight");
     return op_wait_then(&exec->op, EXEC_STEP_LOAD_KEY);
 }
 
-/* Waits for a run of another process, which may have died: loads the key again, at growing
- * intervals. */
-static enum op_result wait_and_reload(struct exec *exec)
+/* Waits for a run of another process, which may have died, or for one of this process that is of a
+ * different request (is_other): loads the key again, at growing intervals. */
+static enum op_result wait_and_reload(struct exec *exec, bool is_other)
 {
     uint64_t now = loop_now_ns(exec->op.loop);
     uint64_t wait_ms = (uint64_t)WAIT_MS_MIN << (exec->key.waits < 5 ? exec->key.waits : 5);
     if (now >= exec->deadline_ns)
-        return stop_waited(exec);
+        return stop_waited(exec, is_other);
     /* 50 ms, doubled up to 1 s: the other process cannot wake this one. */
     exec->key.waits++;
     op_sleep(&exec->op, &exec->timer, wait_ms < WAIT_MS_MAX ? wait_ms : WAIT_MS_MAX,
@@ -216,7 +221,8 @@ static enum op_result load_lost(struct exec *exec)
 {
     if (make_fingerprint(exec) != OK)
         return exec_stop_memory(exec);
-    exec->key.lost = exec_lost_key(exec, &exec->op.arena);
+    exec->key.lost = exec_lost_key(exec->in.lost_by, exec->key.claim.fingerprint,
+                                   exec->in.lost_number, &exec->op.arena);
     if (!exec->key.lost.ptr)
         return exec_stop_memory(exec);
     store_claim_find(exec->service->config.pool, &exec->query, &exec->op, exec->in.account_id,
@@ -258,7 +264,7 @@ enum op_result exec_step_load_key(struct op *op)
         return op_jump(op, EXEC_STEP_CHECK_INPUT);
     struct exec *holder = map_get(&exec->service->in_flight, exec->key.name);
     if (holder && holder != exec && !is_same_request(exec, holder->key.claim.fingerprint))
-        return has_key(holder) ? exec_stop_mismatch(exec) : wait_and_reload(exec);
+        return has_key(holder) ? exec_stop_mismatch(exec) : wait_and_reload(exec, true);
     if (holder && holder != exec) /* a hidden action has no results */
         return exec->verdict.is_hidden ? exec_stop_unknown(exec) : wait_for(exec, holder);
     if (!holder && map_put(&exec->service->in_flight, exec->key.name, exec, NULL) != OK)
@@ -285,7 +291,7 @@ static enum op_result follow_other_run(struct exec *exec)
     if (exec->verdict.is_hidden) /* it has no results */
         return exec_stop_unknown(exec);
     if (claimed->state == CLAIM_IN_FLIGHT)
-        return wait_and_reload(exec);
+        return wait_and_reload(exec, false);
     if (claimed->has_execution)
         return replay(exec);
     store_execution_get(exec->service->config.pool, &exec->query, &exec->op, exec->in.account_id,
@@ -316,7 +322,7 @@ enum op_result exec_step_read_replay(struct op *op)
     struct execution stored;
     int status = store_execution_get_result(&exec->query, &stored);
     if (status == ERR_NOTFOUND)
-        return wait_and_reload(exec);
+        return wait_and_reload(exec, false);
     if (status != OK)
         return exec_stop_database(exec);
     exec->key.found.is_succeeded = stored.is_succeeded;
@@ -340,7 +346,7 @@ enum op_result exec_step_take_stored(struct op *op)
         return OP_STOP;
     case ERR_NOTFOUND:
         exec->out.is_replayed = false; /* the key may be free by now */
-        return wait_and_reload(exec);
+        return wait_and_reload(exec, false);
     default:
         if (exec->out.reason != EXEC_SUCCEEDED)
             return exec_stop_database(exec);

@@ -228,12 +228,13 @@ static void count_times(struct exec *exec, uint64_t took_ns)
     app_times_count(app_times_of(&exec->service->app_times, exec->integration), times, took_ns);
 }
 
-/* Counts a run that was attempted or blocked, unless it was answered without a call. A part of
+/* Counts a run that was attempted or blocked, unless it was answered from what is stored. A part of
  * another run is not an execution of its own: no caller asked for it, and none is stored. */
 static void count_run(struct exec *exec, uint64_t took_ns)
 {
     const struct exec_outcome *out = &exec->out;
-    if (exec->in.is_part || !exec_reason_status(out->reason) || out->is_replayed || out->is_dry_run)
+    if (exec->in.is_part || !exec_reason_status(out->reason) || out->is_replayed ||
+        out->is_dry_run || exec_is_known_hold(exec))
         return;
     tallies_count(&exec->service->tallies, exec_payer(exec),
                   exec->integration ? exec->integration->integration_id : SLICE(""),

@@ -113,6 +113,11 @@ enum { EXEC_PROOF_MS = 1000 };
 /* For this long after a client disconnected during a write, an equal request gets the write's
  * result (lost.c). */
 enum { EXEC_LOST_MS = 5 * 60 * 1000 };
+/* Returns the key of the note of such a write, or of a start of a flow: made from the API key, the
+ * request's fingerprint (IDEMPOTENCY_FINGERPRINT_LEN bytes) and the number of equal requests before
+ * it in the caller's call. SLICE_NONE: out of memory. */
+slice exec_lost_key(struct uuid lost_by, const uint8_t *fingerprint, unsigned number,
+                    struct arena *arena);
 
 /* All pointers are borrowed until the execution has ended. */
 struct exec_request {

@@ -377,6 +377,13 @@ static inline bool exec_is_shared(const struct exec *exec)
 /* Ends the run with EXEC_NOT_CONNECTED. */
 void exec_end_not_connected(struct exec *exec);
 
+/* Whether the run is a request that is sent again while its hold is open: it asks for the state of
+ * the hold, and is not a further run. */
+static inline bool exec_is_known_hold(const struct exec *exec)
+{
+    return exec->out.reason == EXEC_HELD && !exec->hold->is_new;
+}
+
 static inline bool exec_is_claimed(const struct exec *exec)
 {
     return exec->key.state == EXEC_CLAIM_OURS;
@@ -391,11 +398,9 @@ void exec_claim_release_later(struct exec *exec);
 void exec_claim_record_later(struct exec *exec, enum claim_end end);
 bool exec_endings_have(const struct exec_service *service, struct uuid execution_id);
 /* lost.c. The first function returns whether a repeated call gets this run's result if the client
- * disconnects before it has the result; the second returns the key of the run's note, made from the
- * fingerprint. The third notes the run after the client has disconnected; the last removes the note
- * at the end of a run that did nothing. */
+ * disconnects before it has the result. The second notes the run after the client has disconnected;
+ * the last removes the note at the end of a run that did nothing. */
 bool exec_is_lost_watched(const struct exec *exec);
-slice exec_lost_key(const struct exec *exec, struct arena *arena);
 void exec_lost_begin(struct exec *exec);
 void exec_lost_end(struct exec *exec);
 /* admit.c: the current request goes to another origin than the previous one: leaves the previous

@@ -25,15 +25,14 @@ bool exec_is_lost_watched(const struct exec *exec)
            !exec_is_kept_from_results(exec);
 }
 
-slice exec_lost_key(const struct exec *exec, struct arena *arena)
+slice exec_lost_key(struct uuid lost_by, const uint8_t *fingerprint, unsigned number,
+                    struct arena *arena)
 {
-    const uint8_t *fingerprint = exec->key.claim.fingerprint;
     char by[UUID_TEXT_LEN + 1], request[2 * IDEMPOTENCY_FINGERPRINT_LEN + 1];
-    uuid_format(exec->in.lost_by, by);
+    uuid_format(lost_by, by);
     encode_hex_in(request, sizeof(request), slice_of(fingerprint, IDEMPOTENCY_FINGERPRINT_LEN));
-    return exec->in.lost_number == 0
-               ? arena_printf(arena, LOST_KEY_MARK "%s-%s", by, request)
-               : arena_printf(arena, LOST_KEY_MARK "%s-%s-%u", by, request, exec->in.lost_number);
+    return number == 0 ? arena_printf(arena, LOST_KEY_MARK "%s-%s", by, request)
+                       : arena_printf(arena, LOST_KEY_MARK "%s-%s-%u", by, request, number);
 }
 
 static struct lost *lost_of(struct store_later *later)

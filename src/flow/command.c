@@ -155,8 +155,13 @@ static int make_fingerprint(struct flow_command *command)
 static enum op_result load_key(struct flow_command *command)
 {
     ASSERT(uuid_is_nil(command->in.flow_id));
-    command->claim.key = command->in.idempotency_key;
     if (make_fingerprint(command) != OK)
+        return unavailable(command);
+    command->claim.key = command->in.idempotency_key;
+    if (!command->claim.key.ptr)
+        command->claim.key = command->lost_key = exec_lost_key(
+            command->in.lost_by, command->claim.fingerprint, 0, answer_arena(command));
+    if (!command->claim.key.ptr)
         return unavailable(command);
     store_claim_find_held(command->service->config.pool, &command->query, &command->op,
                           command->in.account_id, command->claim.key);
@@ -199,8 +204,9 @@ static enum op_result begin_flow_start(struct flow_command *command)
         return answer_command(command, FLOW_ANSWER_NOT_IN_SCOPE, SLICE_NONE);
     if (tmpl && tmpl->schema)
         command->in.input = schema_drop_nulls(tmpl->schema, command->in.input, &command->op.arena);
-    return command->in.idempotency_key.ptr ? load_key(command)
-                                           : op_jump(&command->op, COMMAND_START);
+    bool may_be_lost = !uuid_is_nil(command->in.lost_by) && tmpl && tmpl->writes;
+    return command->in.idempotency_key.ptr || may_be_lost ? load_key(command)
+                                                          : op_jump(&command->op, COMMAND_START);
 }
 
 static enum op_result refuse_key(struct flow_command *command)
@@ -233,6 +239,8 @@ static enum op_result step_check_key(struct op *op)
     struct flow_command *command = command_of(op);
     command->found.has_hold = false;
     int status = store_claim_result(&command->query, &command->found);
+    if (!command->in.idempotency_key.ptr)
+        command->claim.key = SLICE_NONE; /* the start does not bind that of its note */
     if (status == ERR_NOTFOUND)
         /* the hold is that of an execution, which waits for an approval */
         return command->found.has_hold ? refuse_key(command) : OP_NEXT;
@@ -478,6 +486,8 @@ static enum op_result step_started(struct op *op)
                       run->transition.event.id);
     command->run = NULL;
     command->is_sent = false;
+    command->is_started = true;
+    flow_lost_note(command);
     command->flow = run->transition.next;
     command->flow.template_key = command->flow.trigger_type = SLICE_NONE; /* the run's */
     command->whole = (struct flow_whole){

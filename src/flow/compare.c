@@ -151,6 +151,22 @@ static struct flow_error changed_error(struct flow_run *run, slice member, slice
                     "the call only if it reads as it was approved."));
 }
 
+/* The object was read, but the app's answer does not have its version. */
+static struct flow_error unversioned_error(struct flow_run *run, slice member, slice text)
+{
+    return flow_error_make(
+        "policy_blocked",
+        arena_printf(flow_run_scratch(run),
+                     "What %.*s means reads \"%.*s\" as it was approved, but the app does not say "
+                     "any more which version of it that is. %s",
+                     SLICE_ARG(member), SLICE_ARG(text), not_made(run)),
+        run->tmpl->is_held
+            ? SLICE("Send the request again with a new idempotency_key, to ask for an approval of "
+                    "what is there now.")
+            : SLICE("Start another flow, to ask for an approval of what is there now. Resume reads "
+                    "it again, and makes the call if it is the approved version."));
+}
+
 /* An app that cannot be read now is tried again, as it is before any call. */
 static struct flow_error unread_error(struct flow_run *run, slice member, slice was,
                                       bool is_passing)
@@ -194,10 +210,13 @@ static bool has_changed(struct flow_run *run, const struct flow_show *show,
         slice name = json_str(&approved->as.members[i].key);
         slice was = json_str(&approved->as.members[i].value), is = json_get_str(now, name);
         slice text = json_get_str(JSON_GET(show->approved, "shows"), name);
+        slice text_now = json_get_str(show->texts, name);
         if (slice_eq(was, is))
             continue;
-        *error = is.ptr ? changed_error(run, name, text, json_get_str(show->texts, name))
-                        : unread_error(run, name, text, show->is_passing);
+        /* the texts were compared before the versions */
+        *error = is.ptr         ? changed_error(run, name, text, text_now)
+                 : text_now.ptr ? unversioned_error(run, name, text)
+                                : unread_error(run, name, text, show->is_passing);
         return true;
     }
     return false;

@@ -136,6 +136,9 @@ struct flow_request {
     /* START: the key is valid at least until this time (clock_shared_us); 0: for the usual
      * lifetime */
     int64_t key_guards_until;
+    /* START, without a key and of a template that writes: the API key, if its client may repeat a
+     * start whose reply it did not get; nil: an equal start is another one (lost.c) */
+    struct uuid lost_by;
     slice step_key; /* APPROVE, REJECT; SLICE_NONE: the waiting step */
     slice note;     /* APPROVE, REJECT; SLICE_NONE: none */
     int64_t rev;    /* APPROVE, REJECT: the revision that was decided on; 0: any */
@@ -188,10 +191,14 @@ struct flow_command {
     struct uuid was_owned_by; /* CANCEL: the owner before the cancel */
     bool was_cancelled;       /* CANCEL: the flow may have been cancelled before this command */
     bool is_changed;          /* the change is durable; the rest only makes the answer */
+    slice lost_key;           /* START: of its note, in the parent's arena; SLICE_NONE: none */
+    bool is_started, is_client_gone, is_noted; /* START */
 };
 /* Starts a command. parent must not be NULL; it is held until the end. */
 void flow_command_start(struct flow_service *service, struct flow_command *command,
                         const struct flow_request *request, struct op *parent);
+/* Called for a start, also after its end, when its client has left without the reply. */
+void flow_command_client_gone(struct flow_command *command);
 
 /* decision.c */
 enum { FLOW_NOTE_CHARS_MAX = 2000 };

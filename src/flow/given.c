@@ -1,5 +1,5 @@
 /*
- * What a policy gives of the flows that wait; see given.h.
+ * What a policy gives of the flows that wait, and of all flows; see given.h.
  */
 #include "flow/given.h"
 
@@ -23,7 +23,11 @@ static enum op_result end_with(struct flow_given *given, int status)
 static enum op_result step_send(struct op *op)
 {
     struct flow_given *given = given_of(op);
-    store_flow_waiting_versions(given->service->config.pool, &given->query, op, given->account_id);
+    struct pg_pool *pool = given->service->config.pool;
+    if (uuid_is_nil(given->since))
+        store_flow_waiting_versions(pool, &given->query, op, given->account_id);
+    else
+        store_flow_counted_versions(pool, &given->query, op, given->account_id, given->since);
     return OP_WAIT;
 }
 
@@ -32,7 +36,7 @@ static enum op_result step_send(struct op *op)
 static enum op_result step_read(struct op *op)
 {
     struct flow_given *given = given_of(op);
-    struct flow_waiting_version *list;
+    struct flow_version_count *list;
     size_t count;
     int status = store_flow_waiting_versions_result(&given->query, &list, &count);
     if (status != OK)
@@ -52,6 +56,16 @@ static bool may_show_version(const struct flow_given *given, const struct flow_t
 {
     return find->tmpl &&
            !flow_is_hidden(find->tmpl, *given->service->config.catalog, given->policy);
+}
+
+/* Counts end at FLOW_COUNT_MAX together, as they do for a reader without a policy. */
+static void add_counts(struct flow_given *given, const struct flow_version_count *of)
+{
+    given->count += of->count;
+    given->counts.running += of->running;
+    given->counts.waiting += of->waiting;
+    given->counts.completed += of->completed;
+    given->counts.failed += of->failed;
 }
 
 static enum op_result step_templates(struct op *op)
@@ -74,7 +88,7 @@ static enum op_result step_templates(struct op *op)
         memcpy(text + len, id, UUID_TEXT_LEN);
         text[len + UUID_TEXT_LEN] = ' ';
         len += VERSION_TEXT_LEN;
-        given->count += given->list[i].count;
+        add_counts(given, &given->list[i]);
     }
     given->versions = slice_of(text, len);
     return end_with(given, OK);
@@ -102,7 +116,7 @@ static const struct op_class given_class = {
 };
 
 struct flow_given *flow_given_start(struct flow_service *service, struct uuid account_id,
-                                    struct policy *policy, struct op *parent)
+                                    struct uuid since, struct policy *policy, struct op *parent)
 {
     struct flow_given *given = arena_calloc(&parent->arena, 1, sizeof(*given));
     ASSERT(policy);
@@ -110,6 +124,7 @@ struct flow_given *flow_given_start(struct flow_service *service, struct uuid ac
         return NULL;
     given->service = service;
     given->account_id = account_id;
+    given->since = since;
     given->policy = policy;
     given->status = ERR_BUSY; /* if it is cancelled before it has a result */
     given->versions = SLICE("");

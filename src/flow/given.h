@@ -1,7 +1,8 @@
 /*
- * given: which of the flows that wait for a decision a policy lets its key see. As everywhere
- * (flow_is_hidden), the version of the template that a flow runs decides, so this is known by
- * version: lists of waiting flows are asked for with the versions that are given.
+ * given: which of the flows that wait for a decision a policy lets its key see, or how many flows
+ * it does in each state. As everywhere (flow_is_hidden), the version of the template that a flow
+ * runs decides, so this is known by version: lists of waiting flows are asked for with the versions
+ * that are given.
  */
 #ifndef FLOW_GIVEN_H
 #define FLOW_GIVEN_H
@@ -16,20 +17,25 @@ struct flow_given {
     /* as store_flow_near wants them, in the parent's arena */
     slice versions;
     int64_t count; /* of the newest FLOW_INBOX_MAX waiting flows those that are given */
+    /* with `since`, instead of `count`: its counts of flows, up to FLOW_COUNT_MAX before those that
+     * are not given were left out */
+    struct flow_counts counts;
     /* private */
     struct flow_service *service;
-    struct uuid account_id;
+    struct uuid account_id, since;
     struct policy *policy;
-    struct flow_waiting_version *list;
+    struct flow_version_count *list;
     struct flow_template_find *finds; /* of each version in the list */
     size_t listed;
     struct pg_query query;
 };
 
 /* Starts it in the parent's arena, and holds parent until it is done. Costs one statement, and one
- * more for all versions that are not in memory. policy: of the reader's key, borrowed until then.
+ * more for all versions that are not in memory. since: nil for the flows that wait for a decision,
+ * else for the counts (store_flow_counts). policy: of the reader's key, borrowed until then.
  * Returns NULL, with nothing started, if out of memory. */
 struct flow_given *flow_given_start(struct flow_service *service, struct uuid account_id,
-                                    struct policy *policy, struct op *parent) MUST_CHECK;
+                                    struct uuid since, struct policy *policy,
+                                    struct op *parent) MUST_CHECK;
 
 #endif

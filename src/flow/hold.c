@@ -113,7 +113,7 @@ static const char template_text[] =
     ANY("tool") "," ANY("title") "," ANY("summary") "," ANY("input") "," ANY("pages") ","
     ANY("connection_id") "," ANY("connection") "," ANY("asker") "," ANY("user") ","
     ANY("policy") "," ANY("rule") "," ANY("reason") "," ANY("unattended") ","
-    ANY("idempotency_key") "," ANY("expires_in") "}},"
+    ANY("idempotency_key") "," ANY("expires_in") "," ANY("reads") "}},"
     "\"steps\":[{\"key\":\"approval\",\"type\":\"approval\",\"title\":\"${input.title}\","
     "\"summary\":\"${input.summary}\",\"expires_in\":\"${input.expires_in}\"},"
     "{\"key\":\"call\",\"type\":\"tool_call\",\"tool\":\"%.*s\",\"input\":\"${input.input}\","
@@ -219,6 +219,8 @@ static struct json input_of(struct holding *holding)
                   hold->is_by_setting ? SLICE("setting") : SLICE("key"));
     put_known(holding, &input, "idempotency_key", hold->key);
     json_object_set(arena, &input, SLICE("expires_in"), json_i64(hold->expires_s));
+    if (!(hold->scopes & SCOPE_EXECUTE_READ)) /* see flow_shows_read */
+        json_object_set(arena, &input, SLICE("reads"), json_bool(false));
     return input;
 }
 

@@ -31,8 +31,9 @@ struct flow_service {
     struct map by_id; /* flow id -> struct flow_run, the last one registered */
     struct list runs; /* struct flow_run.link: all, including those that have lost their flow */
     size_t run_count;
-    struct store_laters takes; /* takes under way, each of which may become a run */
-    struct list holdings;      /* struct holding.link (hold.c): holds that are being made */
+    struct store_laters takes;  /* takes under way, each of which may become a run */
+    struct store_laters losses; /* lost.c */
+    struct list holdings;       /* struct holding.link (hold.c): holds that are being made */
     size_t holding_count;
     struct exec_holder holder;
     struct map pinned; /* version -> struct flow_template, versions in use (pinned.c) */
@@ -422,6 +423,9 @@ struct flow_adopter *flow_adopter_new(struct flow_service *service) MUST_CHECK;
 void flow_adopter_stop(struct flow_adopter *adopter);
 /* take.c: takes the flow of a dead owner in a separate op and runs it. */
 bool flow_take_start(struct flow_service *service, const struct flow_ref *ref, struct op *parent);
+
+/* lost.c: notes the start if it has begun and its client has left. */
+void flow_lost_note(struct flow_command *command);
 
 /* policy.c */
 /* Called by a start: the policy is that of the request, which is not asked for again before the

@@ -185,7 +185,7 @@ static bool is_decided(struct flow_run *run)
  * Every plan passes through here each time it is executed, so a drain and the deadline stop the
  * flow here. A process that shuts down begins nothing, with one exception: a write whose intent it
  * has made durable but which it has not sent yet. If it were dropped, the next owner would find the
- * intent and have to report an unknown outcome.
+ * intent and have to report an unknown outcome. Of a hold's call it finds that nothing was sent.
  */
 static enum op_result step_execute(struct op *op)
 {
@@ -198,7 +198,8 @@ static enum op_result step_execute(struct op *op)
     struct flow_run *run = flow_run_of(op);
     ASSERT(run->tmpl && !run->progress.exec);
     bool must_end = run->plan.kind == FLOW_PLAN_CALL && is_begun(run) && flow_run_is_ours(run) &&
-                    !run->progress.is_interrupted && !flow_call_is_read(run, run->plan.step);
+                    !run->progress.is_interrupted && !run->tmpl->is_held &&
+                    !flow_call_is_read(run, run->plan.step);
     if (flow_run_is_leaving(run) && !must_end)
         return OP_DONE;
     if (flow_run_is_leaving(run) && run->progress.unsent > 0 && !run->progress.is_interrupted)
@@ -378,8 +379,15 @@ static enum op_result make_calls(struct flow_run *run)
     return run->op.holds > 0 ? op_wait_then(&run->op, RUN_JOINED) : op_jump(&run->op, RUN_JOINED);
 }
 
-/* A call that is refused before its reads has the outcome that it would have without them. The
- * policy may have changed during the reads, and then decides again. */
+/* Whether something that step_execute checks may have changed during the reads, or an intent has to
+ * be recorded. */
+static bool is_to_be_executed_again(struct flow_run *run)
+{
+    return flow_run_is_leaving(run) || flow_run_is_overdue(run) || !flow_policy_is_known(run) ||
+           (!run->tmpl->is_held && !is_begun(run));
+}
+
+/* A call that is refused before its reads has the outcome that it would have without them. */
 static enum op_result step_compare(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
@@ -393,8 +401,8 @@ static enum op_result step_compare(struct op *op)
     case FLOW_COMPARED_REFUSED:
         return take_outcome(run, refused);
     }
-    if (!flow_policy_is_known(run) || (!run->tmpl->is_held && !is_begun(run)))
-        return op_jump(op, RUN_EXECUTE); /* which records the intent */
+    if (is_to_be_executed_again(run))
+        return op_jump(op, RUN_EXECUTE);
     if (run->tmpl->is_held)
         return op_jump(op, RUN_INTEND);
     return run->plan.kind == FLOW_PLAN_FAN_OUT ? make_calls(run) : make_call(run);

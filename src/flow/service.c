@@ -13,7 +13,10 @@
 static struct metric running =
     METRIC_INIT("sluice_flows_running", "Flows that this process runs now.", METRIC_GAUGE);
 
-enum { URL_MORE_MAX = 1024 }; /* path, id, and the longest id of a user, encoded */
+enum {
+    URL_MORE_MAX = 1024, /* path, id, and the longest id of a user, encoded */
+    LOSSES_MAX = 1000,
+};
 
 static bool can_wake_due(void *owner)
 {
@@ -43,6 +46,7 @@ struct flow_service *flow_service_new(const struct flow_config *config)
     list_init(&service->runs);
     flow_holds_init(service);
     store_laters_init(&service->takes, config->loop, config->pool, FLOW_SCAN_MAX);
+    store_laters_init(&service->losses, config->loop, config->pool, LOSSES_MAX);
     map_init(&service->by_id, SIZE_MAX);
     map_init(&service->pinned, SIZE_MAX);
     service->views = flow_view_cache_new();
@@ -96,7 +100,8 @@ void flow_service_drain(struct flow_service *service)
 
 size_t flow_service_active(const struct flow_service *service)
 {
-    return service->run_count + service->takes.count + service->holding_count;
+    return service->run_count + service->takes.count + service->holding_count +
+           service->losses.count;
 }
 
 void flow_service_cancel_all(struct flow_service *service)
@@ -107,6 +112,7 @@ void flow_service_cancel_all(struct flow_service *service)
     LIST_EACH(&service->runs, struct flow_run, run, link)
         op_cancel(&run->op);
     flow_holds_cancel(service);
+    store_laters_cancel(&service->losses);
 }
 
 void flow_service_free(struct flow_service *service)

@@ -101,7 +101,14 @@ struct flow_show *flow_shows_find(struct flow_run *run, const struct catalog_act
     return show;
 }
 
-/* The scopes are the same as for the flow's own reads (call.c). */
+/* The scopes are the same as for the flow's own reads (call.c). A held call has none besides what
+ * it shows: the key that asks for it sees them, so they are of the actions that it may run. */
+static uint32_t scopes_of(const struct flow_run *run)
+{
+    bool may_read = !run->tmpl->is_held || json_get_bool(run->input, SLICE("reads"), true);
+    return may_read ? SCOPE_ALL : SCOPE_EXECUTE_WRITE;
+}
+
 void flow_shows_read(struct flow_run *run)
 {
     struct flow_shows *shows = &run->plan.shows;
@@ -112,7 +119,7 @@ void flow_shows_read(struct flow_run *run)
             .by = {.actor = run->whole.actor,
                    .request_id = run->op.request_id,
                    .parent_id = run->flow.parent_id},
-            .scopes = SCOPE_ALL,
+            .scopes = scopes_of(run),
             .policy = run->policy.policy,
             .user = run->policy.user,
             .integration_id = show->integration_id,

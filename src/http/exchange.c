@@ -72,24 +72,34 @@ void http_exchange_gone(struct exchange *exchange)
 
 /* ---- the head ---- */
 
+static bool out_of_memory(struct http_problem *problem)
+{
+    *problem = (struct http_problem){503, "The server is out of memory. Try again later."};
+    return false;
+}
+
 /* Splits the path between slashes and decodes the segments. Reading stops one segment past the
  * maximum of a route: such a path matches none. The segments are decoded after splitting, so that
  * %2F in a segment is part of it and cannot change the route (RFC 3986 2.4). */
-static bool read_segments(struct exchange *exchange)
+static bool read_segments(struct exchange *exchange, struct http_problem *problem)
 {
     struct http_exchange *pub = &exchange->pub;
     slice rest = slice_from(pub->head.path, 1);
     const size_t cap = HTTP_SEGMENTS_MAX + 1;
     slice *segments = ARENA_ARRAY(&pub->arena, slice, cap);
     if (!segments)
-        return false;
+        return out_of_memory(problem);
     pub->segments = segments;
     for (bool is_last = rest.len == 0; !is_last && pub->segment_count < cap;) {
         slice segment = slice_split(&rest, '/');
         is_last = rest.ptr == NULL;
         segment = decode_percent_in(&pub->arena, segment, false);
-        if (!segment.ptr)
+        if (!segment.ptr) /* escapes were checked with the head */
+            return out_of_memory(problem);
+        if (!slice_is_utf8(segment, NULL)) {
+            *problem = (struct http_problem){400, "the path is not UTF-8"};
             return false;
+        }
         segments[pub->segment_count++] = segment;
     }
     return true;
@@ -130,12 +140,6 @@ static bool keep_body(struct http_parser *parser, slice bytes)
     return true;
 }
 
-static bool out_of_memory(struct http_problem *problem)
-{
-    *problem = (struct http_problem){503, "The server is out of memory. Try again later."};
-    return false;
-}
-
 static bool read_head(struct exchange *exchange, slice head, struct http_problem *problem)
 {
     struct http_exchange *pub = &exchange->pub;
@@ -164,9 +168,10 @@ static bool read_head(struct exchange *exchange, slice head, struct http_problem
         *problem = (struct http_problem){400, "the head is malformed"};
         return false;
     }
-    /* Percent-escapes were checked with the head, so only a lack of memory is left. */
-    if (!read_request_id(exchange) || !read_segments(exchange))
+    if (!read_request_id(exchange))
         return out_of_memory(problem);
+    if (!read_segments(exchange, problem))
+        return false;
     if (pub->head.expects_other) {
         *problem = (struct http_problem){
             417, "the only expectation that this server supports is 100-continue"};

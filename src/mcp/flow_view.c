@@ -217,6 +217,9 @@ static enum op_result reply_start(struct api_request *request, unsigned status, 
     if (status != 200)
         return mcp_tool_result.reply(request, status, json_text, owner);
     slice id = json_scan_get(json_text, SLICE("flowId"), arena);
+    if (json_scan_get(json_text, SLICE("idempotent_replayed"), arena).ptr)
+        message->result_members = arena_printf(arena, "\"idempotent_replayed\":true,%.*s",
+                                               SLICE_ARG(message->result_members));
     message->started = started_flow(request, id, json_scan_get(json_text, SLICE("flow"), arena));
     if (!message->started.ptr || !message->start_wait || request->serve.exchange->is_gone ||
         !api_may(request, SCOPE_READ, NULL))

@@ -154,6 +154,7 @@ static void put_past_call(struct list_page *page, slice item)
           action = excerpt_of(page, item, "action_id"),
           flow = json_scan_get(item, SLICE("flow"), page->arena),
           key = json_scan_get(item, SLICE("api_key"), page->arena);
+    slice id = item_text(page, item, "execution_id"); /* a blocked run has none */
     ASSERT(at.len >= MINUTE_AT + MINUTE_LEN);
     buf_printf(&page->out, "%.*s %.*s UTC  %.*s %.*s  %.*s", DATE_LEN, at.ptr, MINUTE_LEN,
                at.ptr + MINUTE_AT, SLICE_ARG(app), SLICE_ARG(action),
@@ -164,9 +165,8 @@ static void put_past_call(struct list_page *page, slice item)
         buf_printf(&page->out, "  flow %.*s", SLICE_ARG(item_text(page, flow, "id")));
         put_excerpt(page, " ", item_text(page, flow, "title"));
         put_excerpt(page, " step ", item_text(page, flow, "stepKey"));
-    } else {
-        buf_printf(&page->out, "  execution %.*s",
-                   SLICE_ARG(item_text(page, item, "execution_id")));
+    } else if (id.len > 0) {
+        buf_printf(&page->out, "  execution %.*s", SLICE_ARG(id));
     }
 }
 

@@ -1,10 +1,12 @@
 /*
- * Subscriptions; see listen.h. The op is in one of three states: it looks up the flows (before the
- * stream has begun), it loads one of them (`load`), or it sleeps. Callbacks store a fact and wake
+ * Subscriptions; see listen.h. The op is in one of four states: it looks up the flows (before the
+ * stream has begun), it loads one of them (`load`), it asks whether its key may decide about one
+ * (`asking`), or it sleeps. Callbacks store a fact and wake
  * the op. It sends one notification per turn, because a task may be large.
  */
 #include "mcp/listen.h"
 
+#include "flow/approver.h"
 #include "flow/load.h"
 #include "mcp/mcp.h"
 #include "mcp/stream.h"
@@ -27,6 +29,8 @@ struct topic {
     bool is_task;
     bool is_found;    /* the flow belongs to this account */
     bool is_notified; /* a change has not been sent yet */
+    /* whether the key may decide about a held call, once that matters; it never changes */
+    bool is_decider_known, may_decide;
     struct flow_watch watch;
     struct pg_query query;
     struct flow_load *first; /* for a caller with a policy, instead of the query */
@@ -39,6 +43,8 @@ struct listening {
     size_t count;
     struct topic *loading;  /* the topic of `load` */
     struct flow_load *load; /* under way, or just done */
+    struct topic *asking;   /* the topic of `approver`, which is under way, or just done */
+    struct pg_query approver;
     struct serve_stream stream;
     bool wants_tools, are_tools_changed;
 };
@@ -57,11 +63,17 @@ void mcp_listeners_init(struct mcp_listeners *listeners)
     list_init(&listeners->all);
 }
 
+/* What the account shares serves its users, too. */
+static bool acts_for(const struct listening *listening, struct uuid account_id)
+{
+    const struct vault_grant *grant = &listening->request->serve.grant;
+    return uuid_eq(grant->account_id, account_id) || uuid_eq(grant->parent_id, account_id);
+}
+
 void mcp_listeners_tools_changed(struct mcp_listeners *listeners, const struct uuid *account_id)
 {
     LIST_EACH(&listeners->all, struct listening, listening, link) {
-        if (!listening->wants_tools ||
-            (account_id && !uuid_eq(listening->request->serve.grant.account_id, *account_id)))
+        if (!listening->wants_tools || (account_id && !acts_for(listening, *account_id)))
             continue;
         listening->are_tools_changed = true;
         serve_stream_wake(&listening->stream);
@@ -146,21 +158,6 @@ static bool send_updated(struct listening *listening, const struct topic *topic)
     return mcp_notification_send(listening->request, &note);
 }
 
-/* Uses a separate arena: the request's arena grows until the stream ends. */
-static bool send_task(struct listening *listening, struct topic *topic,
-                      const struct flow_view *view)
-{
-    struct mcp_result note;
-    struct arena arena;
-    topic->watch.rev = view->rev;
-    arena_init(&arena, NOTE_ARENA_BYTES_MAX);
-    begin_note(&note, listening->request, "notifications/tasks");
-    mcp_task_put(&note.w, listening->request, &arena, view->text);
-    bool is_sent = mcp_notification_send(listening->request, &note);
-    arena_deinit(&arena);
-    return is_sent;
-}
-
 /* ---- the end ---- */
 
 static enum op_result end_listening(struct api_request *request)
@@ -220,6 +217,48 @@ static enum op_result sent(struct listening *listening, bool is_sent)
     return rest(listening, has_more ? 0 : SERVE_HEARTBEAT_MS, "a change");
 }
 
+/* The task is sent with the next load. */
+static enum op_result ask_approver(struct listening *listening, struct topic *topic, slice asker)
+{
+    struct api_request *request = listening->request;
+    listening->asking = topic;
+    topic->is_notified = true;
+    flow_approver_ask(request->api->config.pool, &listening->approver, &request->serve.op,
+                      serve_payer(&request->serve), asker, serve_actor(&request->serve));
+    return api_wait(request, listen_continue);
+}
+
+static enum op_result take_approver(struct listening *listening)
+{
+    struct topic *topic = listening->asking;
+    listening->asking = NULL;
+    topic->is_decider_known = flow_approver_result(&listening->approver, &topic->may_decide) == OK;
+    return rest(listening, topic->is_decider_known ? 0 : SERVE_HEARTBEAT_MS, "a change");
+}
+
+/* Uses a separate arena: the request's arena grows until the stream ends. */
+static enum op_result send_task(struct listening *listening, struct topic *topic,
+                                const struct flow_view *view)
+{
+    struct api_request *request = listening->request;
+    struct mcp_result note;
+    struct arena arena;
+    arena_init(&arena, NOTE_ARENA_BYTES_MAX);
+    slice asker = topic->is_decider_known ? SLICE_NONE
+                                          : mcp_task_asker(request, &arena, view->text);
+    if (asker.ptr) {
+        enum op_result result = ask_approver(listening, topic, asker);
+        arena_deinit(&arena);
+        return result;
+    }
+    topic->watch.rev = view->rev;
+    begin_note(&note, request, "notifications/tasks");
+    mcp_task_put(&note.w, request, &arena, view->text, topic->may_decide);
+    bool is_sent = mcp_notification_send(request, &note);
+    arena_deinit(&arena);
+    return sent(listening, is_sent);
+}
+
 static enum op_result start_task_load(struct listening *listening, struct topic *topic)
 {
     struct api_request *request = listening->request;
@@ -239,22 +278,24 @@ static enum op_result send_topic(struct listening *listening, struct topic *topi
 {
     bool is_gone = topic->watch.news_rev == INT64_MAX;
     struct flow_view *view = flow_watch_take_view(&topic->watch);
-    bool is_sent = true;
+    enum op_result result;
     topic->is_notified = false;
     if (topic->is_task && (!view || listening->request->serve.policy) && !is_gone) {
         flow_view_unref(view);
         return start_task_load(listening, topic);
     }
-    if (is_gone)
+    if (is_gone) {
         drop_topic(topic);
-    else if (topic->is_task)
-        is_sent = view->rev <= topic->watch.rev || send_task(listening, topic, view);
-    else
-        is_sent = send_updated(listening, topic);
-    if (!is_gone && !topic->is_task)
+        result = sent(listening, true);
+    } else if (topic->is_task) {
+        bool is_new = view->rev > topic->watch.rev;
+        result = is_new ? send_task(listening, topic, view) : sent(listening, true);
+    } else {
         topic->watch.rev = topic->watch.news_rev;
+        result = sent(listening, send_updated(listening, topic));
+    }
     flow_view_unref(view);
-    return sent(listening, is_sent);
+    return result;
 }
 
 static enum op_result finish_task_load(struct listening *listening)
@@ -267,7 +308,7 @@ static enum op_result finish_task_load(struct listening *listening)
     else if (load->status != OK || !load->view) /* the database is unreachable: try later */
         topic->is_notified = true;
     else if (load->view->rev > topic->watch.rev)
-        return sent(listening, send_task(listening, topic, load->view));
+        return send_task(listening, topic, load->view);
     return rest(listening, load->status == OK && next_notified(listening) ? 0 : SERVE_HEARTBEAT_MS,
                 "a change");
 }
@@ -284,6 +325,8 @@ static enum op_result listen_continue(struct api_request *request)
         return end_listening(request);
     if (listening->load)
         return finish_task_load(listening);
+    if (listening->asking)
+        return take_approver(listening);
     if (state == SERVE_STREAM_SLOW)
         return rest(listening, SERVE_HEARTBEAT_MS, "a client that reads slowly");
     if (listening->are_tools_changed)

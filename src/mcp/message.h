@@ -45,7 +45,8 @@ struct mcp_message {
     bool is_streaming;           /* the reply has begun as a stream (stream.h) */
     bool is_subscription;        /* its result contains the subscription's id */
     slice result_members;        /* "name":value, ... to begin the result with; or SLICE_NONE */
-    struct schema_slips slips;   /* slips in the call's input that were mended (slips.c) */
+    struct schema_slips slips;   /* slips in the call that were mended (slips.c) */
+    size_t slip_bytes;           /* of texts that were parsed to find slips */
     slice list_lines, list_end;  /* from list_text.c: what a model reads instead of the JSON; or
                                   * SLICE_NONE */
     bool is_structured;          /* a program wants results as objects */
@@ -55,6 +56,7 @@ struct mcp_message {
     const struct json
         *start_wait; /* start_flow waits as get_flow does, in seconds; NULL: it does not */
     slice started;   /* the result of the start, if the wait fails */
+    slice view;      /* from task.c: of a held call, until it is known whether the key may decide */
     slice state;     /* requestState; SLICE_NONE: none */
     const struct json *answers; /* inputResponses; an object, or NULL */
     bool is_agreed;             /* the person at the client agreed to this call */

@@ -23,7 +23,7 @@ enum { BYTES_MAX = 64 * 1024 * 1024, ID_BYTES = 6 };
     "error truncated bytes flowId output_of output_bytes to_approve_bytes "                      \
     "id rev name templateKey triggerType currentStep createdAt updatedAt startedAt completedAt " \
     "stepKey stepIndex stepType attemptCount wakeAt expiresAt code tries default "               \
-    "next_cursor coerced"
+    "next_cursor coerced resumable approval_flow_id"
 
 /* The codes of blocked calls whose message cannot quote an app. */
 #define OWN_REFUSALS                                                                     \

@@ -156,6 +156,10 @@ enum op_result mcp_run(struct api_request *request, struct exec_request *wanted)
     struct mcp_message *message = request->outer;
     const struct catalog_action *action = mcp_wanted_action(request, wanted);
     slice fault = SLICE_NONE;
+    /* The argument `confirm` is not enough for a client with forms. The action is looked up again
+     * when it runs, and a reload may have added it, or made it a write, since. */
+    if (message->has_forms || !action)
+        wanted->is_confirmed = false;
     if (wanted->idempotency_key.ptr)
         fault = api_key_fault(wanted->idempotency_key);
     if (wanted->idempotency_key.ptr && !fault.ptr)

@@ -442,12 +442,12 @@ static slice unknown_fault(struct api_request *request, const struct json *call)
 
 /* Gives the call its part of the result's bytes, and a key of its own if the key is in _meta, which
  * all calls share. Returns the fault of that key, or SLICE_NONE. */
-static slice prepare(struct api_request *request, struct act *act, size_t index, size_t count)
+static slice prepare(struct api_request *request, struct act *act, const struct json *call,
+                     size_t index, size_t count)
 {
-    const struct json *given = json_given(request->body, SLICE("actions"));
     struct exec_request *wanted = &act->wanted;
-    bool has_key = json_given(&given->as.items[index], SLICE("idempotency_key")) != NULL;
-    bool has_limit = json_given(&given->as.items[index], SLICE("max_output_bytes")) != NULL;
+    bool has_key = json_given(call, SLICE("idempotency_key")) != NULL;
+    bool has_limit = json_given(call, SLICE("max_output_bytes")) != NULL;
     size_t share = (has_limit ? MCP_OUTPUT_BYTES_MAX : MCP_OUTPUT_BYTES) / count;
     wanted->on_page = NULL;
     if (!has_limit || wanted->output_bytes_max > share)
@@ -466,7 +466,9 @@ static slice read_act(struct api_request *request, struct act *act, size_t index
                       const struct json *list)
 {
     struct mcp_message *message = request->outer;
-    const struct json *call = &list->as.items[index];
+    message->slips.count = message->slip_bytes = 0; /* each action has its own */
+    const struct json *call =
+        mcp_mend_value(request, message, "object", &list->as.items[index], SLICE(""));
     if (call->type != JSON_OBJECT)
         return SLICE("An action must be a JSON object");
     slice fault = api_members_fault(request, mcp_run_action.members, call);
@@ -474,13 +476,12 @@ static slice read_act(struct api_request *request, struct act *act, size_t index
         fault = unknown_fault(request, call);
     if (fault.ptr)
         return fault;
-    message->slips.count = 0; /* each action has its own */
-    call = mcp_mend_arguments(request, message, call);
+    call = mcp_mend_arguments(request, message, "run_action", call);
     if (!call)
         return SLICE("Out of memory. Try again.");
     fault = mcp_run_read(request, call, &act->wanted, &act->label);
     if (!fault.ptr)
-        fault = prepare(request, act, index, list->count);
+        fault = prepare(request, act, call, index, list->count);
     if (fault.ptr)
         return fault;
     const struct catalog_action *action = mcp_wanted_action(request, &act->wanted);

@@ -1,18 +1,22 @@
 /*
- * Harmless slips of a model in a call's input: a text in place of a list, a number or an object.
- * They are mended before a form is shown and before the call gets its fingerprint, and the result
- * names the places. REST refuses them.
+ * Harmless slips of a model in a call: a text in place of a list, a number or an object. They are
+ * mended before a form is shown and before the call gets its fingerprint, and the result names the
+ * places. REST refuses them.
  */
 #ifndef MCP_SLIPS_H
 #define MCP_SLIPS_H
 
-#include "mcp/message.h"
+#include "mcp/method.h"
 
-/* For a tool whose argument `input` is an object. If `input` is a string with the JSON text of an
- * object, returns a copy of the arguments' table with that object, otherwise the arguments. NULL:
- * out of memory. */
+/* Returns a copy of the arguments' table in which each text that spells the list, number or object
+ * that the tool takes there is replaced by it; the arguments, if there is none. NULL: out of
+ * memory. */
 const struct json *mcp_mend_arguments(struct api_request *request, struct mcp_message *message,
-                                      const struct json *arguments) MUST_CHECK;
+                                      const char *tool, const struct json *arguments) MUST_CHECK;
+/* The same for one value, where that type is taken (mcp_argument_type); pointer is its place in the
+ * result's "coerced". */
+const struct json *mcp_mend_value(struct api_request *request, struct mcp_message *message,
+                                  const char *type, const struct json *value, slice pointer);
 /* Returns the input as mended by schema_mend. */
 const struct json *mcp_mend_input(struct api_request *request, struct mcp_message *message,
                                   const struct schema *schema, const struct json *input);

@@ -144,6 +144,7 @@ static enum op_result begin_start_flow(struct api_request *request)
     struct flow_request in;
     if (!api_start_read(request, &in))
         return OP_DONE;
+    in.lost_by = request->serve.grant.key_id;
     const struct flow_template *tmpl = api_template_find(request, in.template_key);
     const struct flow_step_def *step = confirmed_step(tmpl);
     if (tmpl && tmpl->schema)

@@ -7,6 +7,7 @@
  */
 #include "mcp/task.h"
 
+#include "flow/approver.h"
 #include "json/scan.h"
 #include "mcp/flow_view.h"
 #include "mcp/stream.h"
@@ -77,16 +78,33 @@ static const char *task_status(slice status, bool has_form)
     return slice_eq_cstr(status, "cancelled") ? "cancelled" : "working";
 }
 
-void mcp_task_put(struct json_writer *w, struct api_request *request, struct arena *arena,
-                  slice view)
+/* Whether a form could be shown, by what the client can do and the scopes of its key. */
+static bool may_show_form(const struct api_request *request, const struct mcp_flow_facts *facts)
 {
     const struct mcp_message *message = request->outer;
+    return facts->is_approval && message->has_forms && api_may(request, SCOPE_APPROVE, NULL);
+}
+
+static bool is_held_call(const struct mcp_flow_facts *facts, struct arena *arena)
+{
+    return slice_eq_cstr(mcp_flow_text(facts->flow, "templateKey", arena), FLOW_HELD_KEY);
+}
+
+/* The flow's input names the line of the key that asked, which counts as that key. */
+slice mcp_task_asker(const struct api_request *request, struct arena *arena, slice view)
+{
     struct mcp_flow_facts facts = mcp_flow_read(view, arena);
-    /* A client that asks for a call does not decide about it, so no person is asked here, whichever
-     * key the client has. */
-    bool is_held = slice_eq_cstr(mcp_flow_text(facts.flow, "templateKey", arena), FLOW_HELD_KEY);
-    bool may_ask = facts.is_approval && !is_held && message->has_forms &&
-                   api_may(request, SCOPE_APPROVE, NULL);
+    if (!may_show_form(request, &facts) || !is_held_call(&facts, arena))
+        return SLICE_NONE;
+    slice input = json_scan_get(facts.flow, SLICE("input"), arena);
+    return arena_printf(arena, "key:%.*s", SLICE_ARG(mcp_flow_text(input, "asker", arena)));
+}
+
+void mcp_task_put(struct json_writer *w, struct api_request *request, struct arena *arena,
+                  slice view, bool may_decide)
+{
+    struct mcp_flow_facts facts = mcp_flow_read(view, arena);
+    bool may_ask = may_show_form(request, &facts) && (may_decide || !is_held_call(&facts, arena));
     slice text = may_ask ? write_approval(&facts, arena) : SLICE_NONE;
     const char *status = task_status(facts.status, text.ptr != NULL);
     bool has_ended = strcmp(status, "completed") == 0,
@@ -167,15 +185,42 @@ static enum op_result refuse_task(struct api_request *request, unsigned status, 
                            SLICE_ARG(sentence));
 }
 
+static enum op_result send_task(struct api_request *request, slice view, bool may_decide)
+{
+    struct mcp_result result;
+    mcp_result_begin(&result, request->outer, 2048);
+    mcp_task_put(&result.w, request, &request->serve.op.arena, view, may_decide);
+    return mcp_result_send(request, request->outer, &result);
+}
+
+static enum op_result send_held_task(struct api_request *request)
+{
+    const struct mcp_message *message = request->outer;
+    bool may_decide;
+    int status = flow_approver_result(&request->query, &may_decide);
+    if (status == OK)
+        return send_task(request, message->view, may_decide);
+    request->envelope = &mcp_refusal;
+    return api_reply_database(request, status);
+}
+
+/* A form is shown only to a key whose answer counts. */
 static enum op_result reply_task(struct api_request *request, unsigned status, slice json_text,
                                  struct op *owner)
 {
-    struct mcp_result result;
+    struct arena *arena = &request->serve.op.arena;
+    struct mcp_message *message = request->outer;
     if (status != 200)
         return refuse_task(request, status, json_text, owner);
-    mcp_result_begin(&result, request->outer, 2048);
-    mcp_task_put(&result.w, request, &request->serve.op.arena, json_text);
-    return mcp_result_send(request, request->outer, &result);
+    slice asker = mcp_task_asker(request, arena, json_text);
+    if (!asker.ptr)
+        return send_task(request, json_text, false);
+    message->view = arena_dup(arena, json_text); /* it may be owner's, which does not wait */
+    if (!message->view.ptr)
+        return api_reply_no_memory(request);
+    flow_approver_ask(request->api->config.pool, &request->query, &request->serve.op,
+                      serve_payer(&request->serve), asker, serve_actor(&request->serve));
+    return api_wait(request, send_held_task);
 }
 
 /* Passes the request to an endpoint of the flow. */

@@ -7,8 +7,8 @@
  *   one that has completed, or has failed  -> completed, with the result of a tool
  *   one that was cancelled or rejected     -> cancelled
  *
- * If the client has no forms, or its key may not approve, a flow that waits for an approval is
- * reported as working, and its message describes the wait.
+ * If the client has no forms, or its key may not approve, or not decide about a held call, a flow
+ * that waits for an approval is reported as working, and its message describes the wait.
  */
 #ifndef MCP_TASK_H
 #define MCP_TASK_H
@@ -21,8 +21,12 @@ const struct api_envelope *mcp_flow_envelope(const struct mcp_message *message);
 /* An api_request's on_view: notifies the client of a flow's completed steps if it asked for
  * progress. */
 void mcp_flow_progress(struct api_request *request, slice view);
-/* Writes the members of a task from a flow's view {flow, steps}. Temporary data is in arena. */
+/* Returns the actor that asked for a held call, if the task of this view has a form for a key that
+ * may decide about it (flow_approver_ask), else SLICE_NONE. In arena. */
+slice mcp_task_asker(const struct api_request *request, struct arena *arena, slice view);
+/* Writes the members of a task from a flow's view {flow, steps}. may_decide: whether the key may
+ * decide about a held call; without effect for any other flow. Temporary data is in arena. */
 void mcp_task_put(struct json_writer *w, struct api_request *request, struct arena *arena,
-                  slice view);
+                  slice view, bool may_decide);
 
 #endif

@@ -363,12 +363,22 @@ enum op_result mcp_tools_list(struct api_request *request, const struct mcp_mess
 
 /* ---- tools/call ---- */
 
-static bool has_input(const struct tool *tool, slice name)
+static const struct input *input_of_tool(const struct tool *tool, slice name)
 {
     for (size_t i = 0; i < INPUTS_MAX && tool->inputs[i].name; i++)
         if (slice_eq_cstr(name, tool->inputs[i].name))
-            return true;
-    return false;
+            return &tool->inputs[i];
+    return NULL;
+}
+
+const char *mcp_argument_type(const char *tool, slice name)
+{
+    for (size_t i = 0; i < ARRAY_LEN(tools); i++)
+        if (strcmp(tool, tools[i].name) == 0) {
+            const struct input *input = input_of_tool(&tools[i], name);
+            return input ? input->type : NULL;
+        }
+    return NULL;
 }
 
 /* Returns the first argument that is not one of the tool's inputs and that the endpoint would
@@ -382,7 +392,7 @@ static slice unknown_argument(const struct tool *tool, const struct json *argume
         bool is_misspelt = false;
         for (size_t k = 0; members && k < API_NAMES_OTHER_MAX && members->other[k].name; k++)
             is_misspelt = is_misspelt || slice_eq_cstr(name, members->other[k].name);
-        if (!has_input(tool, name) && !is_misspelt)
+        if (!input_of_tool(tool, name) && !is_misspelt)
             return name;
     }
     return SLICE_NONE;
@@ -392,11 +402,13 @@ static enum op_result call_own_tool(struct api_request *request, const struct to
                                     const struct json *arguments)
 {
     slice unknown = unknown_argument(tool, arguments);
-    ((struct mcp_message *)request->outer)->is_own = tool->is_own;
-    if (!unknown.ptr && has_input(tool, SLICE("input")))
-        arguments = mcp_mend_arguments(request, request->outer, arguments);
+    struct mcp_message *message = request->outer;
+    message->is_own = tool->is_own;
+    if (!unknown.ptr)
+        arguments = mcp_mend_arguments(request, message, tool->name, arguments);
     if (!arguments)
         return api_reply_no_memory(request);
+    message->result_members = mcp_slips_member(request, message);
     if (!unknown.ptr)
         return tool->begin(request, tool, arguments);
     struct arena_text text;
@@ -471,7 +483,10 @@ static void put_structured(struct json_writer *w, struct arena *arena, slice jso
 /* The lines of a list that a model reads. */
 static struct mcp_outside list_of(const struct mcp_message *message, struct arena *arena)
 {
-    slice lines = message->list_lines, end = message->list_end;
+    slice lines = message->list_lines, end = message->list_end, slips = message->result_members;
+    if (slips.len > 0) /* a member, without the comma after it */
+        end = arena_printf(arena, "%.*s%s{%.*s}", SLICE_ARG(end), end.len > 0 ? "\n" : "",
+                           SLICE_ARG(slice_first(slips, slips.len - 1)));
     bool has_both = lines.len > 0 && end.len > 0;
     if (message->is_own || lines.len == 0)
         return (struct mcp_outside){.own = arena_printf(arena, "%.*s%s%.*s", SLICE_ARG(lines),

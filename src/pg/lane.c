@@ -98,12 +98,13 @@ static void query_fail(struct pg_query *query, const PGresult *result)
 }
 
 /* After a rollback the outcome is known: the query did not take effect, and a write may be sent
- * again even if it is not replayable. */
+ * again even if it is not replayable. `result` is the batch's error, which may be that of another
+ * query; so one that is now sent alone gets its own, however often it has been sent. */
 static void query_rolled_back(struct pg_query *query, const PGresult *result)
 {
     if (query->is_abandoned)
         pg_query_end(query, ERR_CLOSED);
-    else if (query->attempts >= PG_ATTEMPTS_MAX)
+    else if (!query->is_single && query->attempts >= PG_ATTEMPTS_MAX)
         query_fail(query, result);
     else
         pg_query_again(query);

@@ -101,7 +101,9 @@ static void put_sql(struct expansion *x, const char *text)
     buf_append_cstr(x->out, text);
 }
 
-/* row: the alias of a row that has the query's ordinal; SLICE_NONE: the row of input. */
+/* row: the alias of a row that has the query's ordinal; SLICE_NONE: the row of input. So a part of
+ * a WITH list need not return parameters, only ordinals: PostgreSQL stores each row that it
+ * returns. */
 static void put_param_of(struct expansion *x, slice row, size_t i)
 {
     if (x->mode == PG_MODE_SET && row.ptr)
@@ -191,6 +193,8 @@ static int expand_marker(struct expansion *x)
         put_sql(x, is_set ? "from input i" : "");
     else if (slice_eq(marker, SLICE("input")))
         put_sql(x, is_set ? "input i," : "");
+    else if (slice_eq(marker, SLICE("set")))
+        put_sql(x, is_set ? "true" : "false");
     else if (!put_table_marker(x, marker))
         return err_set(x->err, ERR_SYNTAX, "statement %s: bad marker @%.*s", x->stmt->name,
                        SLICE_ARG(marker));

@@ -15,6 +15,17 @@ bool serve_gives_by(const struct serve_request *request, const struct catalog *c
     return action && !policy_denies(request->policy, action);
 }
 
+bool serve_gives_tools(const struct serve_request *request, const struct catalog *catalog,
+                       slice tools)
+{
+    bool is_given = tools.len > 0;
+    while (request->policy && is_given && tools.len > 0) {
+        const struct catalog_action *action = catalog_find_tool(catalog, slice_split(&tools, ' '));
+        is_given = action && !policy_denies(request->policy, action);
+    }
+    return is_given || !request->policy;
+}
+
 /* Whether the caller may have results of all actions of the app. */
 static bool gives_all(const struct serve_request *request, const struct catalog *catalog,
                       slice integration_id)

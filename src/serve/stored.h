@@ -20,6 +20,11 @@ static inline bool serve_gives(const struct serve_request *request, const struct
     return !request->policy || serve_gives_by(request, catalog, integration_id, action_id);
 }
 
+/* Whether the caller may hear of a flow that makes calls of these tools, separated by blanks. With
+ * a policy SLICE_NONE hides it: nothing is known of the flow. */
+bool serve_gives_tools(const struct serve_request *request, const struct catalog *catalog,
+                       slice tools);
+
 /* Returns the connection as the caller may have it. Its last failure does not say of which action
  * it is, so it is left out if the policy denies any action of the app. */
 struct connection serve_connection(const struct serve_request *request,

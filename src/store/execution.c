@@ -74,13 +74,18 @@ static const struct pg_column finish_input_params[] = {
     "or (select e.owner = :owner and e.finished_at = :finished_at from sluice.execution e " \
     "where e.account_id = :account_id and e.id = :id)"
 /* Also stores the input. `rest` as for INSERT_STMT. The words of runs that share them are in the
- * row of one of them, which may be the one that the fence stops: the division by zero then makes
- * each go alone. */
+ * row of one of them, which may be the one that the fence stops. So if it stops a run of the set,
+ * each row has its own words, in the form of the version before. `offset 0`: so that is_whole is
+ * computed once for a row. A lone run has no count (@set), which would be a twentieth of its
+ * statement. */
+#define FINISH_INPUTS                                                                        \
+    "(select m.ord, not @set or :m.together is null or :m.together = (select count(*) from " \
+    "moved) as is_whole from moved m where :m.sealed is not null offset 0) m"
 #define FINISH_INPUT(rest)                                                                      \
     "kept as (" STORE_INPUT_INSERT "select :m.account_id, :m.id, false, :m.sealed, :m.key_id, " \
-    ":m.expires_at, (:m.own)::oid[], (:m.words)::oid[]::bigint[], (:m.marks)::oid[], :m.runs "  \
-    "from moved m where :m.sealed is not null and (:m.together is null or 1 / (:m.together = "  \
-    "(select count(*) from moved))::integer = 1)" rest "), "
+    ":m.expires_at, case when m.is_whole then (:m.own)::oid[] end, (case when m.is_whole then " \
+    ":m.words else :m.own end)::oid[]::bigint[], case when m.is_whole then (:m.marks)::oid[] "  \
+    "end, case when m.is_whole then :m.runs end from " FINISH_INPUTS rest "), "
 /* Bound rows have no owner (a CHECK), so the index idempotency_key_owner does not contain them. The
  * key's life began with the claim and may have ended by now. It is extended, because requests that
  * wait for its run load it again within a second (exec/claim.c), and must find it. */
@@ -375,7 +380,9 @@ static const struct pg_stmt execution_get_summary = {
     "coalesce(:parent_id, :account_id) and k.id = t.api_key_id) as api_key_name, t.attempts, "  \
     "t.flow_id, "                                                                               \
     "g.template_key, coalesce(g.title, v.body->>'name') as flow_title, v.step->>'key' as "      \
-    "step_key, v.step->'for_each' is not null as is_fan_out, fan.calls, fan.failed_calls, "     \
+    "step_key, case when :with_tools then (select string_agg(s->>'tool', ' ') from "            \
+    "json_array_elements(v.body->'steps') s) end as flow_tools, "                               \
+    "v.step->'for_each' is not null as is_fan_out, fan.calls, fan.failed_calls, "               \
     "t.is_blocked, t.is_match, "                                                                \
     "t.is_cut from (select "                                                                    \
     "u.* from (select b.*, count(*) filter (where b.is_cut) over (order by b.id desc rows "     \
@@ -400,6 +407,7 @@ static const struct pg_column list_params[] = {STORE_PAGE_PARAMS,
                                                PG_ARG("flow_before", PG_UUID),
                                                PG_ARG("parent_id", PG_UUID),
                                                PG_ARG("with_blocked", PG_BOOL),
+                                               PG_ARG("with_tools", PG_BOOL),
                                                PG_ARG("words", PG_TEXT)};
 static const struct pg_column list_columns[] = {
     OF(id, PG_UUID),
@@ -416,6 +424,7 @@ static const struct pg_column list_columns[] = {
     OF(template_key, PG_TEXT),
     OF(flow_title, PG_TEXT),
     OF(step_key, PG_TEXT),
+    OF(flow_tools, PG_TEXT),
     OF(is_fan_out, PG_BOOL),
     OF(calls, PG_I64),
     OF(failed_calls, PG_I64),
@@ -541,7 +550,7 @@ void store_execution_list(struct pg_pool *pool, struct pg_query *query, struct o
             pg_time(since_ms > 0 ? since_ms * 1000 : 1), pg_time((before_ms + 1) * 1000),
             pg_uuid(uuid_v7_floor(before_ms < ms_max - MARGIN_MS ? before_ms + MARGIN_MS : ms_max)),
             uuid_is_nil(filter->parent_id) ? pg_null(PG_UUID) : pg_uuid(filter->parent_id),
-            pg_bool(filter->with_blocked), pg_text(filter->words)));
+            pg_bool(filter->with_blocked), pg_bool(filter->with_tools), pg_text(filter->words)));
 }
 
 int store_execution_list_result(const struct pg_query *query, struct execution **list,

@@ -33,6 +33,9 @@ struct execution {
      * only its position in the list, and its summary is its error, as in a flow_step. */
     struct uuid flow_id;
     slice template_key, flow_title, step_key;
+    /* the tools that the flow's version of the template calls, separated by blanks; SLICE_NONE if
+     * they were not requested */
+    slice flow_tools;
     /* A fan-out: this row represents several calls, one for each item that this attempt of the
      * step began; failed_calls: those that it did not complete. */
     bool is_fan_out;
@@ -93,6 +96,7 @@ struct execution_filter {
     bool with_summary;
     /* also list flow calls that name their call (store_flow_step_fill), by their time */
     bool with_calls;
+    bool with_tools;   /* of flow calls: for a reader with a policy (serve_gives_tools) */
     bool with_blocked; /* also list blocked runs, from the audit trail */
     /* only runs that have all words of a search (vault_words_search), of those that have words:
      * with their input (exec/input.c); no flow calls. SLICE_NONE: any */

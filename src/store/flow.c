@@ -361,47 +361,45 @@ static const struct pg_column moved_columns[] = {STORE_HAS_EVENT_COLUMN};
     "or (select f.op_token = :op_token from sluice.flow f " \
     "where f.account_id = :account_id and f.id = :id for share)"
 
-#define MOVE_PARAMS                                                                             \
-    STORE_FLOW_OF(account_id, PG_UUID), STORE_FLOW_OF(id, PG_UUID), STORE_FLOW_OF(rev, PG_I64), \
-        PG_ARG("owner", PG_UUID), PG_ARG("op_token", PG_UUID),                                  \
-        PG_WORD("status", struct flow, status, &store_flow_statuses),                           \
-        STORE_FLOW_OF(step_index, PG_I64), STORE_FLOW_OF(attempt, PG_I64),                      \
-        STORE_FLOW_OF(is_begun, PG_BOOL), STORE_FLOW_OF(adoptions, PG_I64),                     \
+/* What both kinds of transition set. */
+#define NEXT_PARAMS                                                                               \
+    STORE_FLOW_OF(account_id, PG_UUID), STORE_FLOW_OF(id, PG_UUID), STORE_FLOW_OF(rev, PG_I64),   \
+        PG_ARG("owner", PG_UUID), PG_ARG("op_token", PG_UUID), STORE_FLOW_OF(step_index, PG_I64), \
+        STORE_FLOW_OF(attempt, PG_I64), STORE_FLOW_OF(adoptions, PG_I64),                         \
         STORE_FLOW_OF(updated_at, PG_TIME)
+#define NEXT                                                                           \
+    "rev = :rev, op_token = :op_token, step_index = :step_index, attempt = :attempt, " \
+    "adoptions = :adoptions, updated_at = :updated_at, "
+#define MOVE_PARAMS                                                            \
+    NEXT_PARAMS, PG_WORD("status", struct flow, status, &store_flow_statuses), \
+        STORE_FLOW_OF(is_begun, PG_BOOL)
 #define UNHEARD_PARAMS PG_ARG("event_id", PG_UUID), FINISHED_PARAMS
 #define HEARD_PARAMS   STORE_FLOW_EVENT_PARAMS, FINISHED_PARAMS
 static const struct pg_column move_params[] = {MOVE_PARAMS, UNHEARD_PARAMS};
 static const struct pg_column move_heard_params[] = {MOVE_PARAMS, HEARD_PARAMS};
 /* A flow that ends clears its owner in the same statement, as the CHECK demands. */
 #define STAYS "owner = case when :status = 'running' then t.owner end, "
-#define MOVE_SQL(took, fence, event, rest)                                       \
-    "with moved as (update sluice.flow t set rev = :rev, op_token = :op_token, " \
-    "status = :status, " took "step_index = :step_index, attempt = :attempt, "   \
-    "is_begun = :is_begun, adoptions = :adoptions, updated_at = :updated_at, "   \
-    "completed_at = case when :status = 'completed' then :updated_at end "       \
+#define MOVE_SQL(took, fence, event, rest)                                    \
+    "with moved as (update sluice.flow t set " NEXT "status = :status, " took \
+    "is_begun = :is_begun, "                                                  \
+    "completed_at = case when :status = 'completed' then :updated_at end "    \
     "@update(sluice.flow) " fence "returning " MOVED_COLUMNS event "), " STEPPED rest ")"
 
 /* Separate statements because flow_doc is partitioned: merely opening a plan that updates all
  * partitions costs more than a transition. flow_doc is found by any(array[]) and two bounds for the
  * reasons of pg/stmt.c; its row has existed since the start, and `shown` may be NULL. */
-#define PARK_PARAMS                                                                             \
-    STORE_FLOW_OF(account_id, PG_UUID), STORE_FLOW_OF(id, PG_UUID), STORE_FLOW_OF(rev, PG_I64), \
-        PG_ARG("owner", PG_UUID), PG_ARG("op_token", PG_UUID),                                  \
-        PG_WORD("waiting_for", struct flow, waiting_for, &store_flow_pauses),                   \
-        STORE_FLOW_OF(step_index, PG_I64), STORE_FLOW_OF(attempt, PG_I64),                      \
-        STORE_FLOW_OF(wake_at, PG_TIME), STORE_FLOW_OF(adoptions, PG_I64),                      \
-        STORE_FLOW_OF(updated_at, PG_TIME), PG_ARG("shown", PG_JSON)
+#define PARK_PARAMS                                                                    \
+    NEXT_PARAMS, PG_WORD("waiting_for", struct flow, waiting_for, &store_flow_pauses), \
+        STORE_FLOW_OF(wake_at, PG_TIME), PG_ARG("shown", PG_JSON)
 static const struct pg_column park_params[] = {PARK_PARAMS, UNHEARD_PARAMS};
 static const struct pg_column park_heard_params[] = {PARK_PARAMS, HEARD_PARAMS};
-#define PARK_SQL(took, fence, event, rest)                                             \
-    "with moved as (update sluice.flow t set rev = :rev, op_token = :op_token, "       \
-    "status = 'waiting', owner = null, step_index = :step_index, attempt = :attempt, " \
-    "is_begun = false, adoptions = :adoptions, updated_at = :updated_at, "             \
-    "waiting_for = :waiting_for, wake_at = :wake_at "                                  \
-    "@update(sluice.flow) " fence "returning " MOVED_COLUMNS event                     \
-    ", :shown as shown), " STEPPED rest                                                \
-    "), shown as (update sluice.flow_doc d set waiting_input = m.shown from "          \
-    "moved m where d.account_id = any(array[m.account_id]) and d.flow_id >= m.id and " \
+#define PARK_SQL(took, fence, event, rest)                                               \
+    "with moved as (update sluice.flow t set " NEXT "status = 'waiting', owner = null, " \
+    "is_begun = false, waiting_for = :waiting_for, wake_at = :wake_at "                  \
+    "@update(sluice.flow) " fence "returning " MOVED_COLUMNS event                       \
+    ", :shown as shown), " STEPPED rest                                                  \
+    "), shown as (update sluice.flow_doc d set waiting_input = m.shown from "            \
+    "moved m where d.account_id = any(array[m.account_id]) and d.flow_id >= m.id and "   \
     "d.flow_id <= m.id)"
 
 /* The same two transitions from a pause whose time has come: one statement, and so one commit,

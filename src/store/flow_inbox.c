@@ -83,7 +83,7 @@ static const struct pg_stmt flow_near = {
 };
 
 #undef OF
-#define OF(name, type) PG_OF(#name, type, struct flow_waiting_version, name)
+#define OF(name, type) PG_OF(#name, type, struct flow_version_count, name)
 static const struct pg_stmt flow_waiting_versions = {
     .name = "flow_waiting_versions",
     .sql = "select :ord, c.* from @input lateral (select n.template_version, count(*) from " NEWEST
@@ -110,9 +110,15 @@ static const struct pg_stmt flow_askers = {
  * states are parameters: with a constant the planner would choose their partial indexes, which
  * do not have the account. */
 #define COUNT_LIMIT 1000
-#define COUNT_OF(name, condition)                                                              \
-    "(select count(*) from (select 1 from sluice.flow t where t.account_id = :account_id and " \
-    "t.status <> '' and " condition " limit " STORE_TEXT_OF(COUNT_LIMIT) ") n) as " name ", "
+#define COUNTED(columns, condition)                                                            \
+    "(select " columns " from sluice.flow t where t.account_id = :account_id and t.status <> " \
+    "'' and " condition " limit " STORE_TEXT_OF(COUNT_LIMIT) ") "
+#define COUNT_OF(name, condition) \
+    "(select count(*) from " COUNTED("1", condition) "n) as " name ", "
+#define IS_RUNNING   "t.status = :is_running"
+#define IS_WAITING   "t.status = :is_waiting"
+#define IS_COMPLETED "t.status = 'completed' and t.id >= :since"
+#define IS_FAILED    "t.status = 'failed' and t.id >= :since"
 /* Reads one day of executions; older counts are in the tallies, which have no partitions to open.
  * An EXISTS would become a hashed subplan over all accounts. */
 #define HAS_ROW(from) "(select count(*) > 0 from (select " from " limit 1) e)"
@@ -134,11 +140,11 @@ _Static_assert(COUNT_LIMIT == FLOW_COUNT_MAX, "as callers know it");
 
 static const struct pg_stmt flow_counts = {
     .name = "flow_counts",
-    .sql = "select :ord, c.* from @input lateral (select "             /* one per line */
-    COUNT_OF("running", "t.status = :is_running")                      /* */
-    COUNT_OF("waiting", "t.status = :is_waiting")                      /* */
-    COUNT_OF("completed", "t.status = 'completed' and t.id >= :since") /* */
-    COUNT_OF("failed", "t.status = 'failed' and t.id >= :since")       /* */
+    .sql = "select :ord, c.* from @input lateral (select " /* one per line */
+    COUNT_OF("running", IS_RUNNING)                        /* */
+    COUNT_OF("waiting", IS_WAITING)                        /* */
+    COUNT_OF("completed", IS_COMPLETED)                    /* */
+    COUNT_OF("failed", IS_FAILED)                          /* */
     "(" HAS_EXECUTION ") as has_execution, (select count(*) > 1 from sluice.api_key k where "
     "k.account_id = :account_id and k.revoked_at is null) as has_keys, " FAILING_WEBHOOKS
     " as failing_webhooks) c",
@@ -148,13 +154,41 @@ static const struct pg_stmt flow_counts = {
              OF(has_execution, PG_BOOL), OF(has_keys, PG_BOOL), OF(failing_webhooks, PG_JSON)),
 };
 
+#undef OF
+#define OF(name, type)         PG_OF(#name, type, struct flow_version_count, name)
+#define ROWS(state, condition) COUNTED("t.template_version, '" state "' as state", condition)
+#define ROWS_OF(state)         "count(*) filter (where n.state = '" state "')"
+static const struct pg_stmt flow_counted_versions = {
+    .name = "flow_counted_versions",
+    .sql = "select :ord, c.* from @input lateral (select n.template_version, " ROWS_OF("running") ", " ROWS_OF("waiting") ", " ROWS_OF("completed") ", " ROWS_OF(
+        "failed") " from (" ROWS("running",
+                                 IS_RUNNING) "union all " ROWS("waiting",
+                                                               IS_WAITING) "union all " ROWS("compl"
+                                                                                             "eted",
+                                                                                             IS_COMPLETED) "union all " ROWS("failed",
+                                                                                                                             IS_FAILED) ") n group by 1) c",
+    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("since", PG_UUID), PG_ARG("is_running", PG_TEXT),
+             PG_ARG("is_waiting", PG_TEXT)),
+    PG_GIVES(OF(version, PG_UUID), OF(running, PG_I64), OF(waiting, PG_I64), OF(completed, PG_I64),
+             OF(failed, PG_I64)),
+};
+
 const struct pg_stmt *const flow_inbox_stmts[] = {
-    &flow_inbox, &flow_near, &flow_waiting_versions, &flow_askers, &flow_counts, NULL};
+    &flow_inbox,  &flow_near, &flow_waiting_versions, &flow_counted_versions, &flow_askers,
+    &flow_counts, NULL};
 
 void store_flow_counts(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        struct uuid account_id, struct uuid since)
 {
     store_ask(pool, query, op, &flow_counts,
+              PG_VALUES(pg_uuid(account_id), pg_uuid(since), pg_text(SLICE("running")),
+                        pg_text(SLICE("waiting"))));
+}
+
+void store_flow_counted_versions(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                 struct uuid account_id, struct uuid since)
+{
+    store_ask(pool, query, op, &flow_counted_versions,
               PG_VALUES(pg_uuid(account_id), pg_uuid(since), pg_text(SLICE("running")),
                         pg_text(SLICE("waiting"))));
 }

@@ -54,13 +54,14 @@ STORE_LIST_RESULT(store_flow_near_result, flow_near)
 
 /* The versions of templates of the newest FLOW_INBOX_MAX, each once, with the number of flows. The
  * result is in op's arena. */
-struct flow_waiting_version {
+struct flow_version_count {
     struct uuid version;
     int64_t count;
+    int64_t running, waiting, completed, failed; /* only of store_flow_counted_versions */
 };
 void store_flow_waiting_versions(struct pg_pool *pool, struct pg_query *query, struct op *op,
                                  struct uuid account_id);
-STORE_LIST_RESULT(store_flow_waiting_versions_result, flow_waiting_version)
+STORE_LIST_RESULT(store_flow_waiting_versions_result, flow_version_count)
 
 /* A requester of waiting flows. The list has each actor among the newest FLOW_INBOX_MAX of a
  * template (SLICE_NONE: any) once, with the name of its key (SLICE_NONE if it is not a key of
@@ -87,5 +88,9 @@ struct flow_counts {
 void store_flow_counts(struct pg_pool *pool, struct pg_query *query, struct op *op,
                        struct uuid account_id, struct uuid since);
 STORE_ROW_RESULT(store_flow_counts_result, flow_counts)
+/* The same counts of flows, by the versions of their templates, without `count`. Read the result
+ * with store_flow_waiting_versions_result. */
+void store_flow_counted_versions(struct pg_pool *pool, struct pg_query *query, struct op *op,
+                                 struct uuid account_id, struct uuid since);
 
 #endif

@@ -9,14 +9,11 @@
 #include "base/encode.h"
 #include "base/ip.h"
 #include "base/mem.h"
-#include "vault/sha256.h"
 
 enum { KEY_RANDOM_LEN = 32, KEY_MARK_LEN = 3, ADDRESSES_BYTES_MAX = 3000, HMAC_BLOCK_LEN = 64 };
 
 void vault_sha256(slice bytes, uint8_t hash[32])
 {
-    if (sha256_by_processor(bytes, hash))
-        return;
     int rc =
         mbedtls_sha256((const unsigned char *)(bytes.ptr ? bytes.ptr : ""), bytes.len, hash, 0);
     ASSERT(rc == 0); /* software SHA-256 cannot fail */

@@ -166,7 +166,7 @@ static void name_key(struct web_request *request, const struct json *details, st
     if (!name.ptr)
         return;
     it->text = name;
-    it->path = arena_printf(&request->serve.op.arena, "/keys#key-%.*s", SLICE_ARG(it->id));
+    it->path = arena_printf(&request->serve.op.arena, "/keys/%.*s", SLICE_ARG(it->id));
 }
 
 /* A flow is named by its start, which its id contains: "of 2026-01-31 23:59 UTC". */
@@ -241,7 +241,7 @@ static void write_reason(struct json_writer *w, slice reason)
     for (size_t i = 0; i < ARRAY_LEN(words); i++)
         if (slice_eq_cstr(reason, words[i][0]))
             reason = slice_cstr(words[i][1]);
-    json_member_str(w, "reason", is_code ? view_blocked_code(reason) : reason);
+    json_member_str(w, "reason", is_code ? exec_reason_code(reason) : reason);
     json_member_bool(w, "is_code", is_code);
 }
 

@@ -1,10 +1,11 @@
 /*
  * A blocked run: why it was not tried, its input, and the same call with curl. The run is an event
  * of the audit trail. Its message and hint are kept with its input; without them, the page has the
- * reason's code.
+ * reason's code. view_kept_input is for the page of an execution, too.
  */
 #include "call/kept_input.h"
 #include "call/summary.h"
+#include "serve/foresee.h"
 #include "serve/stored.h"
 #include "store/audit.h"
 #include "web/pages.h"
@@ -15,6 +16,26 @@ struct blocked {
     struct uuid id;
     struct pg_query input_query, keys_query;
 };
+
+void view_kept_input(struct web_request *request, struct json_writer *w, slice integration_id,
+                     slice action_id, const struct kept_input *kept)
+{
+    const struct catalog_integration *app =
+        catalog_find_integration(*request->web->config.catalog, integration_id, NULL);
+    const struct catalog_action *action =
+        serve_known(&request->serve, app ? catalog_find_action(app, action_id, NULL) : NULL);
+    if (kept->input) {
+        value_view(w, "tree_input", kept->input);
+        value_view_text(w, "input", kept->input, VALUE_TEXT_BYTES_MAX);
+    } else {
+        json_member_str(w, "tree_input", SLICE_NONE);
+        json_member_str(w, "input", SLICE_NONE);
+    }
+    json_member_str(w, "missing", kept->missing);
+    json_member_bool(w, "is_write", action && action->requires_confirmation);
+    view_action_curl(request, w, integration_id, action_id,
+                     kept->input ? kept->input : view_example(action));
+}
 
 static enum op_result reply_blocked(struct web_request *request, const struct api_key *keys,
                                     size_t key_count)
@@ -30,7 +51,7 @@ static enum op_result reply_blocked(struct web_request *request, const struct ap
     view_names(request, w, app_id, action_id);
     json_member_str(w, "integration_id", app_id);
     json_member_str(w, "action_id", action_id);
-    json_member_str(w, "code", view_blocked_code(event->reason));
+    json_member_str(w, "code", exec_reason_code(event->reason));
     json_member_str(w, "message", blocked->kept.message);
     json_member_str(w, "hint", exec_hint_of_people(blocked->kept.hint));
     view_key(w, key_id, view_key_label(arena, keys, key_count, key_id));

@@ -5,7 +5,6 @@
  */
 #include "call/kept_input.h"
 #include "call/summary.h"
-#include "serve/foresee.h"
 #include "serve/stored.h"
 #include "store/connection.h"
 #include "store/execution.h"
@@ -50,26 +49,6 @@ static void write_output(const struct execution *execution, const struct json *s
     else
         value_view_text(w, "output", is_cut ? JSON_GET(output, "preview") : output,
                         VALUE_TEXT_BYTES_MAX);
-}
-
-void view_kept_input(struct web_request *request, struct json_writer *w, slice integration_id,
-                     slice action_id, const struct kept_input *kept)
-{
-    const struct catalog_integration *app =
-        catalog_find_integration(*request->web->config.catalog, integration_id, NULL);
-    const struct catalog_action *action =
-        serve_known(&request->serve, app ? catalog_find_action(app, action_id, NULL) : NULL);
-    if (kept->input) {
-        value_view(w, "tree_input", kept->input);
-        value_view_text(w, "input", kept->input, VALUE_TEXT_BYTES_MAX);
-    } else {
-        json_member_str(w, "tree_input", SLICE_NONE);
-        json_member_str(w, "input", SLICE_NONE);
-    }
-    json_member_str(w, "missing", kept->missing);
-    json_member_bool(w, "is_write", action && action->requires_confirmation);
-    view_action_curl(request, w, integration_id, action_id,
-                     kept->input ? kept->input : view_example(action));
 }
 
 static void write_request(struct web_request *request, struct json_writer *w)

@@ -1,26 +1,17 @@
 /*
- * The list of executions, newest first: those that were tried, including calls of flows, and those
- * that were blocked, from the audit trail. The filters are in the address. The database applies all
- * of them, except the codes of blocked runs, of which it knows the reasons. A page ends after
- * SCANS_MAX scans, or after a scan that read many rows and found few, and "Older" continues from
- * there.
+ * The list of executions, newest first, over the API's: those that were tried, including calls of
+ * flows, and those that were blocked. The filters are in the address.
  */
+#include "base/clock.h"
+#include "call/outcome.h"
 #include "flow/template.h"
 #include "serve/foresee.h"
-#include "serve/stored.h"
-#include "store/audit.h"
-#include "store/execution.h"
 #include "web/pages.h"
 
-enum {
-    ROWS_MAX = 25,
-    SCANS_MAX = 3,
-    KEYS_MAX = 100, /* keys offered by the filter */
-};
+enum { ROWS_MAX = 25, KEYS_MAX = 100 /* keys offered by the filter */ };
 
 #define STATES "succeeded failed blocked everything" /* the filter's words */
-enum { SUCCEEDED, FAILED, BLOCKED, EVERYTHING };
-enum { APP, ACTION, STATUS, CODE, KEY, PERIOD, FROM, TO, Q };
+enum { APP, ACTION, STATUS, CODE, KEY, PERIOD, FROM, TO, Q, BEFORE };
 static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
     [APP] = {.name = "app", SERVE_A_WORD},
     [ACTION] = {.name = "action", SERVE_A_WORD},
@@ -31,64 +22,15 @@ static const struct serve_filter filters[SERVE_FILTERS_MAX] = {
     [FROM] = {.name = "from", SERVE_A_SINCE},
     [TO] = {.name = "to", SERVE_A_UNTIL},
     [Q] = {.name = "q", SERVE_A_SEARCH},
-    {.name = "before", .kind = SERVE_CURSOR}};
-
-struct row {
-    const struct execution *of;
-    slice step_title, status, code; /* code: empty if succeeded */
-    slice message;                  /* a sentence if succeeded; may be empty */
-};
+    [BEFORE] = {.name = "before", .kind = SERVE_CURSOR}};
 
 struct runs {
     struct serve_list list;
-    struct execution_filter filter;
+    struct json arguments;      /* of the endpoint */
     struct pg_query keys_query; /* for the choice of a key */
     struct api_key *keys;
     size_t key_count;
 };
-
-/* ---- rows ---- */
-
-/* Returns the text of a run: the message of a failed run, else the sentence of its display; a
- * succeeded call has no text. */
-static slice said_of(const struct execution *execution, const struct json *summary)
-{
-    return execution->is_succeeded ? json_get_str(JSON_GET(summary, "display"), SLICE("summary"))
-                                   : json_get_str(summary, SLICE("message"));
-}
-
-slice view_blocked_code(slice reason)
-{
-    const struct exec_outcome outcome = {.reason = exec_reason_parse(reason)};
-    return outcome.reason == EXEC_REASONS ? reason : exec_outcome_error_code(&outcome);
-}
-
-/* Returns the step's title in the present template of that key, or SLICE_NONE if there is none. */
-static slice title_of_step(const struct web_request *request, const struct execution *call)
-{
-    const struct flow_template *tmpl =
-        flow_template_set_find(*request->web->config.templates, call->template_key);
-    for (size_t i = 0; tmpl && i < tmpl->step_count; i++)
-        if (slice_eq(tmpl->steps[i].key, call->step_key))
-            return tmpl->steps[i].label;
-    return SLICE_NONE;
-}
-
-static struct row row_of(struct web_request *request, const struct execution *one)
-{
-    bool is_call = !uuid_is_nil(one->flow_id);
-    const struct json *said =
-        json_parse(&request->serve.op.arena, one->summary, &json_limits_provider, NULL);
-    return (struct row){
-        .of = one,
-        .step_title = is_call ? title_of_step(request, one) : SLICE_NONE,
-        .status = one->is_blocked     ? SLICE("blocked")
-                  : one->is_succeeded ? SLICE("succeeded")
-                                      : SLICE("failed"),
-        .code = one->is_blocked ? view_blocked_code(one->error_code)
-                                : json_get_str(said, is_call ? SLICE("code") : SLICE("error_code")),
-        .message = said_of(one, said)};
-}
 
 /* ---- writing ---- */
 
@@ -154,45 +96,52 @@ void view_names(struct web_request *request, struct json_writer *w, slice app_id
     json_member_str(w, "action", action ? action->title : action_id);
 }
 
-static void view_id_of(struct json_writer *w, const char *key, struct uuid id)
+/* Returns the step's title in the present template, or SLICE_NONE if there is none. */
+static slice title_of_step(const struct web_request *request, const struct json *flow)
 {
-    if (uuid_is_nil(id))
-        json_member_str(w, key, SLICE_NONE);
-    else
-        view_id(w, key, id);
+    const struct flow_template *tmpl = flow_template_set_find(
+        *request->web->config.templates, json_get_str(flow, SLICE("templateKey")));
+    for (size_t i = 0; tmpl && i < tmpl->step_count; i++)
+        if (slice_eq(tmpl->steps[i].key, json_get_str(flow, SLICE("stepKey"))))
+            return tmpl->steps[i].label;
+    return SLICE_NONE;
 }
 
-static void write_row(struct web_request *request, struct json_writer *w, const struct row *row)
+/* A flow's call has no page of its own. That of a blocked run is at the id of its event. A run has
+ * the message of its failure, or the sentence of its display. */
+static void write_row(struct web_request *request, struct json_writer *w, const struct json *row)
 {
-    const struct execution *one = row->of;
-    const struct uuid none = {{0}};
+    const struct json *flow = JSON_GET(row, "flow"), *key = JSON_GET(row, "api_key");
+    const struct json *event = JSON_GET(row, "event_id"), *message = JSON_GET(row, "message");
     json_open(w, '{');
-    /* a flow's call has no page of its own */
-    view_id_of(w, "execution_id", uuid_is_nil(one->flow_id) ? one->id : none);
-    view_id_of(w, "flow_id", one->flow_id);
-    json_member_str(w, "flow", one->flow_title);
-    json_member_str(w, "step", one->step_key);
-    json_member_str(w, "step_title", row->step_title);
-    json_member_bool(w, "is_fan_out", one->is_fan_out);
-    json_member_i64(w, "calls", one->calls);
-    json_member_i64(w, "failed_calls", one->failed_calls);
-    view_names(request, w, one->integration_id, one->action_id);
-    json_member_str(w, "status", row->status);
-    json_member_str(w, "code", row->code);
-    json_member_str(w, "message", row->message);
-    view_key(w, one->api_key_id, one->api_key_name);
-    if (one->is_blocked)
+    json_member(w, "execution_id", event ? event : JSON_GET(row, "execution_id"));
+    json_member(w, "flow_id", JSON_GET(flow, "id"));
+    json_member(w, "flow", JSON_GET(flow, "title"));
+    json_member(w, "step", JSON_GET(flow, "stepKey"));
+    json_member_str(w, "step_title", title_of_step(request, flow));
+    json_member_bool(w, "is_fan_out", JSON_GET(flow, "calls") != NULL);
+    json_member_i64(w, "calls", json_get_i64(flow, SLICE("calls"), 0));
+    json_member_i64(w, "failed_calls", json_get_i64(flow, SLICE("failedCalls"), 0));
+    view_names(request, w, json_get_str(row, SLICE("integration_id")),
+               json_get_str(row, SLICE("action_id")));
+    json_member(w, "status", JSON_GET(row, "status"));
+    json_member(w, "code", JSON_GET(row, "error_code"));
+    json_member(w, "message", message ? message : JSON_GET(JSON_GET(row, "display"), "summary"));
+    json_member(w, "key_id", JSON_GET(key, "id"));
+    json_member(w, "key_name", JSON_GET(key, "name"));
+    if (event)
         json_member_str(w, "took", SLICE_NONE);
     else
-        view_took(request, w, "took", one->finished_at - one->started_at);
-    view_time(w, "started_at", one->started_at);
+        view_took(request, w, "took", json_get_i64(row, SLICE("duration_ms"), 0) * 1000);
+    json_member(w, "started_at", JSON_GET(row, "started_at"));
     json_close(w, '}');
 }
 
 /* Writes the keys that are not revoked, and the chosen one. */
 static void write_keys(struct web_request *request, struct json_writer *w, const struct runs *runs)
 {
-    struct uuid chosen = runs->filter.api_key_id;
+    struct uuid chosen = {{0}};
+    (void)!uuid_parse(runs->list.values[KEY], &chosen);
     json_member_open(w, "keys", '[');
     for (size_t i = 0, listed = 0; i < runs->key_count; i++) {
         const struct api_key *key = &runs->keys[i];
@@ -207,113 +156,68 @@ static void write_keys(struct web_request *request, struct json_writer *w, const
     json_close(w, ']');
 }
 
-static enum op_result reply_list(struct web_request *request)
+static enum op_result reply_list(struct web_request *request, unsigned status,
+                                 const struct json *reply)
 {
-    const struct runs *runs = request->state;
-    struct json_writer *w = &request->view;
+    struct runs *runs = request->state;
+    const struct json *rows = JSON_GET(reply, "executions");
+    struct uuid next = {{0}};
+    if (status != 200)
+        return web_reply_refused(request, status, reply);
+    int read = store_api_key_list_result(&runs->keys_query, &runs->keys, &runs->key_count);
+    if (read != OK)
+        return web_reply_database(request, read);
+    struct json_writer *w = view_begin(request);
+    json_member_open(w, "rows", '[');
+    for (uint32_t i = 0; i < rows->count; i++)
+        write_row(request, w, &rows->as.items[i]);
     json_close(w, ']');
     write_choices(request, w);
     for (int i = APP; i <= Q; i++)
         json_member_str(w, filters[i].name, runs->list.values[i]);
     write_keys(request, w, runs);
-    view_pager(request, w, runs->list.next);
+    (void)!uuid_parse(json_get_str(reply, SLICE("next_cursor")), &next);
+    view_pager(request, w, next);
     return web_reply_view(request, 200, "executions");
 }
 
-/* ---- reading ---- */
+/* ---- asking ---- */
 
-/* Whether the policy of the session's key lets it be shown: of a flow's call also the flow. */
-static bool is_given(struct web_request *request, const struct execution *row)
+/* Of the page's times, the endpoint gets the range in which all of them are. */
+static struct json time_of(struct web_request *request, struct uuid floor)
 {
-    return serve_gives(&request->serve, *request->web->config.catalog, row->integration_id,
-                       row->action_id) &&
-           (uuid_is_nil(row->flow_id) || web_gives_flow(request, row->template_key));
-}
-
-/* Returns the query's status. */
-static int add_rows(struct web_request *request, struct uuid *end)
-{
-    struct runs *runs = request->state;
-    slice code = runs->list.values[CODE];
-    struct execution *list;
-    size_t count;
-    int status = store_execution_list_result(&request->query, &list, &count, end);
-    for (size_t i = 0; status == OK && i < count; i++) {
-        struct row row = row_of(request, &list[i]);
-        if (!is_given(request, &list[i]))
-            continue;
-        if ((!code.ptr || slice_eq(code, row.code)) && serve_list_take(&runs->list, list[i].id))
-            write_row(request, &request->view, &row);
-    }
-    /* The scan read many rows and found few, so it is the last: this limits the cost of a page. */
-    if (status == OK && !uuid_is_nil(*end) && count < runs->list.scan.count_max)
-        runs->list.scans_left = 1;
-    return status;
-}
-
-static web_step on_rows;
-
-static enum op_result load_rows(struct web_request *request)
-{
-    struct runs *runs = request->state;
-    struct pg_pool *pool = request->web->config.pool;
-    struct uuid account_id = request->session.account_id;
-    runs->filter.words = serve_list_words(&runs->list, Q, request->web->config.ring, account_id,
-                                          &request->serve.op.arena);
-    if (!runs->keys_query.stmt)
-        store_api_key_list(pool, &runs->keys_query, &request->serve.op,
-                           serve_payer(&request->serve));
-    store_execution_list(pool, &request->query, &request->serve.op, account_id,
-                         serve_list_scan(&runs->list), &runs->filter);
-    return web_wait(request, on_rows);
-}
-
-static enum op_result on_rows(struct web_request *request)
-{
-    struct runs *runs = request->state;
-    struct uuid end;
-    int status = OK;
-    if (!runs->keys)
-        status = store_api_key_list_result(&runs->keys_query, &runs->keys, &runs->key_count);
-    if (status == OK)
-        status = add_rows(request, &end);
-    if (status != OK)
-        return web_reply_database(request, status);
-    return serve_list_continues(&runs->list, end) ? load_rows(request) : reply_list(request);
-}
-
-/* Only runs that failed or were blocked have a code. */
-static slice status_of(const struct serve_list *list)
-{
-    int choice = list->choices[STATUS];
-    if (list->values[CODE].ptr && choice != BLOCKED && choice != EVERYTHING)
-        return SLICE("failed");
-    return choice == EVERYTHING ? SLICE_NONE : list->values[STATUS];
+    char text[TIME_TEXT_LEN + 1];
+    if (uuid_is_nil(floor))
+        return json_null;
+    time_format(uuid_v7_wall_ms(floor) * 1000, text);
+    return json_string(arena_dup(&request->serve.op.arena, slice_of(text, TIME_TEXT_LEN)));
 }
 
 enum op_result web_executions(struct web_request *request)
 {
+    static const char *const names[] = {
+        [APP] = "integration_id", [ACTION] = "action_id", [STATUS] = "status",
+        [CODE] = "error_code",    [KEY] = "key_id",       [Q] = "q",
+        [BEFORE] = "cursor"};
     struct runs *runs = web_state_new(request, sizeof(*runs));
+    struct arena *arena = &request->serve.op.arena;
     if (!runs)
         return OP_DONE;
     if (!web_list_read(request, &runs->list, filters, ROWS_MAX))
         return OP_DONE;
-    const slice *values = runs->list.values;
-    int choice = runs->list.choices[STATUS];
-    runs->filter = (struct execution_filter){
-        .integration_id = values[APP],
-        .action_id = values[ACTION],
-        .status = status_of(&runs->list),
-        .error_code = values[CODE],
-        .parent_id = request->session.parent_id,
-        .with_summary = true,
-        .with_calls = !values[Q].ptr,
-        .with_blocked = choice == BLOCKED || choice == EVERYTHING,
-    };
-    (void)!uuid_parse(values[KEY], &runs->filter.api_key_id);
     view_period_narrow(&runs->list, PERIOD);
-    runs->list.is_sieved = request->serve.policy || (runs->filter.with_blocked && values[CODE].ptr);
-    runs->list.scans_left = SCANS_MAX;
-    json_member_open(view_begin(request), "rows", '[');
-    return load_rows(request);
+    struct json *arguments = &runs->arguments;
+    *arguments = json_object();
+    json_object_set(arena, arguments, SLICE("limit"), json_i64(ROWS_MAX));
+    for (size_t i = 0; i < ARRAY_LEN(names); i++)
+        if (names[i] && runs->list.values[i].ptr)
+            json_object_set(arena, arguments, slice_cstr(names[i]),
+                            json_string(runs->list.values[i]));
+    json_object_set(arena, arguments, SLICE("since"), time_of(request, runs->list.page.since));
+    json_object_set(arena, arguments, SLICE("until"), time_of(request, runs->list.until));
+    json_object_set(arena, arguments, SLICE("display"), json_bool(true));
+    json_object_set(arena, arguments, SLICE("flow_calls"), json_bool(true));
+    store_api_key_list(request->web->config.pool, &runs->keys_query, &request->serve.op,
+                       serve_payer(&request->serve));
+    return web_ask(request, &api_executions_list, arguments, reply_list);
 }

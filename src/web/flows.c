@@ -2,7 +2,6 @@
  * The list of flows, with the number of flows in each state.
  */
 #include "base/clock.h"
-#include "store/flow_inbox.h"
 #include "web/flow_decision.h"
 
 enum {
@@ -49,6 +48,35 @@ void view_flow(struct json_writer *w, const struct flow_row *flow)
     json_close(w, '}');
 }
 
+/* ---- how many there are ---- */
+
+/* Of a session without a policy it is one statement. */
+void flow_counts_begin(struct web_request *request, struct flow_counted *counted)
+{
+    struct uuid account_id = request->session.account_id;
+    struct uuid since = uuid_v7_floor(clock_shared_us() / 1000 - COUNTED_MS);
+    store_flow_counts(request->web->config.pool, &counted->query, &request->serve.op, account_id,
+                      since);
+    if (request->serve.policy)
+        counted->given = flow_given_start(request->web->config.flow, account_id, since,
+                                          request->serve.policy, &request->serve.op);
+}
+
+int flow_counts_result(const struct web_request *request, struct flow_counted *counted)
+{
+    const struct flow_given *given = counted->given;
+    int status = store_flow_counts_result(&counted->query, &counted->counts);
+    if (status != OK || !request->serve.policy)
+        return status;
+    if (!given)
+        return ERR_NOMEM;
+    counted->counts.running = given->counts.running;
+    counted->counts.waiting = given->counts.waiting;
+    counted->counts.completed = given->counts.completed;
+    counted->counts.failed = given->counts.failed;
+    return given->status;
+}
+
 /* Writes a count, which ends at FLOW_COUNT_MAX, as overview_count.html declares it. */
 static void write_standing(struct json_writer *w, const char *key, int64_t count)
 {
@@ -58,21 +86,27 @@ static void write_standing(struct json_writer *w, const char *key, int64_t count
     json_close(w, '}');
 }
 
+struct flows_page {
+    struct flow_page *list; /* NULL if there was no memory when the query was started */
+    struct flow_counted counted;
+};
+
 static enum op_result finish_flows_page(struct web_request *request)
 {
-    const struct flow_page *page = request->state;
-    struct flow_counts counts;
+    struct flows_page *whole = request->state;
+    const struct flow_page *page = whole->list;
+    const struct flow_counts *counts = &whole->counted.counts;
     int read = page ? page->status : ERR_NOMEM;
     if (read == OK)
-        read = store_flow_counts_result(&request->query, &counts);
+        read = flow_counts_result(request, &whole->counted);
     if (read != OK)
         return web_reply_database(request, read);
     ASSERT(page->count <= FLOWS_A_PAGE);
     struct json_writer *w = view_begin(request);
-    write_standing(w, "running", counts.running);
-    write_standing(w, "waiting", counts.waiting);
-    write_standing(w, "completed", counts.completed);
-    write_standing(w, "failed", counts.failed);
+    write_standing(w, "running", counts->running);
+    write_standing(w, "waiting", counts->waiting);
+    write_standing(w, "completed", counts->completed);
+    write_standing(w, "failed", counts->failed);
     json_member_open(w, "flows", '[');
     for (size_t i = 0; i < page->count; i++)
         view_flow(w, &page->rows[i]);
@@ -92,7 +126,8 @@ static enum op_result finish_flows_page(struct web_request *request)
 enum op_result web_flows(struct web_request *request)
 {
     struct serve_list list = {0};
-    if (!web_list_read(request, &list, filters, FLOWS_A_PAGE))
+    struct flows_page *page = web_state_new(request, sizeof(*page));
+    if (!page || !web_list_read(request, &list, filters, FLOWS_A_PAGE))
         return OP_DONE;
     int status = list.choices[STATUS];
     serve_list_narrow(&list);
@@ -112,10 +147,8 @@ enum op_result web_flows(struct web_request *request)
         .before = list.page.before,
         .limit = FLOWS_A_PAGE,
     };
-    request->state = flow_page_start_rows(request->web->config.flow, &filter, request->serve.policy,
-                                          &request->serve.op);
-    store_flow_counts(request->web->config.pool, &request->query, &request->serve.op,
-                      request->session.account_id,
-                      uuid_v7_floor(clock_shared_us() / 1000 - COUNTED_MS));
+    page->list = flow_page_start_rows(request->web->config.flow, &filter, request->serve.policy,
+                                      &request->serve.op);
+    flow_counts_begin(request, &page->counted);
     return web_wait(request, finish_flows_page);
 }

@@ -1,7 +1,7 @@
 /*
- * The page of a key: what it may do, the settings of programs that use it, whether its first call
- * has arrived, and its runs by day. Right after the key was created the page also has its text
- * (keys.c).
+ * The page of a key, over GET /api/keys/{id}: what it may do, the settings of programs that use it,
+ * whether its first call has arrived, and its runs by day. Right after the key was created the page
+ * also has its text (keys.c).
  */
 #include "base/clock.h"
 #include "store/usage.h"
@@ -70,59 +70,19 @@ static void write_use(struct web_request *request, struct json_writer *w,
 
 /* ---- the page ---- */
 
-static void write_key(struct web_request *request, struct json_writer *w, const struct api_key *key,
-                      slice secret)
-{
-    view_key_members(request, w, key);
-    json_member_bool(w, "may_read", (key->scopes & SCOPE_READ) != 0);
-    json_member_bool(w, "may_run", (key->scopes & SCOPE_EXECUTE) != 0);
-    json_member_str(w, "key", secret.ptr ? secret : SLICE("YOUR_KEY"));
-    json_member_bool(w, "is_new", secret.ptr != NULL);
-}
-
-enum op_result web_reply_key(struct web_request *request, unsigned status,
-                             const struct api_key *key, slice secret)
-{
-    struct json_writer *w = view_begin(request);
-    write_key(request, w, key, secret);
-    json_member_str(w, "use", SLICE_NONE);
-    return web_reply_view(request, status, "key");
-}
-
-/* Reads the key of the path. Returns false if a reply was sent. */
-static bool read_found_key(struct web_request *request, struct api_key *key)
-{
-    int status = store_api_key_find_result(&request->query, key);
-    if (status == ERR_NOTFOUND)
-        (void)web_reply_missing(request, "The account has no such key.");
-    else if (status != OK)
-        (void)web_reply_database(request, status);
-    return status == OK;
-}
-
-static enum op_result find_key_of_path(struct web_request *request, web_step *then)
-{
-    struct uuid id;
-    if (!web_path_uuid(request, 0, &id))
-        return OP_DONE;
-    store_api_key_get(request->web->config.pool, &request->query, &request->serve.op,
-                      request->session.account_id, id);
-    return web_wait(request, then);
-}
-
-static enum op_result finish_page(struct web_request *request)
+static enum op_result finish_page(struct web_request *request, unsigned status,
+                                  const struct json *reply)
 {
     const struct key_page *page = request->state;
-    struct api_key key;
     struct usage_sum *days;
     size_t count;
-    if (!read_found_key(request, &key))
-        return OP_DONE;
-    int status = store_usage_result(&page->usage, &days, &count);
-    if (status != OK)
-        return web_reply_database(request, status);
+    if (status != 200)
+        return web_key_refused(request, status, reply);
+    int usage = store_usage_result(&page->usage, &days, &count);
+    if (usage != OK)
+        return web_reply_database(request, usage);
     struct json_writer *w = view_begin(request);
-    write_key(request, w, &key, SLICE_NONE);
+    view_key_page(request, w, reply, SLICE_NONE);
     write_use(request, w, &page->range, days, count);
     return web_reply_view(request, 200, "key");
 }
@@ -140,33 +100,28 @@ enum op_result web_key(struct web_request *request)
     if (!web_path_uuid(request, 0, &page->range.key_id))
         return OP_DONE;
     store_usage_by_day(request->web->config.pool, &page->usage, &request->serve.op, &page->range);
-    return find_key_of_path(request, finish_page);
-}
-
-/* Whether the page has nothing more to wait for. */
-static bool is_settled(const struct api_key *key)
-{
-    return key->last_used_at || key->revoked_at ||
-           (key->expires_at > 0 && key->expires_at <= clock_shared_us());
+    return web_ask(request, &api_keys_get, NULL, finish_page);
 }
 
 /* A stream that ends at once: the browser opens it again by itself (WHATWG HTML 9.2.3). The use of
  * a key notifies no process, and few people wait for a first call at the same time. */
-static enum op_result finish_events(struct web_request *request)
+static enum op_result finish_events(struct web_request *request, unsigned status,
+                                    const struct json *reply)
 {
     static const struct http_header headers[] = {
         {SLICE_INIT("Content-Type"), SLICE_INIT("text/event-stream; charset=utf-8")},
         {SLICE_INIT("Cache-Control"), SLICE_INIT("no-store")}};
-    struct api_key key;
-    if (!read_found_key(request, &key))
-        return OP_DONE;
+    if (status != 200)
+        return web_key_refused(request, status, reply);
+    bool is_settled = json_get_str(reply, SLICE("last_used_at")).ptr ||
+                      !slice_eq_cstr(view_key_state(reply), "valid");
     request->serve.is_answered = true;
     http_reply(request->serve.exchange, 200, headers, ARRAY_LEN(headers),
-               is_settled(&key) ? SLICE(ASK_AGAIN "data: used\n\n") : SLICE(ASK_AGAIN "\n"));
+               is_settled ? SLICE(ASK_AGAIN "data: used\n\n") : SLICE(ASK_AGAIN "\n"));
     return OP_DONE;
 }
 
 enum op_result web_key_events(struct web_request *request)
 {
-    return find_key_of_path(request, finish_events);
+    return web_ask(request, &api_keys_get, NULL, finish_events);
 }

@@ -1,7 +1,7 @@
 /*
- * API keys: the list, creating and revoking. A new key's text is drawn when the form is rendered,
- * and sealed into it: a second press or a reload makes no second key, and still displays the first.
- * The text is only on the page that replies to the form (key_page.c).
+ * API keys: the list over GET /api/keys, creating and revoking. A new key's text is drawn when the
+ * form is rendered, and sealed into it: a second press or a reload makes no second key, and still
+ * displays the first. The text is only on the page that replies to the form.
  *
  * A key never gets a right that the creator's own key does not have (vault/key.h).
  */
@@ -34,50 +34,70 @@ static const struct {
     {"30", "30 days", 30}, {"90", "90 days", 90}, {"365", "one year", 365}, {"never", "never", 0}};
 
 enum {
-    LISTED_MAX = 1000,
-    NAME_CHARACTERS_MAX = 200,
+    KEY_BYTES_MAX = 64 * 1024, /* of a key's JSON: few texts, all of them bounded */
     ONCE_KEY = 'k',
     ONCE_KEY_LEN = 1 + 16 + VAULT_KEY_LEN
 };
 
 /* How long the key is shown again to the sender of the same form: a browser that sends it twice
- * displays only the second answer. key_new.html mentions it. */
+ * displays only the second answer. key.html mentions it. */
 static const int64_t reveal_us = 60 * 1000000LL;
 static const int64_t us_per_day = 86400LL * 1000000;
 
-/* ---- the list, and the form of a new key ---- */
+/* ---- what the pages have of a key ---- */
 
-static const char *state_of(const struct api_key *key)
+slice view_key_state(const struct json *key)
 {
+    int64_t expires_at;
     /* "revoked" takes precedence: such a key may have expired, too. */
-    if (key->revoked_at)
-        return "revoked";
-    return key->expires_at > 0 && key->expires_at <= clock_shared_us() ? "expired" : "valid";
+    if (json_get_str(key, SLICE("revoked_at")).ptr)
+        return SLICE("revoked");
+    bool expires = time_parse(json_get_str(key, SLICE("expires_at")), &expires_at);
+    return expires && expires_at <= clock_shared_us() ? SLICE("expired") : SLICE("valid");
 }
 
-void view_key_members(struct web_request *request, struct json_writer *w, const struct api_key *key)
+/* The additions to a key of the API. */
+static void put_key_more(struct web_request *request, struct json_writer *w, const struct json *key)
 {
-    view_id(w, "id", key->id);
-    json_member_str(w, "name", key->name);
-    json_member_str(w, "state", slice_cstr(state_of(key)));
-    json_member_bool(w, "own", uuid_eq(key->id, request->serve.grant.key_id));
-    json_member_str(w, "prefix", key->prefix);
-    json_member_open(w, "scopes", '[');
-    for (uint32_t scopes = key->scopes, word; (word = scopes_next(&scopes)) != 0;)
-        for (size_t i = 0; i < ARRAY_LEN(choices); i++)
-            if ((uint32_t)choices[i].scope == word)
-                view_choice(w, slice_cstr(scope_name(choices[i].scope)),
-                            slice_cstr(choices[i].meaning));
+    const struct json *scopes = JSON_GET(key, "scopes");
+    struct uuid id;
+    bool is_own = uuid_parse(json_get_str(key, SLICE("id")), &id) &&
+                  uuid_eq(id, request->serve.grant.key_id);
+    json_member_str(w, "state", view_key_state(key));
+    json_member_bool(w, "own", is_own);
+    json_member_open(w, "may", '[');
+    for (uint32_t i = 0; i < scopes->count; i++)
+        for (size_t j = 0; j < ARRAY_LEN(choices); j++)
+            if (slice_eq_cstr(json_str(&scopes->as.items[i]), scope_name(choices[j].scope)))
+                view_choice(w, json_str(&scopes->as.items[i]), slice_cstr(choices[j].meaning));
     json_close(w, ']');
-    view_time(w, "created_at", key->created_at);
-    view_time(w, "expires_at", key->expires_at);
-    view_time(w, "last_used_at", key->last_used_at);
-    json_member_str(w, "user", key->external_id);
-    json_member_str(w, "policy", key->policy);
-    json_member_str(w, "addresses", key->addresses);
-    json_member_bool(w, "is_formless", key->forms.ptr != NULL);
-    json_member_str(w, "unattended_writes", key->unattended_writes);
 }
+
+void view_key_page(struct web_request *request, struct json_writer *w, const struct json *key,
+                   slice secret)
+{
+    view_members(w, key);
+    put_key_more(request, w, key);
+    json_member_str(w, "key", secret.ptr ? secret : SLICE("YOUR_KEY"));
+    json_member_bool(w, "is_new", secret.ptr != NULL);
+}
+
+enum op_result web_key_refused(struct web_request *request, unsigned status,
+                               const struct json *reply)
+{
+    return status == 404 ? web_reply_missing(request, "The account has no such key.")
+                         : web_reply_refused(request, status, reply);
+}
+
+const struct web_view web_keys = {
+    .file = "keys",
+    .endpoint = &api_keys_list,
+    .arguments = {{"cursor", .from = "after"}},
+    .list = "items",
+    .row = put_key_more,
+};
+
+/* ---- the form of a new key ---- */
 
 /* Writes the key that the form will create: its id and its text, sealed. */
 static void write_new_key(struct web_request *request, struct json_writer *w)
@@ -164,8 +184,7 @@ static enum op_result on_policies(struct web_request *request, unsigned status,
 
 enum op_result web_key_form(struct web_request *request)
 {
-    static const struct json none = {.type = JSON_OBJECT};
-    return web_ask(request, &api_policies_list, &none, on_policies);
+    return web_ask(request, &api_policies_list, NULL, on_policies);
 }
 
 static enum op_result return_form(struct web_request *request, slice problem)
@@ -179,53 +198,6 @@ static enum op_result refuse_field(struct web_request *request, const char *fiel
 {
     web_fault_add(request, slice_cstr(field), text);
     return web_key_form(request);
-}
-
-static enum op_result finish_keys_page(struct web_request *request)
-{
-    struct api_key *keys;
-    size_t count;
-    int status = store_api_key_list_result(&request->query, &keys, &count);
-    if (status != OK)
-        return web_reply_database(request, status);
-    struct json_writer *w = view_begin(request);
-    json_member_open(w, "keys", '[');
-    for (size_t i = 0; i < count; i++) {
-        json_open(w, '{');
-        view_key_members(request, w, &keys[i]);
-        json_close(w, '}');
-    }
-    json_close(w, ']');
-    return web_reply_view(request, 200, "keys");
-}
-
-enum op_result web_keys(struct web_request *request)
-{
-    store_api_key_page(request->web->config.pool, &request->query, &request->serve.op,
-                       request->session.account_id, (struct uuid){{0}}, LISTED_MAX);
-    return web_wait(request, finish_keys_page);
-}
-
-/* ---- changes ---- */
-
-static struct changing *changing_new(struct web_request *request, enum vault_command_kind kind)
-{
-    struct changing *it = web_state_new(request, sizeof(*it));
-    if (it)
-        it->in = (struct vault_command_request){
-            .kind = kind,
-            .by = serve_by(&request->serve),
-            .maker = request->serve.grant,
-            .key.key.account_id = request->session.account_id,
-        };
-    return it;
-}
-
-static enum op_result change_key(struct web_request *request, web_step *then)
-{
-    struct changing *it = request->state;
-    vault_command_start(request->web->config.auth, &it->command, &it->in, &request->serve.op);
-    return web_wait(request, then);
 }
 
 /* ---- creating a key ---- */
@@ -259,12 +231,26 @@ static void read_limits(struct web_request *request, struct api_key *key)
         key->unattended_writes = unattended;
 }
 
+/* Replies with the page of the key, which also has its text. */
 static enum op_result reply_key(struct web_request *request, unsigned status,
                                 const struct api_key *key)
 {
     const struct changing *it = request->state;
+    struct json_text text;
+    struct json_writer *w = json_text_begin(&text, KEY_BYTES_MAX);
+    json_open(w, '{');
+    api_key_put(w, key);
+    json_close(w, '}');
+    const struct json *made = json_parse(&request->serve.op.arena,
+                                         json_text_take(&text, &request->serve.op.arena),
+                                         &json_limits_provider, NULL);
+    if (!made)
+        return web_reply_database(request, ERR_NOMEM);
     request->holds_secret = true;
-    return web_reply_key(request, status, key, it->text);
+    w = view_begin(request);
+    view_key_page(request, w, made, it->text);
+    json_member_str(w, "use", SLICE_NONE);
+    return web_reply_view(request, status, "key");
 }
 
 /* The form was sent before: the key exists, and a browser that sent the form twice has displayed
@@ -310,16 +296,20 @@ static enum op_result finish_create(struct web_request *request)
 
 enum op_result web_key_create(struct web_request *request)
 {
-    struct changing *it = changing_new(request, VAULT_KEY_CREATE);
+    struct changing *it = web_state_new(request, sizeof(*it));
     /* on_create_end is set below, once there is a text to wipe. */
     if (!it)
         return OP_DONE;
+    it->in = (struct vault_command_request){.kind = VAULT_KEY_CREATE,
+                                            .by = serve_by(&request->serve),
+                                            .maker = request->serve.grant,
+                                            .key.key.account_id = request->session.account_id};
     struct api_key *key = &it->in.key.key;
     for (size_t i = 0; i < ARRAY_LEN(choices); i++)
         if (web_field(request, choices[i].field).ptr)
             key->scopes |= (uint32_t)choices[i].scope;
     key->name = web_field(request, "name");
-    if (!slice_is_name(key->name, NAME_CHARACTERS_MAX))
+    if (!slice_is_name(key->name, API_KEY_NAME_MAX))
         return refuse_field(request, "name",
                             SLICE("A key needs a name of at most 200 characters, on one line."));
     if (key->scopes == 0)
@@ -348,22 +338,20 @@ enum op_result web_key_create(struct web_request *request)
     /* Only the prefix and the hash are stored. */
     key->prefix = slice_first(it->text, VAULT_KEY_PREFIX_LEN);
     key->created_at = clock_shared_us();
-    return change_key(request, finish_create);
+    vault_command_start(request->web->config.auth, &it->command, &it->in, &request->serve.op);
+    return web_wait(request, finish_create);
 }
 
 /* ---- revoking ---- */
 
-static enum op_result finish_revoke(struct web_request *request)
+static enum op_result on_revoked(struct web_request *request, unsigned status,
+                                 const struct json *reply)
 {
-    const struct changing *it = request->state;
-    if (it->command.status == ERR_NOTFOUND)
-        return web_reply_missing(request, "The account has no such key.");
-    if (it->command.status == ERR_REFUSED)
-        return web_reply_problem(request, 403, "Not revoked", "Refused: %s.", it->command.err.text);
-    if (it->command.status != OK)
-        return web_reply_database(request, it->command.status);
+    struct uuid id;
+    if (status != 200)
+        return web_key_refused(request, status, reply);
     /* The session's own key was revoked, so its cookie is cleared, too. */
-    if (!uuid_eq(it->in.key.key.id, request->serve.grant.key_id))
+    if (!web_path_uuid(request, 0, &id) || !uuid_eq(id, request->serve.grant.key_id))
         return web_reply_redirect(request, SLICE("/keys"), "key_revoked");
     web_clear_cookie(request);
     return web_reply_redirect(request, SLICE("/sign-in"), "own_key_revoked");
@@ -371,8 +359,5 @@ static enum op_result finish_revoke(struct web_request *request)
 
 enum op_result web_key_revoke(struct web_request *request)
 {
-    struct changing *it = changing_new(request, VAULT_KEY_REVOKE);
-    if (!it || !web_path_uuid(request, 0, &it->in.key.key.id))
-        return OP_DONE;
-    return change_key(request, finish_revoke);
+    return web_ask(request, &api_keys_revoke, NULL, on_revoked);
 }

@@ -30,11 +30,14 @@ static enum op_result resume_endpoint(struct web_request *request)
 enum op_result web_ask(struct web_request *request, const struct api_endpoint *endpoint,
                        const struct json *arguments, web_answer *then)
 {
-    static const struct api_envelope to_page = {.reply = take_reply};
+    static const struct api_envelope to_page = {.reply = take_reply, .is_for_person = true};
+    static const struct json none = {.type = JSON_OBJECT};
+    if (request->serve.op.arena.is_exhausted) /* the arguments may lack some */
+        return web_reply_database(request, ERR_NOMEM);
     request->call.api = request->web->api;
     request->answer = then;
     request->then = resume_endpoint;
-    return api_delegate(&request->call, endpoint, arguments, &to_page);
+    return api_delegate(&request->call, endpoint, arguments ? arguments : &none, &to_page);
 }
 
 enum op_result web_reply_refused(struct web_request *request, unsigned status,
@@ -43,7 +46,8 @@ enum op_result web_reply_refused(struct web_request *request, unsigned status,
     slice text = json_get_str(reply, SLICE("error"));
     if (status == 404)
         return web_reply_missing(request, "There is no page at this address.");
-    if (status == 503 || !text.ptr)
+    bool is_read = request->serve.exchange->head.method != HTTP_METHOD_POST;
+    if (status == 503 || !text.ptr || (is_read && status >= 500))
         return web_reply_database(request, status == 503 ? ERR_BUSY : ERR_INVALID);
     return web_reply_problem(
         request, status, status < 500 ? "Not done" : "It is not known whether this was done",

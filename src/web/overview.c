@@ -2,7 +2,6 @@
  * The overview: what needs a person, the states of flows, calls and failures, connections and, for
  * a new account, the first steps. Five queries run at the same time.
  */
-#include "base/clock.h"
 #include "serve/foresee.h"
 #include "store/connection.h"
 #include "store/flow_inbox.h"
@@ -13,17 +12,16 @@
 enum {
     ROWS_MAX = 6, /* of each list: the first visit has a limit of bytes, a phone of screens */
     CONNECTIONS_MAX = 16,
-    DAY_MS = 24 * 60 * 60 * 1000,
 };
 
 struct overview {
     struct flow_page *latest; /* NULL if there was no memory when the query was started */
     struct flow_inbox_row *inbox;
-    struct flow_counts counts;
+    struct flow_counted counted;
     struct connection *connections;
     size_t inbox_count, connection_count;
     struct call_stats stats;
-    struct pg_query inbox_query, counts_query, connections_query;
+    struct pg_query inbox_query, connections_query;
 };
 
 /* ---- writing ---- */
@@ -106,7 +104,7 @@ static void write_connected(struct web_request *request, struct json_writer *w,
 static void write_begun(struct web_request *request, struct json_writer *w,
                         const struct overview *overview)
 {
-    const struct flow_counts *counts = &overview->counts;
+    const struct flow_counts *counts = &overview->counted.counts;
     bool has_connection = overview->connection_count > 0, has_flow = overview->latest->count > 0;
     const struct catalog_action *action = counts->has_execution ? NULL
                                                                 : first_read(request, overview);
@@ -175,7 +173,7 @@ static void write_overview(struct web_request *request, const struct overview *o
         view_waiting(request, w, &overview->inbox[i]);
     json_close(w, ']');
     write_flows(w, overview->latest);
-    write_counts(w, &overview->counts);
+    write_counts(w, &overview->counted.counts);
     write_begun(request, w, overview);
     call_stats_write(request, w, &overview->stats, SLICE("/"));
     overview_errors_write(request, w, &overview->stats);
@@ -183,8 +181,9 @@ static void write_overview(struct web_request *request, const struct overview *o
                         overview->connection_count);
     write_ended(request, w, overview);
     json_member_raw(w, "failing",
-                    overview->counts.failing_webhooks.ptr ? overview->counts.failing_webhooks
-                                                          : SLICE("[]"));
+                    overview->counted.counts.failing_webhooks.ptr
+                        ? overview->counted.counts.failing_webhooks
+                        : SLICE("[]"));
 }
 
 static void start_latest(struct web_request *request, struct overview *overview)
@@ -206,7 +205,7 @@ static enum op_result finish_overview(struct web_request *request)
     if (status == OK)
         status = store_flow_inbox_result(&it->inbox_query, &it->inbox, &it->inbox_count);
     if (status == OK)
-        status = store_flow_counts_result(&it->counts_query, &it->counts);
+        status = flow_counts_result(request, &it->counted);
     if (status == OK)
         status = call_stats_result(&it->stats);
     if (status == OK)
@@ -225,7 +224,6 @@ enum op_result web_overview(struct web_request *request)
     struct overview *overview = web_state_new(request, sizeof(*overview));
     struct pg_pool *pool = request->web->config.pool;
     struct uuid account_id = request->session.account_id;
-    int64_t now_ms = clock_shared_us() / 1000;
     if (!overview)
         return OP_DONE;
     /* All queries hold the op, so finish runs once, after the last. */
@@ -234,8 +232,7 @@ enum op_result web_overview(struct web_request *request)
                      &(const struct flow_inbox_filter){.payer_id = account_id,
                                                        .given = web_given_flows(request),
                                                        .count_max = ROWS_MAX});
-    store_flow_counts(pool, &overview->counts_query, &request->serve.op, account_id,
-                      uuid_v7_floor(now_ms - DAY_MS));
+    flow_counts_begin(request, &overview->counted);
     call_stats_begin(request, &overview->stats, SLICE_NONE);
     store_connection_ended(pool, &overview->connections_query, &request->serve.op, account_id,
                            CONNECTIONS_MAX + 1);

@@ -38,17 +38,14 @@ web_step web_flow_events, web_account_events;
 web_step web_docs, web_docs_operation;
 /* execution.c */
 web_step web_execution;
+/* blocked.c: the page of a blocked run, whose address has the id of its audit event. */
+web_step web_blocked;
 /* Writes what the page of any run has about its input: "input" (its text; null: not kept), "tree",
  * "missing" (the reason, as the API has it) and "curl", the call with that input or with an
  * example's. */
 struct kept_input;
 void view_kept_input(struct web_request *request, struct json_writer *w, slice integration_id,
                      slice action_id, const struct kept_input *kept);
-/* blocked.c: the page of a blocked run, whose address has the id of its audit event. */
-web_step web_blocked;
-/* executions.c */
-/* Returns the error code of a blocked run; the audit trail has the name of its reason. */
-slice view_blocked_code(slice reason);
 /* execution_again.c */
 web_step web_execution_again_ask, web_execution_again;
 /* action.c */
@@ -114,16 +111,19 @@ extern const struct web_view web_webhooks;
 web_step web_webhook, web_webhook_new, web_webhook_create, web_webhook_edit, web_webhook_change,
     web_webhook_switch, web_webhook_test, web_webhook_roll_ask, web_webhook_roll,
     web_webhook_delete_ask, web_webhook_delete, web_webhook_replay, web_webhook_replay_one;
-/* keys.c */
-web_step web_keys, web_key_form, web_key_create, web_key_revoke;
-struct api_key;
-/* Writes the members of an object as keys.html declares it. */
-void view_key_members(struct web_request *request, struct json_writer *w,
-                      const struct api_key *key);
+/* keys.c. Keys are objects as the API has them. */
+extern const struct web_view web_keys;
+web_step web_key_form, web_key_create, web_key_revoke;
+/* Returns "valid", "expired" or "revoked". */
+slice view_key_state(const struct json *key);
+/* Writes the members of key.html, except its runs. secret: the key's text, if it was created just
+ * now; else SLICE_NONE. */
+void view_key_page(struct web_request *request, struct json_writer *w, const struct json *key,
+                   slice secret);
+/* web_reply_refused, for an endpoint of one key. */
+enum op_result web_key_refused(struct web_request *request, unsigned status,
+                               const struct json *reply);
 /* key_page.c */
 web_step web_key, web_key_events;
-/* Replies with the page of a key. secret: its text, if it was created just now; else SLICE_NONE. */
-enum op_result web_reply_key(struct web_request *request, unsigned status,
-                             const struct api_key *key, slice secret);
 
 #endif

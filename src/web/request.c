@@ -96,7 +96,7 @@ static const struct http_route routes[] = {
     {HTTP_METHOD_POST, "/connect/{token}", PAGE(WEB_LINK, 0, web_connect_link_take)},
     {HTTP_METHOD_POST, "/connect/{token}/go",
      PAGE(WEB_LINK, SCOPE_EXECUTE_WRITE, web_connect_link_go)},
-    {HTTP_METHOD_GET, "/keys", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_keys)},
+    {HTTP_METHOD_GET, "/keys", VIEW(WEB_ACCOUNT, &web_keys)},
     {HTTP_METHOD_GET, "/keys/new", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_key_form)},
     {HTTP_METHOD_POST, "/keys/new", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_key_create)},
     {HTTP_METHOD_GET, "/keys/{id}", PAGE(WEB_ACCOUNT, SCOPE_ADMIN, web_key)},
@@ -493,7 +493,8 @@ static void read_frame(struct web_request *request)
                         request->serve.grant.key_id);
     if (request->serve.policy)
         request->given = flow_given_start(request->web->config.flow, session->account_id,
-                                          request->serve.policy, &request->serve.op);
+                                          (struct uuid){{0}}, request->serve.policy,
+                                          &request->serve.op);
 }
 
 /* A form, and the end of an authorization, are carried out even if it is not known which flows the

@@ -243,9 +243,10 @@ enum op_result web_go_to(struct web_request *request, slice path);
 /* ---- endpoints of the API (over.c) ---- */
 
 /* Runs an endpoint on the page's request, with the parameters of its path; arguments (an object in
- * the op's arena) are its body or its query. `then` gets the reply, whatever its status; it may
- * call another endpoint. Only endpoints for which the key has the scope: the page's scope includes
- * it. */
+ * the op's arena; NULL: none) are its body or its query. `then` gets the reply, whatever its
+ * status; it may call another endpoint. Answers 503 if the arena is exhausted, since the arguments
+ * may then lack some. Only endpoints for which the key has the scope: the page's scope includes it.
+ */
 enum op_result web_ask(struct web_request *request, const struct api_endpoint *endpoint,
                        const struct json *arguments, web_answer *then);
 /* Sends a page with what an endpoint answered instead of doing what was asked. */

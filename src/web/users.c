@@ -110,6 +110,5 @@ enum op_result web_user_erase_ask(struct web_request *request)
 }
 enum op_result web_user_erase(struct web_request *request)
 {
-    static const struct json none = {.type = JSON_OBJECT};
-    return web_ask(request, &api_users_erase, &none, on_erase_answer);
+    return web_ask(request, &api_users_erase, NULL, on_erase_answer);
 }

@@ -19,6 +19,14 @@ struct json_writer *view_begin(struct web_request *request)
     return &request->view;
 }
 
+void view_members(struct json_writer *w, const struct json *object)
+{
+    for (uint32_t i = 0; i < object->count; i++) {
+        json_key_slice(w, json_str(&object->as.members[i].key));
+        json_put(w, &object->as.members[i].value);
+    }
+}
+
 void view_id(struct json_writer *w, const char *key, struct uuid id)
 {
     char text[UUID_TEXT_LEN + 1];

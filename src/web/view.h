@@ -12,6 +12,8 @@
 /* Opens the object, and discards one that was begun before; web_reply_view closes it. */
 struct json_writer *view_begin(struct web_request *request);
 
+/* Writes the members of an object, such as the reply of an endpoint, into the open one. */
+void view_members(struct json_writer *w, const struct json *object);
 /* Writes a member, like json_member_str; the nil id becomes null. */
 void view_id(struct json_writer *w, const char *key, struct uuid id);
 /* Returns the display name of a listed key: its name, else its first characters. Returns SLICE_NONE
@@ -58,5 +60,14 @@ enum op_result web_reply_view(struct web_request *request, unsigned status, cons
  * store_flow_near wants them. */
 bool web_gives_flow(struct web_request *request, slice template_key);
 slice web_given_flows(const struct web_request *request);
+/* flows.c: the number of flows in each state, of ended ones those of a day. With a policy only
+ * flows that may be shown count. The first function starts the queries, which hold the request. */
+struct flow_counted {
+    struct pg_query query;
+    struct flow_given *given; /* NULL without a policy, or if out of memory */
+    struct flow_counts counts;
+};
+void flow_counts_begin(struct web_request *request, struct flow_counted *counted);
+int flow_counts_result(const struct web_request *request, struct flow_counted *counted) MUST_CHECK;
 
 #endif

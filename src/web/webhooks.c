@@ -18,13 +18,6 @@ static slice id_of(const struct web_request *request)
     return request->serve.match.params[0];
 }
 
-static enum op_result ask_webhook(struct web_request *request, const struct api_endpoint *endpoint,
-                                  const struct json *arguments, web_answer *then)
-{
-    static const struct json none = {.type = JSON_OBJECT};
-    return web_ask(request, endpoint, arguments ? arguments : &none, then);
-}
-
 /* Returns an object of one member; NULL if out of memory. */
 static struct json *object_of(struct web_request *request, const char *name, struct json value)
 {
@@ -35,16 +28,6 @@ static struct json *object_of(struct web_request *request, const char *name, str
     *object = json_object();
     json_object_set(arena, object, slice_cstr(name), value);
     return object;
-}
-
-/* Calls an endpoint with a body that may be missing for lack of memory. */
-static enum op_result ask_webhook_with(struct web_request *request,
-                                       const struct api_endpoint *endpoint, const struct json *body,
-                                       web_answer *then)
-{
-    return body && !request->serve.op.arena.is_exhausted
-               ? ask_webhook(request, endpoint, body, then)
-               : web_reply_database(request, ERR_NOMEM);
 }
 
 static enum op_result reply_redirect(struct web_request *request, const char *notice)
@@ -104,12 +87,12 @@ static enum op_result on_webhook(struct web_request *request, unsigned status,
         json_object_set(arena, query, SLICE("cursor"), json_string(after));
     if (query && wanted.ptr)
         json_object_set(arena, query, SLICE("status"), json_string(wanted));
-    return ask_webhook_with(request, &api_webhooks_deliveries, query, on_deliveries);
+    return web_ask(request, &api_webhooks_deliveries, query, on_deliveries);
 }
 
 enum op_result web_webhook(struct web_request *request)
 {
-    return ask_webhook(request, &api_webhooks_get, NULL, on_webhook);
+    return web_ask(request, &api_webhooks_get, NULL, on_webhook);
 }
 
 /* ---- the form ---- */
@@ -222,7 +205,7 @@ enum op_result web_webhook_new(struct web_request *request)
 }
 enum op_result web_webhook_create(struct web_request *request)
 {
-    return ask_webhook_with(request, &api_webhooks_create, body_of_form(request), on_created);
+    return web_ask(request, &api_webhooks_create, body_of_form(request), on_created);
 }
 
 static enum op_result on_edited(struct web_request *request, unsigned status,
@@ -238,11 +221,11 @@ static enum op_result on_saved(struct web_request *request, unsigned status,
 }
 enum op_result web_webhook_edit(struct web_request *request)
 {
-    return ask_webhook(request, &api_webhooks_get, NULL, on_edited);
+    return web_ask(request, &api_webhooks_get, NULL, on_edited);
 }
 enum op_result web_webhook_change(struct web_request *request)
 {
-    return ask_webhook_with(request, &api_webhooks_change, body_of_form(request), on_saved);
+    return web_ask(request, &api_webhooks_change, body_of_form(request), on_saved);
 }
 
 /* ---- buttons ---- */
@@ -250,8 +233,8 @@ enum op_result web_webhook_change(struct web_request *request)
 enum op_result web_webhook_switch(struct web_request *request)
 {
     bool is_on = slice_eq_cstr(web_field(request, "enabled"), "true");
-    return ask_webhook_with(request, &api_webhooks_change,
-                            object_of(request, "enabled", json_bool(is_on)), on_changed);
+    return web_ask(request, &api_webhooks_change, object_of(request, "enabled", json_bool(is_on)),
+                   on_changed);
 }
 
 static enum op_result on_tested(struct web_request *request, unsigned status,
@@ -272,7 +255,7 @@ static enum op_result on_tested(struct web_request *request, unsigned status,
 
 enum op_result web_webhook_test(struct web_request *request)
 {
-    return ask_webhook(request, &api_webhooks_test, NULL, on_tested);
+    return web_ask(request, &api_webhooks_test, NULL, on_tested);
 }
 
 static enum op_result on_replayed(struct web_request *request, unsigned status,
@@ -298,8 +281,8 @@ enum op_result web_webhook_replay(struct web_request *request)
         return web_reply_problem(request, 400, "Not done", "Choose since when.");
     time_format(clock_shared_us() - hours * us_per_hour, since);
     slice text = arena_dup(arena, slice_of(since, TIME_TEXT_LEN));
-    return ask_webhook_with(request, &api_webhooks_replay,
-                            object_of(request, "since", json_string(text)), on_replayed);
+    return web_ask(request, &api_webhooks_replay, object_of(request, "since", json_string(text)),
+                   on_replayed);
 }
 
 static enum op_result on_replayed_one(struct web_request *request, unsigned status,
@@ -310,7 +293,7 @@ static enum op_result on_replayed_one(struct web_request *request, unsigned stat
 }
 enum op_result web_webhook_replay_one(struct web_request *request)
 {
-    return ask_webhook(request, &api_webhooks_replay_one, NULL, on_replayed_one);
+    return web_ask(request, &api_webhooks_replay_one, NULL, on_replayed_one);
 }
 
 /* ---- questions ---- */
@@ -338,11 +321,11 @@ static enum op_result on_deleted(struct web_request *request, unsigned status,
 }
 enum op_result web_webhook_delete_ask(struct web_request *request)
 {
-    return ask_webhook(request, &api_webhooks_get, NULL, on_delete_asked);
+    return web_ask(request, &api_webhooks_get, NULL, on_delete_asked);
 }
 enum op_result web_webhook_delete(struct web_request *request)
 {
-    return ask_webhook(request, &api_webhooks_delete, NULL, on_deleted);
+    return web_ask(request, &api_webhooks_delete, NULL, on_deleted);
 }
 
 static enum op_result on_roll_asked(struct web_request *request, unsigned status,
@@ -367,7 +350,7 @@ static enum op_result on_rolled(struct web_request *request, unsigned status,
 
 enum op_result web_webhook_roll_ask(struct web_request *request)
 {
-    return ask_webhook(request, &api_webhooks_get, NULL, on_roll_asked);
+    return web_ask(request, &api_webhooks_get, NULL, on_roll_asked);
 }
 /* A form that is sent twice rolls once: else the secret that receivers have would no longer sign.
  */
@@ -381,5 +364,5 @@ enum op_result web_webhook_roll(struct web_request *request)
     struct json *body = object_of(request, "overlap_s", json_i64(overlap_s));
     if (body)
         json_object_set(&request->serve.op.arena, body, SLICE("rev"), json_i64(rev));
-    return ask_webhook_with(request, &api_webhooks_roll, body, on_rolled);
+    return web_ask(request, &api_webhooks_roll, body, on_rolled);
 }

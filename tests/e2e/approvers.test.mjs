@@ -15,7 +15,7 @@ const TASKS = { capabilities: { elicitation: { form: {} }, extensions: { 'io.mod
 const USER = { 'sluice-user': 'ada' };
 const MAIL = { to: 'ada@outside.example', subject: 'yes', text: 'x' };
 const SCOPES = ['read', 'execute', 'approve', 'admin'];
-let stack, server, account, family, other;
+let stack, server, account, family, other, reader;
 
 const templateOf = (confirmed_by) => ({
   key: `mail_${confirmed_by.split(':')[0]}`,
@@ -26,6 +26,13 @@ const templateOf = (confirmed_by) => ({
     ...(confirmed_by === 'start' ? [] : [{ key: 'ask', type: 'approval', title: 'Send it', summary: 'One mail' }]),
     { key: 'send', type: 'tool_call', tool: 'gmail_send_message', input: MAIL, confirmed_by },
   ],
+});
+
+// A read, and further steps after it.
+const mixedOf = (steps) => ({
+  ...templateOf('approval:ask'),
+  key: 'mixed',
+  steps: [{ key: 'look', type: 'tool_call', tool: 'gmail_list_labels', input: {} }, ...steps],
 });
 
 const call = (key, method, path, body, headers) => server.call(key, method, path, body, headers);
@@ -53,6 +60,7 @@ before(async () => {
     const template = templateOf(confirmed);
     await writeFile(join(stack.catalogDir, 'templates', `${template.key}.json`), JSON.stringify(template));
   }
+  await writeFile(join(stack.catalogDir, 'templates', 'mixed.json'), JSON.stringify(mixedOf(templateOf('approval:ask').steps)));
   server = await stack.serve();
   account = await stack.account('With approvers', { apps: [] });
   const id = await stack.connect(account.id, 'gmail', { access_token: 'ya29.demo-gmail-full' });
@@ -65,6 +73,7 @@ before(async () => {
   const ofMade = await keyOf(made.key), rolledByMaker = await rolled(ofMade.id, account.key);
   family = { asker, 'its predecessor': first, 'its successor': successor, 'a key that it made': made, 'one made by its successor': ofSuccessor, 'one made by its predecessor': ofPredecessor, 'one made by one it made': ofMade, 'that one, rolled by another': rolledByMaker };
   other = await keyOf(account.key, { name: 'a person' });
+  reader = await keyOf(account.key, { scopes: ['read'] });
 });
 after(() => stack?.stopWell(assert));
 
@@ -111,11 +120,23 @@ test('no key of the asker’s family decides, over the API or as a task', async 
     }
     assert.equal((await viewOf(id, as)).flow.rev, flow.rev, 'nothing has changed');
     assert.equal(await mails(), sent + (as ? 1 : 0));
-    // a task asks no key about a held call; the same answer of another key is a decision
-    const { result: task } = await new Mcp(server.base, other.key).ask('tasks/get', { taskId: id }, { ...TASKS, headers: as });
-    assert.deepEqual([task.status, task.inputRequests], ['working', undefined]);
+    // another key is shown the form, and its answer decides
+    const theirs = new Mcp(server.base, other.key);
+    const { result: task } = await theirs.ask('tasks/get', { taskId: id }, { ...TASKS, headers: as });
+    assert.deepEqual([task.status, Object.keys(task.inputRequests ?? {})], ['input_required', [`approval-${flow.rev}-${stepKey}`]]);
+    assert.match(JSON.stringify(task.inputRequests), /mail is read first.*over the API/);
+    for (const [key, status] of [[other.key, 'input_required'], [family.asker.key, 'working']]) {
+      const stream = await new Mcp(server.base, key).stream('subscriptions/listen', { notifications: { taskIds: [id] } }, { ...TASKS, headers: as });
+      const now = await stream.until((message) => message.method === 'notifications/tasks');
+      assert.deepEqual([now.params.status, now.params.inputRequests], [status, key === other.key ? task.inputRequests : undefined]);
+      stream.close();
+    }
+    for (const [key, client] of [[other.key, { capabilities: { extensions: TASKS.capabilities.extensions } }], [reader.key, TASKS]]) {
+      const { result } = await new Mcp(server.base, key).ask('tasks/get', { taskId: id }, { ...client, headers: as });
+      assert.deepEqual([result.status, result.inputRequests], ['working', undefined]);
+    }
     const yes = { [`approval-${flow.rev}-${stepKey}`]: { action: 'accept', content: { approve: true } } };
-    const reply = await new Mcp(server.base, other.key).ask('tasks/update', { taskId: id, inputResponses: yes }, { ...TASKS, headers: as });
+    const reply = await theirs.ask('tasks/update', { taskId: id, inputResponses: yes }, { ...TASKS, headers: as });
     assert.equal(reply.error, undefined, JSON.stringify(reply));
     assert.equal((await ended(id, as)).flow.status, 'completed');
   }
@@ -346,11 +367,12 @@ test('a flow that waits is shown by the version of its template that it runs', a
     await until('it waits', async () => (await viewOf(flowId)).flow.status === 'waiting');
     return flowId;
   };
-  const before = await start('mail_approval');
+  const before = await start('mail_approval'), mixedBefore = await start('mixed');
   // the next version only reads
   const template = { ...templateOf('approval:ask'), description: 'Sends no mail.' };
   template.steps[1] = { key: 'send', type: 'tool_call', tool: 'gmail_list_labels', input: {}, confirmed_by: 'approval:ask' };
   await writeFile(join(stack.catalogDir, 'templates', 'mail_approval.json'), JSON.stringify(template));
+  await writeFile(join(stack.catalogDir, 'templates', 'mixed.json'), JSON.stringify(mixedOf(template.steps)));
   server.process.kill('SIGHUP');
   await until('the template is replaced', async () => (await call(other.key, 'GET', '/api/flows/templates/mail_approval')).json.description === template.description);
   const pages = await session(strict.key);
@@ -366,5 +388,19 @@ test('a flow that waits is shown by the version of its template that it runs', a
   assert.ok(next.ids.includes(now) && !next.ids.includes(before), JSON.stringify(next));
   assert.equal(next.badge, first.badge + 1);
   assert.equal(next.badge, next.ids.length);
-  assert.ok((await (await session(other.key)).go('/approvals')).text.includes(`id="wait-${before}"`));
+  const all = await session(other.key);
+  assert.ok((await all.go('/approvals')).text.includes(`id="wait-${before}"`));
+  // so are the calls of flows, also those that have ended
+  const mixedNow = await start('mixed');
+  assert.equal((await call(other.key, 'POST', `/api/flows/${mixedBefore}/cancel`)).status, 200);
+  const listed = async (key) => {
+    const { executions } = (await call(key, 'GET', '/api/executions?flow_calls=true&limit=100')).json;
+    return [mixedBefore, mixedNow].map((id) => executions.some((one) => one.flow?.id === id));
+  };
+  const onPage = async (at) => {
+    const { text } = await at.go('/executions');
+    return [mixedBefore, mixedNow].map((id) => text.includes(`/flows/${id}`));
+  };
+  assert.deepEqual([await listed(other.key), await onPage(all)], [[true, true], [true, true]]);
+  assert.deepEqual([await listed(strict.key), await onPage(pages)], [[false, true], [false, true]]);
 });

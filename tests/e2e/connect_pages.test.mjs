@@ -334,7 +334,16 @@ test('keys: shown once, marked, revoked at once; no key has more scopes than its
   const csrf = formsOf((await stranger.go('/keys/new')).text).find((each) => each.action === '/keys/new').fields.csrf;
   assert.equal((await stranger.ask(question.path, { method: 'POST', fields: { csrf } })).status, 404);
   assert.equal((await stranger.ask(question.path)).status, 404);
-  assert.equal((await pages.go('/keys')).status, 200);
+  for (const path of ['/keys/x', `/keys/${one.id}`, `/keys/${one.id}/events`, '/keys?after=x']) assert.equal((await pages.ask(path)).status, 404, path);
+
+  // pages of the list: 150 older keys
+  await stack.cluster.sql(`insert into sluice.api_key (account_id, id, hash, prefix, name, scopes, created_at)
+    select '${two.id}', ('00000000-0000-7000-8000-' || lpad(n::text, 12, '0'))::uuid, sha256(n::text::bytea), 'sk_old', 'old ' || n, 'read', now() from generate_series(1, 150) n`);
+  const named = (text) => [...text.matchAll(/href="\/keys\/[0-9a-f-]{36}" title="([^"]*)"/g)].map(([, name]) => name);
+  const first = await pages.go('/keys');
+  const rest = await pages.go(linkOf(first.text, 'More keys'));
+  assert.deepEqual([named(first.text).length, named(rest.text).at(-1), rest.text.includes('More keys')], [100, 'old 1', false]);
+  assert.equal(new Set([...named(first.text), ...named(rest.text)].filter((name) => name.startsWith('old '))).size, 150);
 });
 
 const link = (key, body) => server.call(key, 'POST', '/api/connect/sessions', body);

@@ -374,7 +374,7 @@ test('the account’s OAuth client', async () => {
   // no statement gets bytes that are not UTF-8
   for (const method of ['GET', 'PUT', 'DELETE']) {
     const odd = await call(method, '/api/oauth-clients/%FF', method === 'PUT' ? { client_id: 'x' } : undefined);
-    assert.deepEqual([odd.status, odd.json], [404, { error: 'Not found' }], method);
+    assert.deepEqual([odd.status, odd.json], [400, { error: 'the path is not UTF-8' }], method);
   }
 });
 

@@ -601,10 +601,10 @@ test('the audit trail names the object of an event, and links to it', async () =
   const began = new Date(parseInt(id.replace('-', '').slice(0, 12), 16)).toISOString();
   await led('Rejected Create 1 task page in Notion', [[`of ${began}`, `/flows/${id}`]]);
   assert.match(await row('Rejected Create').innerText(), /Note not <b>now<\/b>/);
-  await led('Key the "new" one', [['the "new" one', `/keys#key-${made.id}`]]);
+  await led('Key the "new" one', [['the "new" one', `/keys/${made.id}`]]);
   await led('App Notion', [[connections[0].label, `/connections/${connections[0].id}`], ['Notion', '/integrations/notion']]);
   await visit.page.getByRole('link', { name: 'the "new" one' }).first().click();
-  await visit.page.waitForURL(`**/keys#key-${made.id}`);
-  assert.match(await visit.page.locator(`#key-${made.id}`).innerText(), /the "new" one/);
+  await visit.page.waitForURL(`**/keys/${made.id}`);
+  assert.equal(await visit.page.locator('h1').innerText(), 'the "new" one');
   await visit.end();
 });

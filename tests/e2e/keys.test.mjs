@@ -47,6 +47,7 @@ test('a key is created, listed without its text, and revoked', async () => {
   assert.deepEqual(list.json.items[0], item);
   assert.ok(!list.text.includes(key) && list.json.items.at(-1).id === creator.id && creator.made_by === null);
   assert.deepEqual({ ...(await self(key)), last_used_at: null }, item);
+  assert.deepEqual({ ...(await call(account.key, 'GET', `/api/keys/${one.id}`)).json, last_used_at: null }, item);
   assert.equal((await call(key, 'GET', '/api/keys')).status, 403);
   assert.equal(await status(key, second), 200);
   assert.deepEqual((await call(account.key, 'DELETE', `/api/keys/${one.id}`)).json, { success: true });
@@ -54,6 +55,7 @@ test('a key is created, listed without its text, and revoked', async () => {
   await until('the other server refuses it', async () => (await status(key, second)) === 401);
   assert.equal((await call(account.key, 'DELETE', `/api/keys/${one.id}`)).status, 200);
   assert.match((await call(account.key, 'GET', '/api/keys')).json.items[0].revoked_at, /^20/);
+  assert.match((await call(account.key, 'GET', `/api/keys/${one.id}`)).json.revoked_at, /^20/);
 });
 
 test('pages of the list', async () => {
@@ -81,11 +83,11 @@ test('what cannot be a key is refused', async () => {
   const other = await stack.account('other keys', { apps: [] });
   const { id } = await self(other.key);
   for (const unknown of [id, account.id, 'x'])
-    for (const reply of [await roll(unknown), await call(account.key, 'DELETE', `/api/keys/${unknown}`)])
+    for (const reply of [await roll(unknown), await call(account.key, 'GET', `/api/keys/${unknown}`), await call(account.key, 'DELETE', `/api/keys/${unknown}`)])
       assert.deepEqual([reply.status, reply.json], [404, { error: 'Key not found' }], unknown);
   assert.equal(await status(other.key), 200);
   const user = { 'sluice-user': 'ada' };
-  for (const [method, path] of [['GET', '/api/keys'], ['POST', '/api/keys'], ['GET', '/api/keys/self'], ['POST', `/api/keys/${id}/roll`], ['DELETE', `/api/keys/${id}`]])
+  for (const [method, path] of [['GET', '/api/keys'], ['POST', '/api/keys'], ['GET', '/api/keys/self'], ['GET', `/api/keys/${id}`], ['POST', `/api/keys/${id}/roll`], ['DELETE', `/api/keys/${id}`]])
     assert.equal((await call(account.key, method, path, method === 'POST' ? {} : undefined, user)).status, 400, path);
 });
 
@@ -241,7 +243,7 @@ test('its requests are noted as those of the user, and it reads no names of keys
 
 test('it reaches nothing of the account, makes no keys, and opens no dashboard', async () => {
   const { key, id } = await made({ scopes: ['read', 'execute', 'approve', 'admin'], user: 'bob' });
-  for (const [method, path] of [['GET', '/api/keys'], ['POST', '/api/keys'], ['POST', `/api/keys/${id}/roll`], ['DELETE', `/api/keys/${id}`], ['GET', '/api/users'], ['GET', '/api/users/bob'], ['PATCH', '/api/users/bob'], ['GET', '/api/stats']])
+  for (const [method, path] of [['GET', '/api/keys'], ['POST', '/api/keys'], ['GET', `/api/keys/${id}`], ['POST', `/api/keys/${id}/roll`], ['DELETE', `/api/keys/${id}`], ['GET', '/api/users'], ['GET', '/api/users/bob'], ['PATCH', '/api/users/bob'], ['GET', '/api/stats']])
     for (const headers of [{}, { 'sluice-user': 'bob' }])
       refused(await call(key, method, path, method === 'GET' || method === 'DELETE' ? undefined : {}, headers), /for the account alone/);
   const { user } = await self(key, { 'sluice-user': 'bob' });

@@ -41,7 +41,8 @@ test('executions, newest first, without the provider’s replies', async () => {
   const failed = (await server.execute(a.key, 'gmail', 'get_message', { id: 'ffffffffffffffff' })).json;
   assert.equal(failed.status, 'failed', JSON.stringify(failed));
   const notion = (await server.execute(a.key, 'notion', 'get_self', {})).json;
-  assert.equal((await server.execute(a.key, 'gmail', 'nope', {})).status, 409); // blocked, so there is no execution
+  const refused = (await server.execute(a.key, 'gmail', 'nope', {})).json; // blocked, so there is no execution
+  assert.equal(refused.status, 'blocked');
   const { status, json, text } = await get(a.key, '/api/executions');
   assert.equal(status, 200, text);
   assert.equal(json.next_cursor, null);
@@ -49,7 +50,8 @@ test('executions, newest first, without the provider’s replies', async () => {
   assert.deepEqual(json.executions.map((one) => one.execution_id), ids);
   const [first, second, third] = json.executions;
   assert.deepEqual(Object.keys(first), ['status', 'execution_id', 'integration_id', 'action_id', 'connection_id',
-    'started_at', 'finished_at', 'api_key', 'attempts']);
+    'started_at', 'finished_at', 'duration_ms', 'api_key', 'attempts']);
+  assert.ok(Math.abs(first.duration_ms - (Date.parse(first.finished_at) - Date.parse(first.started_at))) <= 1, JSON.stringify(first));
   const key = (await get(a.key, '/api/audit?kind=key.created')).json.events[0];
   assert.equal(first.api_key.id, key.details.key_id);
   assert.equal(typeof first.api_key.name, 'string');
@@ -69,6 +71,11 @@ test('executions, newest first, without the provider’s replies', async () => {
   assert.deepEqual(await of('integration_id=notion'), [notion.execution_id]);
   assert.deepEqual(await of('integration_id=gmail&status=succeeded'), done.map((one) => one.execution_id).reverse());
   assert.deepEqual(await of('integration_id=nope'), []);
+  assert.deepEqual(await of('action_id=get_self'), [notion.execution_id]);
+  assert.deepEqual(await of(`error_code=${failed.error_code}`), [failed.execution_id]);
+  assert.deepEqual(await of('error_code=action_not_found'), []);
+  assert.deepEqual(await of(`key_id=${first.api_key.id}`), ids);
+  assert.deepEqual(await of(`key_id=${failed.execution_id}`), []);
   assert.deepEqual(await of('limit=3'), ids.slice(0, 3));
   for (const limit of [1, 2, 6, 7]) {
     const { items, pages } = await walk(a.key, `/api/executions?limit=${limit}`, 'executions');
@@ -76,6 +83,19 @@ test('executions, newest first, without the provider’s replies', async () => {
     assert.equal(pages, Math.ceil(7 / limit));
   }
   assert.deepEqual((await get(b.key, '/api/executions')).json, { executions: [], next_cursor: null });
+
+  const event = await until('the blocked run is written', async () => (await get(a.key, '/api/audit?kind=execution')).json.events[0]);
+  const blocked = (await get(a.key, '/api/executions?status=blocked')).json.executions;
+  const { details, id, at } = event;
+  assert.deepEqual(blocked, [{ status: 'blocked', execution_id: null, event_id: id, ...details, connection_id: null, started_at: at, finished_at: at, duration_ms: 0,
+    api_key: first.api_key, attempts: null, error_code: refused.error_code, message: null }]);
+  assert.deepEqual(await of('status=everything'), [null, ...ids]);
+  assert.deepEqual(await of('status=everything&error_code=action_not_found'), [null]);
+  assert.deepEqual(await of(`status=everything&error_code=${failed.error_code}`), [failed.execution_id]);
+  assert.deepEqual(await of('status=blocked&error_code=validation_error'), []);
+  const { items, pages } = await walk(a.key, '/api/executions?status=everything&limit=3', 'executions');
+  assert.deepEqual([items.map((one) => one.execution_id), pages], [[null, ...ids], 3]);
+  assert.deepEqual((await get(b.key, '/api/executions?status=everything')).json.executions, []);
 });
 
 test('invalid queries are refused', async () => {
@@ -88,7 +108,7 @@ test('invalid queries are refused', async () => {
     for (const limit of ['100', '101', '1000000', '99999999999999999999999', '007'])
       assert.equal((await get(a.key, `${path}?limit=${limit}`)).status, 200, limit);
   }
-  for (const query of ['status=blocked', 'status=FAILED', `integration_id=${'x'.repeat(201)}`, 'integration_id=%00'])
+  for (const query of ['status=blockd', 'status=FAILED', 'key_id=x', 'error_code=%00', 'action_id=a%20b', `integration_id=${'x'.repeat(201)}`, 'integration_id=%00'])
     assert.equal((await get(a.key, `/api/executions?${query}`)).status, 400, query);
   for (const query of [`kind=${'x'.repeat(201)}`, 'kind=%0a', 'kind=a%20b'])
     assert.equal((await get(a.key, `/api/audit?${query}`)).status, 400, query);

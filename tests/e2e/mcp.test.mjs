@@ -256,8 +256,8 @@ test('a failure is a result that says what to do, and only an unknown name is an
   await wrong('probe_send', { subject: 'x', confirm: 'yes' }, /confirm must be true or false, got string/);
   await wrong('search_actions', {}, /query is required/);
   await wrong('search_actions', { query: 'mail', queries: ['mail'] }, /query or queries, not both/);
-  for (const queries of ['mail', [], [''], [1], Array(6).fill('mail')]) await wrong('search_actions', { queries }, /queries must be a list of 1 to 5 texts/);
-  for (const include of ['output', ['all']]) await wrong('describe_action', { integration_id: 'gmail', action_id: 'get_message', include }, /include must be a list of output/);
+  for (const queries of ['["mail"', '', [], [''], [1], Array(6).fill('mail')]) await wrong('search_actions', { queries }, /queries must be a list of 1 to 5 texts/);
+  for (const include of ['all', ['all']]) await wrong('describe_action', { integration_id: 'gmail', action_id: 'get_message', include }, /include must be a list of output/);
   await wrong('search_actions', { query: 'mail', limit: 'many' }, /limit must be a whole number, got "many"/);
   await wrong('search_actions', { query: 'mail', limit: [1] }, /limit must be/);
   await wrong('describe_action', { integration_id: 'gmail' }, /integration_id and action_id are required/);
@@ -393,7 +393,7 @@ test('a flow in a result is lean, and include adds the rest', async () => {
   const steps = await read(id, { include: ['steps'] });
   assert.deepEqual(steps, { flow: flowOf(whole, 'currentStep'), steps: whole.steps, hint: asks.hint });
   assert.deepEqual(await read(id, { include: ['context', 'steps'] }), { flow: flowOf(whole, 'input', 'context', 'currentStep'), steps: whole.steps, hint: asks.hint });
-  for (const include of ['steps', ['all'], [1], [['steps']], {}]) assert.match((await read(id, { include })).error, /^include must be a list of/);
+  for (const include of ['all', ['all'], [1], [['steps']], {}]) assert.match((await read(id, { include })).error, /^include must be a list of/);
   assert.match((await read(id, { until: 'soon' })).error, /^until must be/);
   // Waits for a person's decision.
   const decided = read(id, { wait: 60, until: 'ended' });

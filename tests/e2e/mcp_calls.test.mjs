@@ -191,6 +191,27 @@ test('a write whose reply was lost is not made twice by the same call, on any pr
   assert.equal(await ledger(), before + 3);
 });
 
+test('a start that writes and whose reply was lost is not made twice by the same call', async () => {
+  const other = await stack.serve(), elsewhere = new Mcp(other.base, account.key), before = await ledger();
+  const args = { template: 'probe_chain', input: { subject: 'lost start', confirm: true } };
+  const start = async (at, given = args) => contentOf(await at.call('start_flow', { ...given, wait: 60 }));
+  await forgotten();
+  const held = await hold(stack.provider, { method: 'POST', path_prefix: '/gmail/' });
+  await lose(held, 'start_flow', { ...args, wait: 60 }, 1);
+  await noted();
+  await held.letGo();
+  const both = await Promise.all([mcp, elsewhere].map((at) => start(at)));
+  for (const one of both) assert.deepEqual([one.idempotent_replayed, one.flowId, one.flow.flow.status], [true, both[0].flowId, 'completed'], JSON.stringify(one));
+  assert.equal(await ledger(), before + 1);
+  // other arguments, or another key of the account, start another flow; so does a reply that arrived
+  const stranger = new Mcp(server.base, await stack.key(account.id)), again = { ...args, input: { ...args.input, subject: 'another start' } };
+  const others = [await start(stranger), await start(mcp, again), await start(mcp, again)];
+  assert.deepEqual(others.map((one) => one.idempotent_replayed), [undefined, undefined, undefined]);
+  assert.equal(new Set([both[0], ...others].map((one) => one.flowId)).size, 4);
+  assert.equal(await ledger(), before + 4);
+  await other.stop();
+});
+
 test('a write whose reply arrived, and one that did nothing, run again', async () => {
   await forgotten();
   const before = await ledger();
@@ -285,6 +306,35 @@ test('slips in an input are mended, the result names them, and REST refuses them
   assert.deepEqual([refused.status, refused.json.error_code], [409, 'validation_error'], refused.text);
 });
 
+test('slips in the arguments of the tools are mended and named as well', async () => {
+  const textOf = async (name, args) => (await ask(name, args)).content[0].text;
+  const queries = ['send a mail', 'list labels'];
+  const lines = await textOf('search_actions', { queries, limit: 2 });
+  assert.equal(await textOf('search_actions', { queries: JSON.stringify(queries), limit: '2' }), `${lines}\n{"coerced":["/queries","/limit"]}`);
+  assert.equal(await textOf('search_actions', { queries: queries[0] }), `${await textOf('search_actions', { queries: [queries[0]] })}\n{"coerced":["/queries"]}`);
+  const about = contentOf(await ask('describe_action', { ...LIST, include: 'output' }));
+  assert.ok(about.output_schema && about.coerced[0] === '/include', JSON.stringify(about));
+  const read = { ...LIST, input: { maxResults: 2 } };
+  const cut = contentOf(await ask('run_action', { ...read, max_output_bytes: '100' }));
+  assert.deepEqual([cut.coerced, cut.output.truncated], [['/max_output_bytes'], true], JSON.stringify(cut));
+  const actions = [read, { ...read, input: '{"maxResults":"1"}' }];
+  for (const [given, top, first] of [[JSON.stringify(actions), ['/actions'], undefined], [actions.map((one) => JSON.stringify(one)), undefined, ['']], [JSON.stringify(actions[0]), ['/actions'], undefined]]) {
+    const { coerced, results } = contentOf(await ask('run_actions', { actions: given }));
+    assert.deepEqual([coerced, results[0].status, results[0].coerced], [top, 'succeeded', first], JSON.stringify(results).slice(0, 1000));
+    if (results[1]) assert.deepEqual(results[1].coerced, [...(first ?? []), '/input', '/input/maxResults']);
+  }
+  // a key inside a text is that action's
+  const send = { integration_id: 'gmail', action_id: 'send_message', input: { to: 'a@example.com', subject: 'slip', text: 't' }, confirm: true, idempotency_key: 'slip-1' };
+  const [alone, inText] = [contentOf(await ask('run_action', send, {}, {})), contentOf(await ask('run_actions', { actions: JSON.stringify([send]) }, {}, {})).results[0]];
+  assert.deepEqual([inText.execution_id, inText.idempotent_replayed], [alone.execution_id, true], JSON.stringify([alone, inText]));
+  // no consent, and no broken list, is guessed
+  for (const [name, args, error] of [
+    ['run_action', { ...send, confirm: 'true' }, /^confirm must be /], ['search_actions', { queries: '["a",' }, /^queries must be a list/],
+    ['search_actions', { query: 'a mail', limit: 'two' }, /^limit must be /], ['run_actions', { actions: 'all' }, /actions/],
+  ])
+    assert.match(contentOf(await ask(name, args)).error, error, name);
+});
+
 test('start_flow can wait for the flow, and returns it as get_flow does', async () => {
   const started = contentOf(await ask('start_flow', { template: 'probe_wait', input: { seconds: 0.1 }, wait: 60 }));
   assert.deepEqual(Object.keys(started), ['flowId', 'flow']);
@@ -295,7 +345,7 @@ test('start_flow can wait for the flow, and returns it as get_flow does', async 
   const done = contentOf(await ask('start_flow', { template: 'unread_mail_summary', input: {}, wait: 60, idempotency_key: 'once' }));
   assert.equal(done.flow.flow.status, 'completed', JSON.stringify(done).slice(0, 500));
   const again = contentOf(await ask('start_flow', { template: 'unread_mail_summary', input: {}, wait: 60, idempotency_key: 'once' }));
-  assert.deepEqual(again, done);
+  assert.deepEqual(again, { idempotent_replayed: true, ...done });
   const flows = async () => (await server.call(account.key, 'GET', '/api/flows?limit=100')).json.flows.length;
   const before = await flows();
   for (const wait of ['soon', -1, 1.5, {}]) {

@@ -84,14 +84,15 @@ test('a stream does not send what was not asked for, nor what belongs to another
   assert.deepEqual(theirs.granted, { toolsListChanged: true });
   const plain = await listen({ resourceSubscriptions: [`sluice://flows/${id}`] }, {});
   const tools = await listen({ toolsListChanged: true });
+  const users = await listen({ toolsListChanged: true }, { ...CLIENT, headers: { 'sluice-user': 'ada' } }); // of the account
   await approve(id);
   assert.equal((await plain.next()).method, 'notifications/resources/updated');
   // Another process makes the change, and the database notifies this one.
   await stack.connect(account.id, 'notion', { access_token: 'ntn_x' });
-  assert.equal((await tools.next()).method, 'notifications/tools/list_changed');
+  for (const stream of [tools, users]) assert.equal((await stream.next()).method, 'notifications/tools/list_changed');
   await stack.connect(other.id, 'probe', { token: 'ya29.demo-gmail-full' });
   assert.equal((await theirs.next()).method, 'notifications/tools/list_changed');
-  for (const stream of [theirs, plain, tools]) stream.close();
+  for (const stream of [theirs, plain, tools, users]) stream.close();
 });
 
 test('refused: an invalid filter, a client without the extension, a key without the scope', async () => {

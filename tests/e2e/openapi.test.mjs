@@ -240,7 +240,10 @@ test('lists', async () => {
   await judge(200, await get('/api/audit'), ['/events/0']);
   const events = await judge(200, await get('/api/audit?kind=execution&limit=1'), ['/events/0']);
   await judge(200, await get(`/api/audit?limit=1&cursor=${events.json.next_cursor}`));
-  await judge(400, await get('/api/executions?status=blocked'));
+  const blocked = await judge(200, await get('/api/executions?status=blocked'), ['/executions/0']);
+  const { error_code, api_key } = blocked.json.executions[0];
+  await judge(200, await get(`/api/executions?status=everything&error_code=${error_code}&key_id=${api_key.id}&action_id=${blocked.json.executions[0].action_id}`), ['/executions/0']);
+  await judge(400, await get('/api/executions?status=blockd'));
   await judge(400, await get('/api/audit?limit=0'));
   await judge(403, await get('/api/audit', {}, reader));
 });
@@ -473,6 +476,9 @@ test('keys', async () => {
   await judge(400, await get('/api/keys?cursor=x'));
   await judge(200, await get('/api/keys/self', {}, made.key));
   await judge(200, await get('/api/keys/self', {}, ofUser.key));
+  await judge(200, await get(`/api/keys/${made.id}`));
+  await judge(403, await get(`/api/keys/${made.id}`, {}, reader));
+  await judge(404, await get(`/api/keys/${account.id}`));
   await judge(403, await get('/api/stats', {}, ofUser.key));
   await judge(403, await get('/api/connections', { 'sluice-user': 'another' }, ofUser.key));
   const narrow = (await post('/api/keys', { ...wanted, scopes: ['read', 'admin'] })).json;
@@ -613,6 +619,7 @@ test('guard errors', async () => {
     ['GET', '/api/keys'],
     ['POST', '/api/keys'],
     ['GET', '/api/keys/self'],
+    ['GET', '/api/keys/019a1b2c-3d4e-7f50-8a61-72839405a6b7'],
     ['POST', '/api/keys/019a1b2c-3d4e-7f50-8a61-72839405a6b7/roll', 404],
     ['GET', '/api/executions/019a1b2c-3d4e-7f50-8a61-72839405a6b7'],
     ['POST', '/api/executions'],
@@ -687,6 +694,11 @@ test('refusals for any path', async () => {
   };
   for (const [status, [text, pointer]] of Object.entries(raw))
     check(Number(status), await byHand(server.port, text), pointer);
+  // a name in a path that is not UTF-8, for every operation that has one
+  for (const [path, operations] of Object.entries(contract.document.paths))
+    for (const method of Object.keys(operations))
+      if (path.includes('{') && method !== 'parameters')
+        check(400, await server.call(account.key, method.toUpperCase(), path.replaceAll(/\{[^}]*\}/g, '%FF')), named('BadRequest'));
 });
 
 test('refusals caused by settings', async () => {

@@ -515,6 +515,9 @@ test('the decisions next to one are those that the key may see', async () => {
   };
   // the button is there as long as another one waits that the key may see
   const offers = (page) => formsOf(page.text).some((one) => one.buttons.includes('Approve and show next'));
+  // and so are the numbers of flows
+  const waiting = async (pages, path) => (await pages.go(path)).text.match(/<strong>\s*(\d+)\s*<i class="dot"><\/i><\/strong><span>waiting in total/)?.[1];
+  for (const path of ['/', '/flows']) assert.deepEqual([await waiting(all, path), await waiting(some, path)], ['5', '2'], path);
   const first = await some.go(`/flows/${ids[1]}`), next = await approve(first);
   assert.match(next.path, new RegExp(`^/flows/${ids[3]}`));
   assert.deepEqual([offers(first), offers(next)], [true, false]);

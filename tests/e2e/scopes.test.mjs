@@ -62,6 +62,23 @@ test('a batch: an action of the other kind is 403, each action of every app', as
   assert.equal((await call(keys.none, 'POST', '/api/executions/batch', { executions: [] })).json.error, 'This API key lacks the scope "execute"');
 });
 
+test('over /mcp: each action of every app, in run_actions and under its own name', async () => {
+  for (const kind of ['read', 'write']) {
+    const mcp = new Mcp(server.base, keys[kind]);
+    for (let at = 0; at < actions.length; at += BATCH) {
+      const some = actions.slice(at, at + BATCH);
+      const calls = some.map(({ integration_id, action_id }) => ({ integration_id, action_id, input: { not_a_member: 1 }, confirm: true }));
+      const { results } = contentOf(await mcp.call('run_actions', { actions: calls }));
+      const own = await Promise.all(some.map((action) => mcp.call(toolOf(action), { not_a_member: 1 }).then(contentOf)));
+      for (const [i, action] of some.entries())
+        for (const result of [results[i], own[i]]) {
+          if (needed(action) === kind) assert.equal(result.status, 'blocked', toolOf(action));
+          else assert.deepEqual(result, { error: LACKS[needed(action)] }, toolOf(action));
+        }
+    }
+  }
+});
+
 test('it is the same for single executions, for the tool endpoint and over /mcp', async () => {
   const some = actions.filter((action, i) => action.integration_id === 'gmail' || i % 10 === 0);
   assert.ok(some.some(isRead) && !some.every(isRead));

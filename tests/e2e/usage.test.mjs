@@ -77,6 +77,27 @@ test('counts are what was run, by key and by user, over two processes', async ()
   assert.deepEqual((await usage('', { key: other.key })).items.map(counts).at(-1), ONCE);
 });
 
+// Its state is asked for five times, and its result three times.
+test('a call that waited for an approval is one blocked run, and one of the key that asked', async () => {
+  const holding = await stack.account('holding', { apps: ['gmail'] });
+  const own = (method, path, body, user) => server.call(holding.key, method, path, body, as(user));
+  const [{ id }] = (await own('GET', '/api/connections')).json.connections;
+  assert.equal((await own('PATCH', `/api/connections/${id}`, { shared: true })).status, 200);
+  const policy = { default: 'allow', rules: [{ side_effect: ['write'], decision: 'hold' }] };
+  assert.ok((await own('PUT', '/api/policies/asks', { policy })).status < 300);
+  const asker = (await own('POST', '/api/keys', { name: 'asks', policy: 'asks', scopes: ['execute'] })).json;
+  const ask = () => run(server, asker.key, 'ada', 'send_message', SEND);
+  const flow = (await ask()).json.approval.flow_id;
+  for (let i = 0; i < 4; i++) assert.equal((await ask()).json.approval.flow_id, flow);
+  await until('it is approved', async () => (await own('POST', `/api/flows/${flow}/approve`, {}, 'ada')).status === 200);
+  await until('the flow has ended', async () => (await own('GET', `/api/flows/${flow}`, undefined, 'ada')).json.flow.status === 'completed');
+  for (let i = 0; i < 3; i++) assert.equal((await ask()).status, 200);
+  await restart();
+  const of = (by) => usage(`?by=${by}`, { key: holding.key }).then(({ items }) => items);
+  assert.deepEqual((await of('user')).map(({ user, ...item }) => [user, ...counts(item)]), [['ada', 0, 1, 0, 1, 0]]);
+  assert.deepEqual((await of('key')).map(({ key_id, ...item }) => [key_id, ...counts(item)]), [[asker.id, 0, 1, 0, 1, 0]]);
+});
+
 test('pages, and dates', async () => {
   await stack.cluster.sql(`insert into sluice.usage select '${account.id}', date_trunc('day', now() at time zone 'UTC') at time zone 'UTC' - n * interval '1 day', '${bound.id}', user_id, 1, 0, 0, 0, 0 from generate_series(40, 44) n, sluice.account_user where account_id = '${account.id}';
     insert into sluice.usage select account_id, day, case when is_by_key then key_id else '${NIL}' end, case when is_by_key then '${BY_KEY}' else '${BY_DAY}' end::uuid, sum(reads), 0, 0, 0, 0

@@ -1,6 +1,6 @@
 // What endpoints are sent, and when: each change of a flow once for each endpoint that hears it, in
 // order, whatever crashes; retries, and endpoints that fail. webhooks.test.mjs has the endpoints
-// themselves.
+// themselves. With SOAK_SECONDS a server is killed at every step, not only around each statement.
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -10,6 +10,7 @@ import { Scripted } from './support/scripted.mjs';
 import { assertSigned, verify } from './support/signed.mjs';
 import { Stack, credentials } from './support/stack.mjs';
 
+const IS_LONG = Number(process.env.SOAK_SECONDS ?? 0) > 0;
 let stack, account, one, two, receiver;
 const got = []; // {path, headers, body, at}: messages at the receiver
 const answers = {}; // path -> (request, reply)
@@ -122,30 +123,114 @@ test('a user\'s events go to the account, with the user\'s id; another account h
   await unlisten(hook);
 });
 
+// ---- holds ----
+
+test('calls that are held: the events of their flows, also a user\'s', async () => {
+  const { id: owner, key } = await stack.account('holding', { apps: ['probe'] });
+  const hook = await listen({}, { key });
+  const policy = { default: 'allow', rules: [{ tools: ['probe_send'], decision: 'hold' }] };
+  assert.ok((await call('PUT', '/api/policies/agents', { policy }, { key })).status < 300);
+  const agent = (await call('POST', '/api/keys', { name: 'agent', policy: 'agents', scopes: ['read', 'execute'] }, { key })).json.key;
+  await sql(`update sluice.connection set is_shared = true where account_id = '${owner}'`);
+  for (const user of [undefined, 'eve']) {
+    const headers = user && { 'sluice-user': user };
+    const decide = async (id, verb) => assert.equal((await post(id, verb, { key, headers, server: two })).status, 200);
+    const ask = async (subject) => {
+      const { json, text } = await call('POST', '/api/executions', { integration_id: 'probe', action_id: 'send', input: { subject } }, { key: agent, headers });
+      assert.equal(json.error_code, 'policy_blocked', text);
+      const [{ json: message }] = await hears(hook, json.approval.flow_id, 'flow.waiting');
+      const { flow_id, account_id, template_key, status, step_key, approval_url, user: of } = message.data;
+      assert.deepEqual([account_id, template_key, status, step_key, of], [owner, 'held_call', 'waiting', 'approval', user]);
+      assert.equal(approval_url, `https://sluice.example.com/flows/${flow_id}${user ? '?user=eve' : ''}`);
+      assert.ok(!JSON.stringify(message).includes(subject));
+      return flow_id;
+    };
+    const approved = await ask('a held mail');
+    await decide(approved, 'approve');
+    await hears(hook, approved, 'flow.waiting', 'flow.approved', 'flow.completed');
+    const rejected = await ask('a rejected mail');
+    await decide(rejected, 'reject');
+    const [, { json: no }] = await hears(hook, rejected, 'flow.waiting', 'flow.cancelled');
+    assert.match(no.data.rejected_by, /^key:/);
+    const late = await ask('a late mail');
+    await sql(`update sluice.flow set wake_at = now() - interval '1 second' where id = '${late}'`);
+    await decide(late, 'resume');
+    const [, { json: over }] = await hears(hook, late, 'flow.waiting', 'flow.failed');
+    assert.deepEqual([over.data.error_code, over.data.step_key], ['timeout', 'approval']);
+    // the call is an execution with an event of its own
+    const lost = await ask('a lost mail');
+    await stack.provider.faults([{ match: { method: 'POST' }, count: -1, action: { status: 500 } }]);
+    await decide(lost, 'approve');
+    await hears(hook, lost, 'flow.waiting', 'flow.approved', 'flow.failed');
+    await stack.provider.faults([]);
+    await until('its outcome is unknown', () => at(hook.path).some(({ json }) => json.type === 'execution.outcome_unknown' && json.data.user === user));
+  }
+  await unlisten(hook, { key });
+});
+
 // ---- what crashes lose ----
 
 // The flow may have been made when its client hears nothing.
 const idOf = (subject) => sql(`select flow_id from sluice.flow_doc where input::text like '%"${subject}"%'`);
+// Its lease ends at once, so that nothing waits for that.
 async function dies(server) {
   assert.equal((await server.process.gone).signal, 'SIGKILL', server.log.slice(-3000));
   stack.forget(server);
+  await sql(`update sluice.node set lease_until = now() where name like '%:${server.process.pid}'`);
+}
+const statusOf = async (id) => (await call('GET', `/api/flows/${id}`)).json.flow.status;
+// Each change of the flow has one event, and each has arrived.
+async function delivered(hook, id, kinds, step) {
+  const rows = () => sql(`select coalesce(string_agg(kind || ' ' || status, ',' order by rev), '') from sluice.delivery where object = '${id}' and webhook_id = '${hook.id}'`);
+  const wanted = kinds.map((kind) => `${kind} delivered`).join(',');
+  await hasten(hook);
+  await until(`all is delivered after ${step}`, async () => {
+    const now = await rows();
+    assert.equal(now.replace(/ \w+/g, ''), kinds.join(','), step);
+    return now === wanted;
+  });
+  const messages = distinct(hook.path, id);
+  assert.deepEqual(messages.map(({ json }) => json.type), kinds, step);
+  assert.equal(new Set(messages.map(({ json }) => json.data.rev)).size, kinds.length, step);
 }
 
-const STEPS = ['delivery/claim', 'delivery/claimed', 'delivery/sent', 'delivery/end', 'delivery/ended', 'event_news/send', 'flow/record', 'flow/recorded'];
+const steps = (op, ...names) => names.map((name) => `${op}/${name}`);
+const DELIVERING = steps('delivery', 'claim', 'claimed', ...(IS_LONG ? ['send'] : []), 'sent', 'end', 'ended', 'mark');
+const STARTING = IS_LONG
+  ? [...steps('flow_command', 'begin', 'start', 'send', 'started'), ...steps('flow', 'begin', 'execute', 'transform', 'call', 'called', 'complete', 'record', 'recorded')]
+  : steps('flow', 'record', 'recorded');
 test('servers that die around each statement: what has happened is delivered', async () => {
-  for (const step of STEPS) {
+  for (const step of [...STARTING, 'event_news/send', ...DELIVERING]) {
     const hook = await listen();
     const subject = `dies at ${step}`;
     const dying = await stack.serve({ args, env: { SLUICE_CRASH_AT: step } });
     await call('POST', '/api/flows/start', { flowTemplate: 'probe_chain', input: { subject, confirm: true } }, { server: dying }).catch(() => null);
     await dies(dying);
     const id = await idOf(subject);
-    await until('another server ends the flow', async () => ['completed', 'failed'].includes((await call('GET', `/api/flows/${id}`)).json.flow.status));
-    await hasten(hook);
-    const rows = () => sql(`select string_agg(kind || ' ' || status, ',' order by rev) from sluice.delivery where object = '${id}' and webhook_id = '${hook.id}'`);
-    await until(`it is delivered after ${step}`, async () => /^flow\.(completed|failed) delivered$/.test(await rows()));
-    const ids = at(hook.path).map(({ headers }) => headers['webhook-id']);
-    assert.equal(new Set(ids).size, 1, step);
+    const end = id && (await until('another server ends the flow', async () => /^(completed|failed)$/.exec(await statusOf(id))?.[0]));
+    if (id) await delivered(hook, id, [`flow.${end}`], step);
+    else assert.equal(await sql(`select count(*) from sluice.delivery where webhook_id = '${hook.id}'`), '0', step);
+    await unlisten(hook);
+  }
+});
+
+const DECIDING = IS_LONG
+  ? [...steps('flow_command', 'begin', 'load', 'loaded', 'template', 'decide', 'take', 'changed', 'audited'), ...steps('flow', 'load', 'loaded', 'template', 'plan', 'execute')]
+  : steps('flow_command', 'take', 'changed');
+test('servers that die around an approval: it has one event, if it was given', async () => {
+  for (const step of DECIDING) {
+    const hook = await listen();
+    const id = await start('probe_approve', { subject: `dies at ${step}` });
+    await hears(hook, id, 'flow.waiting');
+    const dying = await stack.serve({ args, env: { SLUICE_CRASH_AT: step } });
+    await post(id, 'approve', { server: dying }).catch(() => null);
+    await dies(dying);
+    const end = await until('another server ends the flow', async () => {
+      const status = await statusOf(id);
+      if (status === 'waiting') await post(id, 'approve');
+      return /^(completed|failed)$/.exec(status)?.[0];
+    });
+    await delivered(hook, id, ['flow.waiting', 'flow.approved', `flow.${end}`], step);
     await unlisten(hook);
   }
 });

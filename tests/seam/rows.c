@@ -325,6 +325,13 @@ static int do_claim_insert(struct seam_store *store, struct pg_query *query)
     return OK;
 }
 
+static int do_claim_spend(struct seam_store *store, struct pg_query *query)
+{
+    struct claim claim = claim_of(store, query);
+    seam_claim_put(store, query, seam_claim_take(store, &claim, key_end(query), true), false);
+    return OK;
+}
+
 static int do_claim_own(struct seam_store *store, struct pg_query *query)
 {
     struct claim claim = claim_of(store, query);
@@ -613,6 +620,7 @@ static const struct seam_statement statements[] = {
     {"node_dead", do_dead},
     {"claim_find", do_claim_find},
     {"claim_insert", do_claim_insert},
+    {"claim_spend", do_claim_spend},
     {"claim_own", do_claim_own},
     {"claim_own_again", do_claim_own},
     {"claim_release", do_claim_release},

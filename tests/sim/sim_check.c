@@ -70,8 +70,16 @@ static struct uuid event_of(const struct pg_query *query)
     return (struct uuid){{0}};
 }
 
+static bool writes_events(const struct pg_query *query)
+{
+    const struct pg_stmt *stmt = query->stmt;
+    size_t count = stmt->column_count;
+    return count > 0 && strcmp(stmt->columns[count - 1].name, "has_event") == 0;
+}
+
 /* A change has an event if it ends the flow, or if a person has to approve or has approved. Its
- * kind and revision are the row's (STORE_OUTBOX). No two changes have one id. */
+ * kind and revision are the row's (STORE_OUTBOX). No two changes have one id. While accounts have
+ * endpoints, the statement writes it: has_event is the last column. */
 static void check_event(struct sim *sim, const struct flow *after, const struct pg_query *query)
 {
     struct uuid id = event_of(query);
@@ -81,6 +89,8 @@ static void check_event(struct sim *sim, const struct flow *after, const struct 
     if (uuid_is_nil(id) == is_heard)
         sim_fail(sim, "%s to %s %s", query->stmt->name, flow_status_name(after->status),
                  is_heard ? "has no event" : "has an event");
+    if (is_heard && sim->store.has_endpoint && !writes_events(query))
+        sim_fail(sim, "%s writes no event", query->stmt->name);
     for (size_t i = 0; i < sim->changes.count && is_heard; i++)
         if (uuid_eq(sim->changes.items[i], id))
             sim_fail(sim, "%s has the event of another change", query->stmt->name);

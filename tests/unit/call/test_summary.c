@@ -93,6 +93,8 @@ static void every_reason_has_a_summary_that_fits_its_kind(void **state)
         assert_true(
             slice_eq(json_get_str(json, SLICE("error_code")), exec_outcome_error_code(&out)));
         assert_true(exec_outcome_error_code(&out).len > 0);
+        assert_true(slice_eq(exec_reason_code(slice_cstr(exec_reason_name(reason))),
+                             exec_outcome_error_code(&out)));
         assert_member(json, "message", "What happened\n");
         slice hint = json_get_str(json, SLICE("hint"));
         assert_true(slice_starts_with(hint, SLICE("What to do")));
@@ -101,6 +103,7 @@ static void every_reason_has_a_summary_that_fits_its_kind(void **state)
         assert_int_equal(slice_find(hint, SLICE(" POST /api/connect/sessions")) > 0,
                          JSON_GET(json, "recommended_next_action") != NULL);
     }
+    assert_true(slice_eq_cstr(exec_reason_code(SLICE("of a later version")), "of a later version"));
 }
 
 static void reconnecting_is_recommended_where_it_helps(void **state)

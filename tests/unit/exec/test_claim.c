@@ -59,12 +59,36 @@ static void a_request_waits_for_one_that_is_refused(void **state)
     assert_false(other.out.is_replayed);
 }
 
+/* The result of the other request is not this one's, so it is not promised. */
+static void a_request_waits_for_a_different_one_until_its_deadline(void **state)
+{
+    struct bench *b = *state;
+    struct seam_run other;
+    want_plain(b, "get", "k");
+    seam_run_start(&b->run);
+    seam_settle(b->node.loop);
+    want(b, &other, "plain", "get", "{\"q\":\"x\"}");
+    other.exec.idempotency_key = SLICE("k");
+    seam_run_start(&other);
+    seam_settle(b->node.loop);
+    for (unsigned i = 0; i < 100 && !seam_run_has_ended(&other); i++)
+        (void)seam_pass_timer(b->node.loop, 60000);
+    assert_true(seam_run_has_ended(&other));
+    const struct exec_outcome *out = &other.out;
+    assert_int_equal(out->reason, EXEC_STILL_RUNNING);
+    assert_true(slice_starts_with(out->message, SLICE("A different request with this ")));
+    assert_int_equal(end_of(b, &other), EXEC_STILL_RUNNING);
+    (void)end(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_request_waits_for_one_that_comes_too_late, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_request_waits_for_one_that_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_request_waits_for_a_different_one_until_its_deadline,
+                                        set_up, tear_down),
     };
     return cmocka_run_group_tests_name("exec/claim", tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
  * test makes the holds.
  */
 #include "exec/hold.h"
+#include "exec/counts.h"
 #include "exec/machine.h"
 #include "seam/table.h"
 
@@ -170,6 +171,22 @@ static void the_key_is_that_of_request_and_asker(void **state)
         assert_null(seam_query_named(m->node.pool, "audit_insert")); /* it is known */
         end_with(m, policy, EXEC_HELD);
     }
+}
+
+/* Its state is asked for again and again, with the same request. */
+static void an_open_hold_is_counted_once(void **state)
+{
+    struct machine *m = *state;
+    struct counts *tallies = exec_service_tallies(m->node.exec);
+    for (size_t i = 0; i < 3; i++) {
+        struct policy *policy = want_held(m, "{}", "k");
+        run_to_hold(m);
+        answer_open(m, i == 0);
+        end_with(m, policy, EXEC_HELD);
+    }
+    counts_write(tallies);
+    seam_settle(m->node.loop);
+    assert_int_equal(seam_param(machine_query(m, "tally_add"), "calls")->as.i64, 1);
 }
 
 static void each_answer_has_its_outcome(void **state)
@@ -414,6 +431,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         HOLD_TEST(a_held_call_waits_under_a_key_made_for_it),
         HOLD_TEST(the_key_is_that_of_request_and_asker),
+        HOLD_TEST(an_open_hold_is_counted_once),
         HOLD_TEST(each_answer_has_its_outcome),
         HOLD_TEST(a_call_that_was_made_is_replayed),
         HOLD_TEST(another_request_does_not_get_the_key_of_a_hold),

@@ -186,6 +186,43 @@ static void a_key_of_another_request(void **state)
     assert_int_equal(m->store.flows.count, 1);
 }
 
+/* A start of a template that writes, by a client that may repeat it. Returns the flow. */
+static struct uuid start_watched(struct machine *m, const char *template_key, bool leaves_early,
+                                 bool leaves_late)
+{
+    static const struct uuid by = {{9}};
+    seam_run_flow(&m->run, &m->node, template_key, confirmed);
+    m->run.command.lost_by = by;
+    seam_run_start(&m->run);
+    seam_settle(m->node.loop); /* it looks for its note */
+    if (leaves_early)
+        flow_command_client_gone(&m->run.as.command);
+    assert_true(seam_walk_until_ended(&m->walk, &m->run));
+    assert_int_equal(m->run.answer, FLOW_ANSWER_DONE);
+    if (leaves_late)
+        flow_command_client_gone(&m->run.as.command);
+    struct uuid id = m->run.as.command.flow_id;
+    seam_run_end(&m->run);
+    seam_walk_for_ms(&m->walk, 10);
+    return id;
+}
+
+static void a_start_whose_reply_was_lost(void **state)
+{
+    struct machine *m = *state;
+    for (size_t i = 0; i < 2; i++) {
+        struct uuid first = start_watched(m, "ask", false, false);
+        struct uuid lost = start_watched(m, "ask", i == 0, i == 1);
+        assert_false(uuid_eq(first, lost)); /* the first one had its reply */
+        assert_true(uuid_eq(start_watched(m, "ask", false, false), lost));
+        seam_pass_ms(m->node.loop, EXEC_LOST_MS + 60000);
+        assert_false(uuid_eq(start_watched(m, "ask", false, false), lost));
+    }
+    size_t count = m->store.claims.count;
+    (void)start_watched(m, "pause", true, false); /* it writes nothing */
+    assert_int_equal(m->store.claims.count, count);
+}
+
 /* Else the approved call would fail, since the key is taken. */
 static void a_key_of_a_hold(void **state)
 {
@@ -644,6 +681,7 @@ int main(void)
         ON_A_MACHINE(a_key_gives_the_flow_as_it_is_now),
         ON_A_MACHINE(a_key_of_another_request),
         ON_A_MACHINE(a_key_of_a_hold),
+        ON_A_MACHINE(a_start_whose_reply_was_lost),
         ON_A_MACHINE(a_start_that_is_refused_binds_nothing),
         ON_A_MACHINE(a_start_that_another_overtakes),
         ON_A_MACHINE(a_server_that_drains_takes_nothing),

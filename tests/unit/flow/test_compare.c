@@ -20,6 +20,9 @@ static const char *const templates[] = {
     TEMPLATE("one", ASK("a", "") "," SAY("b", "", "x")),
     TEMPLATE("two", ASK("a", "") "," SAY("b", "", "x") "," SAY("c", "", "y")),
     TEMPLATE("each", ASK("a", "") "," SAY("b", "\"for_each\":\"input.n\",", "${item}")),
+    TEMPLATE_WITH("late", "\"deadline\":2,", ASK("a", "") "," SAY("b", "", "x")),
+    TEMPLATE_WITH("each_late", "\"deadline\":2,",
+                  ASK("a", "") "," SAY("b", "\"for_each\":\"input.n\",", "${item}")),
     TEMPLATE("safe", ASK("a", "") "," TELL("", "x")),
     TEMPLATE("each_safe",
              ASK("a", "") "," TELL("\"for_each\":\"input.n\",\"concurrency\":2,", "${item}")),
@@ -180,7 +183,9 @@ static void another_version_is_not_called(void **state)
     check_undone(m, id, "it is another version of \\\"Named Hall\\\" now. The call was not made.");
     resume(m, id);
     name(m, "Hall"); /* without a version */
-    check_undone(m, id, "could not be read again");
+    check_undone(m, id,
+                 "What q means reads \\\"Named Hall\\\" as it was approved, but the app does not "
+                 "say any more which version of it that is. The call was not made.");
     resume(m, id);
     reply_version(m, first);
     answer_write(m, 200);
@@ -404,6 +409,54 @@ static void a_flow_that_is_cancelled_during_the_reads(void **state)
     }
 }
 
+/* A server that drains begins no call, and leaves no doubt: the next one compares and calls. */
+static void a_drain_during_the_reads(void **state)
+{
+    struct machine *m = *state;
+    for (unsigned way = 0; way < 3; way++) {
+        struct uuid id = way == 2 ? approved_each(m) : approved_way(m, way);
+        struct http_call *call = machine_call(m);
+        flow_service_drain(m->node.flow);
+        seam_call_reply(call, 200, "{\"name\":\"Hall\"}");
+        seam_settle(m->node.loop);
+        if (way == 2)
+            name(m, "Room");
+        for (unsigned i = 0; i < 10; i++)
+            machine_turn(m, NULL);
+        assert_int_equal(flow_service_active(m->node.flow), 0);
+        assert_int_equal(m->walk.writes, 0);
+        machine_restart(m);
+        name(m, "Hall");
+        if (way == 2)
+            name(m, "Room");
+        answer_write(m, 200);
+        if (way == 2)
+            answer_write(m, 200);
+        machine_until(m, id, FLOW_COMPLETED);
+    }
+}
+
+static void a_deadline_during_the_reads(void **state)
+{
+    struct machine *m = *state;
+    for (unsigned is_fan_out = 0; is_fan_out < 2; is_fan_out++) {
+        struct uuid id = machine_start(m, is_fan_out ? "each_late" : "late", each);
+        name(m, "Hall");
+        if (is_fan_out)
+            name(m, "Room");
+        machine_until(m, id, FLOW_WAITING);
+        seam_pass_ms(m->node.loop, 1000);
+        approve(m, id);
+        struct http_call *call = machine_call(m);
+        seam_pass_ms(m->node.loop, 1100);
+        seam_call_reply(call, 200, "{\"name\":\"Hall\"}");
+        seam_settle(m->node.loop);
+        if (is_fan_out)
+            name(m, "Room");
+        check_undone(m, id, "deadline has passed");
+    }
+}
+
 /* Every allocation of the comparison fails in turn: the call is not made without it. */
 static void no_memory_for_the_comparison(void **state)
 {
@@ -445,6 +498,8 @@ int main(void)
         COMPARE_TEST(all_items_are_compared_before_the_first_call),
         COMPARE_TEST(the_items_that_are_left_are_compared),
         COMPARE_TEST(a_flow_that_is_cancelled_during_the_reads),
+        COMPARE_TEST(a_drain_during_the_reads),
+        COMPARE_TEST(a_deadline_during_the_reads),
         COMPARE_TEST(no_memory_for_the_comparison),
     };
     return cmocka_run_group_tests_name("flow/compare", tests, NULL, NULL);

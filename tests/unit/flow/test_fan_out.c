@@ -6,7 +6,9 @@
 
 #include "machine.h"
 
-#define BAD "\"tool\":\"demo_get\",\"for_each\":\"input.n\",\"input\":{\"q\":\"${abs(item)}\"}"
+#define BAD                                                             \
+    "\"tool\":\"demo_get\",\"for_each\":\"input.n\",\"concurrency\":1," \
+    "\"input\":{\"q\":\"${abs(item)}\"}"
 
 /* Sorted by key, as in a template set. */
 static const char *const templates[] = {

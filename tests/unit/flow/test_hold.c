@@ -123,6 +123,24 @@ static void a_call_whose_id_has_a_name(void **state)
     }
 }
 
+/* What the id means is no more than the asking key may read, and it may read the approval. */
+static void a_key_that_may_not_read_has_no_name_shown(void **state)
+{
+    struct machine *m = *state;
+    seam_run_exec(&m->run, &m->node, "say", "{\"q\":\"x\"}");
+    m->run.exec.holds_writes = true;
+    m->run.exec.asker = asker;
+    m->run.exec.scopes = SCOPE_READ | SCOPE_EXECUTE_WRITE;
+    seam_run_start(&m->run);
+    assert_int_equal(end_run(m), EXEC_HELD);
+    struct uuid id = m->run.out.approval->flow_id;
+    seam_run_end(&m->run);
+    machine_until(m, id, FLOW_WAITING); /* no reply of the app is needed */
+    slice asked = machine_row(m, id)->waiting_input;
+    assert_true(slice_find(asked, SLICE("\"unread\":[\"q\"]")) > 0);
+    assert_true(slice_find(asked, SLICE("\"shows\"")) < 0);
+}
+
 /* Without a key, the request and its asker make one. */
 static void a_request_without_a_key(void **state)
 {
@@ -319,6 +337,7 @@ int main(void)
         TEST(a_request_gets_the_hold_of_its_key),
         TEST(a_request_without_a_key),
         TEST(a_call_whose_id_has_a_name),
+        TEST(a_key_that_may_not_read_has_no_name_shown),
         TEST(a_key_of_another_request),
         TEST(a_rejection_says_who_and_why),
         TEST(an_approval_expires),

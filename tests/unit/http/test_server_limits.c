@@ -73,6 +73,7 @@ static void each_limit_has_its_status(void **state)
     expect_refusal(&app, "version", SLICE("GET / HTTP/2.0\r\nHost: a\r\n\r\n"), 505);
     expect_refusal(&app, "preface", SLICE("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), 505);
     expect_refusal(&app, "method", SLICE("FROB / HTTP/1.1\r\nHost: a\r\n\r\n"), 501);
+    expect_refusal(&app, "bytes", SLICE("GET /a/%FF HTTP/1.1\r\nHost: a\r\n\r\n"), 400);
     expect_refusal(&app, "target", long_target(&text, 8193), 414);
     expect_refusal(&app, "head", long_head(&text, 1, 16 * 1024), 431);
     expect_refusal(&app, "endless head", slice_first(long_head(&text, 1, 64 * 1024), 60000), 431);

@@ -8,8 +8,10 @@ struct row {
 
 static const struct row rows[] = {
     {"{\"status\":\"succeeded\",\"execution_id\":\"1\",\"output\":{\"status\":\"x\"},\"pages\":{"
-     "\"next\":null},\"display\":{\"title\":\"t\"},\"outcome\":\"done\"}",
-     "{\"status\":\"succeeded\",\"execution_id\":\"1\",\"outcome\":\"done\"}",
+     "\"next\":null},\"display\":{\"title\":\"t\"},\"outcome\":\"done\",\"approval_flow_id\":"
+     "\"f\"}",
+     "{\"status\":\"succeeded\",\"execution_id\":\"1\",\"outcome\":\"done\",\"approval_flow_id\":"
+     "\"f\"}",
      "{\"output\":{\"status\":\"x\"},\"pages\":{\"next\":null},\"display\":{\"title\":\"t\"}}",
      "[\"/output\",\"/pages\",\"/display\"]"},
     {"{\"status\":\"succeeded\",\"output\":null}", "{\"status\":\"succeeded\",\"output\":null}",
@@ -55,10 +57,12 @@ static const struct row rows[] = {
      "[\"/connections/1/label\",\"/connections/1/identity\"]"},
     {"{\"flowId\":\"f\",\"flow\":{\"flow\":{\"id\":\"f\",\"title\":\"t\"},\"steps\":[{\"stepKey\":"
      "\"a\",\"error\":null},{\"stepKey\":\"b\",\"error\":{\"code\":\"forbidden\",\"message\":\"m\","
-     "\"hint\":\"h\"}},{\"stepKey\":\"c\",\"error\":{\"code\":\"validation_error\",\"message\":"
+     "\"resumable\":false,\"hint\":\"h\"}},{\"stepKey\":\"c\",\"error\":{\"code\":\"validation_"
+     "error\",\"message\":"
      "\"m\",\"hint\":\"h\"}}],\"hint\":\"h\"}}",
      "{\"flowId\":\"f\",\"flow\":{\"flow\":{\"id\":\"f\"},\"steps\":[{\"stepKey\":\"a\",\"error\":"
-     "null},{\"stepKey\":\"b\",\"error\":{\"code\":\"forbidden\",\"hint\":\"h\"}},{\"stepKey\":"
+     "null},{\"stepKey\":\"b\",\"error\":{\"code\":\"forbidden\",\"resumable\":false,\"hint\":"
+     "\"h\"}},{\"stepKey\":"
      "\"c\",\"error\":{\"code\":\"validation_error\"}}],\"hint\":\"h\"}}",
      "{\"flow\":{\"flow\":{\"title\":\"t\"},\"steps\":[{},{\"error\":{\"message\":\"m\"}},{"
      "\"error\":{\"message\":\"m\",\"hint\":\"h\"}}]}}",

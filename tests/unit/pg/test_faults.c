@@ -54,6 +54,12 @@ static void start_try(struct pg_call *call)
     submit(call, &item_try);
 }
 
+static void start_last_try(struct pg_call *call)
+{
+    start_try(call);
+    call->query.attempts = PG_ATTEMPTS_MAX;
+}
+
 /* Starts a change that violates the CHECK n >= 0, however it is sent. */
 static void start_bad_try(struct pg_call *call)
 {
@@ -460,6 +466,22 @@ static void test_a_later_failure_hides_no_earlier_success(void **state)
     pg_bench_close(&bench);
 }
 
+/* A query that has been sent as often as it may be, because connections were lost, is in a set that
+ * the database refuses for another query. That says nothing about this one. */
+static void test_no_query_ends_with_the_error_of_another(void **state)
+{
+    struct pg_bench bench;
+    struct pg_pool_config config = config_of(conninfo);
+    (void)state;
+    open_with_rows(&bench, &config, 4);
+    start_all(&bench, 4, start_last_try);
+    pg_calls_wait(&bench, calls, 4);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(calls[i].query.status, i == 2 ? ERR_INVALID : OK);
+    pg_calls_end(calls, 4);
+    pg_bench_close(&bench);
+}
+
 static const struct pg_column backend_columns[] = {PG_ARG("pid", PG_I64)};
 static const struct pg_column backend_params[] = {PG_ARG("account_id", PG_UUID)};
 static const struct pg_stmt backend = {
@@ -754,6 +776,7 @@ int main(void)
         cmocka_unit_test(test_lock_timeout_hits_the_guilty_only),
         cmocka_unit_test(test_a_changed_row_is_seen_in_its_new_version),
         cmocka_unit_test(test_a_later_failure_hides_no_earlier_success),
+        cmocka_unit_test(test_no_query_ends_with_the_error_of_another),
         cmocka_unit_test(test_a_skipped_preparation_is_made_up_for),
         cmocka_unit_test(test_failing_allocations),
         cmocka_unit_test(test_cancel_waiting_and_in_flight),

@@ -111,6 +111,14 @@ static void test_with_list_is_joined(void **state)
     check(sql, 0, PG_MODE_PIPE, "with a as (select $2 ) select 1::bigint from  a");
 }
 
+static void test_the_mode_is_a_constant(void **state)
+{
+    (void)state;
+    check("select :id from t where not @set", 0, PG_MODE_PIPE, "select $2 from t where not false");
+    check("select :id @from where @set", 0, PG_MODE_SET,
+          INPUT " select i.id from input i where true");
+}
+
 static void test_casts_and_quotes_are_left_alone(void **state)
 {
     (void)state;
@@ -145,6 +153,7 @@ int main(void)
         cmocka_unit_test(test_read),
         cmocka_unit_test(test_update_and_delete),
         cmocka_unit_test(test_with_list_is_joined),
+        cmocka_unit_test(test_the_mode_is_a_constant),
         cmocka_unit_test(test_casts_and_quotes_are_left_alone),
         cmocka_unit_test(test_errors_name_the_fault),
     };

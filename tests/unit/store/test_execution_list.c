@@ -313,6 +313,12 @@ static void test_who_asked_and_what_the_flow_is_called(void **state)
     assert_true(uuid_is_nil(list[0].api_key_id));
     assert_true(slice_eq_cstr(list[2].flow_title, "Tasks"));
     assert_true(slice_eq_cstr(list[1].flow_title, "its own"));
+    assert_null(list[1].flow_tools.ptr);
+    pg_call_end(&call);
+    filter.with_tools = true;
+    assert_int_equal(list_of(0, 9, 100, &list), FLOWS - 1);
+    for (size_t i = 0; i < FLOWS - 1; i++)
+        assert_true(slice_starts_with(list[i].flow_tools, SLICE("gmail_send_message")));
     pg_call_end(&call);
     filter.api_key_id = key;
     assert_int_equal(list_of(0, 1000, 100, &list), STEPS);

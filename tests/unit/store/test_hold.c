@@ -140,6 +140,10 @@ static void start_versions(struct pg_call *c)
 {
     store_flow_waiting_versions(c->bench->pool, &c->query, &c->op, account);
 }
+static void start_counted(struct pg_call *c)
+{
+    store_flow_counted_versions(c->bench->pool, &c->query, &c->op, account, uuid_v7_floor(1));
+}
 static void start_inbox(struct pg_call *c)
 {
     static struct flow_inbox_filter filter;
@@ -190,7 +194,7 @@ static void test_waiting_flows_by_the_version_of_their_template(void **state)
 {
     static char text[UUID_TEXT_LEN + 3] = " ";
     struct flow flows[4];
-    struct flow_waiting_version *list;
+    struct flow_version_count *list;
     size_t count;
     (void)state;
     begin_account();
@@ -209,6 +213,15 @@ static void test_waiting_flows_by_the_version_of_their_template(void **state)
     for (size_t i = 0; i < count; i++)
         assert_int_equal(list[i].count,
                          uuid_eq(list[i].version, flows[0].template_version) ? 2 : 1);
+    pg_call_end(&calls[0]);
+    run(start_counted, NULL);
+    assert_int_equal(store_flow_waiting_versions_result(&calls[0].query, &list, &count), OK);
+    assert_int_equal(count, 3);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(list[i].waiting,
+                         uuid_eq(list[i].version, flows[0].template_version) ? 2 : 1);
+        assert_int_equal(list[i].running + list[i].completed + list[i].failed + list[i].count, 0);
+    }
     pg_call_end(&calls[0]);
     uuid_format(flows[0].template_version, text + 1);
     text[UUID_TEXT_LEN + 1] = ' ';

@@ -235,12 +235,13 @@ static size_t partitions_read(const char *name, const char *more, enum pg_mode m
     return partitions_since(uuid_v7_floor(midnight_ms), name, more, mode);
 }
 
-/* with_calls, since_at, before_at, flow_before, parent_id, with_blocked, words */
-#define CALLS_PIPE(is) \
-#is ", now() - interval '1 day', now() + interval '1 day', " TODAY_FLOW ", null, false, null"
+/* with_calls, since_at, before_at, flow_before, parent_id, with_blocked, with_tools, words */
+#define CALLS_PIPE(is)                                                      \
+#is ", now() - interval '1 day', now() + interval '1 day', " TODAY_FLOW \
+        ", null, false, false, null"
 #define CALLS_SET(is)                                                                    \
     "array[" #is "], array[now() - interval '1 day'], array[now() + interval '1 day'], " \
-    "array[" TODAY_FLOW "], array[null]::uuid[], array[false], array[null]::text[]"
+    "array[" TODAY_FLOW "], array[null]::uuid[], array[false], array[false], array[null]::text[]"
 #define TODAY_FLOW "sluice.uuid_floor((now() at time zone 'UTC')::date + 1)"
 
 static void test_partitions_are_pruned(void **state)

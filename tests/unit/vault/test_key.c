@@ -18,26 +18,6 @@ static void test_sha256(void **state)
     buf_deinit(&text);
 }
 
-/* The hash of the hashes of texts of 0 to 199 bytes, as another program computes it: each length
- * of the last block. */
-static void test_sha256_of_each_length(void **state)
-{
-    static const char want[] = "0a716dcd52ebb45d547cf893c2616d1641ae3c122398e759ddeb1d0698a65c1a";
-    char bytes[200];
-    uint8_t hashes[sizeof(bytes)][32], hash[32];
-    struct buf text;
-    (void)state;
-    for (size_t i = 0; i < sizeof(bytes); i++) {
-        bytes[i] = (char)(7 * i);
-        vault_sha256(slice_of(bytes, i), hashes[i]);
-    }
-    vault_sha256(slice_of((const char *)hashes, sizeof(hashes)), hash);
-    buf_init(&text, 100);
-    encode_hex(&text, slice_of(hash, sizeof(hash)));
-    assert_true(slice_eq_cstr(buf_slice(&text), want));
-    buf_deinit(&text);
-}
-
 static void test_new_keys(void **state)
 {
     struct vault_key one, two;
@@ -219,15 +199,10 @@ static void test_limit_of_unattended_writes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sha256),
-        cmocka_unit_test(test_sha256_of_each_length),
-        cmocka_unit_test(test_new_keys),
-        cmocka_unit_test(test_invalid_keys),
-        cmocka_unit_test(test_scopes),
-        cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_limit_fills_in),
-        cmocka_unit_test(test_limit_refuses),
-        cmocka_unit_test(test_limit_of_unattended_writes),
+        cmocka_unit_test(test_sha256),        cmocka_unit_test(test_new_keys),
+        cmocka_unit_test(test_invalid_keys),  cmocka_unit_test(test_scopes),
+        cmocka_unit_test(test_addresses),     cmocka_unit_test(test_limit_fills_in),
+        cmocka_unit_test(test_limit_refuses), cmocka_unit_test(test_limit_of_unattended_writes),
     };
     return unit_result(cmocka_run_group_tests(tests, NULL, NULL));
 }
