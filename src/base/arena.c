@@ -270,6 +270,18 @@ char *arena_cstr(struct arena *arena, slice text)
     return copy;
 }
 
+slice arena_join(struct arena *arena, const slice *parts, size_t count)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < count; i++)
+        len += parts[i].len;
+    char *text = arena_alloc_text(arena, len + 1);
+    if (!text)
+        return SLICE_NONE;
+    text[len] = '\0';
+    return slice_join(text, len, parts, count);
+}
+
 slice arena_printf(struct arena *arena, const char *fmt, ...)
 {
     va_list args;
@@ -281,18 +293,20 @@ slice arena_printf(struct arena *arena, const char *fmt, ...)
 
 slice arena_vprintf(struct arena *arena, const char *fmt, va_list args)
 {
+    char room[256]; /* most texts are shorter, and are formatted once */
     va_list again;
-    /* The arguments are read twice, first for the length; a va_list may be used only once (C11
-     * 7.16). */
+    /* The arguments of a longer text are read twice; a va_list may be used only once (C11 7.16). */
     va_copy(again, args);
-    int want = vsnprintf(NULL, 0, fmt, args);
+    int want = vsnprintf(room, sizeof(room), fmt, args);
     size_t len = want < 0 ? 0 : (size_t)want;
     char *text = want < 0 ? NULL : arena_alloc_text(arena, len + 1);
-    if (text) {
+    if (!text) {
+        arena->is_exhausted = true;
+    } else if (len < sizeof(room)) {
+        memcpy(text, room, len + 1);
+    } else {
         int wrote = vsnprintf(text, len + 1, fmt, again);
         ASSERT(wrote == want);
-    } else {
-        arena->is_exhausted = true;
     }
     va_end(again);
     return text ? slice_of(text, len) : SLICE_NONE;

@@ -64,6 +64,12 @@ slice arena_dup(struct arena *arena, slice text);
  * failed or the arena's limit is reached. */
 slice arena_take(struct arena *arena, struct buf *buf);
 char *arena_cstr(struct arena *arena, slice text) MUST_CHECK;
+/* Joins the parts, with a NUL that len does not count; for texts of many bytes, which formatting
+ * would copy one by one. Returns SLICE_NONE if the limit is exceeded. */
+slice arena_join(struct arena *arena, const slice *parts, size_t count);
+#define ARENA_JOIN(arena, ...)                        \
+    arena_join((arena), (const slice[]){__VA_ARGS__}, \
+               sizeof((const slice[]){__VA_ARGS__}) / sizeof(slice))
 slice arena_printf(struct arena *arena, const char *fmt, ...) PRINTF_LIKE(2, 3);
 slice arena_vprintf(struct arena *arena, const char *fmt, va_list args) PRINTF_LIKE(2, 0);
 

@@ -137,10 +137,18 @@ bool slice_to_i64(slice s, int64_t *value)
 
 bool slice_has_word(slice words, slice word)
 {
-    while (words.len > 0)
-        if (slice_eq(slice_split(&words, ' '), word))
-            return word.len > 0;
-    return false;
+    if (word.len == 0 || slice_find_char(word, ' ') >= 0)
+        return false;
+    for (size_t from = 0;;) {
+        ptrdiff_t found = slice_find(slice_from(words, from), word);
+        if (found < 0)
+            return false;
+        size_t begin = from + (size_t)found, end = begin + word.len;
+        if ((begin == 0 || words.ptr[begin - 1] == ' ') &&
+            (end == words.len || words.ptr[end] == ' '))
+            return true;
+        from = begin + 1;
+    }
 }
 
 bool slice_to_bool(slice s, bool *value)

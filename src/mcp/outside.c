@@ -95,22 +95,23 @@ static slice divide(struct division *d, slice container, slice pointer)
     json_scan_open(&scan, container);
     for (; json_scan_next(&scan, &key, &value); index++) {
         slice name = bracket == '[' ? slice_of_u64(index, digits) : json_scan_str(key, d->arena);
-        slice path = arena_printf(d->arena, "%.*s/%.*s", SLICE_ARG(pointer), SLICE_ARG(name));
         enum json_type type = json_scan_type(value);
         bool is_mixed = (type == JSON_OBJECT || type == JSON_ARRAY) &&
                         (bracket == '[' || slice_has_word(SLICE(MIXED), name));
-        if (is_mixed || is_own(d, container, pointer, name, value)) {
-            if (bracket == '{')
-                json_key_slice(d->own, name);
-            if (is_mixed)
-                value = divide(d, value, path);
-            else
-                json_put_raw(d->own, value);
-            if (!is_mixed || !value.ptr)
-                continue;
-        } else {
-            json_put_str(d->pointers, path);
+        bool is_inside = is_mixed || is_own(d, container, pointer, name, value);
+        if (is_inside && bracket == '{')
+            json_key_slice(d->own, name);
+        if (is_inside && !is_mixed) {
+            json_put_raw(d->own, value);
+            continue;
         }
+        slice path = ARENA_JOIN(d->arena, pointer, SLICE("/"), name);
+        if (is_mixed)
+            value = divide(d, value, path);
+        else
+            json_put_str(d->pointers, path);
+        if (!value.ptr)
+            continue;
         for (; bracket == '[' && written < index; written++)
             json_put_raw(outside, SLICE("{}"));
         if (bracket == '{')
@@ -152,15 +153,13 @@ slice mcp_outside_text(const struct mcp_outside *found, struct arena *arena)
         return found->own;
     random_bytes(bytes, sizeof(bytes));
     slice id = encode_base64url_in(room, sizeof(room), slice_of(bytes, sizeof(bytes)));
-    return arena_printf(arena, "%.*s%sBEGIN %.*s\n%.*s\nEND %.*s", SLICE_ARG(found->own),
-                        found->own.len > 0 ? "\n" : "", SLICE_ARG(id), SLICE_ARG(found->outside),
-                        SLICE_ARG(id));
+    return ARENA_JOIN(arena, found->own, found->own.len > 0 ? SLICE("\n") : SLICE_NONE,
+                      SLICE("BEGIN "), id, SLICE("\n"), found->outside, SLICE("\nEND "), id);
 }
 
 slice mcp_outside_object(const struct mcp_outside *found, slice json_text, struct arena *arena)
 {
-    return found->pointers.ptr
-               ? arena_printf(arena, "{\"outside\":%.*s,%.*s", SLICE_ARG(found->pointers),
-                              SLICE_ARG(slice_from(json_text, 1)))
-               : json_text;
+    return found->pointers.ptr ? ARENA_JOIN(arena, SLICE("{\"outside\":"), found->pointers,
+                                            SLICE(","), slice_from(json_text, 1))
+                               : json_text;
 }

@@ -489,8 +489,8 @@ static struct mcp_outside list_of(const struct mcp_message *message, struct aren
                            SLICE_ARG(slice_first(slips, slips.len - 1)));
     bool has_both = lines.len > 0 && end.len > 0;
     if (message->is_own || lines.len == 0)
-        return (struct mcp_outside){.own = arena_printf(arena, "%.*s%s%.*s", SLICE_ARG(lines),
-                                                        has_both ? "\n" : "", SLICE_ARG(end))};
+        return (struct mcp_outside){
+            .own = ARENA_JOIN(arena, lines, has_both ? SLICE("\n") : SLICE_NONE, end)};
     return (struct mcp_outside){.own = end, .outside = lines};
 }
 
@@ -502,8 +502,8 @@ void mcp_tool_result_put(struct json_writer *w, struct api_request *request, str
         json_text = leave_flow_out(arena, json_text, mcp_reader_of(request));
     json_text = mcp_words_say_json(json_text, mcp_reader_of(request), arena);
     if (message->result_members.ptr && slice_starts_with(json_text, SLICE("{\"")))
-        json_text = arena_printf(arena, "{%.*s%.*s", SLICE_ARG(message->result_members),
-                                 SLICE_ARG(slice_from(json_text, 1)));
+        json_text =
+            ARENA_JOIN(arena, SLICE("{"), message->result_members, slice_from(json_text, 1));
     struct mcp_outside found = {.own = json_text};
     bool is_found = message->is_own || mcp_outside_find(json_text, arena, &found);
     struct mcp_outside read = message->list_lines.ptr ? list_of(message, arena) : found;

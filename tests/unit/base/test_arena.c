@@ -186,6 +186,7 @@ static void cleanups_run_newest_first_and_once(void **state)
 static void copies_and_prints(void **state)
 {
     (void)state;
+    static const char room[100];
     struct arena arena;
     arena_init(&arena, 100);
     slice copy = arena_dup(&arena, SLICE("a\0b"));
@@ -194,9 +195,28 @@ static void copies_and_prints(void **state)
     assert_string_equal(arena_cstr(&arena, SLICE_NONE), "");
     assert_slice(arena_printf(&arena, "%d-%s", 42, "x"), SLICE("42-x"));
     assert_slice(arena_printf(&arena, "%s", ""), SLICE(""));
+    slice joined = ARENA_JOIN(&arena, SLICE("a"), SLICE_NONE, SLICE("b\0c"));
+    assert_slice(joined, SLICE("ab\0c"));
+    assert_int_equal(joined.ptr[4], '\0');
     assert_null(arena_printf(&arena, "%100s", "").ptr);
     assert_true(arena.is_exhausted);
+    assert_null(ARENA_JOIN(&arena, SLICE("a"), slice_of(room, sizeof(room))).ptr);
     assert_null(arena_dup(&arena, slice_of("", SIZE_MAX)).ptr);
+    arena_deinit(&arena);
+}
+
+/* Shorter and longer than the room in which a text is formatted first. */
+static void prints_any_length(void **state)
+{
+    (void)state;
+    struct arena arena;
+    arena_init(&arena, 1 << 20);
+    for (int len = 0; len < 600; len++) {
+        slice text = arena_printf(&arena, "%*s", len, len > 0 ? "x" : "");
+        assert_int_equal(text.len, len);
+        assert_int_equal(strlen(text.ptr), len);
+        assert_true(len == 0 || text.ptr[len - 1] == 'x');
+    }
     arena_deinit(&arena);
 }
 
@@ -246,15 +266,11 @@ static void asan_sees_overruns(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        UNIT_TEST(blocks_never_overlap),
-        UNIT_TEST(keeps_its_limit),
-        UNIT_TEST(grows_in_place),
-        UNIT_TEST(a_large_block_leaves_the_newest_chunk),
-        UNIT_TEST(chunks_double),
-        UNIT_TEST(copies_and_prints),
-        UNIT_TEST(survives_failing_memory),
-        UNIT_TEST(asan_sees_overruns),
-        UNIT_TEST(cleanups_run_newest_first_and_once),
+        UNIT_TEST(blocks_never_overlap), UNIT_TEST(keeps_its_limit),
+        UNIT_TEST(grows_in_place),       UNIT_TEST(a_large_block_leaves_the_newest_chunk),
+        UNIT_TEST(chunks_double),        UNIT_TEST(copies_and_prints),
+        UNIT_TEST(prints_any_length),    UNIT_TEST(survives_failing_memory),
+        UNIT_TEST(asan_sees_overruns),   UNIT_TEST(cleanups_run_newest_first_and_once),
     };
     return cmocka_run_group_tests_name("base/arena", tests, NULL, NULL);
 }

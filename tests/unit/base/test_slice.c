@@ -125,6 +125,20 @@ static void splits(void **state)
     assert_slice(slice_split(&rest, ','), SLICE(""));
 }
 
+static void finds_words(void **state)
+{
+    (void)state;
+    slice words = SLICE("id idea an_id a id2");
+    static const char *const listed[] = {"id", "idea", "an_id", "a", "id2"};
+    for (size_t i = 0; i < ARRAY_LEN(listed); i++)
+        assert_true(slice_has_word(words, slice_cstr(listed[i])));
+    static const char *const others[] = {"", " ", "i", "d", "ide", "_id", "an", "2", "a id2", "a "};
+    for (size_t i = 0; i < ARRAY_LEN(others); i++)
+        assert_false(slice_has_word(words, slice_cstr(others[i])));
+    assert_false(slice_has_word(SLICE_NONE, SLICE("a")));
+    assert_true(slice_has_word(SLICE("aa a"), SLICE("a")));
+}
+
 static void reads_unsigned(void **state)
 {
     (void)state;
@@ -371,6 +385,7 @@ int main(void)
         UNIT_TEST(ignores_case_of_ascii_only),
         UNIT_TEST(cuts),
         UNIT_TEST(splits),
+        UNIT_TEST(finds_words),
         UNIT_TEST(reads_unsigned),
         UNIT_TEST(reads_signed),
         UNIT_TEST(reads_booleans),
