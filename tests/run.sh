@@ -107,7 +107,7 @@ make_folder()
     # removes the folders of killed runs, whose names contain the process id
     for left in "$memory"/sluice-test-*; do
         folder=${left##*/sluice-test-}
-        [ ! -d "$left" ] || kill -0 "${folder%%-*}" 2>/dev/null || rm -rf "$left" 2>/dev/null || true
+        [ ! -d "$left" ] || kill -0 "${folder%%-*}" 2>/dev/null || rm -rf --one-file-system "$left" 2>/dev/null || true
     done
     free=$({ df --output=avail -k "$memory" | tail -n 1 && awk '/^MemAvailable:/ { print $2 }' /proc/meminfo; } 2>/dev/null |
         sort -n | head -n 1)
@@ -140,7 +140,7 @@ main()
     check_names_alone
     results=$(make_folder)
     # shellcheck disable=SC2064 # expands now
-    trap "rm -rf '$results'" EXIT
+    trap "rm -rf --one-file-system '$results'" EXIT
     trap 'exit 130' INT TERM
     # Other users need to enter it: PostgreSQL's, and those that tests run a program as.
     chmod 711 "$results"

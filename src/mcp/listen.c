@@ -1,12 +1,11 @@
 /*
  * Subscriptions; see listen.h. The op is in one of four states: it looks up the flows (before the
- * stream has begun), it loads one of them (`load`), it asks whether its key may decide about one
+ * stream has begun), it loads one of them (`load`), it looks up who asked for the call of one
  * (`asking`), or it sleeps. Callbacks store a fact and wake
  * the op. It sends one notification per turn, because a task may be large.
  */
 #include "mcp/listen.h"
 
-#include "flow/approver.h"
 #include "flow/load.h"
 #include "mcp/mcp.h"
 #include "mcp/stream.h"
@@ -29,8 +28,8 @@ struct topic {
     bool is_task;
     bool is_found;    /* the flow belongs to this account */
     bool is_notified; /* a change has not been sent yet */
-    /* whether the key may decide about a held call, once that matters; it never changes */
-    bool is_decider_known, may_decide;
+    bool is_asker_known;
+    struct mcp_asker asker; /* of a held call, once that matters */
     struct flow_watch watch;
     struct pg_query query;
     struct flow_load *first; /* for a caller with a policy, instead of the query */
@@ -43,8 +42,7 @@ struct listening {
     size_t count;
     struct topic *loading;  /* the topic of `load` */
     struct flow_load *load; /* under way, or just done */
-    struct topic *asking;   /* the topic of `approver`, which is under way, or just done */
-    struct pg_query approver;
+    struct topic *asking;   /* the topic whose asker is looked up, or was just found */
     struct serve_stream stream;
     bool wants_tools, are_tools_changed;
 };
@@ -217,26 +215,16 @@ static enum op_result sent(struct listening *listening, bool is_sent)
     return rest(listening, has_more ? 0 : SERVE_HEARTBEAT_MS, "a change");
 }
 
-/* The task is sent with the next load. */
-static enum op_result ask_approver(struct listening *listening, struct topic *topic, slice asker)
-{
-    struct api_request *request = listening->request;
-    listening->asking = topic;
-    topic->is_notified = true;
-    flow_approver_ask(request->api->config.pool, &listening->approver, &request->serve.op,
-                      serve_payer(&request->serve), asker, serve_actor(&request->serve));
-    return api_wait(request, listen_continue);
-}
-
-static enum op_result take_approver(struct listening *listening)
+static enum op_result take_asker(struct listening *listening)
 {
     struct topic *topic = listening->asking;
     listening->asking = NULL;
-    topic->is_decider_known = flow_approver_result(&listening->approver, &topic->may_decide) == OK;
-    return rest(listening, topic->is_decider_known ? 0 : SERVE_HEARTBEAT_MS, "a change");
+    topic->is_asker_known = mcp_asker_result(&topic->asker) == OK;
+    return rest(listening, topic->is_asker_known ? 0 : SERVE_HEARTBEAT_MS, "a change");
 }
 
-/* Uses a separate arena: the request's arena grows until the stream ends. */
+/* Uses a separate arena: the request's arena grows until the stream ends. Without its asker the
+ * task is sent with the next load. */
 static enum op_result send_task(struct listening *listening, struct topic *topic,
                                 const struct flow_view *view)
 {
@@ -244,16 +232,15 @@ static enum op_result send_task(struct listening *listening, struct topic *topic
     struct mcp_result note;
     struct arena arena;
     arena_init(&arena, NOTE_ARENA_BYTES_MAX);
-    slice asker = topic->is_decider_known ? SLICE_NONE
-                                          : mcp_task_asker(request, &arena, view->text);
-    if (asker.ptr) {
-        enum op_result result = ask_approver(listening, topic, asker);
+    if (!topic->is_asker_known && mcp_asker_ask(request, &arena, view->text, &topic->asker)) {
         arena_deinit(&arena);
-        return result;
+        listening->asking = topic;
+        topic->is_notified = true;
+        return api_wait(request, listen_continue);
     }
     topic->watch.rev = view->rev;
     begin_note(&note, request, "notifications/tasks");
-    mcp_task_put(&note.w, request, &arena, view->text, topic->may_decide);
+    mcp_task_put(&note.w, request, &arena, view->text, &topic->asker);
     bool is_sent = mcp_notification_send(request, &note);
     arena_deinit(&arena);
     return sent(listening, is_sent);
@@ -326,7 +313,7 @@ static enum op_result listen_continue(struct api_request *request)
     if (listening->load)
         return finish_task_load(listening);
     if (listening->asking)
-        return take_approver(listening);
+        return take_asker(listening);
     if (state == SERVE_STREAM_SLOW)
         return rest(listening, SERVE_HEARTBEAT_MS, "a client that reads slowly");
     if (listening->are_tools_changed)

@@ -54,10 +54,11 @@ struct mcp_message {
     bool wants_steps;            /* a flow's result has the whole steps */
     bool wants_context;          /* a flow's result also has the flow's input and context */
     const struct json
-        *start_wait; /* start_flow waits as get_flow does, in seconds; NULL: it does not */
-    slice started;   /* the result of the start, if the wait fails */
-    slice view;      /* from task.c: of a held call, until it is known whether the key may decide */
-    slice state;     /* requestState; SLICE_NONE: none */
+        *start_wait;         /* start_flow waits as get_flow does, in seconds; NULL: it does not */
+    slice started;           /* the result of the start, if the wait fails */
+    slice view;              /* from task.c: of a held call, until its asker is known */
+    struct mcp_asker *asker; /* from task.c */
+    slice state;             /* requestState; SLICE_NONE: none */
     const struct json *answers; /* inputResponses; an object, or NULL */
     bool is_agreed;             /* the person at the client agreed to this call */
     const struct json *filled;  /* from input_form.c: the input that a person gave; NULL: none */

@@ -201,14 +201,17 @@ static slice first_sentence(slice text)
     return slice_first_utf8(end >= 0 ? slice_first(text, (size_t)end) : text, SENTENCE_BYTES_MAX);
 }
 
-static void put_state(struct buf *out, const struct found *found)
+/* A key that may not make links cannot connect an app. */
+static void put_state(struct buf *out, const struct lookup *lookup, const struct found *found)
 {
+    const char *how = lookup->search.without_writes ? "a person has to connect it"
+                                                    : "call connect_app first";
     if (found->state == CONNECT_AMBIGUOUS)
         buf_printf(out, "connected %zu times, so a call needs connection_id", found->connections);
     else if (found->state == CONNECT_NOT_CONNECTED)
-        buf_append(out, SLICE("not connected, call connect_app first"));
+        buf_printf(out, "not connected, %s", how);
     else if (found->state == CONNECT_REAUTH_REQUIRED)
-        buf_append(out, SLICE("has to be reconnected, call connect_app first"));
+        buf_printf(out, "has to be reconnected, %s", how);
     else
         buf_append(out, SLICE("connected"));
 }
@@ -220,7 +223,7 @@ static void begin_line(struct buf *out)
 }
 
 /* Writes the signature and what the action does, or only its title if it is not among the first. */
-static void put_result(struct buf *out, const struct found *found)
+static void put_result(struct buf *out, const struct lookup *lookup, const struct found *found)
 {
     const struct catalog_action *action = found->action;
     const struct flow_template *template = found->template;
@@ -231,7 +234,7 @@ static void put_result(struct buf *out, const struct found *found)
     if (action) {
         buf_printf(out, "%.*s %.*s  %s  ", SLICE_ARG(action->integration->integration_id),
                    SLICE_ARG(name), catalog_level_name(action->level));
-        put_state(out, found);
+        put_state(out, lookup, found);
     } else {
         buf_printf(out, "template %.*s  %s  call start_flow", SLICE_ARG(name),
                    template->writes ? "write" : "read");
@@ -267,25 +270,44 @@ static void put_lines(struct buf *out, const struct lookup *lookup)
             put_heading(out, lookup, query);
         }
         for (; at < lookup->count && lookup->found[at].query == query; at++)
-            put_result(out, &lookup->found[at]);
+            put_result(out, lookup, &lookup->found[at]);
     }
 }
 
-/* Says what to try if no result fits. Returns SLICE_NONE if one does. */
+/* What the key may not run, for all searches; "": it may run all. */
+static const char *limit_of(const struct search_request *search)
+{
+    if (search->without_writes && search->without_reads)
+        return "This API key may run no actions, so none are listed.";
+    if (search->without_writes)
+        return "This API key only reads: actions that change something are not listed.";
+    return search->without_reads ? "This API key only writes: actions that read are not listed."
+                                 : "";
+}
+
+/* Says what to try if no result fits, and what the key may not run. Returns SLICE_NONE if there is
+ * nothing to say, or if out of memory. */
 static slice advice_of(const struct lookup *lookup)
 {
+    const char *limit = limit_of(&lookup->search), *advice = "";
     bool is_empty = false, has_high = false;
     for (size_t i = 0; i < lookup->query_count; i++)
         is_empty = is_empty || lookup->best[i] == SIZE_MAX;
     for (size_t i = 0; i < lookup->count; i++)
         has_high = has_high || lookup->found[i].is_high;
-    if (has_high && !is_empty)
-        return SLICE_NONE;
-    if (lookup->connected_only)
-        return SLICE("Nothing fits in the connected apps. Search without connected_only, then "
-                     "connect_app.");
-    return SLICE("Nothing fits well. Name one thing to do and the app in a few English words: send "
-                 "a mail with gmail. list_apps lists the apps.");
+    if ((!has_high || is_empty) && lookup->connected_only)
+        advice = lookup->search.without_writes
+                     ? "Nothing fits in the connected apps. Search without connected_only."
+                     : "Nothing fits in the connected apps. Search without connected_only, then "
+                       "connect_app.";
+    else if (!has_high || is_empty)
+        advice = "Nothing fits well. Name one thing to do and the app in a few English words: send "
+                 "a mail with gmail. list_apps lists the apps.";
+    if (lookup->search.without_writes && lookup->search.without_reads)
+        advice = "";
+    return *limit || *advice
+               ? arena_printf(lookup->arena, "%s%s%s", limit, *limit && *advice ? " " : "", advice)
+               : SLICE_NONE;
 }
 
 /* ---- the call ---- */

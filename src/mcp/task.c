@@ -15,6 +15,7 @@
 enum {
     WORKING_POLL_MS = 1000,
     WAITING_POLL_MS = 5000,
+    NAME_BYTES_MAX = 4096,
     APPROVAL_BYTES_MAX = 32 * 1024, /* limit of a form: a longer text cannot be displayed in full */
     KEY_BYTES_MAX = 512,
 };
@@ -23,9 +24,10 @@ enum {
 
 /* ---- the form of an approval ---- */
 
-/* The step's document, one member per line. Values are JSON, in which no line break can start a new
- * line. Returns SLICE_NONE if it does not fit into a form. */
-static slice write_approval(const struct mcp_flow_facts *facts, struct arena *arena)
+/* The step's document, one member per line, after the name of the key that asked for a held call
+ * (SLICE_NONE: none). Values are JSON, in which no line break can start a new line. Returns
+ * SLICE_NONE if it does not fit into a form. */
+static slice write_approval(const struct mcp_flow_facts *facts, slice asked_by, struct arena *arena)
 {
     struct json_scan input;
     struct buf form;
@@ -34,6 +36,11 @@ static slice write_approval(const struct mcp_flow_facts *facts, struct arena *ar
     buf_printf(&form, "The flow %.*s waits for an approval: step %zu of %zu, %.*s",
                SLICE_ARG(json_scan_get(facts->flow, SLICE("name"), arena)), facts->step_number,
                facts->step_count, SLICE_ARG(facts->step_key));
+    if (asked_by.len > 0) {
+        const struct json name = json_string(asked_by);
+        mcp_form_put_name(&form, SLICE("asked_by"));
+        buf_append(&form, json_text_of(&name, arena, NAME_BYTES_MAX));
+    }
     json_scan_open(&input, json_scan_get(facts->step, SLICE("input"), arena));
     while (json_scan_next(&input, &key, &value)) {
         mcp_form_put_name(&form, json_scan_str(key, arena));
@@ -90,22 +97,42 @@ static bool is_held_call(const struct mcp_flow_facts *facts, struct arena *arena
     return slice_eq_cstr(mcp_flow_text(facts->flow, "templateKey", arena), FLOW_HELD_KEY);
 }
 
-/* The flow's input names the line of the key that asked, which counts as that key. */
-slice mcp_task_asker(const struct api_request *request, struct arena *arena, slice view)
+/* The flow's input has the line of the key that asked, which counts as that key: the id of its
+ * first key. */
+bool mcp_asker_ask(struct api_request *request, struct arena *arena, slice view,
+                   struct mcp_asker *asker)
 {
     struct mcp_flow_facts facts = mcp_flow_read(view, arena);
+    struct pg_pool *pool = request->api->config.pool;
+    struct uuid payer_id = serve_payer(&request->serve);
     if (!may_show_form(request, &facts) || !is_held_call(&facts, arena))
-        return SLICE_NONE;
+        return false;
     slice input = json_scan_get(facts.flow, SLICE("input"), arena);
-    return arena_printf(arena, "key:%.*s", SLICE_ARG(mcp_flow_text(input, "asker", arena)));
+    slice actor = arena_printf(arena, "key:%.*s", SLICE_ARG(mcp_flow_text(input, "asker", arena)));
+    flow_approver_ask(pool, &asker->decider, &request->serve.op, payer_id, actor,
+                      serve_actor(&request->serve));
+    store_api_key_name(pool, &asker->label, &request->serve.op, payer_id, audit_actor_key(actor));
+    return true;
+}
+
+int mcp_asker_result(struct mcp_asker *asker)
+{
+    int status = store_text_result(&asker->label, &asker->name);
+    if (status == ERR_NOTFOUND)
+        asker->name = SLICE_NONE;
+    return status == OK || status == ERR_NOTFOUND
+               ? flow_approver_result(&asker->decider, &asker->may_decide)
+               : status;
 }
 
 void mcp_task_put(struct json_writer *w, struct api_request *request, struct arena *arena,
-                  slice view, bool may_decide)
+                  slice view, const struct mcp_asker *asker)
 {
     struct mcp_flow_facts facts = mcp_flow_read(view, arena);
-    bool may_ask = may_show_form(request, &facts) && (may_decide || !is_held_call(&facts, arena));
-    slice text = may_ask ? write_approval(&facts, arena) : SLICE_NONE;
+    bool is_held = is_held_call(&facts, arena);
+    bool may_ask = may_show_form(request, &facts) && (!is_held || asker->may_decide);
+    slice asked_by = is_held ? asker->name : SLICE_NONE;
+    slice text = may_ask ? write_approval(&facts, asked_by, arena) : SLICE_NONE;
     const char *status = task_status(facts.status, text.ptr != NULL);
     bool has_ended = strcmp(status, "completed") == 0,
          is_cancelled = strcmp(status, "cancelled") == 0;
@@ -185,21 +212,21 @@ static enum op_result refuse_task(struct api_request *request, unsigned status, 
                            SLICE_ARG(sentence));
 }
 
-static enum op_result send_task(struct api_request *request, slice view, bool may_decide)
+static enum op_result send_task(struct api_request *request, slice view,
+                                const struct mcp_asker *asker)
 {
     struct mcp_result result;
     mcp_result_begin(&result, request->outer, 2048);
-    mcp_task_put(&result.w, request, &request->serve.op.arena, view, may_decide);
+    mcp_task_put(&result.w, request, &request->serve.op.arena, view, asker);
     return mcp_result_send(request, request->outer, &result);
 }
 
 static enum op_result send_held_task(struct api_request *request)
 {
     const struct mcp_message *message = request->outer;
-    bool may_decide;
-    int status = flow_approver_result(&request->query, &may_decide);
+    int status = mcp_asker_result(message->asker);
     if (status == OK)
-        return send_task(request, message->view, may_decide);
+        return send_task(request, message->view, message->asker);
     request->envelope = &mcp_refusal;
     return api_reply_database(request, status);
 }
@@ -212,15 +239,13 @@ static enum op_result reply_task(struct api_request *request, unsigned status, s
     struct mcp_message *message = request->outer;
     if (status != 200)
         return refuse_task(request, status, json_text, owner);
-    slice asker = mcp_task_asker(request, arena, json_text);
-    if (!asker.ptr)
-        return send_task(request, json_text, false);
-    message->view = arena_dup(arena, json_text); /* it may be owner's, which does not wait */
-    if (!message->view.ptr)
+    message->asker = ARENA_NEW(arena, struct mcp_asker);
+    if (!message->asker)
         return api_reply_no_memory(request);
-    flow_approver_ask(request->api->config.pool, &request->query, &request->serve.op,
-                      serve_payer(&request->serve), asker, serve_actor(&request->serve));
-    return api_wait(request, send_held_task);
+    if (!mcp_asker_ask(request, arena, json_text, message->asker))
+        return send_task(request, json_text, message->asker);
+    message->view = arena_dup(arena, json_text); /* it may be owner's, which does not wait */
+    return api_wait(request, message->view.ptr ? send_held_task : api_reply_no_memory);
 }
 
 /* Passes the request to an endpoint of the flow. */

@@ -21,12 +21,22 @@ const struct api_envelope *mcp_flow_envelope(const struct mcp_message *message);
 /* An api_request's on_view: notifies the client of a flow's completed steps if it asked for
  * progress. */
 void mcp_flow_progress(struct api_request *request, slice view);
-/* Returns the actor that asked for a held call, if the task of this view has a form for a key that
- * may decide about it (flow_approver_ask), else SLICE_NONE. In arena. */
-slice mcp_task_asker(const struct api_request *request, struct arena *arena, slice view);
-/* Writes the members of a task from a flow's view {flow, steps}. may_decide: whether the key may
- * decide about a held call; without effect for any other flow. Temporary data is in arena. */
+/* The key that asked for a held call, and whether the key of a request may decide about it. Neither
+ * changes. All zeros for any other flow. */
+struct mcp_asker {
+    bool may_decide;
+    slice name; /* of the key; SLICE_NONE: it is not known */
+    struct pg_query decider, label;
+};
+/* Begins to look this up if the task of this view may have the form of a held call. Returns
+ * false, with nothing begun, if it does not matter. Holds the request's op; temporary data is in
+ * arena. */
+bool mcp_asker_ask(struct api_request *request, struct arena *arena, slice view,
+                   struct mcp_asker *asker);
+/* Returns OK or a query's status. The name lives as long as the request. */
+int mcp_asker_result(struct mcp_asker *asker) MUST_CHECK;
+/* Writes the members of a task from a flow's view {flow, steps}. Temporary data is in arena. */
 void mcp_task_put(struct json_writer *w, struct api_request *request, struct arena *arena,
-                  slice view, bool may_decide);
+                  slice view, const struct mcp_asker *asker);
 
 #endif

@@ -295,6 +295,9 @@ enum {
     BOTH_COMMANDED = 1, /* both have the sentence's command, and their own locations */
     READ_LOCATED = 2,   /* what is read has a location */
     DONE_LOCATED = 4,   /* what is done has one */
+    /* with BOTH_COMMANDED: both may be in one app: "send a mail with Gmail" is one thing, and names
+     * its place twice */
+    MAYBE_ONE = 8,
 };
 
 /* Keeps both queries if they belong to two apps and are better than those before. Returns OK or
@@ -303,7 +306,7 @@ static int try_things(struct sentence *s, slice done, slice read, unsigned known
 {
     struct search_found *wrote, *hits;
     size_t wrote_count, count;
-    bool both = known & BOTH_COMMANDED;
+    bool both = known & BOTH_COMMANDED, maybe_one = known & MAYBE_ONE;
     if (s->tries == CUTS_MAX)
         return OK;
     s->tries++;
@@ -316,8 +319,9 @@ static int try_things(struct sentence *s, slice done, slice read, unsigned known
         return ERR_NOMEM;
     if (wrote_count == 0)
         return OK;
-    if (has_app(s, hits, both ? 1 : count, s->index->docs[wrote[0].doc].integration) ||
-        (!both && !(known & DONE_LOCATED) &&
+    if (has_app(s, hits, both && !maybe_one ? 1 : count,
+                s->index->docs[wrote[0].doc].integration) ||
+        ((maybe_one || (!both && !(known & DONE_LOCATED))) &&
          has_app(s, wrote, wrote_count, s->index->docs[hits[0].doc].integration)))
         return OK;
     float score = score_of(&wrote[0]) + score_of(&hits[0]);
@@ -805,7 +809,7 @@ static int try_locations(struct sentence *s)
         slice done = join_words(s, words_of(s, 0, source->first), words_of(s, source->end, end));
         slice read =
             join_words(s, words_of(s, s->object, target->first), words_of(s, target->end, end));
-        int status = try_things(s, done, join_words(s, verb, read), BOTH_COMMANDED);
+        int status = try_things(s, done, join_words(s, verb, read), BOTH_COMMANDED | MAYBE_ONE);
         if (status != OK)
             return status;
     }

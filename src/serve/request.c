@@ -362,11 +362,12 @@ static void on_end(struct op *op, enum op_end end)
         http_reply_drop(exchange);
     else if (!request->is_answered)
         http_reply_error(exchange, 500, SLICE("Internal error"));
-    http_exchange_unref(exchange);
 }
 
+/* The ops below this one have ended, too: until then they may use texts of the request's head. */
 static void free_request(struct op *op)
 {
+    http_exchange_unref(request_of(op)->exchange);
     budget_use_end(&request_of(op)->use);
     policy_unref(request_of(op)->policy_find.policy);
     mem_free(request_of(op)); /* frees the face's struct, which begins with the request */

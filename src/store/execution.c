@@ -202,10 +202,11 @@ static const struct pg_stmt execution_get_summary = {
     "case when octet_length(e.summary) <= case e.status when 'failed' "       \
     "then " STORE_TEXT_OF(STORE_SUMMARY_INLINE_BYTES) " else " STORE_TEXT_OF( \
         STORE_SUMMARY_LISTED_BYTES) " end then e.summary end"
-/* The error code that the API reports is only in the summary; the row may have another code. */
-#define IS_OF_CODE                                                                                \
-    "e.error_code is not null and strpos(e.summary, '\"error_code\":\"' || :error_code || '\"') " \
-    "> 0"
+/* The error code that the API reports is only in the summary; the row may have another code. Quotes
+ * within a text of the summary are escaped, as are those of the code. */
+#define IS_OF_CODE                                                         \
+    "e.error_code is not null and strpos(e.summary, '\"error_code\":' || " \
+    "to_json(:error_code)::text) > 0"
 #define IS_WANTED(status)                                                  \
     "(:integration_id is null or e.integration_id = :integration_id) and " \
     "(:action_id is null or e.action_id = :action_id) and "                \

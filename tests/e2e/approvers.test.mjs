@@ -124,7 +124,7 @@ test('no key of the asker’s family decides, over the API or as a task', async 
     const theirs = new Mcp(server.base, other.key);
     const { result: task } = await theirs.ask('tasks/get', { taskId: id }, { ...TASKS, headers: as });
     assert.deepEqual([task.status, Object.keys(task.inputRequests ?? {})], ['input_required', [`approval-${flow.rev}-${stepKey}`]]);
-    assert.match(JSON.stringify(task.inputRequests), /mail is read first.*over the API/);
+    assert.match(JSON.stringify(task.inputRequests), /asked_by.*the agent.*mail is read first.*over the API/);
     for (const [key, status] of [[other.key, 'input_required'], [family.asker.key, 'working']]) {
       const stream = await new Mcp(server.base, key).stream('subscriptions/listen', { notifications: { taskIds: [id] } }, { ...TASKS, headers: as });
       const now = await stream.until((message) => message.method === 'notifications/tasks');

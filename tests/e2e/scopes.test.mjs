@@ -172,6 +172,20 @@ test('/mcp lists and finds only what the key may run, REST lists all', async () 
   }
 });
 
+test('a search says what the key may not run, and how an app is connected', async () => {
+  const none = new Mcp(server.base, keys.none), read = new Mcp(server.base, keys.read), write = new Mcp(server.base, keys.write), wide = new Mcp(server.base, account.key);
+  const linesOf = async (mcp, args) => (await mcp.call('search_actions', args)).content[0].text.split('\n');
+  const query = 'list messages of a slack channel';
+  const [reader, writer, full] = await Promise.all([read, write, wide].map((mcp) => linesOf(mcp, { query })));
+  assert.match(reader[0], /^slack list_messages\(.*  read  not connected, a person has to connect it  /);
+  assert.match(full[0], /^slack list_messages\(.*  read  not connected, call connect_app first  /);
+  assert.equal(reader.at(-1), 'This API key only reads: actions that change something are not listed.');
+  assert.equal(writer.at(-1), 'This API key only writes: actions that read are not listed.');
+  assert.doesNotMatch(full.join('\n'), /This API key/);
+  assert.deepEqual(await linesOf(none, { query }), ['This API key may run no actions, so none are listed.']);
+  assert.match((await linesOf(read, { query: 'zzqx wvvy' })).at(-1), /^This API key only reads: .* Nothing fits well\. /);
+});
+
 test('scopes are words of a key, stored and printed as they are given', async () => {
   const listed = JSON.parse(await stack.prepare(['keys', 'list', account.id, '--json']));
   const words = listed.map((key) => key.scopes);

@@ -4,12 +4,14 @@
 // others it is cut off; in the last one the database does not answer any more. Two servers share the
 // flows, and each takes those that others have left.
 import assert from 'node:assert/strict';
+import { cp } from 'node:fs/promises';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
 import { Mcp } from './support/mcp.mjs';
 import { Receiver } from './support/otlp.mjs';
 import { Pages } from './support/pages.mjs';
-import { Scripted } from './support/scripted.mjs';
+import { Scripted, writeCatalog } from './support/scripted.mjs';
 import { Stack, credentials } from './support/stack.mjs';
 
 const SEND = { method: 'POST', path_prefix: '/gmail/v1/users/me/messages/send' };
@@ -21,9 +23,11 @@ const LISTS = ['executions?q=mail', 'executions?display', 'flows', 'audit', 'usa
 const PAGES = ['/', '/approvals', '/flows', '/flows/new?template=probe_race', '/executions', '/integrations', '/integrations/gmail',
   '/integrations/gmail/actions/send_message', '/connections', '/keys', '/users', '/webhooks', '/audit', '/docs'];
 
+const ARGS = ['--webhook-host', '127.0.0.1', '--allow-host', '127.0.0.1', '--public-url', 'http://127.0.0.1:9'];
+
 const SOAK_SECONDS = Number(process.env.SOAK_SECONDS ?? 0);
 
-let stack, account, agent, receiver, collector;
+let stack, account, agent, receiver, collector, app;
 const seen = new Map(); // the statuses of each kind of work
 let names = 0;
 
@@ -32,8 +36,12 @@ before(async () => {
   account = await stack.account('shutdown');
   receiver = await Scripted.start((request, reply) => setTimeout(() => reply.writeHead(204).end(), SLOW_MS));
   collector = await Receiver.start();
+  app = await Scripted.start(ofTheApp);
+  stack.catalogDir = await writeCatalog(stack.dir, { logins: { base_url: app.url, auth: { type: 'oauth2', authorize_url: `${app.url}/auth`, token_url: `${app.url}/token`, scopes: [] } } });
+  await cp(join(import.meta.dirname, 'support/catalog'), stack.catalogDir, { recursive: true });
+  await stack.must(['oauth-clients', 'set', 'logins', '--client-id', 'sluice', '--client-secret-file', '-'], { input: 'client-secret-0123456789\n' });
   await stack.provider.faults([{ match: SEND, count: -1, action: { latency_ms: SLOW_MS } }]);
-  const server = await stack.serve({ args: ['--webhook-host', '127.0.0.1'] });
+  const server = await stack.serve({ args: ARGS });
   const call = async (method, path, body) => {
     const reply = await server.call(account.key, method, path, body);
     assert.ok(reply.status < 300, reply.text);
@@ -48,7 +56,41 @@ after(async () => {
   await stack?.stopWell(assert);
   await receiver?.stop();
   await collector?.stop();
+  await app?.stop();
 });
+
+// ---- an app with OAuth: a code or a refresh token says when its token endpoint answers ----
+
+const held = new Map(); // code or refresh token -> answers it
+
+function ofTheApp(request, reply, url) {
+  const json = (body) => reply.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+  if (url.pathname !== '/token') return json({});
+  let form = '';
+  request.on('data', (part) => (form += part));
+  request.on('end', () => {
+    const fields = new URLSearchParams(form);
+    const given = fields.get('code') ?? fields.get('refresh_token');
+    const answer = () => json({ access_token: `access-${given}`, refresh_token: `next-${given}`, token_type: 'Bearer', expires_in: 3600 });
+    if (given.startsWith('held-')) held.set(given, answer);
+    else setTimeout(answer, given.startsWith('late-') ? CUT_MS : SLOW_MS).unref();
+  });
+}
+
+const expired = (refresh_token) => ({ access_token: 'old', refresh_token, expires_at: '2026-01-01T00:00:00Z' });
+// Connects the app with an expired token, and calls it.
+async function renewed(at, refresh_token) {
+  const { json } = await at.call('POST', '/api/connections', { integration_id: 'logins', credential: expired(refresh_token) });
+  return at.call('POST', '/api/tools/logins_read/execute', { arguments: { q: 'x' }, connectionId: json.id });
+}
+// An end user follows a link, logs in at the app, and is sent back with the code.
+async function loggedIn(at, code) {
+  const pages = new Pages(at.server.base);
+  const { json } = await at.call('POST', '/api/connect/sessions', { integration_id: 'logins' });
+  const page = await pages.press(await pages.ask(new URL(json.url).pathname), 'Continue');
+  const { location } = await pages.press(page, 'Connect logins', {}, { follow: false });
+  return pages.ask(`/connect/callback?${new URLSearchParams({ code, state: new URL(location).searchParams.get('state') })}`).finally(at.count);
+}
 
 // ---- work: each kind sends requests until the server ends, and returns the status of one ----
 
@@ -147,6 +189,8 @@ const KINDS = {
     const made = await at.call('POST', '/api/connect/sessions', { integration_id: 'notion' });
     return at.call('GET', `/api/connect/sessions/${made.json.id}?wait=60`);
   },
+  'a token that has expired': (at) => renewed(at, `${at.isCut ? 'late' : 'soon'}-${++names}`),
+  'a login': (at) => loggedIn(at, `${at.isCut ? 'late' : 'soon'}-${++names}`),
   'a key': async (at) => {
     const made = await at.call('POST', '/api/keys', { name: 'short', scopes: ['read'] });
     const rolled = await at.call('POST', `/api/keys/${made.json.id}/roll`, { overlap: 0 });
@@ -210,7 +254,7 @@ async function freeze(at) {
 // replies: how many have arrived when the server gets SIGTERM. every: one of so many steps of ops is
 // cancelled instead. yields: each step of an op has a turn of its own. isWhole: each kind is done first.
 async function round({ replies, isWhole = false, isCut = false, isFrozen = false, reloads = false, every, yields, times = 1 }) {
-  const args = ['--webhook-host', '127.0.0.1', '--trace-endpoint', collector.url, '--drain-timeout', isCut ? '50ms' : '35s'];
+  const args = [...ARGS, '--trace-endpoint', collector.url, '--drain-timeout', isCut ? '50ms' : '35s'];
   const env = { SLUICE_CONNECTION_LIMITS: 'on', ...(every && { SLUICE_CANCEL_EVERY: String(every) }), ...(yields && { SLUICE_YIELD_EVERY: '1' }) };
   const server = await stack.serve({ args, env });
   const at = { server, isCut, ended: new Set(), leave: new AbortController(), replies: 0, count: () => at.replies++ };
@@ -259,6 +303,34 @@ for (let i = 0; i < ROUNDS.length; i += 2)
   test(`${name(ROUNDS[i])}; and ${name(ROUNDS[i + 1])}`, () => Promise.all([round(ROUNDS[i]), round(ROUNDS[i + 1])]));
 
 test('the database does not answer any more', () => round({ replies: 40, isCut: true, isFrozen: true }));
+
+// A provider may end the old refresh token, or the code, with its answer, so a drain waits for it.
+async function askedForTokens(isCut) {
+  const server = await stack.serve({ args: [...ARGS, '--drain-timeout', isCut ? '50ms' : '35s'] });
+  const at = { server, count: () => {} };
+  at.call = caller(at);
+  const given = [`held-renewal-${isCut}`, `held-code-${isCut}`];
+  const ends = [];
+  const work = [renewed(at, given[0]), loggedIn(at, given[1])].map((one) => one.catch((error) => ({ text: `${error}` })).then((end) => (ends.push(end), end)));
+  await until('both tokens are asked for', () => given.every((one) => held.has(one)) || ends.length > 0);
+  assert.deepEqual(ends.map((one) => one.text), []);
+  const ended = server.stop();
+  if (!isCut) for (const one of given) held.get(one)();
+  const end = await ended;
+  stack.forget(server);
+  assert.deepEqual([end.code, end.signal], [0, null], server.log.slice(-30000));
+  if (isCut) return;
+  const [call, callback] = await Promise.all(work);
+  assert.equal(call.status, 200, call.text);
+  assert.equal(callback.status, 303, callback.text);
+}
+
+test('a token is renewed and a login comes back: drained, and cut off', async () => {
+  const kept = () => stack.cluster.sql(`select count(*) from sluice.connection where integration_id = 'logins' and expires_at > now()`);
+  const before = Number(await kept());
+  await Promise.all([false, true].map(askedForTokens));
+  assert.equal(Number(await kept()), before + 2); // those of the drained server
+});
 
 test('work of each kind has been done', async () => {
   await round({ isWhole: true });

@@ -8,13 +8,15 @@ import { until } from './support/client.mjs';
 import { requestsWith } from './support/matrix.mjs';
 import { Mcp, contentOf } from './support/mcp.mjs';
 import { Pages, formsOf } from './support/pages.mjs';
+import { rowsOf as countsOf, tablesOfAccounts } from './support/rows.mjs';
+import { Scripted } from './support/scripted.mjs';
 import { Stack } from './support/stack.mjs';
 
 // Unique strings, so that finding one means that it leaked.
 const TOKEN_A = 'ya29.sentinel-of-a-Zx81';
 const TOKEN_B = 'ya29.sentinel-of-b-Qw47';
 
-let stack, server, a, b;
+let stack, server, receiver, a, b;
 const secrets = new Map([
   ['token of a', TOKEN_A],
   ['token of b', TOKEN_B],
@@ -23,6 +25,7 @@ const secrets = new Map([
 const replies = [];
 
 before(async () => {
+  receiver = await Scripted.start((request, reply) => reply.writeHead(204).end());
   stack = await Stack.start({ tokens: [`gmail=${TOKEN_A}`, `gmail=${TOKEN_B}`] });
   a = await stack.account('tenant a', { apps: [] });
   b = await stack.account('tenant b', { apps: [] });
@@ -33,10 +36,28 @@ before(async () => {
   secrets.set('refresh token', 'refresh-sentinel-1f');
   secrets.set('master key', (await readFile(stack.masterKeyFile, 'utf8')).trim());
   server = await serve();
+  for (const account of [a, b]) await equip(account);
 });
-after(() => stack?.stopWell(assert));
+after(async () => {
+  await receiver?.stop();
+  await stack?.stopWell(assert);
+});
 
-const serve = () => stack.serve({ env: { SLUICE_LOG_LEVEL: 'debug' } });
+const serve = () => stack.serve({ args: ['--webhook-host', '127.0.0.1'], env: { SLUICE_LOG_LEVEL: 'debug' } });
+
+// An endpoint of its events, and a key whose writes wait for an approval. The replies have secrets.
+async function equip(account) {
+  const make = async (method, path, body) => {
+    const reply = await server.call(account.key, method, path, body);
+    assert.ok(reply.status < 300, reply.text);
+    return reply.json;
+  };
+  const { secret } = await make('POST', '/api/webhooks', { url: `${receiver.url}/${account.id}`, events: ['flow.waiting', 'connection.connected'] });
+  await make('PUT', '/api/policies/asks', { policy: { default: 'allow', rules: [{ side_effect: ['write'], decision: 'hold', reason: `reason-of-${account.id}` }] } });
+  account.asker = (await make('POST', '/api/keys', { name: 'asks', policy: 'asks', scopes: ['read', 'execute'] })).key;
+  secrets.set(`endpoint of ${account.id}`, secret);
+  secrets.set(`asker of ${account.id}`, account.asker);
+}
 
 async function call(key, method, path, body, headers) {
   const reply = await server.call(key, method, path, body, headers);
@@ -138,8 +159,8 @@ test('scopes of a key', async () => {
 });
 
 // Every id of an object in any table that belongs to this account and not to the other: all of
-// them, and one of each kind (of each column).
-async function idsOf(account, other) {
+// them, and one of each kind (of each column), if possible one of the known ones.
+async function idsOf(account, other, known = []) {
   const columns = (await stack.cluster.sql(
     `select c.relname || ' ' || a.attname from pg_class c join pg_attribute a on a.attrelid = c.oid
      where c.relnamespace = 'sluice'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
@@ -151,8 +172,19 @@ async function idsOf(account, other) {
   const pairs = async (id) => (await stack.cluster.sql(of(id))).split('\n').map((line) => line.split(' '));
   const others = new Set((await pairs(other)).map(([, value]) => value));
   const own = (await pairs(account)).filter(([, value]) => !others.has(value));
-  return { all: [...new Set(own.map(([, value]) => value))], kinds: [...new Set(new Map(own).values())] };
+  own.sort(([, one], [, two]) => known.includes(one) - known.includes(two)); // of each column the last one stays
+  return { all: [...new Set(own.map(([, value]) => value))], kinds: [...new Set([...known, ...new Map(own).values()])] };
 }
+
+// Each table has rows of this account or user, so that the ids of its rows are asked for, except those
+// for which there is a reason.
+async function assertRowsIn(owner, reasons) {
+  const tables = new Set((await countsOf(stack, owner)).map((line) => line.split(' ')[0]));
+  assert.deepEqual((await tablesOfAccounts(stack)).filter((table) => !tables.has(table)), Object.keys(reasons).sort());
+}
+const NO_ROWS = { oauth_begun: 'a person is at the vendor', rate_lease: 'limits are off', session_end: 'its ids are those of sessions' };
+const delivered = (owner) => until('its events are delivered', async () =>
+  (await stack.cluster.sql(`select bool_and(status = 'delivered') from sluice.delivery where account_id = '${owner}'`)) === 't');
 
 // Stored rows, one per line. Last uses of keys and connections, and failures, are written some time
 // later.
@@ -195,11 +227,19 @@ test('no route shows or changes another account’s objects', async () => {
   const failed = await execute(a.key, 'get_message', { id: 'id-that-only-a-knows' });
   assert.equal(failed.status, 500, failed.text);
   assert.equal((await execute(a.key, 'action-that-only-a-knows', {})).status, 409);
-  // one flow that waits for an approval, and one that has ended
+  const held = await execute(a.asker, 'send_message', mail('held-that-only-a-knows'));
+  assert.ok(held.json.approval, held.text);
+  for (const [method, path, body, headers] of [
+    ['POST', '/api/connect/sessions', { integration_id: 'gmail' }],
+    ['PUT', '/api/oauth-clients/notion', { client_id: 'client-that-only-a-knows' }],
+    ['POST', '/api/connect/sessions', { integration_id: 'gmail' }, { 'sluice-user': 'user-that-only-a-knows' }],
+  ]) assert.ok((await call(a.key, method, path, body, headers)).status < 300, path);
+  // flows that wait for an approval, and some that have ended
   const flows = [];
   for (const [flowTemplate, input, status] of [
     ['mail_with_reminder', { ...mail('flow-that-only-a-knows') }, 'waiting'],
     ['unread_mail_summary', { maxResults: 1 }, 'completed'],
+    ['probe_fan', { subjects: ['item-that-only-a-knows'], confirm: true }, 'completed'],
   ]) {
     const started = await call(a.key, 'POST', '/api/flows/start', { flowTemplate, input });
     assert.equal(started.status, 200, started.text);
@@ -210,15 +250,17 @@ test('no route shows or changes another account’s objects', async () => {
   await until('the blocked run is written', async () =>
     (await call(a.key, 'GET', '/api/audit')).text.includes('action-that-only-a-knows'));
 
-  const { all, kinds } = await idsOf(a.id, b.id);
+  const { all, kinds: ids } = await idsOf(a.id, b.id, [a.gmail, written.json.execution_id, held.json.approval.flow_id, ...flows].map(String));
   for (const id of [a.id, a.gmail, extra, written.json.execution_id, failed.json.execution_id, ...flows]) assert.ok(all.includes(id), id);
-  const ids = [...new Set([...kinds, a.gmail, written.json.execution_id, ...flows])];
   assert.ok(ids.length >= 10, ids.join());
-  const markers = [...all, LABEL, 'subject-that-only', 'flow-that-only', 'key-that-only', 'id-that-only', 'action-that-only'];
+  const markers = [...all, LABEL, 'that-only-a-knows', `reason-of-${a.id}`];
+  await delivered(a.id);
   await server.stop(); // its counts are in rows, too, before any are compared
   server = await serve();
+  await assertRowsIn(a.id, NO_ROWS);
   const before = await rowsOf(a.id);
-  const { count, unknown } = await showNothing(b, [...ids, 'key-that-only-a-knows', LABEL], markers);
+  const named = ['key-that-only-a-knows', 'subject-that-only-a-knows', 'user-that-only-a-knows', 'asks', LABEL];
+  const { count, unknown } = await showNothing(b, [...ids, ...named], markers);
   assert.ok(count > 300 && unknown.size > 0, `${count} requests`);
   assert.deepEqual(await rowsOf(a.id), before);
   // the account itself still reaches each object that can be reached
@@ -246,14 +288,19 @@ async function showNothingToAgents(asker, names, markers) {
     for (const marker of markers) assert.ok(!text.includes(marker), `${method} ${JSON.stringify(params)} shows ${marker}: ${text}`);
     return message;
   };
+  const rest = { integration_id: 'probe', action_id: 'echo', input: { value: 1 }, template: 'probe_wait', query: 'x' };
+  const takesName = (schema) => [schema.type].flat().some((type) => ['string', 'integer', 'number', undefined].includes(type));
+  const neededBy = ({ required = [] }) => Object.fromEntries(required.filter((one) => rest[one] !== undefined).map((one) => [one, rest[one]]));
+  // the name in each argument; in a list, as an item and in each argument of one call of it
+  const one = tools.find(({ name }) => name === 'run_action')?.inputSchema;
+  const argumentsWith = (inputSchema, id) => Object.entries(inputSchema.properties ?? {}).flatMap(([member, schema]) => {
+    const values = takesName(schema) ? [id] : [];
+    if (schema.type === 'array') values.push([id], ...(one && schema.items?.type === 'object' ? argumentsWith(one, id).map((item) => [item]) : []));
+    return values.map((value) => ({ ...neededBy(inputSchema), [member]: value }));
+  });
   for (const id of names) {
     for (const { name, inputSchema } of tools)
-      for (const [member, schema] of Object.entries(inputSchema.properties ?? {})) {
-        if (![schema.type].flat().some((type) => ['string', 'integer', 'number', undefined].includes(type))) continue;
-        const rest = { integration_id: 'probe', action_id: 'echo', input: { value: 1 }, template: 'probe_wait', query: 'x' };
-        const needed = Object.fromEntries((inputSchema.required ?? []).filter((one) => rest[one] !== undefined).map((one) => [one, rest[one]]));
-        await ask('tools/call', { name, arguments: { ...needed, [member]: id } }, id);
-      }
+      for (const given of argumentsWith(inputSchema, id)) await ask('tools/call', { name, arguments: given }, id);
     for (const kind of ['executions', 'flows']) {
       const uri = `sluice://${kind}/${id}`;
       assert.ok((await ask('resources/read', { uri }, id)).error, uri);
@@ -310,7 +357,12 @@ test('no route shows or changes another user’s objects', async () => {
     const started = await by(caller, 'POST', '/api/flows/start', { flowTemplate: 'probe_approve', input: { subject: `flow-${mark}` } });
     assert.equal(started.status, 200, started.text);
     await until('the flow waits', async () => (await by(caller, 'GET', `/api/flows/${started.json.flowId}`)).json.flow.status === 'waiting');
+    const held = await by({ ...caller, key: caller.key === a.key ? a.asker : b.asker }, 'POST', '/api/executions', { integration_id: 'probe', action_id: 'send', input: { subject: `held-${mark}` } });
+    assert.ok(held.json.approval, held.text);
+    const fan = await by(caller, 'POST', '/api/flows/start', { flowTemplate: 'probe_fan', input: { subjects: [`item-${mark}`], confirm: true } });
+    await until('the flow has ended', async () => (await by(caller, 'GET', `/api/flows/${fan.json.flowId}`)).json.flow.status === 'completed');
     return {
+      held: held.json.approval.flow_id,
       link: link.json.id,
       connection: (await by(caller, 'GET', `/api/connect/sessions/${link.json.id}`)).json.connection_id,
       read: await run('echo', { value: `read-${mark}` }),
@@ -324,20 +376,32 @@ test('no route shows or changes another user’s objects', async () => {
   for (const caller of [as('nobody', b.key), as(undefined, b.key)]) assert.ok(!(await by(caller, 'GET', '/api/connections')).text.includes(a.gmail));
   assert.equal((await by(as('nobody', b.key), 'GET', `/api/connections/${a.gmail}`)).status, 404);
   const own = await live(ada, 'that-only-ada-has');
+  const send = async (caller, subject) => {
+    const reply = await by(caller, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'send_message', input: mail(subject), confirm: true });
+    assert.equal(reply.status, 200, reply.text);
+    return reply.json.execution_id;
+  };
+  const sent = await send(ada, 'mail-that-only-ada-has'); // through what the account shares
   // the operator's rows, which no user without rows may meet
   await stack.cluster.sql(`insert into sluice.flow select '00000000-0000-0000-0000-000000000000', id, template_key, template_version, trigger_type, 'cancelled', rev, op_token, null, step_index, attempt, is_begun, adoptions, null, wake_at, deadline, created_at, updated_at, null from sluice.flow where id = '${own.flow}'`);
   const bob = as('bob');
   await live(bob, 'of-bob');
+  await send(bob, 'mail-of-bob');
   const twin = as('ada', b.key);
   await live(twin, 'of-the-twin');
   const userId = await stack.cluster.sql(`select user_id from sluice.account_user where account_id = '${a.id}' and external_id = 'ada'`);
   const bobId = await stack.cluster.sql(`select user_id from sluice.account_user where account_id = '${a.id}' and external_id = 'bob'`);
-  const { all } = await idsOf(userId, bobId);
+  const { all, kinds } = await idsOf(userId, bobId, Object.values(own).map(String));
   for (const id of Object.values(own)) assert.ok(all.includes(String(id)), `${id} of ${all}`);
-  const names = [...new Set([...all, 'key-that-only-ada-has', ...Object.values(own).map(String)])];
+  // every id for one asker, and one of each column for the others
+  const words = ['key-that-only-ada-has', 'mail-that-only-ada-has', 'flow-that-only-ada-has'];
+  const namesFor = (asker) => [...new Set([...kinds, ...(asker === bob ? all : []), ...words])];
   const ofAda = async () => (await rowsOf(a.id)).filter((row) => row.includes(`"account_id":"${userId}"`));
+  await delivered(userId);
   await server.stop();
   server = await serve();
+  const ofAccount = 'its rows are those of the account';
+  await assertRowsIn(userId, { ...NO_ROWS, account: ofAccount, account_user: ofAccount, api_key: ofAccount, oauth_client: ofAccount, policy: ofAccount, tally: ofAccount, usage: ofAccount, webhook: ofAccount });
   const before = await ofAda();
   assert.ok(before.length >= 6, before.join('\n'));
   // another user, and the same external id of a third account, by keys that need no header
@@ -358,21 +422,21 @@ test('no route shows or changes another user’s objects', async () => {
   }
   for (const [{ key }, user] of [[a, 'bob'], [a, 'never-seen'], [a, undefined], [b, 'ada'], [b, undefined]]) {
     const markers = [...all.filter((id) => id !== a.id), 'that-only-ada-has'];
-    assert.ok((await showNothingOnPages(readers.get(key), user, [own.read, own.write, own.flow, String(own.connection), own.link], markers)) > 80);
+    assert.ok((await showNothingOnPages(readers.get(key), user, [own.write, own.flow, own.held, String(own.connection), own.link], markers)) > 80);
   }
   for (const asker of [bob, as('never-seen'), as(undefined), twin, as(undefined, b.key), ...keyed]) {
     // what the asker's account may know: its own id and key
     const markers = [...all.filter((id) => id !== a.id), 'that-only-ada-has'];
-    const { count } = await showNothing(asker, names, markers);
+    const { count } = await showNothing(asker, namesFor(asker), markers);
     assert.ok(count > 200, `${count} requests`);
-    assert.ok((await showNothingToAgents(asker, [own.read, own.flow, String(own.connection), own.link], markers)) > 60);
+    assert.ok((await showNothingToAgents(asker, [own.read, own.flow, own.held, String(own.connection), own.link], markers)) > 60);
   }
   assert.deepEqual(await ofAda(), before);
   // her own pages do, and their links stay with her
   const page = (path) => readers.get(a.key).ask(path);
   for (const [path, shown] of [['/flows', own.flow], ['/executions', own.write], ['/connections', own.connection], ['/approvals', own.flow], ['/audit', 'An app was connected'], [`/flows/${own.flow}`, 'flow-that-only-ada-has'],
-    [`/executions/${own.read}`, 'read-that-only-ada-has'], [`/connections/${own.connection}`, 'Probe'], ['/integrations/probe', `/connections/${own.connection}?user=ada`]]) {
-    const { status, text } = await page(`${path}?user=ada`);
+    [`/flows/${own.held}`, 'held-that-only-ada-has'], ['/executions?q=mail-that-only-ada-has', sent], [`/executions/${own.read}`, 'read-that-only-ada-has'], [`/connections/${own.connection}`, 'Probe'], ['/integrations/probe', `/connections/${own.connection}?user=ada`]]) {
+    const { status, text } = await page(`${path}${path.includes('?') ? '&' : '?'}user=ada`);
     assert.equal(status, 200, path);
     assert.ok(text.includes(String(shown)), `${path}: ${text.slice(text.indexOf("<h1>"))}`);
     for (const [, target] of text.matchAll(/ (?:href|action|data-page|data-live)="(\/(?:approvals|audit|connections|events|executions|flows|integrations)[^"]*)"/g)) assert.match(target, /[?;]user=ada(#|$|&)/, `${path}: ${target}`);

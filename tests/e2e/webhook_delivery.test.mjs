@@ -197,7 +197,7 @@ async function delivered(hook, id, kinds, step) {
 const steps = (op, ...names) => names.map((name) => `${op}/${name}`);
 const DELIVERING = steps('delivery', 'claim', 'claimed', ...(IS_LONG ? ['send'] : []), 'sent', 'end', 'ended', 'mark');
 const STARTING = IS_LONG
-  ? [...steps('flow_command', 'begin', 'start', 'send', 'started'), ...steps('flow', 'begin', 'execute', 'transform', 'call', 'called', 'complete', 'record', 'recorded')]
+  ? [...steps('flow_command', 'begin', 'start', 'send', 'started'), ...steps('flow', 'begin', 'execute', 'transform', 'call', 'called', 'record', 'recorded')]
   : steps('flow', 'record', 'recorded');
 test('servers that die around each statement: what has happened is delivered', async () => {
   for (const step of [...STARTING, 'event_news/send', ...DELIVERING]) {

@@ -30,6 +30,10 @@ commit=$(git describe --tags --abbrev=0 --match 'v*' HEAD^ 2>/dev/null) || commi
 commit=$(git rev-parse "$commit^{commit}")
 
 tree=$PWD/build/before/$commit
+# Of tests that run side by side, the first builds it.
+mkdir -p "${tree%/*}"
+exec 9>"$tree.lock"
+flock 9
 if [ ! -x "$tree/build/sluice" ]; then
     rm -rf "$tree"
     mkdir -p "$tree"
@@ -41,7 +45,7 @@ if [ ! -x "$tree/build/sluice" ]; then
     fi
     # Make passes its own settings on in the environment. They are for today's sources.
     env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS -u DEPS_CACHE SYSTEM_DEPS=skip \
-        make -C "$tree" -j "$(nproc)" build/sluice >"$tree/build.log" 2>&1 || {
+        make -C "$tree" -j "$(nproc)" build/sluice >"$tree/build.log" 2>&1 9>&- || {
         tail -n 50 "$tree/build.log" >&2
         exit 1
     }

@@ -8,6 +8,7 @@
  *   /mute   ends without an answer
  *   /fail   the same, with a failure
  *   /hang   waits for the test
+ *   /child  waits for an op below it, which waits for the test and then reads the path
  * /late is done without an answer while something holds the op, and answers when it is resumed
  */
 #include "support/server_app.h"
@@ -24,6 +25,7 @@ struct room {
     unsigned status;
     const char *route;
     struct op *hanging;
+    size_t read_by_child;
 };
 
 static struct room *room_of(struct serve_request *request)
@@ -76,8 +78,42 @@ static enum op_result answer_head(struct serve_request *request)
     return goes_to(request, "head") ? answer(request, 403, SLICE("unread")) : OP_NEXT;
 }
 
+struct child {
+    struct op op;
+    struct room *room;
+    slice path;
+};
+
+static enum op_result hang_child(struct op *op)
+{
+    CONTAINER_OF(op, struct child, op)->room->hanging = op;
+    op_hold(op, "the test");
+    return OP_WAIT;
+}
+
+static enum op_result read_path(struct op *op)
+{
+    struct child *child = CONTAINER_OF(op, struct child, op);
+    child->room->read_by_child += slice_eq_cstr(child->path, "child");
+    return OP_DONE;
+}
+
+static enum op_result begin_child(struct serve_request *request)
+{
+    static const struct op_step child_steps[] = {{"hang", hang_child, 0}, {"read", read_path, 0}};
+    static const struct op_class child_class = {.name = "child", OP_STEPS(child_steps)};
+    struct child *child = ARENA_NEW(&request->op.arena, struct child);
+    assert_non_null(child);
+    child->room = room_of(request);
+    child->path = request->exchange->segments[0];
+    op_start(&child->op, &child_class, request->op.loop, &request->op, 1024);
+    return OP_WAIT;
+}
+
 static enum op_result begin(struct serve_request *request)
 {
+    if (goes_to(request, "child"))
+        return begin_child(request);
     bool is_late = goes_to(request, "late");
     if (goes_to(request, "mute"))
         return OP_DONE;
@@ -313,6 +349,26 @@ static void a_cancelled_op_drops_its_exchange(void **state)
     assert_int_equal(room.gone, 0);
 }
 
+/* The ops below a cancelled one may go on, with what they borrowed of the request. */
+static void a_cancelled_ops_child_has_the_head(void **state)
+{
+    struct room room;
+    struct client client;
+    room_begin(&room, *state, defaults);
+    client_open(&client, &room.app);
+    SEND(&client, GET("/child"));
+    WAIT_UNTIL(room.app.loop, room.hanging);
+    op_cancel(room.hanging->parent);
+    WAIT_UNTIL(room.app.loop, client.is_closed || client.is_eof);
+    client_close(&client);
+    for (int i = 0; i < 5; i++)
+        loop_turn(room.app.loop, false);
+    assert_int_equal(room.ended, 1);
+    op_release(room.hanging);
+    WAIT_UNTIL(room.app.loop, room.read_by_child == 1);
+    room_end(&room);
+}
+
 /* A page that ends before its frame was read completely. */
 static void an_endpoint_that_is_done_early_is_resumed(void **state)
 {
@@ -449,6 +505,7 @@ int main(void)
         TEST(an_op_that_says_nothing_is_answered_for),
         TEST(a_client_that_goes_ends_its_op),
         TEST(a_cancelled_op_drops_its_exchange),
+        TEST(a_cancelled_ops_child_has_the_head),
         TEST(an_endpoint_that_is_done_early_is_resumed),
         TEST(a_path_or_method_that_is_not_there_is_refused),
         TEST(what_the_server_refuses_ends_the_op),
