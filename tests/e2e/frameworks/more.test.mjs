@@ -14,7 +14,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { Agent, MCPServerStreamableHttp, Usage, run as runAgent, setTracingDisabled } from '@openai/agents';
 import { genkit } from 'genkit';
-import { bearer, prove, shownOf } from '../support/frameworks.mjs';
+import { bearer, prove, scriptedChat, shownOf } from '../support/frameworks.mjs';
 
 setTracingDisabled(true);
 process.env.MCP_USE_ANONYMIZED_TELEMETRY = 'false'; // before it is loaded
@@ -168,29 +168,10 @@ const adk = {
 };
 
 // mcp-use 1.x: its later versions have no agent. LangChain is that of tests/e2e.
-class ScriptedChat extends BaseChatModel {
-  constructor(talk) {
-    super({});
-    this.talk = talk;
-  }
-  _llmType() {
-    return 'scripted';
-  }
-  bindTools(tools) {
-    this.talk.tools = namesOf(tools);
-    return this;
-  }
-  async _generate(messages) {
-    const last = messages.at(-1);
-    const call = await this.talk.turn(last.getType() === 'tool' ? shownOf(last.text) : undefined);
-    const message = new AIMessage({ content: call ? '' : 'Done.', tool_calls: call ? [{ type: 'tool_call', ...call }] : [] });
-    return { generations: [{ text: '', message }] };
-  }
-}
 const mcpUse = {
   async run(url, key, talk) {
     const client = new McpUseClient({ mcpServers: { sluice: { url, headers: bearer(key) } } });
-    const agent = new MCPAgent({ llm: new ScriptedChat(talk), client, maxSteps: 50 });
+    const agent = new MCPAgent({ llm: new (scriptedChat(BaseChatModel, AIMessage))(talk), client, maxSteps: 50 });
     try {
       await agent.run({ prompt: 'Go.', maxSteps: 50 });
     } finally {

@@ -77,7 +77,7 @@ static void test_settings_of_a_session(void **state)
 {
     static const char *const wants[] = {"7777ms", "1s", "force_generic_plan", "off"};
     struct pg_bench bench;
-    struct pg_call call;
+    struct pg_call call = {.arg = NULL};
     char text[512];
     (void)state;
     if (!pg_cluster_is_private())
