@@ -225,6 +225,8 @@ static enum op_result load_lost(struct exec *exec)
                                    exec->in.lost_number, &exec->op.arena);
     if (!exec->key.lost.ptr)
         return exec_stop_memory(exec);
+    if (exec_lost_is_being_noted(exec))
+        return wait_and_reload(exec, false);
     store_claim_find(exec->service->config.pool, &exec->query, &exec->op, exec->in.account_id,
                      exec->key.lost);
     return OP_WAIT;

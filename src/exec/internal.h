@@ -401,6 +401,8 @@ bool exec_endings_have(const struct exec_service *service, struct uuid execution
  * disconnects before it has the result. The second notes the run after the client has disconnected;
  * the last removes the note at the end of a run that did nothing. */
 bool exec_is_lost_watched(const struct exec *exec);
+/* Whether this process is writing the note that the run looks for. */
+bool exec_lost_is_being_noted(const struct exec *exec);
 void exec_lost_begin(struct exec *exec);
 void exec_lost_end(struct exec *exec);
 /* admit.c: the current request goes to another origin than the previous one: leaves the previous

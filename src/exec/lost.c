@@ -62,6 +62,15 @@ static const struct store_later_class removal_class = {
     .failure = "the note of a lost reply was not removed",
 };
 
+bool exec_lost_is_being_noted(const struct exec *exec)
+{
+    LIST_EACH(&exec->service->audits.all, struct store_later, later, link)
+        if (later->op.class == &note_class.op &&
+            slice_eq(lost_of(later)->claim.key, exec->key.lost))
+            return true;
+    return false;
+}
+
 static void start(struct exec *exec, const struct store_later_class *class)
 {
     struct lost *lost = store_later(&exec->service->audits, class, NULL, 0);

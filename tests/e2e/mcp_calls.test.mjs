@@ -191,6 +191,19 @@ test('a write whose reply was lost is not made twice by the same call, on any pr
   assert.equal(await ledger(), before + 3);
 });
 
+test('a write that is repeated at once, before its note is stored, is made once by its process', async () => {
+  const before = await ledger();
+  for (let i = 0; i < 10; i++) {
+    const args = { subject: `at once ${i}`, confirm: true };
+    const held = await hold(stack.provider, { method: 'POST', path_prefix: '/gmail/' });
+    await lose(held, 'probe_send', args, 1);
+    const again = mcp.call('probe_send', args);
+    await held.letGo();
+    assert.equal(contentOf(await again).idempotent_replayed, true);
+  }
+  assert.equal(await ledger(), before + 10);
+});
+
 test('a start that writes and whose reply was lost is not made twice by the same call', async () => {
   const other = await stack.serve(), elsewhere = new Mcp(other.base, account.key), before = await ledger();
   const args = { template: 'probe_chain', input: { subject: 'lost start', confirm: true } };
