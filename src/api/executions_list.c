@@ -26,7 +26,7 @@ static bool read_additions(struct api_request *request, bool *display, bool *flo
 static slice status_of(const struct serve_list *list)
 {
     int choice = list->choices[STATUS];
-    if (list->values[CODE].ptr && choice < BLOCKED)
+    if (list->values[CODE].ptr && choice < 0)
         return SLICE("failed");
     return choice == EVERYTHING ? SLICE_NONE : list->values[STATUS];
 }

@@ -58,7 +58,7 @@ static bool may_show_version(const struct flow_given *given, const struct flow_t
            !flow_is_hidden(find->tmpl, *given->service->config.catalog, given->policy);
 }
 
-/* Counts end at FLOW_COUNT_MAX together, as they do for a reader without a policy. */
+/* All versions together have at most FLOW_COUNT_MAX flows in a state (given.h). */
 static void add_counts(struct flow_given *given, const struct flow_version_count *of)
 {
     given->count += of->count;

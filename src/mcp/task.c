@@ -104,14 +104,17 @@ bool mcp_asker_ask(struct api_request *request, struct arena *arena, slice view,
 {
     struct mcp_flow_facts facts = mcp_flow_read(view, arena);
     struct pg_pool *pool = request->api->config.pool;
+    const struct vault_grant *grant = &request->serve.grant;
     struct uuid payer_id = serve_payer(&request->serve);
+    /* A user's own key reads no names of the account's keys. */
+    struct uuid named_id = grant->is_of_user ? grant->account_id : payer_id;
     if (!may_show_form(request, &facts) || !is_held_call(&facts, arena))
         return false;
     slice input = json_scan_get(facts.flow, SLICE("input"), arena);
     slice actor = arena_printf(arena, "key:%.*s", SLICE_ARG(mcp_flow_text(input, "asker", arena)));
     flow_approver_ask(pool, &asker->decider, &request->serve.op, payer_id, actor,
                       serve_actor(&request->serve));
-    store_api_key_name(pool, &asker->label, &request->serve.op, payer_id, audit_actor_key(actor));
+    store_api_key_name(pool, &asker->label, &request->serve.op, named_id, audit_actor_key(actor));
     return true;
 }
 

@@ -144,6 +144,7 @@ enum pg_match {
 /*
  * A statement; static and constant. `sql` is a template:
  *   :name             a parameter; `i.name` in set mode, `$n` in pipe mode
+ *   :row.name         the parameter in a part of a WITH list whose `row` has :ord as `ord`
  *   :ord              the query's ordinal; `i.ord` or `1::bigint`
  *   @row ... @end     the source row of an INSERT: `select ... from input i` or `values (...)`
  *   @from             `from input i`, or nothing
@@ -152,10 +153,9 @@ enum pg_match {
  *   @read(table)      FROM and WHERE of a lookup by the key parameters; the row is `t`
  *   @update(table)    FROM and WHERE of `update table t set ...` by the key parameters
  *   @delete(table)    USING and WHERE of `delete from table t` likewise
- * A uuid parameter called account_id names the account of the query: waiting queries take turns by
- * account. The key parameters are the first key_count ones and are named like their columns. The
- * last three pin the plan: a nested loop from the input over the primary key whatever the table's
- * statistics are (pg/stmt.c explains how). A template may begin with `with x as (...)`.
+ * A uuid parameter account_id names the query's account: waiting queries take turns by account. The
+ * key parameters are the first key_count ones, named like their columns. The last three markers pin
+ * the plan (pg/stmt.c explains how). A template may begin with `with x as (...)`.
  */
 struct pg_query;
 struct pg_stmt {

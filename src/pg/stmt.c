@@ -101,12 +101,22 @@ static void put_sql(struct expansion *x, const char *text)
     buf_append_cstr(x->out, text);
 }
 
-static void put_param(struct expansion *x, size_t i)
+/* row: the alias of a row that has the query's ordinal; SLICE_NONE: the row of input. So a part of
+ * a WITH list need not return parameters, only ordinals: PostgreSQL stores each row that it
+ * returns. */
+static void put_param_of(struct expansion *x, slice row, size_t i)
 {
-    if (x->mode == PG_MODE_SET)
+    if (x->mode == PG_MODE_SET && row.ptr)
+        buf_printf(x->out, "$%zu[%.*s.ord]", i + 1, SLICE_ARG(row));
+    else if (x->mode == PG_MODE_SET)
         buf_printf(x->out, "i.%s", x->stmt->params[i].name);
     else
         buf_printf(x->out, "$%zu", i + 1);
+}
+
+static void put_param(struct expansion *x, size_t i)
+{
+    put_param_of(x, SLICE_NONE, i);
 }
 
 /* Writes "alias.account_id = i.account_id and ..." for the key parameters. */
@@ -193,8 +203,12 @@ static int expand_marker(struct expansion *x)
 
 static int expand_param(struct expansion *x)
 {
-    slice name = take_word(x);
-    if (slice_eq(name, SLICE("ord"))) {
+    slice name = take_word(x), row = SLICE_NONE;
+    if (slice_starts_with(x->rest, SLICE("."))) {
+        row = name;
+        x->rest = slice_from(x->rest, 1);
+        name = take_word(x);
+    } else if (slice_eq(name, SLICE("ord"))) {
         /* A lone query has ordinal 1, so that both modes return the same columns. */
         put_sql(x, x->mode == PG_MODE_SET ? "i.ord" : "1::bigint");
         return OK;
@@ -202,7 +216,7 @@ static int expand_param(struct expansion *x)
     for (size_t i = 0; i < x->stmt->param_count; i++) {
         if (!slice_eq_cstr(name, x->stmt->params[i].name))
             continue;
-        put_param(x, i);
+        put_param_of(x, row, i);
         return OK;
     }
     return err_set(x->err, ERR_SYNTAX, "statement %s has no parameter :%.*s", x->stmt->name,

@@ -133,7 +133,8 @@ static char *put_element(char *out, const struct pg_value *value)
         return put_be32(out, UINT32_MAX); /* the length -1 */
     slice bytes = pg_value_encode(value, scratch);
     out = put_be32(out, (uint32_t)bytes.len);
-    memcpy(out, bytes.ptr, bytes.len);
+    if (bytes.len > 0) /* else it may have no address */
+        memcpy(out, bytes.ptr, bytes.len);
     return out + bytes.len;
 }
 

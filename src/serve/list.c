@@ -92,9 +92,10 @@ static bool is_right(struct serve_list *list, int at, const struct serve_filter 
         return read_time(value, false, &list->page.since);
     if (filter->kind == SERVE_UNTIL)
         return read_time(value, true, &list->until);
-    return filter->kind == SERVE_WORD
-               ? serve_is_word(value)
-               : uuid_parse(value, filter->kind == SERVE_ID ? &id : &list->page.before);
+    if (filter->kind == SERVE_ID) /* the nil id would ask for all */
+        return uuid_parse(value, &id) && !uuid_is_nil(id);
+    return filter->kind == SERVE_WORD ? serve_is_word(value)
+                                      : uuid_parse(value, &list->page.before);
 }
 
 int serve_list_read(struct serve_list *list, const struct serve_filter *filters)

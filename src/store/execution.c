@@ -62,40 +62,30 @@ static const struct pg_column finish_input_params[] = {
  * empty, nothing is inserted, and the caller gets ERR_NOTFOUND. In a resend the claim may already
  * be deleted; an execution with this id, owner and time is then the result of the first attempt.
  * `:ord in (...)` is a hashed subplan, so a set is not matched pair by pair. */
-#define FINISH_STORE(more, kept)                                                                 \
-    "and t.execution_id = :id and t.owner = :owner "                                             \
-    "returning :ord as ord, :account_id as account_id, :id as id, "                              \
-    ":integration_id as integration_id, :action_id as action_id, "                               \
-    ":connection_id as connection_id, :status as status, :error_code as error_code, "            \
-    ":started_at as started_at, :finished_at as finished_at, :owner as owner, "                  \
-    ":summary as summary, :api_key_id as api_key_id, :attempts as attempts, :policy as "         \
-    "policy" more "), " kept "stored as (" EXECUTION_INSERT                                      \
-    "select m.account_id, m.id, m.integration_id, m.action_id, "                                 \
-    "m.connection_id, m.status, m.error_code, m.started_at, m.finished_at, m.owner, m.summary, " \
-    "m.api_key_id, m.attempts, m.policy from moved m"
+#define FINISH_STORE(kept)                                                                  \
+    "and t.execution_id = :id and t.owner = :owner returning :ord as ord), " kept           \
+    "stored as (" EXECUTION_INSERT                                                          \
+    "select :m.account_id, :m.id, :m.integration_id, :m.action_id, "                        \
+    ":m.connection_id, :m.status, :m.error_code, :m.started_at, :m.finished_at, :m.owner, " \
+    ":m.summary, :m.api_key_id, :m.attempts, :m.policy from moved m"
 #define FINISH_ONCE ") select m.ord from moved m"
 #define FINISH_AGAIN                                                                        \
     " on conflict do nothing) select :ord @from where :ord in (select m.ord from moved m) " \
     "or (select e.owner = :owner and e.finished_at = :finished_at from sluice.execution e " \
     "where e.account_id = :account_id and e.id = :id)"
-/* Also stores the input: in `more` the rows of `moved` get its columns. `rest` as for INSERT_STMT.
- */
-#define FINISH_INPUT_COLUMNS                                                           \
-    ", :sealed as sealed, :key_id as key_id, :expires_at as expires_at, :own as own, " \
-    ":words as words, :marks as marks, :runs as runs, :together as together"
-/* The words of runs that share them are in the row of one of them, which may be the one that the
- * fence stops. So if it stops a run of the set, each row has its own words, in the form of the
- * version before. `offset 0`: so that is_whole is computed once for a row. A lone run has no count
- * (@set), which would be a twentieth of its statement. */
-#define FINISH_INPUTS                                                                             \
-    "(select m.account_id, m.id, m.sealed, m.key_id, m.expires_at, m.own::oid[] as own, m.words," \
-    " m.marks, m.runs, not @set or m.together is null or m.together = (select count(*) from "     \
-    "moved) as is_whole from moved m where m.sealed is not null offset 0) m"
-#define FINISH_INPUT(rest)                                                                     \
-    "kept as (" STORE_INPUT_INSERT "select m.account_id, m.id, false, m.sealed, m.key_id, "    \
-    "m.expires_at, case when m.is_whole then m.own end, (case when m.is_whole then "           \
-    "m.words::oid[] else m.own end)::bigint[], case when m.is_whole then m.marks::oid[] end, " \
-    "case when m.is_whole then m.runs end from " FINISH_INPUTS rest "), "
+/* Also stores the input. `rest` as for INSERT_STMT. The words of runs that share them are in the
+ * row of one of them, which may be the one that the fence stops. So if it stops a run of the set,
+ * each row has its own words, in the form of the version before. `offset 0`: so that is_whole is
+ * computed once for a row. A lone run has no count (@set), which would be a twentieth of its
+ * statement. */
+#define FINISH_INPUTS                                                                        \
+    "(select m.ord, not @set or :m.together is null or :m.together = (select count(*) from " \
+    "moved) as is_whole from moved m where :m.sealed is not null offset 0) m"
+#define FINISH_INPUT(rest)                                                                      \
+    "kept as (" STORE_INPUT_INSERT "select :m.account_id, :m.id, false, :m.sealed, :m.key_id, " \
+    ":m.expires_at, case when m.is_whole then (:m.own)::oid[] end, (case when m.is_whole then " \
+    ":m.words else :m.own end)::oid[]::bigint[], case when m.is_whole then (:m.marks)::oid[] "  \
+    "end, case when m.is_whole then :m.runs end from " FINISH_INPUTS rest "), "
 /* Bound rows have no owner (a CHECK), so the index idempotency_key_owner does not contain them. The
  * key's life began with the claim and may have ended by now. It is extended, because requests that
  * wait for its run load it again within a second (exec/claim.c), and must find it. */
@@ -105,36 +95,34 @@ static const struct pg_column finish_input_params[] = {
     "@update(sluice.idempotency_key) "
 #define FINISH_RELEASE "delete from sluice.idempotency_key t @delete(sluice.idempotency_key) "
 
-#define FINISH_STMT(stmt_name, takes, claim, more, kept, answer, ...)                     \
-    {                                                                                     \
-        .name = stmt_name, .is_result = true,                                             \
-        .sql = "with moved as (" claim FINISH_STORE(more, kept) answer, PG_PARAMS(takes), \
-        .key_count = 2, .access = PG_WRITE, __VA_ARGS__                                   \
+#define FINISH_STMT(stmt_name, takes, claim, kept, answer, ...)                     \
+    {                                                                               \
+        .name = stmt_name, .is_result = true,                                       \
+        .sql = "with moved as (" claim FINISH_STORE(kept) answer, PG_PARAMS(takes), \
+        .key_count = 2, .access = PG_WRITE, __VA_ARGS__                             \
     }
 static const struct pg_stmt execution_finish_keep_again =
-    FINISH_STMT("execution_finish_keep_again", finish_params, FINISH_KEEP, "", "", FINISH_AGAIN, );
+    FINISH_STMT("execution_finish_keep_again", finish_params, FINISH_KEEP, "", FINISH_AGAIN, );
 static const struct pg_stmt execution_finish_keep =
-    FINISH_STMT("execution_finish_keep", finish_params, FINISH_KEEP, "", "", FINISH_ONCE,
+    FINISH_STMT("execution_finish_keep", finish_params, FINISH_KEEP, "", FINISH_ONCE,
                 .again = &execution_finish_keep_again);
-static const struct pg_stmt execution_finish_keep_input_again = FINISH_STMT(
-    "execution_finish_keep_input_again", finish_input_params, FINISH_KEEP, FINISH_INPUT_COLUMNS,
-    FINISH_INPUT(OR_NOTHING), FINISH_AGAIN, .gather = store_inputs_gather);
-static const struct pg_stmt execution_finish_keep_input =
-    FINISH_STMT("execution_finish_keep_input", finish_input_params, FINISH_KEEP,
-                FINISH_INPUT_COLUMNS, FINISH_INPUT(""), FINISH_ONCE,
-                .again = &execution_finish_keep_input_again, .gather = store_inputs_gather);
+static const struct pg_stmt execution_finish_keep_input_again =
+    FINISH_STMT("execution_finish_keep_input_again", finish_input_params, FINISH_KEEP,
+                FINISH_INPUT(OR_NOTHING), FINISH_AGAIN, .gather = store_inputs_gather);
+static const struct pg_stmt execution_finish_keep_input = FINISH_STMT(
+    "execution_finish_keep_input", finish_input_params, FINISH_KEEP, FINISH_INPUT(""), FINISH_ONCE,
+    .again = &execution_finish_keep_input_again, .gather = store_inputs_gather);
 static const struct pg_stmt execution_finish_release_again = FINISH_STMT(
-    "execution_finish_release_again", finish_params, FINISH_RELEASE, "", "", FINISH_AGAIN, );
+    "execution_finish_release_again", finish_params, FINISH_RELEASE, "", FINISH_AGAIN, );
 static const struct pg_stmt execution_finish_release =
-    FINISH_STMT("execution_finish_release", finish_params, FINISH_RELEASE, "", "", FINISH_ONCE,
+    FINISH_STMT("execution_finish_release", finish_params, FINISH_RELEASE, "", FINISH_ONCE,
                 .again = &execution_finish_release_again);
-static const struct pg_stmt execution_finish_release_input_again = FINISH_STMT(
-    "execution_finish_release_input_again", finish_input_params, FINISH_RELEASE,
-    FINISH_INPUT_COLUMNS, FINISH_INPUT(OR_NOTHING), FINISH_AGAIN, .gather = store_inputs_gather);
-static const struct pg_stmt execution_finish_release_input =
-    FINISH_STMT("execution_finish_release_input", finish_input_params, FINISH_RELEASE,
-                FINISH_INPUT_COLUMNS, FINISH_INPUT(""), FINISH_ONCE,
-                .again = &execution_finish_release_input_again, .gather = store_inputs_gather);
+static const struct pg_stmt execution_finish_release_input_again =
+    FINISH_STMT("execution_finish_release_input_again", finish_input_params, FINISH_RELEASE,
+                FINISH_INPUT(OR_NOTHING), FINISH_AGAIN, .gather = store_inputs_gather);
+static const struct pg_stmt execution_finish_release_input = FINISH_STMT(
+    "execution_finish_release_input", finish_input_params, FINISH_RELEASE, FINISH_INPUT(""),
+    FINISH_ONCE, .again = &execution_finish_release_input_again, .gather = store_inputs_gather);
 
 /* The same for a run whose outcome is unknown, with its event: others do not pay for it. */
 static const struct pg_column finish_event_params[] = {OF(account_id, PG_UUID),
@@ -144,26 +132,26 @@ static const struct pg_column finish_event_params[] = {OF(account_id, PG_UUID),
                                                        OF(event_id, PG_UUID),
                                                        OF(parent_id, PG_UUID, .has_null = true)};
 static const struct pg_column event_columns[] = {STORE_HAS_EVENT_COLUMN};
-#define FINISH_EVENT_COLUMNS FINISH_INPUT_COLUMNS ", :event_id as event_id, :parent_id as parent_id"
 #define FINISH_OUTBOX                                                                            \
-    "), " STORE_OUTBOX("select c.account_id, c.parent_id, c.event_id, "                          \
-                       "'execution.outcome_unknown' as kind, c.id as object, 1::bigint as rev, " \
-                       "c.finished_at as at, c.integration_id, c.action_id from moved c",        \
+    "), " STORE_OUTBOX("select :c.account_id as account_id, :c.parent_id as parent_id, "         \
+                       ":c.event_id as event_id, 'execution.outcome_unknown' as kind, :c.id as " \
+                       "object, 1::bigint as rev, :c.finished_at as at, :c.integration_id as "   \
+                       "integration_id, :c.action_id as action_id from moved c",                 \
                        "'execution_id', m.object, 'account_id', coalesce(m.parent_id, "          \
                        "m.account_id), 'status', 'failed', 'integration_id', m.integration_id, " \
                        "'action_id', m.action_id",                                               \
                        "")
 #define FINISH_EVENT_ONCE \
-    FINISH_OUTBOX "select m.ord, " STORE_HAS_EVENT("m.event_id") " from moved m"
+    FINISH_OUTBOX "select m.ord, " STORE_HAS_EVENT(":m.event_id") " from moved m"
 #define FINISH_EVENT_AGAIN                                                                \
     " on conflict do nothing" FINISH_OUTBOX "select :ord, " STORE_HAS_EVENT(              \
         ":event_id") " @from where :ord in (select m.ord from moved m) "                  \
                      "or (select e.owner = :owner and e.finished_at = :finished_at from " \
                      "sluice.execution e "                                                \
                      "where e.account_id = :account_id and e.id = :id)"
-#define FINISH_EVENT_STMT(name, claim, answer, ...)                                               \
-    FINISH_STMT(name, finish_event_params, claim, FINISH_EVENT_COLUMNS, FINISH_INPUT(OR_NOTHING), \
-                answer, PG_COLUMNS(event_columns), .gather = store_inputs_gather, __VA_ARGS__)
+#define FINISH_EVENT_STMT(name, claim, answer, ...)                                 \
+    FINISH_STMT(name, finish_event_params, claim, FINISH_INPUT(OR_NOTHING), answer, \
+                PG_COLUMNS(event_columns), .gather = store_inputs_gather, __VA_ARGS__)
 static const struct pg_stmt execution_finish_keep_event_again =
     FINISH_EVENT_STMT("execution_finish_keep_event_again", FINISH_KEEP, FINISH_EVENT_AGAIN, );
 static const struct pg_stmt execution_finish_keep_event =

@@ -157,16 +157,19 @@ static const struct pg_stmt flow_counts = {
 #undef OF
 #define OF(name, type)         PG_OF(#name, type, struct flow_version_count, name)
 #define ROWS(state, condition) COUNTED("t.template_version, '" state "' as state", condition)
-#define ROWS_OF(state)         "count(*) filter (where n.state = '" state "')"
+#define ROWS_OF(state)         ", count(*) filter (where n.state = '" state "')"
 static const struct pg_stmt flow_counted_versions = {
     .name = "flow_counted_versions",
-    .sql = "select :ord, c.* from @input lateral (select n.template_version, " ROWS_OF("running") ", " ROWS_OF("waiting") ", " ROWS_OF("completed") ", " ROWS_OF(
-        "failed") " from (" ROWS("running",
-                                 IS_RUNNING) "union all " ROWS("waiting",
-                                                               IS_WAITING) "union all " ROWS("compl"
-                                                                                             "eted",
-                                                                                             IS_COMPLETED) "union all " ROWS("failed",
-                                                                                                                             IS_FAILED) ") n group by 1) c",
+    .sql = "select :ord, c.* from @input lateral (select n.template_version" /* one per line */
+    ROWS_OF("running")                                                       /* */
+    ROWS_OF("waiting")                                                       /* */
+    ROWS_OF("completed")                                                     /* */
+    ROWS_OF("failed")                                                        /* */
+    " from ("                                                                /* */
+    ROWS("running", IS_RUNNING) "union all "                                 /* */
+    ROWS("waiting", IS_WAITING) "union all "                                 /* */
+    ROWS("completed", IS_COMPLETED) "union all "                             /* */
+    ROWS("failed", IS_FAILED) ") n group by 1) c",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("since", PG_UUID), PG_ARG("is_running", PG_TEXT),
              PG_ARG("is_waiting", PG_TEXT)),
     PG_GIVES(OF(version, PG_UUID), OF(running, PG_I64), OF(waiting, PG_I64), OF(completed, PG_I64),

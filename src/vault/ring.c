@@ -107,7 +107,10 @@ struct vault_ring *vault_ring_new(slice text, struct err *err)
     struct vault_ring *ring = mem_zalloc(sizeof(*ring));
     if (!ring)
         return err_null(err, ERR_NOMEM, "out of memory");
-    if (ring_parse(ring, text, err) == OK)
+    ring->words = mem_zalloc(VAULT_RING_WORDS_MAX * sizeof(*ring->words));
+    if (!ring->words)
+        (void)err_set(err, ERR_NOMEM, "out of memory");
+    else if (ring_parse(ring, text, err) == OK)
         return ring;
     vault_ring_free(ring);
     return NULL;
@@ -151,6 +154,9 @@ void vault_ring_free(struct vault_ring *ring)
         return;
     for (size_t i = 0; i < ring->count; i++)
         secret_unref(ring->keys[i].secret);
+    for (size_t i = 0; ring->words && i < VAULT_RING_WORDS_MAX; i++)
+        secret_unref(ring->words[i].key);
+    mem_free(ring->words);
     mem_free(ring);
 }
 

@@ -191,8 +191,7 @@ slice vault_words_patterns(slice text, struct arena *arena)
 
 /* The label keeps this use of a master key apart from others. Hash and input are wiped: with the
  * derived key, words could be tried. */
-static void begin_list(struct vault_words *words, const struct vault_ring_key *key,
-                       struct uuid account_id)
+static void derive_key(const struct vault_ring_key *key, struct uuid account_id, uint64_t out[2])
 {
     static const char label[] = "sluice words 1";
     char room[sizeof(label) + sizeof(account_id.bytes) + VAULT_MASTER_KEY_LEN];
@@ -201,17 +200,32 @@ static void begin_list(struct vault_words *words, const struct vault_ring_key *k
                              slice_of(account_id.bytes, sizeof(account_id.bytes)),
                              secret_reveal(key->secret));
     vault_sha256(input, hash);
-    memcpy(words->key, hash, sizeof(words->key));
-    words->count = 0;
-    words->bytes_left = VAULT_WORDS_BYTES_MAX;
+    memcpy(out, hash, 2 * sizeof(out[0]));
     mem_wipe(room, sizeof(room));
     mem_wipe(hash, sizeof(hash));
 }
 
+static void begin_list(struct vault_words *words)
+{
+    words->count = 0;
+    words->bytes_left = VAULT_WORDS_BYTES_MAX;
+}
+
+/* A key is derived once for most runs of an account: it takes as long as all else of its list. */
 void vault_words_init(struct vault_words *words, const struct vault_ring *ring,
                       struct uuid account_id)
 {
-    begin_list(words, &ring->keys[0], account_id);
+    struct vault_ring_words *known =
+        &ring->words[account_id.bytes[sizeof(account_id.bytes) - 1] % VAULT_RING_WORDS_MAX];
+    begin_list(words);
+    if (known->key && uuid_eq(known->account_id, account_id)) {
+        memcpy(words->key, secret_reveal(known->key).ptr, sizeof(words->key));
+        return;
+    }
+    derive_key(&ring->keys[0], account_id, words->key);
+    secret_unref(known->key);
+    known->account_id = account_id;
+    known->key = secret_new(slice_of((const char *)words->key, sizeof(words->key)));
 }
 
 /* A list is short, so that it needs no table. */
@@ -278,7 +292,8 @@ slice vault_words_search(const struct vault_ring *ring, struct uuid account_id, 
     struct buf lists;
     buf_init(&lists, VAULT_MASTER_KEYS_MAX * 4 * (LIST_BYTES_MAX + 1));
     for (size_t i = 0; i < ring->count; i++) {
-        begin_list(&words, &ring->keys[i], account_id);
+        begin_list(&words);
+        derive_key(&ring->keys[i], account_id, words.key);
         vault_words_add(&words, text, VAULT_WORDS_MAX);
         ASSERT(words.count > 0);
         if (i > 0)

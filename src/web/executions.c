@@ -96,11 +96,14 @@ void view_names(struct web_request *request, struct json_writer *w, slice app_id
     json_member_str(w, "action", action ? action->title : action_id);
 }
 
-/* Returns the step's title in the present template, or SLICE_NONE if there is none. */
-static slice title_of_step(const struct web_request *request, const struct json *flow)
+/* Returns the step's title in the present template; SLICE_NONE: it has none, or a policy hides it,
+ * though not the version that the flow runs. */
+static slice title_of_step(struct web_request *request, const struct json *flow)
 {
-    const struct flow_template *tmpl = flow_template_set_find(
-        *request->web->config.templates, json_get_str(flow, SLICE("templateKey")));
+    slice key = json_get_str(flow, SLICE("templateKey"));
+    const struct flow_template *tmpl =
+        web_gives_flow(request, key) ? flow_template_set_find(*request->web->config.templates, key)
+                                     : NULL;
     for (size_t i = 0; tmpl && i < tmpl->step_count; i++)
         if (slice_eq(tmpl->steps[i].key, json_get_str(flow, SLICE("stepKey"))))
             return tmpl->steps[i].label;

@@ -133,6 +133,9 @@ struct web_request {
     unsigned again_status;
 };
 
+/* The pages' part of a request's life. */
+extern const struct serve_face web_face;
+
 struct web {
     struct serve serve; /* the first member */
     struct api *api;

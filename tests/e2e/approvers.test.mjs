@@ -15,7 +15,7 @@ const TASKS = { capabilities: { elicitation: { form: {} }, extensions: { 'io.mod
 const USER = { 'sluice-user': 'ada' };
 const MAIL = { to: 'ada@outside.example', subject: 'yes', text: 'x' };
 const SCOPES = ['read', 'execute', 'approve', 'admin'];
-let stack, server, account, family, other, reader;
+let stack, server, account, family, other, reader, bound;
 
 const templateOf = (confirmed_by) => ({
   key: `mail_${confirmed_by.split(':')[0]}`,
@@ -74,6 +74,7 @@ before(async () => {
   family = { asker, 'its predecessor': first, 'its successor': successor, 'a key that it made': made, 'one made by its successor': ofSuccessor, 'one made by its predecessor': ofPredecessor, 'one made by one it made': ofMade, 'that one, rolled by another': rolledByMaker };
   other = await keyOf(account.key, { name: 'a person' });
   reader = await keyOf(account.key, { scopes: ['read'] });
+  bound = await keyOf(account.key, { scopes: ['read', 'approve'], user: USER['sluice-user'] });
 });
 after(() => stack?.stopWell(assert));
 
@@ -134,6 +135,13 @@ test('no key of the asker’s family decides, over the API or as a task', async 
     for (const [key, client] of [[other.key, { capabilities: { extensions: TASKS.capabilities.extensions } }], [reader.key, TASKS]]) {
       const { result } = await new Mcp(server.base, key).ask('tasks/get', { taskId: id }, { ...client, headers: as });
       assert.deepEqual([result.status, result.inputRequests], ['working', undefined]);
+    }
+    // a key of the user is shown the form, too, without the name of the account's key
+    if (as) {
+      const { result } = await new Mcp(server.base, bound.key).ask('tasks/get', { taskId: id }, TASKS);
+      assert.equal(result.status, 'input_required');
+      assert.match(JSON.stringify(result.inputRequests), /mail is read first.*over the API/);
+      assert.doesNotMatch(JSON.stringify(result), /asked_by|the agent|sk_/);
     }
     const yes = { [`approval-${flow.rev}-${stepKey}`]: { action: 'accept', content: { approve: true } } };
     const reply = await theirs.ask('tasks/update', { taskId: id, inputResponses: yes }, { ...TASKS, headers: as });

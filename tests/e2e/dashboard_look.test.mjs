@@ -1,4 +1,4 @@
-// The look of the dashboard: axe-core on every page (each route of src/web/request.c, by GET and by
+// The look of the dashboard: axe-core on every page (each route of src/web/web.c, by GET and by
 // POST), with the rules about colors also in the dark scheme, and the screenshots in the README,
 // which are made in build/screenshots (committed under contrib/screenshots with the words that they
 // show; copy all of them when a pictured page changes). On the release build,
@@ -65,7 +65,7 @@ const DESK = { width: 1280, height: 900 };
 
 // The routes that answer with a page, from the route table.
 async function routes() {
-  const source = await readFile(new URL('../../src/web/request.c', import.meta.url), 'utf8');
+  const source = await readFile(new URL('../../src/web/web.c', import.meta.url), 'utf8');
   const all = [...source.matchAll(/\{HTTP_METHOD_(\w+), "([^"]+)"/g)].map(([, method, path]) => ({ method, path }));
   assert.ok(all.length > 30, `${all.length} routes`);
   return all.filter(({ path }) => !['/assets/{name}', '/audit.csv'].includes(path) && !path.endsWith('/events'));

@@ -11,7 +11,7 @@ import { Client as ClientV1 } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as TransportV1 } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { generateText } from 'ai';
 import { createAgent } from 'langchain';
-import { bearer, listsOf, prove, shownOf, textsOf } from './support/frameworks.mjs';
+import { bearer, listsOf, prove, scriptedChat, shownOf, textsOf } from './support/frameworks.mjs';
 import { APIS, refusalsOf } from './support/model_apis.mjs';
 
 // A program that calls tools itself.
@@ -53,31 +53,11 @@ const aiSdk = {
   },
 };
 
-class ScriptedChat extends BaseChatModel {
-  constructor(talk) {
-    super({});
-    this.talk = talk;
-  }
-  _llmType() {
-    return 'scripted';
-  }
-  bindTools(tools) {
-    this.talk.tools = tools.map((tool) => tool.name);
-    return this;
-  }
-  async _generate(messages) {
-    const last = messages.at(-1);
-    const call = await this.talk.turn(last.getType() === 'tool' ? last.text : undefined);
-    const message = new AIMessage({ content: call ? '' : 'Done.', tool_calls: call ? [{ type: 'tool_call', ...call }] : [] });
-    return { generations: [{ text: '', message }] };
-  }
-}
-
 const langChain = {
   async run(url, key, talk) {
     const client = new MultiServerMCPClient({ mcpServers: { sluice: { transport: 'http', url, headers: bearer(key) } } });
     try {
-      const agent = createAgent({ model: new ScriptedChat(talk), tools: await client.getTools() });
+      const agent = createAgent({ model: new (scriptedChat(BaseChatModel, AIMessage))(talk), tools: await client.getTools() });
       await agent.invoke({ messages: [{ role: 'user', content: 'Go.' }] });
     } finally {
       await client.close();

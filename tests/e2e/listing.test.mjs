@@ -74,6 +74,7 @@ test('executions, newest first, without the provider’s replies', async () => {
   assert.deepEqual(await of('action_id=get_self'), [notion.execution_id]);
   assert.deepEqual(await of(`error_code=${failed.error_code}`), [failed.execution_id]);
   assert.deepEqual(await of('error_code=action_not_found'), []);
+  assert.deepEqual(await of(`error_code=${failed.error_code}&status=succeeded`), []);
   assert.deepEqual(await of(`error_code=${failed.error_code}%22,%22message`), []);
   assert.deepEqual(await of(`key_id=${first.api_key.id}`), ids);
   assert.deepEqual(await of(`key_id=${failed.execution_id}`), []);

@@ -316,7 +316,7 @@ async function showNothingToAgents(asker, names, markers) {
 // Every page of the dashboard, with the name wherever an address takes one, as the reader signed in
 // would ask for it; then every form, with the token of the reader's session.
 async function showNothingOnPages(reader, user, names, markers) {
-  const source = await readFile(join(import.meta.dirname, '../../src/web/request.c'), 'utf8');
+  const source = await readFile(join(import.meta.dirname, '../../src/web/web.c'), 'utf8');
   const routes = [...source.matchAll(/HTTP_METHOD_(GET|POST), "(\/[^"]*)"/g)].map(([, method, path]) => ({ method, path }));
   assert.ok(routes.length > 50, String(routes.length));
   const token = formsOf((await reader.ask('/connections')).text).find(({ fields }) => fields.csrf).fields.csrf;

@@ -493,8 +493,12 @@ test('a user that is marked during a long pass does not wait for its end', async
     await until(`${user} has a time`, async () => (await stack.cluster.sql(`select count(*) from sluice.account_user where external_id = '${user}' and erase_at < now() + interval '1 year'`)) === '1');
     await due(user);
   }
+  // the account, too: until its end each new process makes a pass over it
+  await until('the account has a time', async () => (await stack.cluster.sql(`select count(*) from sluice.account where account_id = '${own.id}' and erase_at < now() + interval '1 year'`)) === '1');
+  await stack.cluster.sql(`update sluice.account set erase_at = now() where account_id = '${own.id}'`);
   const round = await stack.serve();
   for (const user of ['long', 'brief']) await unknown(user);
+  await until('the account is erased', async () => (await change('GET')).status === 404);
   assert.deepEqual(await rowsOf(long, brief), []);
   await round.stop();
 });

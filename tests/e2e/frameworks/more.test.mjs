@@ -3,6 +3,8 @@ import Anthropic from '@anthropic-ai/sdk';
 import { mcpTools } from '@anthropic-ai/sdk/helpers/beta/mcp';
 import { createMcpHost } from '@genkit-ai/mcp';
 import { BaseLlm, InMemoryRunner, LlmAgent, MCPToolset } from '@google/adk';
+import { BaseChatModel } from '@langchain/core/language_models/chat_models';
+import { AIMessage } from '@langchain/core/messages';
 import { ToolCallLLM } from '@llamaindex/core/llms';
 import { mcp } from '@llamaindex/tools';
 import { agent as workflowOf } from '@llamaindex/workflow';
@@ -12,9 +14,11 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { Agent, MCPServerStreamableHttp, Usage, run as runAgent, setTracingDisabled } from '@openai/agents';
 import { genkit } from 'genkit';
-import { bearer, prove, shownOf } from '../support/frameworks.mjs';
+import { bearer, prove, scriptedChat, shownOf } from '../support/frameworks.mjs';
 
 setTracingDisabled(true);
+process.env.MCP_USE_ANONYMIZED_TELEMETRY = 'false'; // before it is loaded
+const { MCPAgent, MCPClient: McpUseClient } = await import('mcp-use');
 const namesOf = (tools) => tools.map((tool) => tool.name);
 
 const anthropic = {
@@ -163,4 +167,17 @@ const adk = {
   },
 };
 
-prove({ 'Anthropic SDK': anthropic, 'OpenAI Agents': openAiAgents, Mastra: mastra, LlamaIndex: llamaIndex, Genkit: genkitHost, ADK: adk });
+// mcp-use 1.x: its later versions have no agent. LangChain is that of tests/e2e.
+const mcpUse = {
+  async run(url, key, talk) {
+    const client = new McpUseClient({ mcpServers: { sluice: { url, headers: bearer(key) } } });
+    const agent = new MCPAgent({ llm: new (scriptedChat(BaseChatModel, AIMessage))(talk), client, maxSteps: 50 });
+    try {
+      await agent.run({ prompt: 'Go.', maxSteps: 50 });
+    } finally {
+      await agent.close();
+    }
+  },
+};
+
+prove({ 'Anthropic SDK': anthropic, 'OpenAI Agents': openAiAgents, Mastra: mastra, LlamaIndex: llamaIndex, Genkit: genkitHost, ADK: adk, 'mcp-use': mcpUse });

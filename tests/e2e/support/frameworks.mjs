@@ -118,6 +118,29 @@ export function shownOf(value) {
   return value?.text ?? value?.error ?? JSON.stringify(value);
 }
 
+// A model of LangChain, from the classes of the copy that the client uses.
+export function scriptedChat(BaseChatModel, AIMessage) {
+  return class extends BaseChatModel {
+    constructor(talk) {
+      super({});
+      this.talk = talk;
+    }
+    _llmType() {
+      return 'scripted';
+    }
+    bindTools(tools) {
+      this.talk.tools = tools.map((tool) => tool.name);
+      return this;
+    }
+    async _generate(messages) {
+      const last = messages.at(-1);
+      const call = await this.talk.turn(last.getType() === 'tool' ? shownOf(last.text) : undefined);
+      const message = new AIMessage({ content: call ? '' : 'Done.', tool_calls: call ? [{ type: 'tool_call', ...call }] : [] });
+      return { generations: [{ text: '', message }] };
+    }
+  };
+}
+
 // The result in what a model was shown. Clients put words of their own around an error.
 function resultIn(seen) {
   const found = seen.slice(seen.indexOf('{"')).match(/^\{[^\n]*\}(?:\nBEGIN ([\w-]{8})\n[^\n]*\nEND \1)?/);

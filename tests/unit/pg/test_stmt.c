@@ -59,6 +59,23 @@ static void test_insert(void **state)
                 "nothing");
 }
 
+/* A later part of a WITH list reads the parameters of the rows that an earlier part has changed. */
+static void test_parameters_of_a_row(void **state)
+{
+    (void)state;
+    const char *sql =
+        "with m as (delete from s.t t @delete(s.t) returning :ord as ord) insert into "
+        "u (a, b) select :m.account_id, (:m.body)::text from m";
+    check(sql, 1, PG_MODE_PIPE,
+          "with m as (delete from s.t t where t.account_id = $1 returning 1::bigint as ord) insert "
+          "into u (a, b) select $1, ($3)::text from m");
+    check(sql, 1, PG_MODE_SET,
+          INPUT ", m as (delete from s.t t using input i where t.account_id = "
+                "any(array[i.account_id]) returning i.ord as ord) insert into u (a, b) select "
+                "$1[m.ord], ($3[m.ord])::text from m");
+    check_error("select :m.none from m", 1, "statement x has no parameter :none");
+}
+
 static void test_read(void **state)
 {
     (void)state;
@@ -132,6 +149,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_input_of_a_write),
         cmocka_unit_test(test_insert),
+        cmocka_unit_test(test_parameters_of_a_row),
         cmocka_unit_test(test_read),
         cmocka_unit_test(test_update_and_delete),
         cmocka_unit_test(test_with_list_is_joined),

@@ -50,6 +50,7 @@ static void an_argument_is_of_its_kind(void **state)
                  {APP, "\xc3\xa9", -2},
                  {KEY, ID, -1},
                  {KEY, "x", -2},
+                 {KEY, "00000000-0000-0000-0000-000000000000", -2},
                  {NOTE, "a b \xc3\xa9", -1},
                  {NOTE, "\xff", -2},
                  {SINCE, "2026-01-31T09:00:00+01:00", -1},

@@ -180,6 +180,24 @@ static void a_hash_depends_on_account_and_key(void **state)
     assert_false(are_equal(&one, &two) || are_equal(&one, &three));
 }
 
+/* Keys are remembered by account, in one place for several accounts. */
+static void a_remembered_key_is_the_same(void **state)
+{
+    struct vault_ring *ring = ring_of(KEY);
+    struct vault_words words;
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        struct uuid id = i % 2 ? stranger : account;
+        struct vault_words fresh = words_of(KEY, id, "hello");
+        for (int k = 0; k < 2; k++) {
+            vault_words_init(&words, ring, id);
+            (void)vault_words_add(&words, SLICE("hello"), 1);
+            assert_true(are_equal(&words, &fresh));
+        }
+    }
+    vault_ring_free(ring);
+}
+
 static void a_search_has_the_words_under_each_key(void **state)
 {
     struct arena arena;
@@ -244,6 +262,7 @@ int main(void)
         cmocka_unit_test(a_text_is_added_in_parts),
         cmocka_unit_test(a_list_has_32_bits_of_each_hash),
         cmocka_unit_test(a_hash_depends_on_account_and_key),
+        cmocka_unit_test(a_remembered_key_is_the_same),
         cmocka_unit_test(a_search_has_the_words_under_each_key),
     };
     return unit_result(cmocka_run_group_tests(tests, NULL, NULL));
