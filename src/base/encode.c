@@ -294,6 +294,8 @@ static bool find_dot_segment(slice path, bool is_split)
 {
     size_t dots = 0, at = 0;
     bool has_others = false, is_after_semicolon = false;
+    if (slice_find_char(path, '.') < 0 && slice_find_char(path, '%') < 0)
+        return false;
     for (;;) {
         bool is_end = at == path.len;
         char c = is_end ? '/' : fully_decoded(path, &at);

@@ -221,6 +221,10 @@ bool slice_is_utf8(slice s, size_t *bad_at)
         }
         if (i == s.len)
             break;
+        if ((unsigned char)s.ptr[i] < 0x80) { /* of the last ones, or before one that is not */
+            i++;
+            continue;
+        }
         size_t len = slice_utf8_first(slice_from(s, i));
         if (len == 0) {
             if (bad_at)
