@@ -292,6 +292,39 @@ test('the result of a held call is not given to a key that a deny covers', async
   assert.ok(await next(await session(other.key), read));
 });
 
+test('the page of a run that was held says what has become of it', async () => {
+  const pages = await session(other.key);
+  const waits = /waits for the approval of a person|Nothing was done yet|Ask a person to decide/;
+  for (const [what, state] of [['approve', 'completed'], ['reject', 'rejected'], ['cancel', 'cancelled']]) {
+    const { flow_id: id } = await hold(`what became of it: ${what}`);
+    const eventId = await until('the blocked run is stored', async () => {
+      const { events } = (await call(other.key, 'GET', '/api/audit?kind=execution.blocked')).json;
+      return events.find(({ details }) => details.flow_id === id)?.id;
+    });
+    const shown = async (path = `/executions/${eventId}`) => {
+      const { status, text } = await pages.go(path);
+      assert.equal(status, 200, text);
+      return text.split('<main')[1].replace(/<svg[^]*?<\/svg>/g, '');
+    };
+    const before = await shown();
+    assert.match(before, waits, what);
+    assert.ok(before.includes(`href="/flows/${id}"`), before);
+    assert.equal((await call(other.key, 'POST', `/api/flows/${id}/${what}`, {})).status, 200);
+    await ended(id);
+    const after = await shown();
+    assert.doesNotMatch(after, waits, what);
+    assert.ok(after.includes(`href="/flows/${id}"`) && after.includes(state), after);
+    const again = await pages.go(`/flows/${id}/again`);
+    assert.equal(again.status, 409);
+    assert.match(again.text, /A held call is not started again/);
+    // the event may be kept longer than the flow
+    for (const table of ['flow_step', 'flow_doc', 'flow']) await stack.cluster.sql(`delete from sluice.${table} where ${table === 'flow' ? 'id' : 'flow_id'} = '${id}'`);
+    const gone = await shown();
+    assert.doesNotMatch(gone, waits, what);
+    assert.match(gone, /no longer stored/);
+  }
+});
+
 test('the pages of a held call and of its execution lead to one another', async () => {
   const pages = await session(other.key);
   const page = async (id) => (await pages.go(`/flows/${id}`)).text;
