@@ -85,12 +85,10 @@ static enum op_result reply_blocked(struct web_request *request)
 static enum op_result load_held(struct web_request *request)
 {
     struct blocked *blocked = request->state;
-    struct arena *arena = &request->serve.op.arena;
     struct flow_filter filter = {.account_id = request->session.account_id,
                                  .payer_id = serve_payer(&request->serve),
                                  .status = -1,
                                  .limit = 1};
-    blocked->details = json_parse(arena, blocked->event.details, &json_limits_provider, NULL);
     if (!uuid_parse(json_get_str(blocked->details, SLICE("flow_id")), &filter.id))
         return reply_blocked(request);
     blocked->held = flow_page_start_rows(request->web->config.flow, &filter, request->serve.policy,
@@ -107,8 +105,13 @@ static enum op_result on_event(struct web_request *request)
     slice kind = audit_kind_name(AUDIT_EXECUTION_BLOCKED);
     if (status == ERR_NOTFOUND || (status == OK && !slice_eq(blocked->event.kind, kind)))
         return web_reply_missing(request, "There is no such execution.");
-    if (status == OK &&
-        !serve_gives_event(&request->serve, *request->web->config.catalog, &blocked->event))
+    if (status == OK)
+        blocked->details = json_parse(&request->serve.op.arena, blocked->event.details,
+                                      &json_limits_provider, NULL);
+    /* as in the list of executions: a policy that denies the action hides its inputs, too */
+    if (status == OK && !serve_gives(&request->serve, *request->web->config.catalog,
+                                     json_get_str(blocked->details, SLICE("integration_id")),
+                                     json_get_str(blocked->details, SLICE("action_id"))))
         return web_reply_missing(request, "There is no such execution.");
     if (status == OK)
         status = store_api_key_list_result(&blocked->keys_query, &keys, &blocked->key_count);
