@@ -35,6 +35,7 @@ static bool take_loaded(struct web_request *request, enum op_result *replied)
                        : web_reply_database(request, load->status);
         return false;
     }
+    bool is_held = load->tmpl->is_held;
     again->key = arena_dup(arena, load->tmpl->key);
     again->title = arena_dup(arena, flow_whole_title(&load->whole, load->tmpl));
     again->input = arena_dup(arena, load->whole.input);
@@ -45,7 +46,9 @@ static bool take_loaded(struct web_request *request, enum op_result *replied)
         return true;
     }
     *replied = web_reply_problem(request, 409, "This flow cannot be started again",
-                                 "The template of this flow no longer exists.");
+                                 is_held ? "A held call is not started again. To ask again, send "
+                                           "its request with a new idempotency_key."
+                                         : "The template of this flow no longer exists.");
     return false;
 }
 

@@ -16,11 +16,16 @@ struct revoking {
     bool is_last_admin;
 };
 
+static bool is_expired(const struct api_key *key)
+{
+    return key->expires_at != 0 && key->expires_at <= clock_shared_us();
+}
+
 /* An expired key may still be revoked, but it does not count as an admin; nor does a user's. */
 static bool is_valid_admin(const struct api_key *key)
 {
-    return !key->revoked_at && (key->expires_at == 0 || key->expires_at > clock_shared_us()) &&
-           (key->scopes & SCOPE_ADMIN) && uuid_is_nil(key->user_id);
+    return !key->revoked_at && !is_expired(key) && (key->scopes & SCOPE_ADMIN) &&
+           uuid_is_nil(key->user_id);
 }
 
 static enum op_result finish_revoke(struct web_request *request)
@@ -35,6 +40,7 @@ static enum op_result finish_revoke(struct web_request *request)
     json_member_str(w, "name", it->key.name);
     json_member_str(w, "prefix", it->key.prefix);
     json_member_bool(w, "revoked", it->key.revoked_at != 0);
+    json_member_bool(w, "expired", is_expired(&it->key));
     json_member_bool(w, "own", uuid_eq(it->key.id, request->serve.grant.key_id));
     json_member_bool(w, "last_admin", it->is_last_admin);
     view_time(w, "last_used_at", it->key.last_used_at);

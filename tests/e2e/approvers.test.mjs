@@ -84,6 +84,12 @@ async function hold(subject, as) {
   assert.deepEqual([reply.status, reply.json.error_code, reply.json.approval?.status], [409, 'policy_blocked', 'waiting'], reply.text);
   return reply.json.approval;
 }
+// The event of the run that made the hold, which is the id of its page.
+const blockedRunOf = (id) =>
+  until('the blocked run is stored', async () => {
+    const { events } = (await call(other.key, 'GET', '/api/audit?kind=execution.blocked')).json;
+    return events.find(({ details }) => details.flow_id === id)?.id;
+  });
 // A browser that has signed in; an address may sign in only so often.
 async function session(key) {
   const pages = new Pages(server.base);
@@ -279,6 +285,9 @@ test('the result of a held call is not given to a key that a deny covers', async
   for (const one of lists) assert.ok(!one.text.includes(again.json.execution_id) && !one.text.includes(id));
   const pages = await session(key);
   assert.equal((await pages.go(`/flows/${id}`)).status, 404);
+  const blocked = await blockedRunOf(id), theirs = await session(other.key);
+  assert.match((await theirs.go(`/executions/${blocked}`)).text, /secret/, 'its input is kept');
+  for (const path of [`/executions/${blocked}`, `/executions/${blocked}/again`]) assert.equal((await pages.go(path)).status, 404, path);
   const { flow_id: waiting } = await hold('secret, and it waits');
   assert.ok(!(await pages.go('/approvals')).text.includes(waiting));
   // nor is it the next one after a decision that the key may make
@@ -290,6 +299,36 @@ test('the result of a held call is not given to a key that a deny covers', async
   const more = await call(family.asker.key, 'POST', '/api/executions', { integration_id: 'gmail', action_id: 'get_profile', input: {}, idempotency_key: 'next but one' });
   assert.equal(await next(pages, read), more.json.approval.flow_id);
   assert.ok(await next(await session(other.key), read));
+});
+
+test('the page of a run that was held says what has become of it', async () => {
+  const pages = await session(other.key);
+  const waits = /waits for the approval of a person|Nothing was done yet|Ask a person to decide/;
+  for (const [what, state] of [['approve', 'completed'], ['reject', 'rejected'], ['cancel', 'cancelled']]) {
+    const { flow_id: id } = await hold(`what became of it: ${what}`);
+    const eventId = await blockedRunOf(id);
+    const shown = async (path = `/executions/${eventId}`) => {
+      const { status, text } = await pages.go(path);
+      assert.equal(status, 200, text);
+      return text.split('<main')[1].replace(/<svg[^]*?<\/svg>/g, '');
+    };
+    const before = await shown();
+    assert.match(before, waits, what);
+    assert.ok(before.includes(`href="/flows/${id}"`), before);
+    assert.equal((await call(other.key, 'POST', `/api/flows/${id}/${what}`, {})).status, 200);
+    await ended(id);
+    const after = await shown();
+    assert.doesNotMatch(after, waits, what);
+    assert.ok(after.includes(`href="/flows/${id}"`) && after.includes(state), after);
+    const again = await pages.go(`/flows/${id}/again`);
+    assert.equal(again.status, 409);
+    assert.match(again.text, /A held call is not started again/);
+    // the event may be kept longer than the flow
+    for (const table of ['flow_step', 'flow_doc', 'flow']) await stack.cluster.sql(`delete from sluice.${table} where ${table === 'flow' ? 'id' : 'flow_id'} = '${id}'`);
+    const gone = await shown();
+    assert.doesNotMatch(gone, waits, what);
+    assert.match(gone, /no longer stored/);
+  }
 });
 
 test('the pages of a held call and of its execution lead to one another', async () => {

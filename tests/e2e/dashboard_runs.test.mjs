@@ -450,7 +450,7 @@ test('a blocked run has a page with its message, hint and input, and runs again 
   // once the input is removed, the page still has the code
   await dashboard.stack.cluster.sql(`delete from sluice.execution_input where account_id = '${own.id}'`);
   await visit.goto(new URL(page).pathname);
-  await visit.sees('validation_error. The message is no longer kept.');
+  await visit.sees('validation_error. The message of this run is not kept.');
   await visit.sees('An example of this action with curl');
   // it is of its account only, and an event of another kind is not a run
   const stranger = await dashboard.signIn(account);

@@ -142,7 +142,7 @@ async function pressStale(page, it, what) {
     compare(textOf(reply), [
       [`Already ${done}`, by], [by === 'reader' ? `You already ${done} this, ` : `This was already ${done} by ${by} , `, by],
       [/Already cancelled .*(You cancelled the flow|The flow was cancelled by lead ), 20/, it.canceller && !by], ['You cancelled', it.canceller === 'reader' && !by],
-      ['The decision has expired This decision expired, 20', it.status === 'failed' && !by], ['Your note was not saved', true],
+      ['The decision has expired This decision expired, 20', it.status === 'failed' && !by], [/\. Your note was not saved/, true],
     ], `${what}, a late ${verb}`);
     assert.equal(reply.status, (verb === 'approve' ? it.approver : it.rejecter) ? 200 : 409, what);
   }
@@ -284,18 +284,27 @@ test('a connection in each of its states: no page says that it works, or has no 
 
 /* ---- a key, and what depends on it ---- */
 
-test('a key that another person revoked: its pages say so, and a late press changes nothing', async () => {
+test('a key that expired, or that another person revoked: its pages say so, and a late press changes nothing', async () => {
   const made = JSON.parse(await dashboard.stack.must(['keys', 'create', account.id, '--name', 'brief', '--json']));
   const admin = new Pages(dashboard.base);
   await admin.signIn(await dashboard.stack.key(account.id, ['--scopes', 'read,execute,approve,admin']));
-  const states = async () => [await admin.ask(`/keys/${made.id}/revoke`), await admin.ask('/keys')].map(textOf);
+  const states = async () => [await admin.ask(`/keys/${made.id}/revoke`), await admin.ask('/keys'), await admin.ask(`/keys/${made.id}`)].map(textOf);
   const stale = await admin.ask(`/keys/${made.id}/revoke`);
-  for (const isRevoked of [false, true]) {
+  for (const state of ['valid', 'expired', 'revoked']) {
+    const [isExpired, isRevoked] = [state === 'expired', state === 'revoked'];
+    if (isExpired) await sql(`update sluice.api_key set expires_at = now() - interval '1 second' where id = '${made.id}'`);
     if (isRevoked) await dashboard.stack.must(['keys', 'revoke', account.id, made.id]);
-    const [asks, lists] = await states();
-    compare(asks, [['This key is already revoked.', isRevoked], ['Every program that uses it is refused at once', !isRevoked]], `revoked: ${isRevoked}`);
-    compare(lists, [[/Revoke brief|brief [^]*?revoked/, true]], `revoked: ${isRevoked}`);
-    assert.equal(/brief .{0,400}revoked/.test(lists), isRevoked, lists);
+    const [asks, lists, page] = await states();
+    compare(asks, [
+      ['This key is already revoked.', isRevoked], ['It has expired: it is refused already', isExpired],
+      ['Every program that uses it is refused at once', state === 'valid'], [/Every session .* ends/, state === 'valid'],
+    ], state);
+    const [row] = lists.split('brief sk_')[1].split(' sk_');
+    compare(row, ['valid', 'expired', 'revoked'].map((one) => [new RegExp(`\\b${one}\\b`), one === state]), `${state}, the list`);
+    compare(page, [
+      ['No call has arrived yet', state === 'valid'], ['The first call', state === 'valid'],
+      [`This key is ${state}. No use of it is recorded.`, state !== 'valid'], ...['valid', 'expired', 'revoked'].map((one) => [`About ${one} `, one === state]),
+    ], state);
   }
   const late = await admin.press(stale, 'Revoke the key');
   assert.ok(late.status < 500, late.text);

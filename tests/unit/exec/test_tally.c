@@ -120,6 +120,21 @@ static void steps_without_a_call_are_not_counted(void **state)
     assert_true(counts_are_written(exec_service_tallies(b->node.exec)));
 }
 
+static void a_held_run_is_not_kept_as_one_that_waits(void **state)
+{
+    struct seam_bench *b = *state;
+    const struct exec_outcome held = {
+        .reason = EXEC_HELD,
+        .message = SLICE("put waits for the approval of a person. Nothing was done yet.")};
+    struct counts *tallies = exec_service_tallies(b->node.exec);
+    tallies_count(tallies, (struct uuid){{1}}, SLICE("demo"), SLICE("put"), &held, NULL, 0);
+    counts_write(tallies);
+    seam_settle(b->node.loop);
+    check_row(b, "blocked", "put", "policy_blocked", 1);
+    check_last(b, "blocked", "It was held for the approval of a person.");
+    seam_node_answer(&b->node, &b->store);
+}
+
 /* Tenants choose the names in their calls. No row has a name that the catalog does not know. */
 static void unknown_names_are_one_row(void **state)
 {
@@ -273,6 +288,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(steps_without_a_call_are_not_counted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(unknown_names_are_one_row, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_held_run_is_not_kept_as_one_that_waits, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(what_was_not_done_is_written_later, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_process_goes_down_with_a_row_under_way, set_up,
                                         tear_down),
