@@ -77,8 +77,7 @@ int flow_counts_result(const struct web_request *request, struct flow_counted *c
     return given->status;
 }
 
-/* Writes a count, which ends at FLOW_COUNT_MAX, as overview_count.html declares it. */
-static void write_standing(struct json_writer *w, const char *key, int64_t count)
+void view_flow_count(struct json_writer *w, const char *key, int64_t count)
 {
     json_member_open(w, key, '{');
     json_member_i64(w, "count", count);
@@ -103,10 +102,10 @@ static enum op_result finish_flows_page(struct web_request *request)
         return web_reply_database(request, read);
     ASSERT(page->count <= FLOWS_A_PAGE);
     struct json_writer *w = view_begin(request);
-    write_standing(w, "running", counts->running);
-    write_standing(w, "waiting", counts->waiting);
-    write_standing(w, "completed", counts->completed);
-    write_standing(w, "failed", counts->failed);
+    view_flow_count(w, "running", counts->running);
+    view_flow_count(w, "waiting", counts->waiting);
+    view_flow_count(w, "completed", counts->completed);
+    view_flow_count(w, "failed", counts->failed);
     json_member_open(w, "flows", '[');
     for (size_t i = 0; i < page->count; i++)
         view_flow(w, &page->rows[i]);

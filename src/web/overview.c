@@ -35,20 +35,12 @@ static void write_flows(struct json_writer *w, const struct flow_page *page)
     json_close(w, ']');
 }
 
-static void write_count(struct json_writer *w, const char *key, int64_t count)
-{
-    json_member_open(w, key, '{');
-    json_member_i64(w, "count", count);
-    json_member_bool(w, "is_cut", count == FLOW_COUNT_MAX);
-    json_close(w, '}');
-}
-
 static void write_counts(struct json_writer *w, const struct flow_counts *counts)
 {
-    write_count(w, "running", counts->running);
-    write_count(w, "parked", counts->waiting);
-    write_count(w, "completed", counts->completed);
-    write_count(w, "failed", counts->failed);
+    view_flow_count(w, "running", counts->running);
+    view_flow_count(w, "parked", counts->waiting);
+    view_flow_count(w, "completed", counts->completed);
+    view_flow_count(w, "failed", counts->failed);
 }
 
 /* Selects a read to try, with an example: of the first connected app, else of the mail app. */

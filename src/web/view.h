@@ -69,5 +69,8 @@ struct flow_counted {
 };
 void flow_counts_begin(struct web_request *request, struct flow_counted *counted);
 int flow_counts_result(const struct web_request *request, struct flow_counted *counted) MUST_CHECK;
+/* Writes the number of flows in a state, which ends at FLOW_COUNT_MAX, as a member that
+ * overview_count.html declares. */
+void view_flow_count(struct json_writer *w, const char *key, int64_t count);
 
 #endif
