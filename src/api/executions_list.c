@@ -55,7 +55,7 @@ static void load_executions(struct api_request *request, struct serve_list *list
                          request->serve.grant.account_id, serve_list_scan(list), &filter);
 }
 
-/* Whether the caller may hear of the run, or of the call of a flow: then also of the flow. */
+/* Whether the caller may see the run; of a call of a flow, whether it may see the flow, too. */
 static bool gives_execution(struct api_request *request, struct serve_list *list, void *item)
 {
     const struct execution *row = item;

@@ -171,7 +171,7 @@ void tallies_count(struct counts *tallies, struct uuid account_id, slice integra
     tally->buckets[tally_bucket_of(ms)]++;
     if (key.outcome != TALLY_SUCCEEDED) {
         char room[TALLY_LAST_MAX], said[TALLY_LAST_MAX];
-        /* A held run says that it waits, which is not so any more when the charts are read. */
+        /* A held run says that it waits, which may be over when the charts are read. */
         slice message = outcome->reason == EXEC_HELD
                             ? SLICE("It was held for the approval of a person.")
                             : tally_message(said, outcome->message, input);

@@ -1,5 +1,5 @@
 /*
- * What a policy gives of the flows that wait, and of all flows; see given.h.
+ * The flows that a policy lets its key see; see given.h.
  */
 #include "flow/given.h"
 

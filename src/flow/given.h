@@ -1,8 +1,8 @@
 /*
- * given: which of the flows that wait for a decision a policy lets its key see, or how many flows
- * it does in each state. As everywhere (flow_is_hidden), the version of the template that a flow
- * runs decides, so this is known by version: lists of waiting flows are asked for with the versions
- * that are given.
+ * given: which of the flows that wait for a decision a policy lets its key see, or the number of
+ * flows in each state that it lets it see. As everywhere (flow_is_hidden), the version of the
+ * template that a flow runs decides. So this is known by version, and lists of waiting flows are
+ * asked for with the versions that may be seen.
  */
 #ifndef FLOW_GIVEN_H
 #define FLOW_GIVEN_H

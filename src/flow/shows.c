@@ -101,8 +101,8 @@ struct flow_show *flow_shows_find(struct flow_run *run, const struct catalog_act
     return show;
 }
 
-/* The scopes are the same as for the flow's own reads (call.c). A held call has none besides what
- * it shows: the key that asks for it sees them, so they are of the actions that it may run. */
+/* The scopes are the same as for the flow's own reads (call.c). The asking key of a held call can
+ * read its approval, so the approval shows only what that key may read itself. */
 static uint32_t scopes_of(const struct flow_run *run)
 {
     bool may_read = !run->tmpl->is_held || json_get_bool(run->input, SLICE("reads"), true);

@@ -41,7 +41,7 @@ enum op_result mcp_action_tool_call(struct api_request *request, const struct mc
 /* The envelope of a tool's result (tools.c). */
 extern const struct api_envelope mcp_tool_result;
 /* Returns what the tool (a constant text, one of sluice's own) takes as this argument: the type of
- * its schema, or "objects" for an array of objects. NULL: there is no such argument. */
+ * its schema, or "objects" for an array of objects. NULL: the tool has no such argument. */
 const char *mcp_argument_type(const char *tool, slice name);
 /* Answers a call of a tool, before an endpoint has it, with the result that says this fault. */
 enum op_result mcp_refuse_call(struct api_request *request, slice fault);

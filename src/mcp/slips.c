@@ -20,7 +20,7 @@ static void add_slip(struct mcp_message *message, slice pointer)
 
 /* ---- the arguments ---- */
 
-/* Returns the value whose JSON the text is; NULL: it is none, or too long. */
+/* Returns the value that the text spells as JSON; NULL: it is not JSON, or it is too long. */
 static const struct json *parse_text(struct arena *arena, struct mcp_message *message, slice text)
 {
     struct json_limits limits = json_limits_request;

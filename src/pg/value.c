@@ -133,7 +133,7 @@ static char *put_element(char *out, const struct pg_value *value)
         return put_be32(out, UINT32_MAX); /* the length -1 */
     slice bytes = pg_value_encode(value, scratch);
     out = put_be32(out, (uint32_t)bytes.len);
-    if (bytes.len > 0) /* else it may have no address */
+    if (bytes.len > 0) /* the pointer of an empty text may be NULL */
         memcpy(out, bytes.ptr, bytes.len);
     return out + bytes.len;
 }

@@ -138,13 +138,15 @@ static const struct pg_stmt flow_askers = {
 #define OF(name, type) PG_OF(#name, type, struct flow_counts, name)
 _Static_assert(COUNT_LIMIT == FLOW_COUNT_MAX, "as callers know it");
 
+/* One part of a statement per line. */
+/* clang-format off */
 static const struct pg_stmt flow_counts = {
     .name = "flow_counts",
-    .sql = "select :ord, c.* from @input lateral (select " /* one per line */
-    COUNT_OF("running", IS_RUNNING)                        /* */
-    COUNT_OF("waiting", IS_WAITING)                        /* */
-    COUNT_OF("completed", IS_COMPLETED)                    /* */
-    COUNT_OF("failed", IS_FAILED)                          /* */
+    .sql = "select :ord, c.* from @input lateral (select "
+    COUNT_OF("running", IS_RUNNING)
+    COUNT_OF("waiting", IS_WAITING)
+    COUNT_OF("completed", IS_COMPLETED)
+    COUNT_OF("failed", IS_FAILED)
     "(" HAS_EXECUTION ") as has_execution, (select count(*) > 1 from sluice.api_key k where "
     "k.account_id = :account_id and k.revoked_at is null) as has_keys, " FAILING_WEBHOOKS
     " as failing_webhooks) c",
@@ -160,21 +162,22 @@ static const struct pg_stmt flow_counts = {
 #define ROWS_OF(state)         ", count(*) filter (where n.state = '" state "')"
 static const struct pg_stmt flow_counted_versions = {
     .name = "flow_counted_versions",
-    .sql = "select :ord, c.* from @input lateral (select n.template_version" /* one per line */
-    ROWS_OF("running")                                                       /* */
-    ROWS_OF("waiting")                                                       /* */
-    ROWS_OF("completed")                                                     /* */
-    ROWS_OF("failed")                                                        /* */
-    " from ("                                                                /* */
-    ROWS("running", IS_RUNNING) "union all "                                 /* */
-    ROWS("waiting", IS_WAITING) "union all "                                 /* */
-    ROWS("completed", IS_COMPLETED) "union all "                             /* */
+    .sql = "select :ord, c.* from @input lateral (select n.template_version"
+    ROWS_OF("running")
+    ROWS_OF("waiting")
+    ROWS_OF("completed")
+    ROWS_OF("failed")
+    " from ("
+    ROWS("running", IS_RUNNING) "union all "
+    ROWS("waiting", IS_WAITING) "union all "
+    ROWS("completed", IS_COMPLETED) "union all "
     ROWS("failed", IS_FAILED) ") n group by 1) c",
     PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("since", PG_UUID), PG_ARG("is_running", PG_TEXT),
              PG_ARG("is_waiting", PG_TEXT)),
     PG_GIVES(OF(version, PG_UUID), OF(running, PG_I64), OF(waiting, PG_I64), OF(completed, PG_I64),
              OF(failed, PG_I64)),
 };
+/* clang-format on */
 
 const struct pg_stmt *const flow_inbox_stmts[] = {
     &flow_inbox,  &flow_near, &flow_waiting_versions, &flow_counted_versions, &flow_askers,

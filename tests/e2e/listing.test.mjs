@@ -41,7 +41,7 @@ test('executions, newest first, without the provider’s replies', async () => {
   const failed = (await server.execute(a.key, 'gmail', 'get_message', { id: 'ffffffffffffffff' })).json;
   assert.equal(failed.status, 'failed', JSON.stringify(failed));
   const notion = (await server.execute(a.key, 'notion', 'get_self', {})).json;
-  const refused = (await server.execute(a.key, 'gmail', 'nope', {})).json; // blocked, so there is no execution
+  const refused = (await server.execute(a.key, 'gmail', 'nope', {})).json; // blocked, so it is not an execution
   assert.equal(refused.status, 'blocked');
   const { status, json, text } = await get(a.key, '/api/executions');
   assert.equal(status, 200, text);

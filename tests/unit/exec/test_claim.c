@@ -4,19 +4,25 @@
 #include "exec/steps.h"
 #include "seam/walk.h"
 
+/* Starts b->run and then a different request with the same key. */
+static void start_two(struct bench *b, struct seam_run *other)
+{
+    want_plain(b, "get", "k");
+    seam_run_start(&b->run);
+    seam_settle(b->node.loop);
+    want(b, other, "plain", "get", "{\"q\":\"x\"}");
+    other->exec.idempotency_key = SLICE("k");
+    seam_run_start(other);
+    seam_settle(b->node.loop);
+}
+
 /* What another process has given to one request is not refused because of another one, which does
  * not know yet that it comes too late. */
 static void a_request_waits_for_one_that_comes_too_late(void **state)
 {
     struct bench *b = *state;
     struct seam_run other;
-    want_plain(b, "get", "k");
-    seam_run_start(&b->run);
-    seam_settle(b->node.loop);
-    want(b, &other, "plain", "get", "{\"q\":\"x\"}");
-    other.exec.idempotency_key = SLICE("k");
-    seam_run_start(&other);
-    seam_settle(b->node.loop);
+    start_two(b, &other);
     struct row_claim *row = ROW_ADD(&b->store, claims);
     *row = (struct row_claim){.claim = {.account_id = seam_account, .key = SLICE("k")}};
     row->claim.execution_id = uuid_v7();
@@ -64,13 +70,7 @@ static void a_request_waits_for_a_different_one_until_its_deadline(void **state)
 {
     struct bench *b = *state;
     struct seam_run other;
-    want_plain(b, "get", "k");
-    seam_run_start(&b->run);
-    seam_settle(b->node.loop);
-    want(b, &other, "plain", "get", "{\"q\":\"x\"}");
-    other.exec.idempotency_key = SLICE("k");
-    seam_run_start(&other);
-    seam_settle(b->node.loop);
+    start_two(b, &other);
     for (unsigned i = 0; i < 100 && !seam_run_has_ended(&other); i++)
         (void)seam_pass_timer(b->node.loop, 60000);
     assert_true(seam_run_has_ended(&other));

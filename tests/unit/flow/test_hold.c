@@ -123,7 +123,7 @@ static void a_call_whose_id_has_a_name(void **state)
     }
 }
 
-/* What the id means is no more than the asking key may read, and it may read the approval. */
+/* The asking key can read the approval, so this names an id only if that key may read it. */
 static void a_key_that_may_not_read_has_no_name_shown(void **state)
 {
     struct machine *m = *state;
