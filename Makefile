@@ -568,7 +568,7 @@ test-citus: $(STACK) $(CITUS_C:%.c=build/$(TEST_VARIANT)/%)
 test-operators: build/stamp/system-operators $(STACK)
 	$(call run_tests,$(operators_lines))
 
-## test-bare: run the README's commands on bare Debians in folders (RELEASES="stable oldstable"); needs root, not part of test
+## test-bare: run the README's commands on bare Debians in folders (RELEASES="stable oldstable"; STRICT=1 as for test); needs root, not part of test
 .PHONY: test-bare
 test-bare:
 	@tests/bare.sh $(RELEASES)
