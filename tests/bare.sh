@@ -175,6 +175,8 @@ test_whole()
 
 inside()
 {
+    # shellcheck disable=SC2034 # read by debian.sh
+    has_own_mounts=yes
     # shellcheck source=operators/support/debian.sh
     . tests/operators/support/debian.sh
     debian_packages=git,make
