@@ -385,4 +385,10 @@ extern const struct pg_column store_flow_ref_columns[STORE_FLOW_REF_COLUMNS];
  * latter begins with U+0001 and so never equals a client's key; its text is stored in the query. */
 struct pg_value store_claim_key(struct pg_query *query, slice key, struct uuid execution_id);
 
+/* A condition on a row of sluice.webhook: a person has to mend the endpoint. It went off by itself,
+ * or is paused (store/delivery.h). */
+#define STORE_WEBHOOK_FAILS(row)                                                             \
+    "(" row ".off_reason in ('answered_410', 'failing') or (" row ".off_at is null and " row \
+    ".failures > 2))"
+
 #endif
