@@ -116,17 +116,6 @@ static const struct pg_stmt claim_release = {
     .access = PG_WRITE,
 };
 
-static const struct pg_stmt claim_forget = {
-    .name = "claim_forget",
-    .sql = "delete from sluice.idempotency_key t @delete(sluice.idempotency_key) "
-           "and t.execution_id = :execution_id and t.owner is null",
-    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("key", PG_TEXT),
-             PG_ARG("execution_id", PG_UUID)),
-    .key_count = 2,
-    .match = PG_MATCH_NONE,
-    .access = PG_WRITE,
-};
-
 #define CLAIM                                                                                 \
     "select k.account_id, k.key, k.execution_id, k.fingerprint, k.owner, "                    \
     "k.integration_id, k.action_id, k.connection_id, k.is_write, k.parent_id, k.started_at, " \
@@ -164,8 +153,8 @@ static const struct pg_stmt claim_owned = {
 };
 
 const struct pg_stmt *const idempotency_stmts[] = {
-    &claim_find,    &claim_find_held, &claim_insert,  &claim_spend, &claim_own, &claim_own_again,
-    &claim_release, &claim_forget,    &claim_recover, &claim_owned, NULL,
+    &claim_find,      &claim_find_held, &claim_insert,  &claim_spend, &claim_own,
+    &claim_own_again, &claim_release,   &claim_recover, &claim_owned, NULL,
 };
 
 enum { OWN_KEY_MARK = '\x01' };
@@ -259,14 +248,6 @@ void store_claim_release(struct pg_pool *pool, struct pg_query *query, struct op
               PG_VALUES(pg_uuid(claim->account_id),
                         store_claim_key(query, claim->key, claim->execution_id),
                         pg_uuid(claim->execution_id), pg_uuid(claim->owner)));
-}
-
-void store_claim_forget(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        const struct claim *claim)
-{
-    store_ask(
-        pool, query, op, &claim_forget,
-        PG_VALUES(pg_uuid(claim->account_id), pg_text(claim->key), pg_uuid(claim->execution_id)));
 }
 
 void store_claim_recover(struct pg_pool *pool, struct pg_query *query, struct op *op,
