@@ -82,17 +82,20 @@ slice exec_row_key(const struct exec *exec)
 /* is_other: the run that was waited for is of a different request. */
 static enum op_result stop_waited(struct exec *exec, bool is_other)
 {
-    slice message =
-        exec->key.lost.ptr ? SLICE("A call with the same input is still running, so this one was "
-                                   "not made. Nothing was done. Send it again.")
-        : is_other         ? arena_printf(&exec->op.arena,
-                                          "A different request with this %s is being checked, so this one "
-                                                  "was not made. Nothing was done. Send it again.",
-                                          exec_key_name(exec))
-                           : arena_printf(&exec->op.arena,
-                                          "A request with this %s is still running. Send it again to get "
-                                                  "its result.",
-                                          exec_key_name(exec));
+    slice message;
+    if (exec->key.lost.ptr)
+        message = SLICE("This call waited for one with the same input until it had too little time "
+                        "left. Nothing was done. Send it again.");
+    else if (is_other)
+        message = arena_printf(&exec->op.arena,
+                               "A different request with this %s is being checked, so this one "
+                               "was not made. Nothing was done. Send it again.",
+                               exec_key_name(exec));
+    else
+        message = arena_printf(&exec->op.arena,
+                               "A request with this %s is still running. Send it again to get "
+                               "its result.",
+                               exec_key_name(exec));
     exec->out.retry_after_ms = WAIT_MS_MAX;
     return exec_stop(exec, EXEC_STILL_RUNNING, message, SLICE_NONE);
 }
@@ -400,6 +403,13 @@ void exec_claim_move(struct exec *exec, enum exec_claim to)
     exec->key.state = to;
 }
 
+/* An equal call may take as long as the one that was waited for. If it is cut off, its outcome is
+ * unknown, so it is not made with less time. */
+static bool has_half_left(const struct exec *exec)
+{
+    return exec_left_ms(exec) >= (exec->deadline_ns - exec->op.started_ns) / 2000000;
+}
+
 /* This step comes after all checks that can refuse the run, right before the call: from here on a
  * crash leaves a trace. Steps of flows have their intent in the flow's row, and a read without a
  * key may be lost with the process. The lease is checked first, since a claim of an ended
@@ -424,9 +434,8 @@ enum op_result exec_step_claim(struct op *op)
     if (!node_may_write(exec->service->config.node))
         return exec_stop_unavailable(exec, SLICE("This server has lost its connection to the "
                                                  "database. Nothing was done. Try again."));
-    /* The time that went by while an equal request ran is not taken from this call. */
-    if (exec->key.lost.ptr && exec->key.has_waited)
-        exec_set_deadline(exec, loop_now_ns(op->loop));
+    if (exec->key.lost.ptr && exec->key.has_waited && !has_half_left(exec))
+        return stop_waited(exec, false);
     /* contains the fingerprint if there is a key or lost_by */
     struct claim *claim = &exec->key.claim;
     claim->account_id = exec->in.account_id;

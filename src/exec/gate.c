@@ -20,14 +20,13 @@ static slice short_action_id(const struct exec *exec)
 
 /* The deadline has been set from the setting. Here the action's time-out replaces it, or the
  * caller's time-out for this call; no run outlives the caller's deadline. */
-void exec_set_deadline(struct exec *exec, uint64_t began_ns)
+static void set_deadline(struct exec *exec)
 {
     uint64_t timeout_ms = exec->in.timeout_ms;
     if (timeout_ms == 0 && exec->action)
         timeout_ms = exec->action->deadline_ms;
-    if (timeout_ms == 0)
-        timeout_ms = exec->service->config.timeout_ms;
-    exec->deadline_ns = began_ns + timeout_ms * 1000000;
+    if (timeout_ms > 0)
+        exec->deadline_ns = exec->op.started_ns + timeout_ms * 1000000;
     if (exec->in.deadline_ns > 0 && exec->in.deadline_ns < exec->deadline_ns)
         exec->deadline_ns = exec->in.deadline_ns;
 }
@@ -75,7 +74,7 @@ enum op_result exec_step_find_action(struct op *op)
         exec->in.input = given;
     exec->out.action_id = arena_dup(&op->arena, short_action_id(exec));
     exec->out.integration_id = exec->in.integration_id;
-    exec_set_deadline(exec, exec->op.started_ns);
+    set_deadline(exec);
     if (exec->action && !exec->in.is_dry_run && !(exec->in.scopes & exec_scope_of(exec->action)))
         return stop_not_in_scope(exec);
     if (exec_is_denied(exec) && !exec->verdict.is_unsure)

@@ -292,8 +292,6 @@ static inline bool exec_needs_hold_key(const struct exec *exec)
 /* claim.c: the key of the run's row: its caller's, or that of equal requests without one
  * (key.lost). Empty: it has its own. */
 slice exec_row_key(const struct exec *exec);
-/* gate.c: sets the deadline of a run that began then (loop_now_ns). */
-void exec_set_deadline(struct exec *exec, uint64_t began_ns);
 /* claim.c: how the caller names its key, for sentences. */
 const char *exec_key_name(const struct exec *exec);
 /* claim.c: stops the run, because its key belongs to another request. */

@@ -132,7 +132,7 @@ for (const step of ASKED)
     assert.equal(await writesOf(`asked at ${step}`), wasCalled ? 1 : 0);
     const reply = await until('it answers', async () => {
       const one = await ask(heir, step);
-      return one.status && !/still running/.test(one.message) && one;
+      return one.status && !/^This call waited/.test(one.message) && one;
     });
     assert.deepEqual([reply.status, reply.idempotent_replayed], isClaimed ? ['failed', true] : ['succeeded', undefined], JSON.stringify(reply));
     if (isClaimed) assert.match(reply.hint, /outcome is unknown/i);

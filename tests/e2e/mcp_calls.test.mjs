@@ -210,11 +210,11 @@ test('a write that is repeated at once, on any process, is made once', async () 
 test('equal writes that are both meant are both made, at once and one after the other', async () => {
   const other = await stack.serve(), elsewhere = new Mcp(other.base, account.key);
   const before = await ledger(), args = { subject: 'both', confirm: true };
-  const all = await Promise.all([mcp, elsewhere, mcp, elsewhere, mcp, elsewhere].map((at) => at.call('probe_send', args)));
+  const all = await Promise.all([mcp, elsewhere, mcp, elsewhere].map((at) => at.call('probe_send', args)));
   for (let i = 0; i < 20; i++) all.push(await (i % 3 ? mcp : elsewhere).call('probe_send', args));
   for (const one of all.map(contentOf)) assert.deepEqual([one.status, one.idempotent_replayed], ['succeeded', undefined], JSON.stringify(one));
-  assert.equal(new Set(all.map((one) => contentOf(one).execution_id)).size, 26);
-  assert.equal(await ledger(), before + 26);
+  assert.equal(new Set(all.map((one) => contentOf(one).execution_id)).size, 24);
+  assert.equal(await ledger(), before + 24);
   await other.stop();
 });
 
