@@ -31,7 +31,7 @@ enum {
     REPORT_BYTES_MAX = 16 * 1024,
     FINGERPRINT_BYTES_MAX = INPUT_BYTES_MAX + 1024,
     SEND_MS_MAX = 20000, /* for this long a start is sent again, after the pool's own retries */
-    /* A start waits for the reply of an equal one 50 ms, 100 ms ...: 6.4 s in all. */
+    /* A start waits for the reply to an equal one 50 ms, 100 ms ...: 6.4 s in all. */
     LOST_WAIT_MS = 50,
     LOST_WAITS_MAX = 7,
 };
@@ -227,7 +227,8 @@ static enum op_result wait_for_reply(struct flow_command *command)
     unsigned longest = LOST_WAITS_MAX - 1;
     unsigned waits = command->waits < longest ? command->waits : longest;
     command->waits++;
-    op_sleep(&command->op, &command->timer, LOST_WAIT_MS << waits, "the reply to an equal start");
+    op_sleep(&command->op, &command->timer, (uint64_t)LOST_WAIT_MS << waits,
+             "the reply to an equal start");
     return op_wait_then(&command->op, COMMAND_BEGIN);
 }
 
