@@ -342,7 +342,7 @@ test('open pages of the account say what a fresh one says, whatever another pers
     pages.push(await visit.context.newPage());
     await pages.at(-1).goto(path);
   }
-  // the words of the blocks that are kept fresh, with exact times; counts of calls notify nobody
+  // the words of the blocks that are kept fresh, with exact times; no event reports new counts of calls
   const agree = (page) => page.evaluate(async () => {
     const wordsOf = (whole) => {
       const part = whole.querySelector('[data-live]').cloneNode(true);
