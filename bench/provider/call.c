@@ -3,7 +3,6 @@
  */
 #include "provider/call.h"
 
-#include "provider/ledger.h"
 #include "schema/schema.h"
 
 /* params gets the segments that the stars match. */
@@ -23,12 +22,30 @@ static bool matches(const char *pattern, const slice *segments, size_t count, sl
     return !rest.ptr && !count;
 }
 
+bool call_is_below(const struct call *call, const char *segment)
+{
+    return call->http->segment_count && slice_eq_cstr(call->http->segments[0], segment);
+}
+
+bool call_wants(const struct call *call, slice name, slice value)
+{
+    bool is_there = false;
+    for (size_t i = 0; i < call->query_count; i++) {
+        if (!slice_starts_with(call->query[i].name, name))
+            continue;
+        is_there = true;
+        if (slice_eq_nocase(call->query[i].value, value))
+            return true;
+    }
+    return !is_there;
+}
+
 bool call_route(struct call *call, const struct route *routes, size_t count, const slice *segments,
                 size_t segment_count)
 {
     for (size_t i = 0; i < count; i++) {
         slice params[2] = {SLICE_NONE, SLICE_NONE};
-        if (routes[i].method != (int)call->http->method ||
+        if (routes[i].method != (int)call->method ||
             !matches(routes[i].pattern, segments, segment_count, params))
             continue;
         call->route = &routes[i];
@@ -46,9 +63,9 @@ static const struct json *read_query(struct call *call)
     int64_t number;
     ASSERT(query);
     *query = json_object();
-    for (size_t i = 0; i < call->http->query_count; i++) {
-        slice text = call->http->query[i].value;
-        json_object_put(call->arena, query, call->http->query[i].name,
+    for (size_t i = 0; i < call->query_count; i++) {
+        slice text = call->query[i].value;
+        json_object_put(call->arena, query, call->query[i].name,
                         slice_to_i64(text, &number) ? json_i64(number) : json_string(text));
     }
     return query;
@@ -60,7 +77,7 @@ int call_body(struct call *call, const struct schema *requests, struct err *err)
     static const struct json_limits limits = {JSON_REQUEST_DEPTH_MAX, .mend_text = true};
     const char *name = call->route->name ? call->route->name : "";
     struct schema_report report;
-    call->body = call->http->method == HTTP_METHOD_GET ? read_query(call)
+    call->body = call->method == HTTP_METHOD_GET ? read_query(call)
                  : call->http->body.len ? json_parse(call->arena, call->http->body, &limits, err)
                                         : &empty;
     if (!call->body)
@@ -68,7 +85,7 @@ int call_body(struct call *call, const struct schema *requests, struct err *err)
     struct json named = json_object();
     json_object_set(call->arena, &named, slice_cstr(name), *call->body);
     schema_report_init(&report, call->arena, SLICE_NONE);
-    bool is_any = !requests || (!call->route->name && call->http->method == HTTP_METHOD_GET);
+    bool is_any = !requests || (!call->route->name && call->method == HTTP_METHOD_GET);
     if (is_any || schema_validate(requests, &named, &report))
         return OK;
     return err_set(err, ERR_INVALID, "body%.*s: %.*s",
@@ -81,11 +98,6 @@ bool call_reply(struct call *call, unsigned status, const struct json *value)
     struct json_writer w = reply_json(call->reply, status);
     json_put(&w, value);
     return status < 300;
-}
-
-void call_record(struct call *call, slice object_id, slice marker)
-{
-    ledger_add(call->provider->ledger, call->http, call->app, call->route->name, object_id, marker);
 }
 
 const struct json *call_get(const struct call *call, const char *name)

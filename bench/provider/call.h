@@ -36,7 +36,11 @@ struct route {
 
 struct call {
     struct provider *provider;
-    const struct provider_request *http;
+    struct http_exchange *http;
+    enum http_method method;         /* GET for HEAD */
+    const struct http_header *query; /* decoded, in order */
+    size_t query_count;
+    int64_t now_us;
     struct provider_reply *reply;
     struct arena *arena; /* arena of the HTTP exchange */
     const struct route *route;
@@ -48,6 +52,11 @@ struct call {
     const char *app;         /* for the ledger */
 };
 
+/* Returns whether the path begins with that segment. */
+bool call_is_below(const struct call *call, const char *segment);
+/* Returns whether the query has a parameter whose name begins with `name` and whose value is
+ * `value` (case is ignored), or has no such parameter. */
+bool call_wants(const struct call *call, slice name, slice value);
 /* Finds the route of these segments, and sets id and id2 to its parameters. Returns false if there
  * is none. */
 bool call_route(struct call *call, const struct route *routes, size_t count, const slice *segments,
@@ -57,7 +66,8 @@ bool call_route(struct call *call, const struct route *routes, size_t count, con
  * allow the body; err says why. Other errors mean that the body is not valid JSON. */
 int call_body(struct call *call, const struct schema *requests, struct err *err) MUST_CHECK;
 bool call_reply(struct call *call, unsigned status, const struct json *value);
-/* Records that the route's write was carried out. */
+/* Enters in the ledger that the route's write was carried out. object_id and marker (a subject, a
+ * title) are cut to LEDGER_TEXT_MAX bytes. */
 void call_record(struct call *call, slice object_id, slice marker);
 /* A member of the body, or NULL if it is absent. */
 const struct json *call_get(const struct call *call, const char *name);

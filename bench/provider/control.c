@@ -59,7 +59,7 @@ static bool done(struct call *call, const char *what)
 
 static bool reset(struct call *call)
 {
-    provider_reset(call->provider, call->http->now_us);
+    provider_reset(call->provider, call->now_us);
     return done(call, "reset");
 }
 
@@ -88,7 +88,7 @@ static bool post_mail(struct call *call)
 {
     struct err err = {0};
     const struct record *mail =
-        gmail_receive(call->provider->gmail, call->body, call->http->now_us, call->arena, &err);
+        gmail_receive(call->provider->gmail, call->body, call->now_us, call->arena, &err);
     if (!mail)
         return refuse(call, &err);
     struct json out = gmail_brief(call->arena, mail);
@@ -120,7 +120,7 @@ static const struct route routes[] = {
 void control_handle(struct call *call)
 {
     struct err err = {0};
-    if (!slice_eq(request_header(call->http, SLICE("x-control")), SLICE("1")))
+    if (!slice_eq(http_request_header(call->http, SLICE("x-control")), SLICE("1")))
         reply_error(call->reply, 403, "the control endpoint requires the header X-Control: 1");
     else if (!call_route(call, routes, ARRAY_LEN(routes), call->http->segments + 1,
                          call->http->segment_count - 1))

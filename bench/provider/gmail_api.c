@@ -96,8 +96,7 @@ static struct json metadata(struct call *call, const struct mime_part *payload)
     struct json headers = json_array();
     for (uint32_t i = 0; i < payload->headers.count; i++) {
         const struct json *header = json_at(&payload->headers, i);
-        if (provider_wants(call->http, SLICE("metadataHeaders"),
-                           json_get_str(header, SLICE("name"))))
+        if (call_wants(call, SLICE("metadataHeaders"), json_get_str(header, SLICE("name"))))
             json_array_push(call->arena, &headers, *header);
     }
     return OBJECT(call->arena, "mimeType headers", json_string(payload->type), headers);
@@ -221,11 +220,11 @@ static bool is_listed(struct call *call, const struct listing *listing, const st
     if (call->route->kind == GMAIL_A_DRAFT && !gmail_has(mail, SLICE("DRAFT")))
         return false;
     /* With labelIds=INBOX&labelIds=UNREAD a mail must have all of these labels. */
-    for (size_t i = 0; listing->has_labels && i < call->http->query_count; i++)
-        if (slice_eq(call->http->query[i].name, SLICE("labelIds")) &&
-            !gmail_has(mail, call->http->query[i].value))
+    for (size_t i = 0; listing->has_labels && i < call->query_count; i++)
+        if (slice_eq(call->query[i].name, SLICE("labelIds")) &&
+            !gmail_has(mail, call->query[i].value))
             return false;
-    return gmail_matches(call->provider->gmail, mail, listing->q, call->http->now_us,
+    return gmail_matches(call->provider->gmail, mail, listing->q, call->now_us,
                          listing->shows_hidden);
 }
 
@@ -264,12 +263,12 @@ static bool list(struct call *call)
     if (after.len && !slice_to_i64(slice_split(&after, '.'), &after_ms))
         return bad(call, "Invalid pageToken");
     struct listing listing = {
-        .q = request_query(call->http, SLICE("q")),
+        .q = http_query_get(call->http, SLICE("q")),
         .shows_hidden = call->route->kind == GMAIL_A_DRAFT ||
                         slice_eq(json_str(call_get(call, "includeSpamTrash")), SLICE("true"))};
-    for (size_t i = 0; i < call->http->query_count; i++) {
-        slice label = call->http->query[i].value;
-        if (!slice_eq(call->http->query[i].name, SLICE("labelIds")))
+    for (size_t i = 0; i < call->query_count; i++) {
+        slice label = call->query[i].value;
+        if (!slice_eq(call->query[i].name, SLICE("labelIds")))
             continue;
         if (!gmail_find(gmail, GMAIL_LABEL, label))
             return bad(call, "Invalid label: %.*s", SLICE_ARG(label));
@@ -413,7 +412,7 @@ static struct record *insert(struct call *call, struct letter *letter)
     struct gmail *gmail = call->provider->gmail;
     const struct mime_part *head = &letter->head;
     struct gmail_new *new = &letter->new;
-    int64_t now_ms = call->http->now_us / 1000;
+    int64_t now_ms = call->now_us / 1000;
     struct err err = {0};
     slice fresh = arena_printf(call->arena, "CA%016llx%08llx",
                                (unsigned long long)rng_next(&call->provider->rng),
@@ -735,9 +734,9 @@ static bool find_target(struct call *call)
 void gmail_handle(struct call *call)
 {
     static const char prefix[] = "gmail/v1/users/";
-    const struct provider_request *http = call->http;
+    const struct http_exchange *http = call->http;
     bool is_found =
-        slice_starts_with(slice_from(http->path, 1), slice_cstr(prefix)) &&
+        slice_starts_with(slice_from(http->head.path, 1), slice_cstr(prefix)) &&
         http->segment_count > 4 &&
         call_route(call, routes, ARRAY_LEN(routes), http->segments + 4, http->segment_count - 4);
     if (!is_found) /* the error of Google's front end, which is not JSON */

@@ -145,16 +145,16 @@ struct json notion_show(struct call *call, const struct record *record)
     struct json object = provider_copy(arena, &record->json), some = json_object();
     const struct json *all = JSON_GET(&object, "properties");
     struct json sources = json_array();
-    bool is_whole = record->kind == NOTION_COMMENT || record->kind == NOTION_SOURCE ||
-                    (record->kind == NOTION_PAGE &&
-                     provider_wants(call->http, SLICE("filter_properties"), SLICE_NONE));
+    bool is_whole =
+        record->kind == NOTION_COMMENT || record->kind == NOTION_SOURCE ||
+        (record->kind == NOTION_PAGE && call_wants(call, SLICE("filter_properties"), SLICE_NONE));
     if (is_whole)
         return record->json;
     if (record->kind == NOTION_BLOCK)
         json_object_put(arena, &object, SLICE("has_children"), json_bool(has_children(record)));
     for (uint32_t i = 0; record->kind == NOTION_PAGE && i < all->count; i++)
-        if (provider_wants(call->http, SLICE("filter_properties"),
-                           json_get_str(&all->as.members[i].value, SLICE("id"))))
+        if (call_wants(call, SLICE("filter_properties"),
+                       json_get_str(&all->as.members[i].value, SLICE("id"))))
             json_object_set(arena, &some, json_str(&all->as.members[i].key),
                             all->as.members[i].value);
     if (record->kind == NOTION_PAGE)
@@ -236,7 +236,7 @@ bool notion_list(struct call *call, const char *type, const struct json *items)
 static bool check_access(struct call *call)
 {
     const struct token *token = tokens_find(call->provider->tokens, call->app, call->http);
-    slice version = request_header(call->http, SLICE("notion-version"));
+    slice version = http_request_header(call->http, SLICE("notion-version"));
     if (!token)
         return notion_error_plain(call, 401);
     if (!version.len)
@@ -273,7 +273,7 @@ static bool find_record(struct call *call)
     if (kind == NOTION_KINDS)
         return true;
     if (record && (record->kind == kind || (kind == NOTION_BLOCK && is_container))) {
-        if (call->http->method != HTTP_METHOD_GET)
+        if (call->method != HTTP_METHOD_GET)
             call->object = provider_copy(call->arena, &record->json);
         return true;
     }
@@ -305,13 +305,14 @@ static void seed_one(struct provider *provider, const struct json *entry, int64_
     const slice segments[] = {slice_split(&path, '/'), path};
     buf_init(&body, PROVIDER_REPLY_BYTES_MAX);
     struct provider_reply reply = {.body = &body};
-    struct provider_request http = {.method = HTTP_METHOD_POST, .arena = arena};
+    struct http_exchange http = {0};
     struct call call = {.provider = provider,
                         .http = &http,
+                        .method = HTTP_METHOD_POST,
                         .arena = arena,
                         .reply = &reply,
                         .body = JSON_GET(entry, "body")};
-    http.now_us = now_us - json_get_i64(entry, SLICE("hours_ago"), 0) * INT64_C(3600000000);
+    call.now_us = now_us - json_get_i64(entry, SLICE("hours_ago"), 0) * INT64_C(3600000000);
     provider->notion->seed = entry;
     provider->notion->seed_ids = 0;
     ASSERT(call_route(&call, notion_routes, notion_route_count, segments, 2) &&

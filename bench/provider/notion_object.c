@@ -8,7 +8,7 @@
 static slice now_text(struct call *call)
 {
     char time[TIME_TEXT_LEN + 1]; /* Notion's times are whole minutes */
-    time_format(call->http->now_us - call->http->now_us % 60000000, time);
+    time_format(call->now_us - call->now_us % 60000000, time);
     return arena_dup(call->arena, slice_cstr(time));
 }
 

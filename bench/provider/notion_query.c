@@ -85,15 +85,14 @@ static bool contains(slice text, slice part)
     return false;
 }
 
-static struct json day_from_now(const struct provider_request *http, int days)
+static struct json day_from_now(struct call *call, int days)
 {
     char text[TIME_TEXT_LEN + 1];
-    time_format(http->now_us + days * INT64_C(86400000000), text);
-    return json_string_dup(http->arena, slice_of(text, 10));
+    time_format(call->now_us + days * INT64_C(86400000000), text);
+    return json_string_dup(call->arena, slice_of(text, 10));
 }
 
-static bool holds(const struct leaf *leaf, const struct json *value,
-                  const struct provider_request *http)
+static bool holds(struct call *call, const struct leaf *leaf, const struct json *value)
 {
     const struct condition *condition = leaf->condition;
     slice text = json_str(value), part = json_str(leaf->operand);
@@ -110,8 +109,8 @@ static bool holds(const struct leaf *leaf, const struct json *value,
                             ? slice_from(text, text.len - part.len)
                             : text,
                         part);
-    struct json from = day_from_now(http, condition->from_days);
-    struct json to = day_from_now(http, condition->to_days);
+    struct json from = day_from_now(call, condition->from_days);
+    struct json to = day_from_now(call, condition->to_days);
     return order_of(value, &from) != BELOW && order_of(value, &to) != ABOVE;
 }
 
@@ -151,7 +150,7 @@ static bool match(struct call *call, const struct json *filter, const struct rec
                             ? notion_value_key(call->arena, notion_property(page, leaf.property))
                         : time ? *time
                                : json_null;
-    return holds(&leaf, &value, call->http) != leaf.condition->negates;
+    return holds(call, &leaf, &value) != leaf.condition->negates;
 }
 
 /* ---- sorts ---- */

@@ -42,30 +42,12 @@ struct json provider_copy(struct arena *arena, const struct json *object)
     return out;
 }
 
-bool provider_wants(const struct provider_request *request, slice name, slice value)
-{
-    bool is_there = false;
-    for (size_t i = 0; i < request->query_count; i++) {
-        if (!slice_starts_with(request->query[i].name, name))
-            continue;
-        is_there = true;
-        if (slice_eq_nocase(request->query[i].value, value))
-            return true;
-    }
-    return !is_there;
-}
-
 struct json provider_eval(struct arena *arena, const struct json *tree, const struct json *scope)
 {
     struct shapes shapes;
     struct json one = OBJECT(arena, "one", *tree);
     shapes_init(&shapes, arena, &one);
     return shapes_make(&shapes, arena, SLICE("one"), scope);
-}
-
-bool provider_is_below(const struct provider_request *request, const char *segment)
-{
-    return request->segment_count && slice_eq_cstr(request->segments[0], segment);
 }
 
 static void make_world(struct provider *provider, int64_t now_us)
@@ -120,7 +102,7 @@ static const struct {
 static size_t app_of(const struct call *call)
 {
     size_t i = 0;
-    while (apps[i].segment && !provider_is_below(call->http, apps[i].segment))
+    while (apps[i].segment && !call_is_below(call, apps[i].segment))
         i++;
     return i;
 }
@@ -135,7 +117,7 @@ void provider_handle(struct call *call)
 {
     size_t app = app_of(call);
     call->app = apps[app].name;
-    if (provider_is_below(call->http, "__control")) {
+    if (call_is_below(call, "__control")) {
         control_handle(call);
         return;
     }
