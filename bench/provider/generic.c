@@ -73,12 +73,6 @@ void generic_handle(struct call *call)
         struct json out = OBJECT(call->arena, "status", json_u64(number));
         call_reply(call, (unsigned)number, &out);
     } else {
-        reply_error(call->reply, 404, "nothing here");
+        reply_error(call->reply, 404, SLICE("nothing here"));
     }
-}
-
-bool generic_fail(struct call *call, unsigned status)
-{
-    reply_error(call->reply, status, http_status_text(status));
-    return false;
 }

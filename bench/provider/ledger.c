@@ -58,7 +58,8 @@ void call_record(struct call *call, slice object_id, slice marker)
     const struct http_head *head = &call->http->head;
     char time[TIME_TEXT_LEN + 1], room[LEDGER_TEXT_MAX];
     char **slot = &ledger->entries[ledger->seq++ % LEDGER_ENTRIES_MAX];
-    slice kind = SLICE_JOIN(room, slice_cstr(call->app), SLICE("."), slice_cstr(call->route->name));
+    slice kind =
+        SLICE_JOIN(room, slice_cstr(call->app->name), SLICE("."), slice_cstr(call->route->name));
     struct buf text;
     struct json_writer w;
     size_t len;
@@ -69,7 +70,7 @@ void call_record(struct call *call, slice object_id, slice marker)
     json_open(&w, '{');
     json_member_i64(&w, "seq", (int64_t)ledger->seq);
     json_member_str(&w, "time", slice_cstr(time));
-    json_member_str(&w, "app", slice_cstr(call->app));
+    json_member_str(&w, "app", slice_cstr(call->app->name));
     json_member_str(&w, "kind", kind);
     json_member_str(&w, "method", head->method_text);
     json_member_str(&w, "path", slice_first_utf8(head->path, LEDGER_TEXT_MAX));

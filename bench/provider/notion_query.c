@@ -129,11 +129,11 @@ static bool check(struct call *call, const struct json *filter)
     slice type = json_get_str(schema, SLICE("type"));
     bool are_texts = slice_eq(type, SLICE("title")) && slice_eq(leaf.type, SLICE("rich_text"));
     if (leaf.property.len && !schema)
-        return notion_invalid(call, "Could not find property with name or id: %.*s",
-                              SLICE_ARG(leaf.property));
+        return call_bad(call, "Could not find property with name or id: %.*s",
+                        SLICE_ARG(leaf.property));
     return (is_known && (!schema || slice_eq(type, leaf.type) || are_texts)) ||
-           notion_invalid(call, "database property %.*s does not match filter %.*s",
-                          SLICE_ARG(type), SLICE_ARG(leaf.type));
+           call_bad(call, "database property %.*s does not match filter %.*s", SLICE_ARG(type),
+                    SLICE_ARG(leaf.type));
 }
 
 static bool match(struct call *call, const struct json *filter, const struct record *page)
@@ -219,8 +219,8 @@ bool notion_source_query(struct call *call)
     for (uint32_t i = 0; sorts && i < sorts->count; i++) {
         slice property = json_get_str(json_at(sorts, i), SLICE("property"));
         if (property.len && !notion_property(call->record, property))
-            return notion_invalid(call, "Could not find sort property with name or id: %.*s",
-                                  SLICE_ARG(property));
+            return call_bad(call, "Could not find sort property with name or id: %.*s",
+                            SLICE_ARG(property));
     }
     if (filter && !check(call, filter))
         return false;
@@ -263,7 +263,7 @@ static bool title_matches(slice title, slice query)
 /* Databases are found by their data sources. */
 bool notion_search(struct call *call)
 {
-    const struct list *order = &call->provider->notion->store.order;
+    const struct list *order = &call->provider->notion->app.store.order;
     const struct json *wanted = JSON_GET(call_get(call, "filter"), "value");
     slice query = slice_trim(json_str(call_get(call, "query")));
     slice direction = json_get_str(call_get(call, "sort"), SLICE("direction"));

@@ -75,8 +75,8 @@ void reply_header(struct provider_reply *reply, slice name, slice value);
 struct json_writer reply_json(struct provider_reply *reply, unsigned status);
 /* Replies with a text, or without a body if content_type is SLICE_NONE. */
 void reply_text(struct provider_reply *reply, unsigned status, slice content_type, slice text);
-/* Replies with {"error": text}. */
-void reply_error(struct provider_reply *reply, unsigned status, const char *text);
+/* Replies with {"error": text}, and returns false. */
+bool reply_error(struct provider_reply *reply, unsigned status, slice text);
 
 /* ---- random and ids ---- */
 
@@ -94,11 +94,10 @@ struct json provider_object(struct arena *arena, const char *keys, const struct 
 struct json provider_copy(struct arena *arena, const struct json *object);
 /* Compiles one of the provider's own templates and evaluates it. */
 struct json provider_eval(struct arena *arena, const struct json *tree, const struct json *scope);
-/* Returns the content of a compiled-in file of this folder. */
+/* Returns the content of the compiled-in file NAME.json of this folder. */
 const struct json *provider_data(struct arena *arena, const char *name);
 /* Handles paths that belong to no app: /echo, /bytes/{n}, /status/{code}, /sleep/{ms} */
 void generic_handle(struct call *call);
-bool generic_fail(struct call *call, unsigned status);
 /* Answers requests to everything below /__control. */
 void control_handle(struct call *call);
 

@@ -25,12 +25,13 @@ void reply_text(struct provider_reply *reply, unsigned status, slice content_typ
     buf_append(reply->body, text);
 }
 
-void reply_error(struct provider_reply *reply, unsigned status, const char *text)
+bool reply_error(struct provider_reply *reply, unsigned status, slice text)
 {
     struct json_writer w = reply_json(reply, status);
     json_open(&w, '{');
-    json_member_str(&w, "error", slice_cstr(text));
+    json_member_str(&w, "error", text);
     json_close(&w, '}');
+    return false;
 }
 
 /* splitmix64 (Steele, Lea, Flood 2014) */
