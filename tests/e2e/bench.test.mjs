@@ -81,8 +81,12 @@ test('every scenario that is compiled in runs', async () => {
   const list = (await run(bench, ['--list'])).stdout;
   const names = [...list.matchAll(/^ {2}(\w+)/gm)].map(([, name]) => name);
   assert.ok(['read', 'write', 'replay', 'search', 'detail', 'flow', 'approval'].every((name) => names.includes(name)), list);
-  // each takes a second, so all run concurrently
-  const ends = await Promise.all(names.map((name) => loadDev('--scenario', name, '--connections', '2', '--var', `task_parent=${dev.taskParent.page_id}`)));
+  const loadWith = async (name, seconds) => {
+    const end = await loadDev('--scenario', name, '--connections', '2', '--var', `task_parent=${dev.taskParent.page_id}`, '--duration', String(seconds));
+    // on a loaded machine, no operation may end in a second
+    return end.stdout.includes(`${name}: 0 a second (0 in`) && seconds < 60 ? loadWith(name, 2 * seconds) : end;
+  };
+  const ends = await Promise.all(names.map((name) => loadWith(name, 1))); // each takes a second
   for (const [i, end] of ends.entries()) assert.equal(end.code, 0, `${names[i]}: ${end.stdout}${end.stderr}`);
 });
 
