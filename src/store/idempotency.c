@@ -183,29 +183,25 @@ struct pg_value store_claim_key(struct pg_query *query, slice key, struct uuid e
     return pg_text(slice_of(query->text, UUID_TEXT_LEN + 1));
 }
 
-void store_claim_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id, slice key)
+void store_claim_find(STORE_ARGS, struct uuid account_id, slice key)
 {
     ASSERT(key.ptr);
     store_ask(pool, query, op, &claim_find, PG_VALUES(pg_uuid(account_id), pg_text(key)));
 }
 
-void store_claim_find_held(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                           struct uuid account_id, slice key)
+void store_claim_find_held(STORE_ARGS, struct uuid account_id, slice key)
 {
     ASSERT(key.ptr);
     store_ask(pool, query, op, &claim_find_held, PG_VALUES(pg_uuid(account_id), pg_text(key)));
 }
 
-void store_claim_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        const struct claim *claim)
+void store_claim_insert(STORE_ARGS, const struct claim *claim)
 {
     store_ask_of(pool, query, op, claim->key.ptr ? &claim_insert : &claim_own, claim,
                  PG_VALUES(store_claim_key(query, claim->key, claim->execution_id)));
 }
 
-void store_claim_spend(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       const struct claim *claim)
+void store_claim_spend(STORE_ARGS, const struct claim *claim)
 {
     ASSERT(claim->key.ptr && (claim->lifetime_ms > 0 || claim->guards_until > 0));
     store_ask_of(pool, query, op, &claim_spend, claim, PG_VALUES(pg_text(claim->key)));
@@ -252,8 +248,7 @@ bool store_claim_is_spent(const struct claim_outcome *outcome)
            memcmp(outcome->fingerprint, none, sizeof(none)) == 0;
 }
 
-void store_claim_release(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         const struct claim *claim)
+void store_claim_release(STORE_ARGS, const struct claim *claim)
 {
     store_ask(pool, query, op, &claim_release,
               PG_VALUES(pg_uuid(claim->account_id),
@@ -261,16 +256,14 @@ void store_claim_release(struct pg_pool *pool, struct pg_query *query, struct op
                         pg_uuid(claim->execution_id), pg_uuid(claim->owner)));
 }
 
-void store_claim_forget(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        const struct claim *claim)
+void store_claim_forget(STORE_ARGS, const struct claim *claim)
 {
     store_ask(
         pool, query, op, &claim_forget,
         PG_VALUES(pg_uuid(claim->account_id), pg_text(claim->key), pg_uuid(claim->execution_id)));
 }
 
-void store_claim_recover(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         const struct node_dead *dead)
+void store_claim_recover(STORE_ARGS, const struct node_dead *dead)
 {
     store_ask(pool, query, op, &claim_recover, PG_VALUES(pg_text(dead->ids)));
 }
