@@ -90,6 +90,7 @@ struct exec_service *exec_service_new(const struct exec_config *config)
     service->config = *config;
     service->self = uuid_v7();
     list_init(&service->all);
+    list_init(&service->carried);
     store_laters_init(&service->endings, config->loop, config->pool, ENDINGS_MAX);
     store_laters_init(&service->audits, config->loop, config->pool, AUDITS_MAX);
     map_init(&service->in_flight, config->executions_max + 1);
@@ -159,7 +160,16 @@ static bool is_carried(const void *owner, struct uuid execution_id)
         if (uuid_eq(exec->key.claim.execution_id, execution_id))
             return true;
     }
+    LIST_EACH(&service->carried, struct exec_carried, carried, link) {
+        if (uuid_eq(carried->execution_id, execution_id))
+            return true;
+    }
     return exec_endings_have(service, execution_id);
+}
+
+void exec_claim_carry(struct exec_service *service, struct exec_carried *carried)
+{
+    list_push_back(&service->carried, &carried->link);
 }
 
 static bool is_unsent(const void *owner, struct uuid execution_id)
@@ -277,7 +287,7 @@ static void on_end(struct op *op, enum op_end end)
      * only woken here; they run later, with the copies of the row made now. */
     exec_leave(exec);
     exec_key_release(exec);
-    exec_lost_end(exec);
+    exec_lost_note(exec);
     list_unlink(&exec->all_link);
     count_active(exec, false);
     count_end(exec);
@@ -387,8 +397,9 @@ void exec_cancel(struct exec *exec)
  * whose result other requests with the same key are waiting for continues, too. */
 void exec_client_gone(struct exec *exec)
 {
+    exec->key.is_client_gone = true;
     if (exec->op.is_ended) { /* its action may no longer exist */
-        exec_lost_begin(exec);
+        exec_lost_note(exec);
         return;
     }
     bool is_plain_read = exec->action && exec->action->level == LEVEL_READ &&
@@ -398,8 +409,6 @@ void exec_client_gone(struct exec *exec)
         return;
     if (is_plain_read || is_early)
         op_cancel(&exec->op);
-    else
-        exec_lost_begin(exec);
 }
 
 /* ---- endings ---- */

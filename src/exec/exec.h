@@ -80,6 +80,13 @@ bool exec_service_may_write(const struct exec_service *service);
 size_t exec_service_active(const struct exec_service *service);
 /* Answers the node's questions about claims of its runs. */
 struct node_claims exec_service_claims(const struct exec_service *service);
+/* A claim of this node in flight that is not of a run. Its owner ends it and then unlinks this;
+ * until then it is not an orphan. */
+struct exec_carried {
+    struct list link;
+    struct uuid execution_id;
+};
+void exec_claim_carry(struct exec_service *service, struct exec_carried *carried);
 /* Handles a notification from another process. Returns false if it is about something else. */
 bool exec_service_hear(struct exec_service *service, slice payload);
 /* Bytes of an output if a request names no limit; 0: all. */
@@ -113,9 +120,9 @@ enum { EXEC_PROOF_MS = 1000 };
 /* For this long after a client disconnected during a write, an equal request gets the write's
  * result (lost.c). */
 enum { EXEC_LOST_MS = 5 * 60 * 1000 };
-/* Returns the key of the note of such a write, or of a start of a flow: made from the API key, the
- * request's fingerprint (IDEMPOTENCY_FINGERPRINT_LEN bytes) and the number of equal requests before
- * it in the caller's call. SLICE_NONE: out of memory. */
+/* Returns the key of such a write's claim, or of the note of a start of a flow. It is made from the
+ * API key, the request's fingerprint (IDEMPOTENCY_FINGERPRINT_LEN bytes) and the number of equal
+ * requests before it in the caller's call. SLICE_NONE: out of memory. */
 slice exec_lost_key(struct uuid lost_by, const uint8_t *fingerprint, unsigned number,
                     struct arena *arena);
 
@@ -158,9 +165,9 @@ struct exec_request {
     struct uuid execution_id;     /* the id of the run; nil: a new one */
     struct uuid approval_flow_id; /* as in struct exec_outcome */
     /* For writes without an idempotency key: the API key, if its client may automatically repeat a
-     * call whose reply it did not get (lost.c). Nil: a repeated call runs again. */
+     * call whose reply it did not get (lost.c). Nil: an equal call runs at any time. */
     struct uuid lost_by;
-    /* The number of equal requests before this one in the caller's call: each has its own note. */
+    /* The number of equal requests before this one in the caller's call: each has its own claim. */
     unsigned lost_number;
     int64_t key_guards_until;  /* see struct claim; 0: the key has the usual lifetime */
     uint64_t output_bytes_max; /* see call/fit.h; 0: the limit of the service */

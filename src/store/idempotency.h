@@ -3,7 +3,8 @@
  * before the provider is called: which node runs which action, under which key. With a client's
  * idempotency key the row stays, bound to the finished execution, until it expires; without such a
  * key the run claims a key of its own, made of its id (which never equals a client's key, since
- * those have no control characters), and the row is deleted when the run ends.
+ * those have no control characters), and the row is deleted when the run ends. A write whose client
+ * may repeat it has a key that the server makes (exec/lost.c); the record binds it or deletes it.
  */
 #ifndef STORE_IDEMPOTENCY_H
 #define STORE_IDEMPOTENCY_H
@@ -75,16 +76,15 @@ void store_claim_find_held(STORE_ARGS, struct uuid account_id, slice key);
  * one of any number of concurrent requests gets CLAIM_WON; the others learn which run has it.
  * Replayable: the execution id is the operation token. */
 void store_claim_insert(STORE_ARGS, const struct claim *claim);
-/* Binds the key to no execution for its lifetime: a run that uses it finds a fingerprint of
- * zeros (store_claim_is_spent). If the key is taken, nothing changes. Replayable, as
- * store_claim_insert. */
+/* Binds the key for its lifetime, without a run: to an execution or a flow that exists, or to none,
+ * and a run that uses it finds a fingerprint of zeros (store_claim_is_spent). If the key is taken,
+ * nothing changes. Replayable, as store_claim_insert. */
 void store_claim_spend(STORE_ARGS, const struct claim *claim);
-/* store_claim_spend also stores the fingerprint and id of a run under way: another run that finds
- * the key waits for that run's execution. store_claim_forget deletes that row if it has that id;
- * read its result with store_done_result. */
-void store_claim_forget(STORE_ARGS, const struct claim *claim);
-/* Reads the result of the calls above. For a spent key CLAIM_WON means that this query spent
- * it. */
+/* Binds the key to claim's run for its lifetime, from now on, if the key is free or in flight for
+ * that run; else nothing changes. Replayable. Read its result with store_done_result. */
+void store_claim_bind(STORE_ARGS, const struct claim *claim);
+/* Reads the result of the calls above, except the last. For a spent key CLAIM_WON means that this
+ * query spent it. */
 int store_claim_result(const struct pg_query *query, struct claim_outcome *outcome) MUST_CHECK;
 /* Returns whether the key was spent, so that it belongs to no request. */
 bool store_claim_is_spent(const struct claim_outcome *outcome);

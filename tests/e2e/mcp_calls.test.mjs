@@ -162,6 +162,7 @@ for (const version of [MODERN, LEGACY]) {
 // `least` requests.
 const lose = (held, name, args, least) => mcp.lose(name, args, () => held.reached(least));
 const noted = (ms) => until('the run is noted', async () => (await stack.cluster.sql(`select 1 from sluice.idempotency_key where account_id = '${account.id}' and ascii(key) = 2`)).length > 0, ms);
+const active = async (one) => Number((await one.metrics()).match(/^sluice_executions_active (\d+)$/m)?.[1] ?? 0);
 const forgotten = () => stack.cluster.sql(`delete from sluice.idempotency_key where account_id = '${account.id}' and ascii(key) = 2`);
 
 test('a write whose reply was lost is not made twice by the same call, on any process', async () => {
@@ -174,7 +175,6 @@ test('a write whose reply was lost is not made twice by the same call, on any pr
   await noted();
   // sent again while the first is under way: the later calls wait for the first
   const early = [mcp, elsewhere].map((at) => at.call('probe_send', args));
-  const active = async (one) => Number((await one.metrics()).match(/^sluice_executions_active (\d+)$/m)?.[1] ?? 0);
   await until('the repetitions wait', async () => (await active(server)) === 2 && (await active(other)) === 1);
   await held.letGo();
   const results = [...(await Promise.all(early)), await mcp.call('probe_send', args), await elsewhere.call('run_action', { integration_id: 'probe', action_id: 'send', input: { subject: 'lost once' }, confirm: true })];
@@ -191,17 +191,31 @@ test('a write whose reply was lost is not made twice by the same call, on any pr
   assert.equal(await ledger(), before + 3);
 });
 
-test('a write that is repeated at once, before its note is stored, is made once by its process', async () => {
+test('a write that is repeated at once, on any process, is made once', async () => {
+  const other = await stack.serve(), elsewhere = new Mcp(other.base, account.key);
   const before = await ledger();
-  for (let i = 0; i < 10; i++) {
+  for (let i = 0; i < 20; i++) {
     const args = { subject: `at once ${i}`, confirm: true };
     const held = await hold(stack.provider, { method: 'POST', path_prefix: '/gmail/' });
     await lose(held, 'probe_send', args, 1);
-    const again = mcp.call('probe_send', args);
+    const again = (i % 2 ? mcp : elsewhere).call('probe_send', args);
+    if (i < 10) await until('the repetition waits', async () => (await active(i % 2 ? server : other)) >= (i % 2 ? 2 : 1));
     await held.letGo();
-    assert.equal(contentOf(await again).idempotent_replayed, true);
+    assert.equal(contentOf(await again).idempotent_replayed, true, `${i}`);
   }
-  assert.equal(await ledger(), before + 10);
+  assert.equal(await ledger(), before + 20);
+  await other.stop();
+});
+
+test('equal writes that are both meant are both made, at once and one after the other', async () => {
+  const other = await stack.serve(), elsewhere = new Mcp(other.base, account.key);
+  const before = await ledger(), args = { subject: 'both', confirm: true };
+  const all = await Promise.all([mcp, elsewhere, mcp, elsewhere].map((at) => at.call('probe_send', args)));
+  for (let i = 0; i < 20; i++) all.push(await (i % 3 ? mcp : elsewhere).call('probe_send', args));
+  for (const one of all.map(contentOf)) assert.deepEqual([one.status, one.idempotent_replayed], ['succeeded', undefined], JSON.stringify(one));
+  assert.equal(new Set(all.map((one) => contentOf(one).execution_id)).size, 24);
+  assert.equal(await ledger(), before + 24);
+  await other.stop();
 });
 
 test('a start that writes and whose reply was lost is not made twice by the same call', async () => {
@@ -222,6 +236,34 @@ test('a start that writes and whose reply was lost is not made twice by the same
   assert.deepEqual(others.map((one) => one.idempotent_replayed), [undefined, undefined, undefined]);
   assert.equal(new Set([both[0], ...others].map((one) => one.flowId)).size, 4);
   assert.equal(await ledger(), before + 4);
+  await other.stop();
+});
+
+test('a start that is repeated at once, on any process, is made once; equal starts that are meant are all made', async () => {
+  const other = await stack.serve(), elsewhere = new Mcp(other.base, account.key), before = await ledger();
+  await forgotten();
+  for (let i = 0; i < 10; i++) {
+    const args = { template: 'probe_chain', input: { subject: `start at once ${i}`, confirm: true } };
+    const held = await hold(stack.provider, { method: 'POST', path_prefix: '/gmail/' });
+    await lose(held, 'start_flow', { ...args, wait: 60 }, 1);
+    const again = (i % 2 ? mcp : elsewhere).call('start_flow', { ...args, wait: 60 });
+    await held.letGo();
+    assert.equal(contentOf(await again).idempotent_replayed, true, `${i}`);
+  }
+  assert.equal(await ledger(), before + 10);
+  const args = { template: 'probe_chain', input: { subject: 'start twice', confirm: true } };
+  const held = await hold(stack.provider, { method: 'POST', path_prefix: '/gmail/' });
+  // the reply to the first is not delivered before its flow ends
+  const all = [mcp.call('start_flow', { ...args, wait: 60 })];
+  await held.reached(1);
+  all.push(...[mcp, elsewhere, mcp, elsewhere].map((at) => at.call('start_flow', args)));
+  const meant = (await Promise.all(all.slice(1))).map(contentOf);
+  await held.letGo();
+  meant.push(contentOf(await all[0]));
+  for (const one of meant) assert.equal(one.idempotent_replayed, undefined, JSON.stringify(one));
+  assert.equal(new Set(meant.map((one) => one.flowId)).size, 5);
+  await until('all flows have written', async () => (await ledger()) === before + 15);
+  await until('no key is left in flight', async () => (await stack.cluster.sql(`select 1 from sluice.idempotency_key where account_id = '${account.id}' and ascii(key) = 2 and state = 'in_flight'`)).length === 0);
   await other.stop();
 });
 
@@ -273,11 +315,10 @@ test('a client that closes its stream ends a read, and a write that was sent is 
   const held = await hold(stack.provider, { path_prefix: '/gmail/' });
   const count = async () => (await server.call(account.key, 'GET', '/api/executions?integration_id=probe&limit=100')).json.executions;
   const before = (await count()).length;
-  const active = async () => Number((await server.metrics()).match(/^sluice_executions_active (\d+)$/m)[1]);
   await lose(held, 'probe_read_label', { id: 'INBOX' }, 1);
-  await until('the read has ended without an answer', async () => (await active()) === 0);
+  await until('the read has ended without an answer', async () => (await active(server)) === 0);
   await lose(held, 'probe_send', { subject: 'closed', confirm: true }, 2);
-  assert.equal(await active(), 1);
+  assert.equal(await active(server), 1);
   await held.letGo();
   const recorded = await until('the write is recorded', async () => {
     const now = await count();
