@@ -194,6 +194,14 @@ int store_exec_one_sync(struct pg_sync *sync, const struct pg_stmt *stmt, const 
 void *store_list_sync(struct pg_sync *sync, struct arena *arena, const struct pg_stmt *stmt,
                       const struct pg_value *values, size_t value_count, size_t size, size_t *count,
                       struct err *err) MUST_CHECK;
+/* Defines a list of an account's rows (store_list_sync_of). */
+#define STORE_LIST_SYNC(name, stmt, type)                                                        \
+    void *name(struct pg_sync *sync, struct arena *arena, struct uuid account_id, size_t *count, \
+               struct err *err)                                                                  \
+    {                                                                                            \
+        return store_list_sync(sync, arena, &stmt, PG_VALUES(pg_uuid(account_id)),               \
+                               sizeof(struct type), count, err);                                 \
+    }
 
 /*
  * A page of a list by id (store.h). `columns` and `match`, the filter, refer to row e; the first
