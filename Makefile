@@ -139,7 +139,7 @@ libraries = $(subst $(DEPS)/,$(deps_of)/,$(foreach r,$(LINKS_$(2)),$(LIBS_$(r)))
 # --- Files ---------------------------------------------------------------------------------------
 
 # Folders of data that are compiled in, each as embed_<name> (base/embed.h).
-EMBEDS := sql integrations parts catalog templates scenarios provider web markup openapi docs
+EMBEDS := sql integrations parts catalog templates scenarios provider load web markup openapi docs
 EMBED_sql := $(wildcard sql/*.sql)
 EMBED_integrations := $(wildcard contrib/integrations/*.json)
 EMBED_parts := $(wildcard contrib/integrations/parts/*.json)
@@ -153,6 +153,7 @@ PAGES := $(wildcard src/web/pages/*.html)
 EMBED_markup := build/gen/markup.pack
 EMBED_scenarios := $(wildcard bench/scenarios/*.json)
 EMBED_provider := $(wildcard bench/provider/*.json)
+EMBED_load := bench/load/report.html
 EMBED_openapi := src/api/openapi.json
 # The data of the docs' pages, generated from it.
 EMBED_docs := build/gen/docs.pack

@@ -53,18 +53,20 @@ void histogram_merge(struct histogram *into, const struct histogram *from)
         into->counts[i] += from->counts[i];
 }
 
+uint64_t histogram_last_us(const struct histogram *histogram, size_t index)
+{
+    uint64_t last = value_at(index + 1) - 1;
+    return last < histogram->max_us ? last : histogram->max_us;
+}
+
 uint64_t histogram_percentile(const struct histogram *histogram, double percent)
 {
     double wanted = (double)histogram->total * percent / 100;
     uint64_t reached = 0;
-    if (histogram->total == 0)
-        return 0;
-    for (size_t i = 0; i < HISTOGRAM_COUNTS; i++) {
+    for (size_t i = 0; histogram->total && i < HISTOGRAM_COUNTS; i++) {
         reached += histogram->counts[i];
-        if (reached > 0 && (double)reached >= wanted) {
-            uint64_t last = value_at(i + 1) - 1;
-            return last < histogram->max_us ? last : histogram->max_us;
-        }
+        if (reached > 0 && (double)reached >= wanted)
+            return histogram_last_us(histogram, i);
     }
     return histogram->max_us;
 }
@@ -72,12 +74,4 @@ uint64_t histogram_percentile(const struct histogram *histogram, double percent)
 double histogram_mean(const struct histogram *histogram)
 {
     return histogram->total ? (double)histogram->sum_us / (double)histogram->total : 0;
-}
-
-uint64_t histogram_between(const struct histogram *histogram, uint64_t from_us, uint64_t to_us)
-{
-    uint64_t count = 0;
-    for (size_t i = index_of(from_us); i < HISTOGRAM_COUNTS && value_at(i) < to_us; i++)
-        count += histogram->counts[i];
-    return count;
 }

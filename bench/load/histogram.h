@@ -28,7 +28,7 @@ void histogram_merge(struct histogram *into, const struct histogram *from);
  * values. */
 uint64_t histogram_percentile(const struct histogram *histogram, double percent);
 double histogram_mean(const struct histogram *histogram);
-/* Returns the number of values in [from_us, to_us). */
-uint64_t histogram_between(const struct histogram *histogram, uint64_t from_us, uint64_t to_us);
+/* Returns the highest value that is counted in counts[index]. */
+uint64_t histogram_last_us(const struct histogram *histogram, size_t index);
 
 #endif

@@ -23,8 +23,8 @@ struct connection {
     struct list idle_link;
     const struct scenario *scenario;
     size_t scenario_index, step;
-    uint64_t due_ns;  /* when the operation started, or was scheduled to start */
-    uint64_t rest_ns; /* the connection pauses until this time */
+    uint64_t due_ns; /* when the operation started, or was scheduled to start */
+    struct timer rested;
     uint64_t unique;
     struct scenario_value values[SCENARIO_VALUES_MAX];
 };
@@ -34,13 +34,13 @@ struct load {
     struct load_result *result;
     struct loop *loop;
     struct connection *connections;
-    struct list idle, resting; /* resting: ordered by time */
+    struct list idle;
     struct buf request;
     struct arena arena; /* memory for the current reply */
     unsigned weight_sum;
     uint64_t uniques, random;
     struct histogram second; /* latencies of the current second */
-    struct timer starting, ending, ticking, rested;
+    struct timer starting, ending, ticking;
     double cpu_s; /* CPU time used before measuring started */
     /* open loop */
     int timer_fd;
@@ -151,28 +151,9 @@ static void go_on(struct connection *connection, uint64_t now_ns)
     begin_due(load);
 }
 
-static void rest(struct connection *connection, uint64_t now_ns)
-{
-    struct load *load = connection->load;
-    connection->rest_ns = now_ns + REST_MS * 1000000ull;
-    if (list_is_empty(&load->resting))
-        timer_start(&load->rested, connection->rest_ns);
-    list_push_back(&load->resting, &connection->idle_link);
-}
-
 static void on_rested(struct timer *timer)
 {
-    struct load *load = CONTAINER_OF(timer, struct load, rested);
-    uint64_t now_ns = clock_mono_ns();
-    while (!list_is_empty(&load->resting)) {
-        struct connection *connection = LIST_ITEM(load->resting.next, struct connection, idle_link);
-        if (connection->rest_ns > now_ns) {
-            timer_start(timer, connection->rest_ns);
-            return;
-        }
-        list_unlink(&connection->idle_link);
-        go_on(connection, now_ns);
-    }
+    go_on(CONTAINER_OF(timer, struct connection, rested), clock_mono_ns());
 }
 
 static void on_reply(struct peer *peer, unsigned status, slice body, const char *why)
@@ -201,7 +182,7 @@ static void on_reply(struct peer *peer, unsigned status, slice body, const char 
     uint64_t now_ns = clock_mono_ns();
     count(connection, now_ns, verdict == SCENARIO_GO_ON);
     if (status == 0)
-        rest(connection, now_ns);
+        timer_start_in_ms(&connection->rested, REST_MS);
     else
         go_on(connection, now_ns);
 }
@@ -321,6 +302,7 @@ static void start_connections(struct load *load)
         struct connection *connection = &load->connections[i];
         connection->load = load;
         list_init(&connection->idle_link);
+        timer_init(&connection->rested, load->loop, on_rested);
         peer_init(&connection->peer, load->loop, plan->target, connection, on_reply);
         if (plan->options->rate > 0)
             list_push_back(&load->idle, &connection->idle_link);
@@ -331,10 +313,11 @@ static void start_connections(struct load *load)
 
 static void close_all(struct load *load)
 {
-    for (uint64_t i = 0; i < load->plan->connections; i++)
+    for (uint64_t i = 0; i < load->plan->connections; i++) {
         peer_close(&load->connections[i].peer);
+        timer_stop(&load->connections[i].rested);
+    }
     timer_stop(&load->starting);
-    timer_stop(&load->rested);
     timer_stop(&load->ending);
     timer_stop(&load->ticking);
     poll_watch_free(load->watch);
@@ -360,7 +343,6 @@ int load_run(const struct load_plan *plan, struct load_result *result)
     for (size_t i = 0; i < plan->options->scenario_count; i++)
         load->weight_sum += plan->options->weights[i];
     list_init(&load->idle);
-    list_init(&load->resting);
     buf_init(&load->request, REQUEST_BYTES_MAX);
     arena_init(&load->arena, 4 * PEER_BODY_BYTES_MAX);
     load->loop = loop_new(&err);
@@ -369,7 +351,6 @@ int load_run(const struct load_plan *plan, struct load_result *result)
         (void)snprintf(result->why, LOAD_WHY_MAX, "out of memory");
         return ERR_NOMEM;
     }
-    timer_init(&load->rested, load->loop, on_rested);
     timer_init(&load->starting, load->loop, on_starting);
     timer_init(&load->ending, load->loop, on_ending);
     timer_init(&load->ticking, load->loop, on_tick);

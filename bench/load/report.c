@@ -1,14 +1,14 @@
 /*
- * Writes the figures of a run as text and as JSON.
+ * See report.h.
  */
 #include "load/report.h"
 
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/embed.h"
 
-const double report_percents[] = {50, 75, 90, 95, 99, 99.9, 99.99, 100};
-const size_t report_percent_count = sizeof(report_percents) / sizeof(report_percents[0]);
+static const double percents[] = {50, 75, 90, 95, 99, 99.9, 99.99, 100};
 
 /* ---- text ---- */
 
@@ -21,9 +21,9 @@ static void print_part(const struct report *report, slice name, const struct loa
     if (part->done == 0)
         return;
     printf("  latency in ms: mean %.3f", histogram_mean(h) / 1000);
-    for (size_t i = 0; i < report_percent_count; i++)
-        printf("%s%g%% %.3f", i ? "  " : "  ", report_percents[i],
-               (double)histogram_percentile(h, report_percents[i]) / 1000);
+    for (size_t i = 0; i < ARRAY_LEN(percents); i++)
+        printf("%s%g%% %.3f", i ? "  " : "  ", percents[i],
+               (double)histogram_percentile(h, percents[i]) / 1000);
     printf("\n");
 }
 
@@ -68,10 +68,10 @@ static void write_part(const struct report *report, const struct load_part *part
     json_member_open(w, "latency_us", '{');
     put_real(w, "mean", histogram_mean(h));
     put_u64(w, "min", h->min_us);
-    for (size_t i = 0; i < report_percent_count; i++) {
+    for (size_t i = 0; i < ARRAY_LEN(percents); i++) {
         char name[16];
-        (void)snprintf(name, sizeof(name), "p%g", report_percents[i]);
-        put_u64(w, name, histogram_percentile(h, report_percents[i]));
+        (void)snprintf(name, sizeof(name), "p%g", percents[i]);
+        put_u64(w, name, histogram_percentile(h, percents[i]));
     }
     put_u64(w, "max", h->max_us);
     json_close(w, '}');
@@ -86,13 +86,30 @@ static void write_seconds(const struct report *report, struct json_writer *w)
         put_real(w, "at_s", second->at_s);
         put_real(w, "done_per_s", second->done_per_s);
         put_real(w, "failed_per_s", second->wrong_per_s);
-        put_u64(w, "p50_us", second->p50_us);
-        put_u64(w, "p99_us", second->p99_us);
-        put_u64(w, "max_us", second->max_us);
+        if (second->max_us > 0) { /* an operation has ended */
+            put_u64(w, "p50_us", second->p50_us);
+            put_u64(w, "p99_us", second->p99_us);
+            put_u64(w, "max_us", second->max_us);
+        }
         for (size_t k = 0; k < SAMPLER_FIGURES; k++)
             if (second->server.values[k] >= 0) /* unknown figures are left out */
                 put_real(w, sampler_figures[k].key, second->server.values[k]);
         json_close(w, '}');
+    }
+    json_close(w, ']');
+}
+
+/* [[microseconds, count], ...]: the filled buckets, each by its highest value. */
+static void write_histogram(const struct histogram *h, struct json_writer *w)
+{
+    json_member_open(w, "histogram", '[');
+    for (size_t i = 0; i < HISTOGRAM_COUNTS; i++) {
+        if (!h->counts[i])
+            continue;
+        json_open(w, '[');
+        json_put_i64(w, (int64_t)histogram_last_us(h, i));
+        json_put_i64(w, (int64_t)h->counts[i]);
+        json_close(w, ']');
     }
     json_close(w, ']');
 }
@@ -127,6 +144,28 @@ void report_write_json(const struct report *report, struct buf *out)
     }
     json_close(&w, ']');
     write_seconds(report, &w);
+    write_histogram(&report->total.latencies, &w);
     json_close(&w, '}');
     buf_append_char(out, '\n');
+}
+
+/* ---- the page ---- */
+
+void report_write_html(const struct report *report, struct buf *out)
+{
+    static const slice mark = SLICE_INIT("${report}");
+    slice page = slice_of(embed_load[0].data, embed_load[0].len);
+    size_t at = (size_t)slice_find(page, mark);
+    struct buf json;
+    buf_init(&json, out->bytes_max);
+    report_write_json(report, &json);
+    buf_append(out, slice_first(page, at));
+    for (size_t i = 0; i < json.len; i++)
+        if (json.ptr[i] == '<') /* "</script>" in a text would end the script */
+            buf_append_cstr(out, "\\u003c");
+        else
+            buf_append_char(out, json.ptr[i]);
+    buf_append(out, slice_from(page, at + mark.len));
+    out->is_failed |= json.is_failed;
+    buf_deinit(&json);
 }

@@ -1,5 +1,5 @@
 /*
- * The results of a run, as text, JSON and a page.
+ * The results of a run, as text, as JSON, and as the page report.html that draws the JSON.
  */
 #ifndef LOAD_REPORT_H
 #define LOAD_REPORT_H
@@ -34,12 +34,9 @@ struct report {
 /* A load process that uses this much of a core may limit the results. */
 #define REPORT_CPU_BUSY 0.9
 
-extern const double report_percents[];
-extern const size_t report_percent_count;
-
 void report_print(const struct report *report);
 void report_write_json(const struct report *report, struct buf *out);
-/* Writes one self-contained file: no script, no external resources. */
+/* Writes one file without external resources, so that it can be archived and mailed. */
 void report_write_html(const struct report *report, struct buf *out);
 
 #endif

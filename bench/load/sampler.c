@@ -8,15 +8,11 @@
 #include <stdlib.h>
 
 const struct sampler_figure sampler_figures[SAMPLER_FIGURES] = {
-    {"process_cpu_seconds_total", "server_cpu_s", "Server processor time", "% of a core", 100,
-     true},
-    {"process_resident_memory_bytes", "server_rss_bytes", "Server resident memory", "MiB",
-     1.0 / 1048576, false},
-    {NULL, "server_lag_s_max", "Longest turn of the server's loop",
-     "ms at most, wall clock, each second", 1000, false},
-    {"sluice_loop_turn_cpu_seconds_max", "server_turn_s_max",
-     "Longest turn of the server's loop so far", "ms of processor time", 1000, false},
-    {"sluice_pg_commits_total", "server_commits", "Database commits", "a second", 1, true},
+    {"process_cpu_seconds_total", "server_cpu_s"},
+    {"process_resident_memory_bytes", "server_rss_bytes"},
+    {NULL, "server_lag_s_max"},
+    {"sluice_loop_turn_cpu_seconds_max", "server_turn_s_max"},
+    {"sluice_pg_commits_total", "server_commits"},
 };
 
 /* Returns the value of a sample without labels in the Prometheus text format, or -1 if there is

@@ -9,15 +9,12 @@
 
 enum { SAMPLER_FIGURES = 5 };
 
-/* A server figure in a sample, and how a report shows it. */
+/* A server figure in a sample. */
 struct sampler_figure {
     /* the server's metric; NULL: the upper bound of the highest bucket of sluice_loop_lag_seconds
      * that has counted a turn since the last sample */
     const char *metric;
     const char *key; /* the key in the JSON report */
-    const char *title, *unit;
-    double factor;   /* converts a sample to `unit` */
-    bool is_counter; /* shown as a rate per second */
 };
 extern const struct sampler_figure sampler_figures[SAMPLER_FIGURES];
 

@@ -14,10 +14,16 @@ enum { SAID_BYTES_MAX = 200 }; /* the quoted length of a wrong reply */
 
 static int name_index(struct scenario *scenario, slice name)
 {
-    if (slice_eq(name, SLICE("unique")))
-        return SCENARIO_UNIQUE;
-    if (slice_eq(name, SLICE("connection")))
-        return SCENARIO_CONNECTION;
+    static const struct {
+        const char *name;
+        int value;
+    } own[] = {{"unique", SCENARIO_UNIQUE},
+               {"connection", SCENARIO_CONNECTION},
+               {":host", SCENARIO_HOST},
+               {":key", SCENARIO_KEY}};
+    for (size_t i = 0; i < ARRAY_LEN(own); i++)
+        if (slice_eq_cstr(name, own[i].name))
+            return own[i].value;
     for (size_t i = 0; i < scenario->name_count; i++)
         if (slice_eq(scenario->names[i], name))
             return (int)i;
@@ -83,6 +89,10 @@ static void write_text(const struct scenario_text *text, const struct scenario_c
             buf_append_u64(out, part->count ? context->unique % part->count : context->unique);
         else if (part->value == SCENARIO_CONNECTION)
             buf_append_u64(out, context->connection);
+        else if (part->value == SCENARIO_HOST)
+            buf_append(out, context->host);
+        else if (part->value == SCENARIO_KEY)
+            buf_append(out, context->key);
         else if (part->value >= 0)
             buf_append(
                 out, slice_of(context->values[part->value].text, context->values[part->value].len));
@@ -91,18 +101,20 @@ static void write_text(const struct scenario_text *text, const struct scenario_c
 
 /* ---- files ---- */
 
-static slice body_text(struct scenario *scenario, const struct json *body)
+/* The text of struct scenario_step.head. */
+static slice head_text(struct scenario *scenario, const struct json *from, slice method, slice path)
 {
-    return body ? json_text_of(body, &scenario->arena, SCENARIO_BYTES_MAX) : SLICE("");
-}
-
-static slice header_text(struct scenario *scenario, const struct json *headers)
-{
+    const struct json *headers = JSON_GET(from, "headers");
     struct buf out;
     buf_init(&out, SCENARIO_BYTES_MAX);
+    buf_printf(&out, "%.*s %.*s HTTP/1.1\r\nHost: ${:host}\r\nAuthorization: Bearer ${:key}\r\n",
+               SLICE_ARG(method), SLICE_ARG(path));
     for (size_t i = 0; json_is(headers, JSON_OBJECT) && i < headers->count; i++)
         buf_printf(&out, "%.*s: %.*s\r\n", SLICE_ARG(json_str(&headers->as.members[i].key)),
                    SLICE_ARG(json_str(&headers->as.members[i].value)));
+    buf_append_cstr(&out, JSON_GET(from, "body")
+                              ? "Content-Type: application/json\r\nContent-Length: "
+                              : "\r\n");
     return arena_take(&scenario->arena, &out);
 }
 
@@ -122,10 +134,9 @@ static int read_captures(struct scenario *scenario, const struct json *captures,
 static int read_step(struct scenario *scenario, const struct json *from, struct scenario_step *step,
                      struct err *err)
 {
-    slice path = json_get_str(from, SLICE("path"));
-    const struct json *until = JSON_GET(from, "until");
-    step->method = json_get_str(from, SLICE("method"));
-    if (!path.ptr || !step->method.ptr)
+    slice path = json_get_str(from, SLICE("path")), method = json_get_str(from, SLICE("method"));
+    const struct json *until = JSON_GET(from, "until"), *body = JSON_GET(from, "body");
+    if (!path.ptr || !method.ptr)
         return err_set(err, ERR_INVALID, "every step has a method and a path");
     step->expect = (unsigned)json_get_i64(from, SLICE("expect"), 200);
     step->until_pointer = json_get_str(until, SLICE("pointer"));
@@ -133,13 +144,10 @@ static int read_step(struct scenario *scenario, const struct json *from, struct 
     step->fail_text = json_get_str(until, SLICE("fails_with"));
     if (until && (!step->until_pointer.ptr || !step->until_text.ptr))
         return err_set(err, ERR_INVALID, "until has a pointer and the text that it waits for (is)");
-    int status = compile_text(scenario, path, &step->path, err);
-    if (status == OK)
-        status =
-            compile_text(scenario, body_text(scenario, JSON_GET(from, "body")), &step->body, err);
-    if (status == OK)
-        status = compile_text(scenario, header_text(scenario, JSON_GET(from, "headers")),
-                              &step->headers, err);
+    int status = compile_text(scenario, head_text(scenario, from, method, path), &step->head, err);
+    if (status == OK && body)
+        status = compile_text(scenario, json_text_of(body, &scenario->arena, SCENARIO_BYTES_MAX),
+                              &step->body, err);
     if (status == OK)
         status = read_captures(scenario, JSON_GET(from, "capture"), step, err);
     return status;
@@ -159,8 +167,7 @@ static int mark_each(struct scenario *scenario, struct err *err)
 {
     for (size_t i = 0; i < scenario->prepare_count; i++) {
         struct scenario_step *step = &scenario->prepare[i];
-        step->is_each = names_connection(&step->path) || names_connection(&step->body) ||
-                        names_connection(&step->headers);
+        step->is_each = names_connection(&step->head) || names_connection(&step->body);
         if (step->is_each && step->capture_count > 0)
             return err_set(err, ERR_INVALID,
                            "prepare captures nothing from a request that names ${connection}");
@@ -295,11 +302,9 @@ static int check_steps(const struct scenario *scenario, const struct scenario_st
 {
     int status = OK;
     for (size_t i = 0; status == OK && i < count; i++) {
-        status = check_text(scenario, &steps[i].path, is_known, err);
+        status = check_text(scenario, &steps[i].head, is_known, err);
         if (status == OK)
             status = check_text(scenario, &steps[i].body, is_known, err);
-        if (status == OK)
-            status = check_text(scenario, &steps[i].headers, is_known, err);
         for (size_t c = 0; c < steps[i].capture_count; c++)
             is_known[steps[i].captures[c].value] = true;
     }
@@ -322,22 +327,11 @@ int scenario_check(const struct scenario *scenario, struct err *err)
 void scenario_write(const struct scenario_step *step, const struct scenario_context *context,
                     struct buf *out)
 {
-    buf_append(out, step->method);
-    buf_append_char(out, ' ');
-    write_text(&step->path, context, out);
-    buf_append(out, SLICE(" HTTP/1.1\r\nHost: "));
-    buf_append(out, context->host);
-    buf_append(out, SLICE("\r\nAuthorization: Bearer "));
-    buf_append(out, context->key);
-    buf_append(out, SLICE("\r\n"));
-    write_text(&step->headers, context, out);
-    if (step->body.count == 1 && step->body.parts[0].literal.len == 0) {
-        buf_append(out, SLICE("\r\n"));
+    write_text(&step->head, context, out);
+    if (!step->body.count)
         return;
-    }
     /* the length comes before the body, which has not been written yet, so a gap of fixed width is
      * left for it */
-    buf_append(out, SLICE("Content-Type: application/json\r\nContent-Length: "));
     size_t gap = out->len;
     buf_append(out, SLICE("0000000\r\n\r\n"));
     size_t begin = out->len;

@@ -28,10 +28,10 @@ struct scenario_value {
 /* Literal text, followed by the value (if any). */
 struct scenario_part {
     slice literal;
-    int value;      /* index of the name, SCENARIO_UNIQUE or SCENARIO_CONNECTION; -1: no value */
+    int value;      /* index of the name, or one of the values below; -1: no value */
     uint64_t count; /* of ${unique%count}: the number counts from 0 to below it; 0: it is unique */
 };
-enum { SCENARIO_UNIQUE = -2, SCENARIO_CONNECTION = -3 };
+enum { SCENARIO_UNIQUE = -2, SCENARIO_CONNECTION = -3, SCENARIO_HOST = -4, SCENARIO_KEY = -5 };
 
 struct scenario_text {
     struct scenario_part parts[SCENARIO_PARTS_MAX];
@@ -44,10 +44,11 @@ struct scenario_capture {
 };
 
 struct scenario_step {
-    slice method;
-    struct scenario_text path, body;
-    struct scenario_text headers; /* further header lines, each ended by CR LF */
-    unsigned expect;              /* the expected status */
+    /* The head without the digits of Content-Length and what follows; or all of it, if there is
+     * no body. */
+    struct scenario_text head;
+    struct scenario_text body; /* without parts: there is none */
+    unsigned expect;           /* the expected status */
     struct scenario_capture captures[SCENARIO_VALUES_MAX];
     size_t capture_count;
     /* The request is repeated until the member at the pointer is this text; SLICE_NONE: it is sent

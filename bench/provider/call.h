@@ -20,8 +20,30 @@ enum {
 
 struct call;
 struct schema;
+
+/* Shapes are templates (expr/expr.h) by name, compiled once. */
+struct shapes {
+    const struct json *data; /* {name: template} */
+    struct expr_template **templates;
+};
+
+/* An emulated app. Its file has the shapes of replies and errors, and what requests may have. */
+struct app {
+    const char *name; /* for tokens and the ledger */
+    void (*handle)(struct call *call);
+    struct arena arena;
+    const struct json *data; /* the file; NULL: the app has none */
+    struct shapes shapes;
+    struct schema *requests; /* schema of {name of a route: body} */
+    struct store store;
+};
+/* Reads the file NAME.json. */
+void app_init(struct app *app, const char *name, void (*handle)(struct call *call),
+              size_t made_max);
+void app_deinit(struct app *app);
+
 /* Answers the request. Returns false if the answer is an error, so that a caller may `return
- * notion_invalid(...)`. */
+ * call_bad(...)`. */
 typedef bool (*call_handler)(struct call *call);
 
 struct route {
@@ -36,7 +58,11 @@ struct route {
 
 struct call {
     struct provider *provider;
-    const struct provider_request *http;
+    struct http_exchange *http;
+    enum http_method method;         /* GET for HEAD */
+    const struct http_header *query; /* decoded, in order */
+    size_t query_count;
+    int64_t now_us;
     struct provider_reply *reply;
     struct arena *arena; /* arena of the HTTP exchange */
     const struct route *route;
@@ -45,28 +71,37 @@ struct call {
     struct record *record;   /* the record with that id, if the route gives its kind */
     struct json object;      /* object of the record, to be changed */
     struct json ids;         /* the ids of all mails that the request is about */
-    const char *app;         /* for the ledger */
+    const struct app *app;
 };
 
+/* Returns whether the path begins with that segment. */
+bool call_is_below(const struct call *call, const char *segment);
+/* Returns whether the query has a parameter whose name begins with `name` and whose value is
+ * `value` (case is ignored), or has no such parameter. */
+bool call_wants(const struct call *call, slice name, slice value);
 /* Finds the route of these segments, and sets id and id2 to its parameters. Returns false if there
  * is none. */
 bool call_route(struct call *call, const struct route *routes, size_t count, const slice *segments,
                 size_t segment_count);
-/* Reads the JSON of the request, or the query of a GET. requests is the schema of {name of the
- * route: body}; if it is NULL, the body is not checked. Returns ERR_INVALID if the schema does not
- * allow the body; err says why. Other errors mean that the body is not valid JSON. */
-int call_body(struct call *call, const struct schema *requests, struct err *err) MUST_CHECK;
+/* Reads the JSON of the request, or the query of a GET. Returns false if it is not valid JSON or
+ * the app's schema does not allow it; it has then answered with the error `parse` or `body`. */
+bool call_body(struct call *call);
 bool call_reply(struct call *call, unsigned status, const struct json *value);
-/* Records that the route's write was carried out. */
+/* Answers with an error of the app's file, and returns false. If message is SLICE_NONE, it is the
+ * error's own message, or that of the status. */
+bool call_fail(struct call *call, unsigned status, const char *name, slice message);
+/* Answers with the default error of a status, and returns false. */
+bool call_error(struct call *call, unsigned status);
+/* Answers with 400 and the error `invalid`, and returns false. */
+bool call_bad(struct call *call, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* Returns a random UUID, version 4. */
+struct json call_uuid(struct call *call);
+/* Enters in the ledger that the route's write was carried out. object_id and marker (a subject, a
+ * title) are cut to LEDGER_TEXT_MAX bytes. */
 void call_record(struct call *call, slice object_id, slice marker);
 /* A member of the body, or NULL if it is absent. */
 const struct json *call_get(const struct call *call, const char *name);
 
-/* Shapes are templates (expr/expr.h) by name, compiled once. */
-struct shapes {
-    const struct json *data; /* {name: template} */
-    struct expr_template **templates;
-};
 void shapes_init(struct shapes *shapes, struct arena *arena, const struct json *data);
 /* Returns null if the result takes more memory than a request has. */
 struct json shapes_make(const struct shapes *shapes, struct arena *arena, slice name,

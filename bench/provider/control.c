@@ -8,12 +8,6 @@
 #include "provider/ledger.h"
 #include "provider/token.h"
 
-static bool refuse(struct call *call, const struct err *err)
-{
-    reply_error(call->reply, 400, err->text);
-    return false;
-}
-
 static bool get_faults(struct call *call)
 {
     struct json_writer w = reply_json(call->reply, 200);
@@ -24,8 +18,9 @@ static bool get_faults(struct call *call)
 static bool put_faults(struct call *call)
 {
     struct err err = {0};
-    return faults_set(call->provider->faults, call->body, &err) == OK ? get_faults(call)
-                                                                      : refuse(call, &err);
+    return faults_set(call->provider->faults, call->body, &err) == OK
+               ? get_faults(call)
+               : call_fail(call, 400, "", slice_cstr(err.text));
 }
 
 static bool delete_faults(struct call *call)
@@ -59,7 +54,7 @@ static bool done(struct call *call, const char *what)
 
 static bool reset(struct call *call)
 {
-    provider_reset(call->provider, call->http->now_us);
+    provider_reset(call->provider, call->now_us);
     return done(call, "reset");
 }
 
@@ -68,7 +63,7 @@ static bool get_mails(struct call *call)
 {
     static const char *const fields[] = {"From", "To", "Cc", "Subject", "Message-ID"};
     struct json list = json_array();
-    RECORD_EACH(&call->provider->gmail->store.order, record, order_link) {
+    RECORD_EACH(&call->provider->gmail->app.store.order, record, order_link) {
         const struct mime_part *payload = &gmail_mail(record)->payload;
         const struct mime_part *text = mime_find(payload, "text/plain");
         struct json mail = OBJECT(
@@ -88,9 +83,9 @@ static bool post_mail(struct call *call)
 {
     struct err err = {0};
     const struct record *mail =
-        gmail_receive(call->provider->gmail, call->body, call->http->now_us, call->arena, &err);
+        gmail_receive(call->provider->gmail, call->body, call->now_us, call->arena, &err);
     if (!mail)
-        return refuse(call, &err);
+        return call_fail(call, 400, "", slice_cstr(err.text));
     struct json out = gmail_brief(call->arena, mail);
     return call_reply(call, 200, &out);
 }
@@ -101,8 +96,9 @@ static bool post_token(struct call *call)
 {
     struct err err = {0};
     slice spec = json_str(call_get(call, "token"));
-    return tokens_add(call->provider->tokens, spec, &err) == OK ? done(call, "added")
-                                                                : refuse(call, &err);
+    return tokens_add(call->provider->tokens, spec, &err) == OK
+               ? done(call, "added")
+               : call_fail(call, 400, "", slice_cstr(err.text));
 }
 
 static const struct route routes[] = {
@@ -119,14 +115,12 @@ static const struct route routes[] = {
 
 void control_handle(struct call *call)
 {
-    struct err err = {0};
-    if (!slice_eq(request_header(call->http, SLICE("x-control")), SLICE("1")))
-        reply_error(call->reply, 403, "the control endpoint requires the header X-Control: 1");
+    if (!slice_eq(http_request_header(call->http, SLICE("x-control")), SLICE("1")))
+        reply_error(call->reply, 403,
+                    SLICE("the control endpoint requires the header X-Control: 1"));
     else if (!call_route(call, routes, ARRAY_LEN(routes), call->http->segments + 1,
                          call->http->segment_count - 1))
-        reply_error(call->reply, 404, "no such control path");
-    else if (call_body(call, NULL, &err) != OK)
-        refuse(call, &err);
-    else
+        reply_error(call->reply, 404, SLICE("no such control path"));
+    else if (call_body(call))
         call->route->run(call);
 }

@@ -4,6 +4,7 @@
 #include "provider/fault.h"
 
 #include "base/mem.h"
+#include "provider/token.h"
 
 enum { RULES_BYTES_MAX = 4 * 1024 * 1024, MS_MAX = 3600000 };
 
@@ -172,13 +173,13 @@ int faults_set(struct faults *faults, const struct json *document, struct err *e
     return status;
 }
 
-const struct fault *faults_take(struct faults *faults, const struct provider_request *request)
+const struct fault *faults_take(struct faults *faults, const struct http_exchange *http)
 {
     for (size_t i = 0; i < faults->count; i++) {
         struct rule *rule = &faults->rules[i];
-        if (rule->left == 0 || !slice_starts_with(request->path, rule->path_prefix) ||
-            (rule->method.len && !slice_eq(rule->method, request->method_text)) ||
-            (rule->token.len && !slice_eq(rule->token, request_bearer(request))))
+        if (rule->left == 0 || !slice_starts_with(http->head.path, rule->path_prefix) ||
+            (rule->method.len && !slice_eq(rule->method, http->head.method_text)) ||
+            (rule->token.len && !slice_eq(rule->token, token_bearer(http))))
             continue;
         if (rule->skip-- > 0)
             continue;

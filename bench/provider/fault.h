@@ -61,7 +61,7 @@ void faults_clear(struct faults *faults);
 uint64_t faults_changes(const struct faults *faults);
 /* Returns the fault for this request, which counts toward the `count` of its rule, or NULL if there
  * is none. */
-const struct fault *faults_take(struct faults *faults, const struct provider_request *request);
+const struct fault *faults_take(struct faults *faults, const struct http_exchange *http);
 void faults_write(struct json_writer *w, const struct faults *faults);
 
 #endif

@@ -26,7 +26,7 @@ static struct json pairs_of(struct arena *arena, const struct http_header *pairs
  * "body_base64"} */
 static void echo(struct call *call)
 {
-    const struct provider_request *http = call->http;
+    const struct http_exchange *http = call->http;
     struct err err;
     struct buf encoded;
     bool is_text = slice_is_utf8(http->body, NULL);
@@ -34,9 +34,9 @@ static void echo(struct call *call)
     buf_init(&encoded, 2 * http->body.len + 4);
     encode_base64(&encoded, is_text ? SLICE_NONE : http->body);
     struct json out = OBJECT(call->arena, "method path query headers body json body_base64",
-                             json_string(http->method_text), json_string(http->path),
-                             pairs_of(call->arena, http->query, http->query_count),
-                             pairs_of(call->arena, http->headers, http->header_count),
+                             json_string(http->head.method_text), json_string(http->head.path),
+                             pairs_of(call->arena, call->query, call->query_count),
+                             pairs_of(call->arena, http->head.headers, http->head.header_count),
                              http->body.len && is_text ? json_string(http->body) : json_null,
                              json ? *json : json_null,
                              is_text ? json_null : json_string(arena_take(call->arena, &encoded)));
@@ -58,27 +58,21 @@ static void bytes(struct call *call, uint64_t count)
 
 void generic_handle(struct call *call)
 {
-    const struct provider_request *http = call->http;
+    const struct http_exchange *http = call->http;
     slice argument = http->segment_count == 2 ? http->segments[1] : SLICE_NONE;
     uint64_t number;
-    if (provider_is_below(http, "echo")) {
+    if (call_is_below(call, "echo")) {
         echo(call);
-    } else if (provider_is_below(http, "bytes") && slice_to_u64(argument, BYTES_MAX, &number)) {
+    } else if (call_is_below(call, "bytes") && slice_to_u64(argument, BYTES_MAX, &number)) {
         bytes(call, number);
-    } else if (provider_is_below(http, "sleep") && slice_to_u64(argument, SLEEP_MS_MAX, &number)) {
+    } else if (call_is_below(call, "sleep") && slice_to_u64(argument, SLEEP_MS_MAX, &number)) {
         reply_text(call->reply, 200, SLICE("application/json"), SLICE("{\"slept\":true}"));
         call->reply->delay_ms = number;
-    } else if (provider_is_below(http, "status") && slice_to_u64(argument, 599, &number) &&
+    } else if (call_is_below(call, "status") && slice_to_u64(argument, 599, &number) &&
                number >= 200) {
         struct json out = OBJECT(call->arena, "status", json_u64(number));
         call_reply(call, (unsigned)number, &out);
     } else {
-        reply_error(call->reply, 404, "nothing here");
+        reply_error(call->reply, 404, SLICE("nothing here"));
     }
-}
-
-bool generic_fail(struct call *call, unsigned status)
-{
-    reply_error(call->reply, status, http_status_text(status));
-    return false;
 }

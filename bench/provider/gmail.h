@@ -57,12 +57,9 @@ struct gmail_mail {
 };
 
 struct gmail {
+    struct app app; /* order: mails, the newest first */
     struct provider *provider;
-    struct arena arena;
-    const struct json *data;
-    struct schema *requests;        /* schema of {route: body} */
-    struct shapes shapes, parts;    /* parts: the members of the initial mails, in order */
-    struct store store;             /* order: mails, the newest first */
+    struct shapes parts;            /* the members of the initial mails, in order */
     struct list kinds[GMAIL_KINDS]; /* order of the records of other kinds */
     uint64_t history_id;
     int64_t last_ms; /* time of the newest mail: a new mail is never older */
@@ -119,8 +116,6 @@ slice gmail_words_of(struct arena *arena, slice text);
 /* ---- requests (gmail_api.c) ---- */
 
 void gmail_handle(struct call *call);
-/* Answers with the default error of a status, and returns false. */
-bool gmail_error_plain(struct call *call, unsigned code);
 /* {id, threadId, labelIds} */
 struct json gmail_brief(struct arena *arena, const struct record *mail);
 

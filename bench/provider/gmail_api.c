@@ -18,55 +18,15 @@ enum {
     ESTIMATE_MAX = 201, /* Gmail stops counting there, too */
 };
 
-/* ---- errors ---- */
-
 static bool reply_shape(struct call *call, slice name, const struct json *scope)
 {
-    struct json out = shapes_make(&call->provider->gmail->shapes, call->arena, name, scope);
+    struct json out = shapes_make(&call->app->shapes, call->arena, name, scope);
     return call_reply(call, 200, &out);
-}
-
-/* Answers with an error of gmail.json. If message is SLICE_NONE, the error's own message is used,
- * or the message of its status. */
-static bool fail(struct call *call, unsigned code, const char *name, slice message)
-{
-    const struct gmail *gmail = call->provider->gmail;
-    const struct json *known = json_get(JSON_GET(gmail->data, "errors"), slice_cstr(name));
-    slice own = json_str(json_at(known, 2));
-    if (!message.ptr)
-        message = own.ptr ? own : slice_cstr(http_status_text(code));
-    struct json scope = OBJECT(call->arena, "code reason status message", json_i64(code),
-                               *json_at(known, 0), *json_at(known, 1), json_string(message));
-    struct json error = shapes_make(&gmail->shapes, call->arena, SLICE("error"), &scope);
-    if (code == 401 || !strcmp(name, "scope"))
-        reply_header(call->reply, SLICE("WWW-Authenticate"),
-                     arena_printf(call->arena,
-                                  "Bearer realm=\"https://accounts.google.com/\", error=\"%s\"",
-                                  code == 401 ? "invalid_token" : "insufficient_scope"));
-    return call_reply(call, code, &error);
-}
-
-static bool bad(struct call *call, const char *fmt, ...) PRINTF_LIKE(2, 3);
-static bool bad(struct call *call, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    slice message = arena_vprintf(call->arena, fmt, args);
-    va_end(args);
-    return fail(call, 400, "bad", message);
-}
-
-bool gmail_error_plain(struct call *call, unsigned code)
-{
-    char number[SLICE_U64_MAX + 1];
-    (void)snprintf(number, sizeof(number), "%u", code);
-    bool is_known = json_get(JSON_GET(call->provider->gmail->data, "errors"), slice_cstr(number));
-    return fail(call, code, is_known ? number : code < 500 ? "4xx" : "5xx", SLICE_NONE);
 }
 
 static bool not_found(struct call *call)
 {
-    return gmail_error_plain(call, 404);
+    return call_error(call, 404);
 }
 
 /* Records that a removal was carried out, and replies. */
@@ -96,8 +56,7 @@ static struct json metadata(struct call *call, const struct mime_part *payload)
     struct json headers = json_array();
     for (uint32_t i = 0; i < payload->headers.count; i++) {
         const struct json *header = json_at(&payload->headers, i);
-        if (provider_wants(call->http, SLICE("metadataHeaders"),
-                           json_get_str(header, SLICE("name"))))
+        if (call_wants(call, SLICE("metadataHeaders"), json_get_str(header, SLICE("name"))))
             json_array_push(call->arena, &headers, *header);
     }
     return OBJECT(call->arena, "mimeType headers", json_string(payload->type), headers);
@@ -171,10 +130,11 @@ static bool get(struct call *call)
     for (size_t i = 0; i < ARRAY_LEN(formats); i++)
         if (!text.len || slice_eq_nocase(text, slice_cstr(formats[i].name)))
             return reply_target(call, &formats[i]);
-    return bad(call,
-               "Invalid value at 'format' (type.googleapis.com/google.gmail.v1.MessageFormat), "
-               "\"%.*s\"",
-               SLICE_ARG(text));
+    return call_bad(
+        call,
+        "Invalid value at 'format' (type.googleapis.com/google.gmail.v1.MessageFormat), "
+        "\"%.*s\"",
+        SLICE_ARG(text));
 }
 
 static bool attachment(struct call *call)
@@ -183,7 +143,7 @@ static bool attachment(struct call *call)
     while (part && (!part->attachment_id.len || !slice_eq(part->attachment_id, call->id2)))
         part = part->next;
     if (!part)
-        return bad(call, "Invalid attachment token");
+        return call_bad(call, "Invalid attachment token");
     struct json out = OBJECT(call->arena, "size data", json_u64(part->body.len),
                              json_string(mime_base64url(call->arena, part->body)));
     return call_reply(call, 200, &out);
@@ -195,7 +155,7 @@ static bool history(struct call *call)
     char room[SLICE_U64_MAX];
     struct json list = json_array();
     uint64_t own, since = (uint64_t)json_get_i64(call->body, SLICE("startHistoryId"), 0);
-    RECORD_EACH(&gmail->store.order, mail, order_link) {
+    RECORD_EACH(&gmail->app.store.order, mail, order_link) {
         struct json messages = json_array();
         slice id = json_get_str(&mail->json, SLICE("historyId"));
         if (!slice_to_u64(id, UINT64_MAX, &own) || own <= since)
@@ -221,11 +181,11 @@ static bool is_listed(struct call *call, const struct listing *listing, const st
     if (call->route->kind == GMAIL_A_DRAFT && !gmail_has(mail, SLICE("DRAFT")))
         return false;
     /* With labelIds=INBOX&labelIds=UNREAD a mail must have all of these labels. */
-    for (size_t i = 0; listing->has_labels && i < call->http->query_count; i++)
-        if (slice_eq(call->http->query[i].name, SLICE("labelIds")) &&
-            !gmail_has(mail, call->http->query[i].value))
+    for (size_t i = 0; listing->has_labels && i < call->query_count; i++)
+        if (slice_eq(call->query[i].name, SLICE("labelIds")) &&
+            !gmail_has(mail, call->query[i].value))
             return false;
-    return gmail_matches(call->provider->gmail, mail, listing->q, call->http->now_us,
+    return gmail_matches(call->provider->gmail, mail, listing->q, call->now_us,
                          listing->shows_hidden);
 }
 
@@ -262,23 +222,23 @@ static bool list(struct call *call)
     size_t more = 0;
     max = !max ? PAGE_DEFAULT : max < PAGE_MAX ? max : PAGE_MAX;
     if (after.len && !slice_to_i64(slice_split(&after, '.'), &after_ms))
-        return bad(call, "Invalid pageToken");
+        return call_bad(call, "Invalid pageToken");
     struct listing listing = {
-        .q = request_query(call->http, SLICE("q")),
+        .q = http_query_get(call->http, SLICE("q")),
         .shows_hidden = call->route->kind == GMAIL_A_DRAFT ||
                         slice_eq(json_str(call_get(call, "includeSpamTrash")), SLICE("true"))};
-    for (size_t i = 0; i < call->http->query_count; i++) {
-        slice label = call->http->query[i].value;
-        if (!slice_eq(call->http->query[i].name, SLICE("labelIds")))
+    for (size_t i = 0; i < call->query_count; i++) {
+        slice label = call->query[i].value;
+        if (!slice_eq(call->query[i].name, SLICE("labelIds")))
             continue;
         if (!gmail_find(gmail, GMAIL_LABEL, label))
-            return bad(call, "Invalid label: %.*s", SLICE_ARG(label));
+            return call_bad(call, "Invalid label: %.*s", SLICE_ARG(label));
         listing.has_labels = true;
         listing.shows_hidden |= slice_has_word(SLICE("TRASH SPAM"), label);
     }
     bool is_after = !after.len;
     /* Mails after the page are only counted, up to ESTIMATE_MAX. */
-    RECORD_EACH(&gmail->store.order, mail, order_link) {
+    RECORD_EACH(&gmail->app.store.order, mail, order_link) {
         bool is_token = slice_eq_cstr(after, mail->id);
         if (more && items.count + more >= ESTIMATE_MAX)
             break;
@@ -323,8 +283,8 @@ static bool set_labels(struct call *call, const struct json *change, const char 
         const struct record *label = gmail_find(gmail, GMAIL_LABEL, id);
         /* Only Gmail itself sets these labels. */
         if (!label || slice_has_word(SLICE("SENT DRAFT"), id))
-            return bad(call, label ? "Invalid label: %.*s" : "labelId not found: %.*s",
-                       SLICE_ARG(id));
+            return call_bad(call, label ? "Invalid label: %.*s" : "labelId not found: %.*s",
+                            SLICE_ARG(id));
         if (mail)
             gmail_label_set(gmail, mail, slice_cstr(label->id), !strcmp(key, "addLabelIds"));
     }
@@ -335,7 +295,7 @@ static bool set_labels(struct call *call, const struct json *change, const char 
 static bool modify(struct call *call)
 {
     slice verb = call->http->segments[call->http->segment_count - 1];
-    const struct json *named = json_get(JSON_GET(call->provider->gmail->data, "changes"), verb);
+    const struct json *named = json_get(JSON_GET(call->app->data, "changes"), verb);
     const struct json *change = named ? named : call->body;
     const struct record *first = target(call, 0);
     if (!set_labels(call, change, "addLabelIds", NULL) ||
@@ -343,7 +303,7 @@ static bool modify(struct call *call)
         return false;
     if (!json_at(JSON_GET(change, "addLabelIds"), 0) &&
         !json_at(JSON_GET(change, "removeLabelIds"), 0))
-        return bad(call, "No label add or removes specified");
+        return call_bad(call, "No label add or removes specified");
     for (uint32_t i = 0; i < call->ids.count; i++) {
         (void)set_labels(call, change, "removeLabelIds", target(call, i));
         (void)set_labels(call, change, "addLabelIds", target(call, i));
@@ -375,7 +335,7 @@ struct letter {
 
 static bool unreadable(struct call *call, const struct err *err)
 {
-    return bad(call, "The message could not be parsed: %s", err->text);
+    return call_bad(call, "The message could not be parsed: %s", err->text);
 }
 
 /* message is the JSON that contains the mail. It may omit what the letter already has. Returns
@@ -392,7 +352,7 @@ static bool read_letter(struct call *call, const struct json *message, struct le
     bool is_decoded = decode_base64url(&out, text) == OK;
     slice raw = arena_take(call->arena, &out);
     if (!is_decoded)
-        return bad(
+        return call_bad(
             call,
             "Invalid value at 'message.raw' (TYPE_BYTES), Base64 decoding failed for \"%.*s\"",
             SLICE_ARG(slice_first_utf8(text, 40)));
@@ -413,7 +373,7 @@ static struct record *insert(struct call *call, struct letter *letter)
     struct gmail *gmail = call->provider->gmail;
     const struct mime_part *head = &letter->head;
     struct gmail_new *new = &letter->new;
-    int64_t now_ms = call->http->now_us / 1000;
+    int64_t now_ms = call->now_us / 1000;
     struct err err = {0};
     slice fresh = arena_printf(call->arena, "CA%016llx%08llx",
                                (unsigned long long)rng_next(&call->provider->rng),
@@ -422,7 +382,7 @@ static struct record *insert(struct call *call, struct letter *letter)
         OBJECT(call->arena, "id date from fresh time_ms",
                json_string(mime_header(head, "Message-ID")), json_string(mime_header(head, "Date")),
                json_string(mime_header(head, "From")), json_string(fresh), json_i64(now_ms));
-    struct json added = shapes_make(&gmail->shapes, call->arena, SLICE("sent"), &scope);
+    struct json added = shapes_make(&gmail->app.shapes, call->arena, SLICE("sent"), &scope);
     new->raw =
         arena_printf(call->arena, "%.*s%.*s", SLICE_ARG(json_str(&added)), SLICE_ARG(new->raw));
     new->time_ms = now_ms > gmail->last_ms ? now_ms : gmail->last_ms;
@@ -454,9 +414,9 @@ static bool read_recipients(struct call *call, const struct mime_part *head, boo
         for (; (address = mime_take_address(&rest)).len; total++)
             *is_self |= slice_eq_nocase(address, SLICE(GMAIL_ADDRESS));
         if (is_there && total == before)
-            return bad(call, "Invalid %s header", fields[i]);
+            return call_bad(call, "Invalid %s header", fields[i]);
     }
-    return total || bad(call, "Recipient address required");
+    return total || call_bad(call, "Recipient address required");
 }
 
 static bool send_letter(struct call *call, const struct json *message, struct letter *letter)
@@ -467,9 +427,9 @@ static bool send_letter(struct call *call, const struct json *message, struct le
     if (!read_letter(call, message, letter) || !read_recipients(call, &letter->head, &is_self))
         return false;
     if (new->raw.len > GMAIL_MESSAGE_BYTES_MAX)
-        return fail(call, 413, "large", SLICE_NONE);
-    new->labels =
-        *json_get(JSON_GET(gmail->data, "sent_labels"), is_self ? SLICE("self") : SLICE("others"));
+        return call_fail(call, 413, "large", SLICE_NONE);
+    new->labels = *json_get(JSON_GET(gmail->app.data, "sent_labels"),
+                            is_self ? SLICE("self") : SLICE("others"));
     struct record *mail = insert(call, letter);
     return mail && reply_new(call, mail, GMAIL_MESSAGE);
 }
@@ -485,7 +445,7 @@ static bool send_mail(struct call *call)
 static bool write_draft(struct call *call)
 {
     struct gmail *gmail = call->provider->gmail;
-    struct letter letter = {.new.labels = *JSON_GET(gmail->data, "draft_labels")};
+    struct letter letter = {.new.labels = *JSON_GET(gmail->app.data, "draft_labels")};
     if (!read_letter(call, call_get(call, "message"), &letter))
         return false;
     uint64_t number = UINT64_C(7200000000000000000) +
@@ -534,7 +494,7 @@ static bool get_record(struct call *call)
 static bool get_label(struct call *call)
 {
     int64_t messages = 0, unread = 0, threads = 0, threads_unread = 0;
-    RECORD_EACH(&call->provider->gmail->store.roots, thread, sibling_link) {
+    RECORD_EACH(&call->provider->gmail->app.store.roots, thread, sibling_link) {
         int64_t messages_before = messages, unread_before = unread;
         RECORD_EACH(&thread->children, mail, sibling_link) {
             bool is_counted = gmail_has(mail, slice_cstr(call->record->id));
@@ -566,7 +526,7 @@ static bool write_record(struct call *call)
 {
     struct gmail *gmail = call->provider->gmail;
     const struct json *write =
-        json_get(JSON_GET(gmail->data, "writes"), slice_cstr(call->route->name));
+        json_get(JSON_GET(gmail->app.data, "writes"), slice_cstr(call->route->name));
     const struct json *checks = JSON_GET(write, "checks");
     enum gmail_kind kind = (enum gmail_kind)json_get_i64(write, SLICE("kind"), 0);
     const struct record *taken = gmail_label_named(gmail, json_str(call_get(call, "name")));
@@ -578,9 +538,10 @@ static bool write_record(struct call *call)
         struct json verdict = provider_eval(call->arena, json_at(checks, i), &scope);
         const struct json *message = json_at(&verdict, 1), *reason = json_at(&verdict, 2);
         if (!expr_is_true(json_at(&verdict, 0)))
-            return reason ? fail(call, 409, "taken", json_str(message))
-                          : bad(call, "%.*s",
-                                SLICE_ARG(message ? json_str(message) : SLICE("Invalid value")));
+            return reason
+                       ? call_fail(call, 409, "taken", json_str(message))
+                       : call_bad(call, "%.*s",
+                                  SLICE_ARG(message ? json_str(message) : SLICE("Invalid value")));
     }
     struct json json = provider_eval(call->arena, JSON_GET(write, "value"), &scope);
     if (!call->record)
@@ -597,11 +558,11 @@ static bool delete_record(struct call *call)
     struct record *record = call->record;
     bool is_label = record->kind == GMAIL_LABEL;
     if (is_label && !slice_starts_with(slice_cstr(record->id), SLICE("Label_")))
-        return bad(call, "Invalid delete request");
-    RECORD_EACH(&gmail->store.order, mail, order_link)
+        return call_bad(call, "Invalid delete request");
+    RECORD_EACH(&gmail->app.store.order, mail, order_link)
         gmail_label_set(gmail, mail, slice_cstr(record->id), false);
     removed(call, slice_cstr(record->id), record->label);
-    record_free(&gmail->store, record);
+    record_free(&gmail->app.store, record);
     return true;
 }
 
@@ -662,25 +623,14 @@ static const struct route routes[] = {
 
 static bool check_access(struct call *call, slice user)
 {
-    const struct token *token = tokens_find(call->provider->tokens, call->app, call->http);
+    const struct token *token = tokens_find(call->provider->tokens, call->app->name, call->http);
     if (!token)
-        return gmail_error_plain(call, 401);
+        return call_error(call, 401);
     if (!token_may(token, call->route->scopes))
-        return fail(call, 403, "scope", SLICE_NONE);
+        return call_fail(call, 403, "scope", SLICE_NONE);
     if (!slice_eq(user, SLICE("me")) && !slice_eq_nocase(user, SLICE(GMAIL_ADDRESS)))
-        return fail(call, 403, "forbidden", SLICE("Delegation denied for " GMAIL_ADDRESS));
+        return call_fail(call, 403, "forbidden", SLICE_NONE);
     return true;
-}
-
-static bool read_body(struct call *call)
-{
-    struct err err = {0};
-    int status = call_body(call, call->provider->gmail->requests, &err);
-    if (status == ERR_INVALID)
-        return bad(call, "Invalid value: %s", err.text);
-    return status == OK ||
-           fail(call, 400, "parse",
-                arena_printf(call->arena, "Invalid JSON payload received. %s", err.text));
 }
 
 static bool find_mail(struct call *call, slice id)
@@ -689,13 +639,13 @@ static bool find_mail(struct call *call, slice id)
     for (size_t i = 0; i < id.len; i++)
         is_hex &= ascii_is_hex(id.ptr[i]);
     call->record = gmail_find(call->provider->gmail, GMAIL_MESSAGE, id);
-    return call->record || (is_hex ? not_found(call) : bad(call, "Invalid id value"));
+    return call->record || (is_hex ? not_found(call) : call_bad(call, "Invalid id value"));
 }
 
 static bool find_draft(struct call *call)
 {
     slice id = call->id.ptr ? call->id : json_str(call_get(call, "id"));
-    RECORD_EACH(&call->provider->gmail->store.order, mail, order_link)
+    RECORD_EACH(&call->provider->gmail->app.store.order, mail, order_link)
         if (id.len && slice_eq(id, gmail_mail(mail)->draft_id))
             call->record = mail;
     return call->record || not_found(call);
@@ -735,15 +685,15 @@ static bool find_target(struct call *call)
 void gmail_handle(struct call *call)
 {
     static const char prefix[] = "gmail/v1/users/";
-    const struct provider_request *http = call->http;
+    const struct http_exchange *http = call->http;
     bool is_found =
-        slice_starts_with(slice_from(http->path, 1), slice_cstr(prefix)) &&
+        slice_starts_with(slice_from(http->head.path, 1), slice_cstr(prefix)) &&
         http->segment_count > 4 &&
         call_route(call, routes, ARRAY_LEN(routes), http->segments + 4, http->segment_count - 4);
     if (!is_found) /* the error of Google's front end, which is not JSON */
         reply_text(call->reply, 404, SLICE("text/html; charset=UTF-8"),
-                   json_get_str(call->provider->gmail->data, SLICE("no_route")));
-    else if (check_access(call, http->segments[3]) && read_body(call) &&
+                   json_get_str(call->app->data, SLICE("no_route")));
+    else if (check_access(call, http->segments[3]) && call_body(call) &&
              (call->route->run == list || call->route->run == list_records || find_target(call)))
         call->route->run(call);
 }

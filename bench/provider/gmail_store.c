@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "provider/gmail.h"
-#include "schema/schema.h"
 
 enum { SNIPPET_BYTES_MAX = 200 };
 
@@ -26,8 +25,7 @@ struct gmail *gmail_new(struct provider *provider)
     ASSERT(gmail);
     gmail->provider = provider;
     gmail->history_id = 1000;
-    arena_init(&gmail->arena, 16 * 1024 * 1024);
-    store_init(&gmail->store, GMAIL_MESSAGES_MAX);
+    app_init(&gmail->app, "gmail", gmail_handle, GMAIL_MESSAGES_MAX);
     for (size_t i = 0; i < GMAIL_KINDS; i++)
         list_init(&gmail->kinds[i]);
     return gmail;
@@ -35,15 +33,14 @@ struct gmail *gmail_new(struct provider *provider)
 
 void gmail_free(struct gmail *gmail)
 {
-    store_deinit(&gmail->store);
-    arena_deinit(&gmail->arena);
+    app_deinit(&gmail->app);
     mem_free(gmail);
 }
 
 struct record *gmail_add(struct gmail *gmail, enum gmail_kind kind, slice id,
                          const struct json *json)
 {
-    struct record *record = record_new(&gmail->store, id, kind, NULL, false);
+    struct record *record = record_new(&gmail->app.store, id, kind, NULL, false);
     record_set(record, json, json_get_str(json, SLICE("name")));
     list_push_back(&gmail->kinds[kind], &record->order_link);
     gmail->numbers[kind]++;
@@ -63,7 +60,7 @@ struct record *gmail_find(const struct gmail *gmail, enum gmail_kind kind, slice
             text[sizeof(text) - id.len + i] = ascii_lower(id.ptr[i]);
         id = slice_of(text + !is_thread, GMAIL_ID_LEN + is_thread);
     }
-    struct record *record = store_find(&gmail->store, id);
+    struct record *record = store_find(&gmail->app.store, id);
     return record && record->kind == kind ? record : NULL;
 }
 
@@ -178,7 +175,7 @@ static struct record *find_parent(const struct gmail *gmail, const struct mime_p
         slice rest = headers[i];
         while (rest.len) {
             slice id = slice_trim(slice_split(&rest, ' '));
-            RECORD_EACH(&gmail->store.order, mail, order_link)
+            RECORD_EACH(&gmail->app.store.order, mail, order_link)
                 if (id.len &&
                     slice_eq(slice_trim(mime_header(&gmail_mail(mail)->payload, "Message-ID")), id))
                     return mail;
@@ -206,7 +203,7 @@ static int read_mail(struct gmail *gmail, struct record *mail, const struct gmai
     const struct mime_part *text = mime_find(&more->payload, "text/plain");
     const struct mime_part *html = text ? NULL : mime_find(&more->payload, "text/html");
     struct json page = json_string(html ? html->body : SLICE(""));
-    page = html ? shapes_make(&gmail->shapes, arena, SLICE("html_text"), &page) : page;
+    page = html ? shapes_make(&gmail->app.shapes, arena, SLICE("html_text"), &page) : page;
     slice body = text ? text->body : json_str(&page);
     prepare_words(arena, more, body);
     mail->label = mime_header(&more->payload, "Subject");
@@ -227,17 +224,17 @@ static void enter(struct gmail *gmail, struct record *mail, const struct gmail_n
     gmail->numbers[GMAIL_MESSAGE]++;
     gmail->numbers[GMAIL_THREAD] += !thread;
     if (!thread)
-        thread = record_new(&gmail->store, SLICE_JOIN(id, SLICE("t"), slice_cstr(mail->id)),
+        thread = record_new(&gmail->app.store, SLICE_JOIN(id, SLICE("t"), slice_cstr(mail->id)),
                             GMAIL_THREAD, NULL, false);
-    struct list *older = gmail->store.order.next, *before = &thread->children;
-    while (older != &gmail->store.order &&
+    struct list *older = gmail->app.store.order.next, *before = &thread->children;
+    while (older != &gmail->app.store.order &&
            gmail_mail(LIST_ITEM(older, struct record, order_link))->time_ms > new->time_ms)
         older = older->next;
     list_push_back(older, &mail->order_link);
     while (before->prev != &thread->children &&
            gmail_mail(LIST_ITEM(before->prev, struct record, sibling_link))->time_ms > new->time_ms)
         before = before->prev;
-    record_move(&gmail->store, mail, thread, before);
+    record_move(&gmail->app.store, mail, thread, before);
     json_object_put(&mail->arena, &mail->json, SLICE("threadId"),
                     json_string(slice_cstr(thread->id + 1)));
 }
@@ -246,18 +243,18 @@ struct record *gmail_insert(struct gmail *gmail, const struct gmail_new *new, st
 {
     char room[GMAIL_ID_LEN + 1];
     slice id = new->id;
-    while (gmail->store.made_count >= gmail->store.made_max)
-        gmail_delete(gmail, LIST_ITEM(gmail->store.made.next, struct record, made_link));
-    while (!id.ptr || store_find(&gmail->store, id)) {
+    while (gmail->app.store.made_count >= gmail->app.store.made_max)
+        gmail_delete(gmail, LIST_ITEM(gmail->app.store.made.next, struct record, made_link));
+    while (!id.ptr || store_find(&gmail->app.store, id)) {
         /* As in Google's ids, the high bits are milliseconds, so that ids grow with time. */
         uint64_t high = (uint64_t)(new->time_ms) << 20;
         (void)snprintf(room, sizeof(room), "%016llx",
                        (unsigned long long)(high | rng_below(&gmail->provider->rng, 1 << 20)));
         id = slice_cstr(room);
     }
-    struct record *mail = record_new(&gmail->store, id, GMAIL_MESSAGE, NULL, new->is_made);
+    struct record *mail = record_new(&gmail->app.store, id, GMAIL_MESSAGE, NULL, new->is_made);
     if (read_mail(gmail, mail, new, err) != OK) {
-        record_free(&gmail->store, mail);
+        record_free(&gmail->app.store, mail);
         return NULL;
     }
     enter(gmail, mail, new);
@@ -273,11 +270,11 @@ void gmail_delete(struct gmail *gmail, struct record *mail)
 {
     struct record *thread = mail->parent;
     gmail->history_id++;
-    record_free(&gmail->store, mail);
+    record_free(&gmail->app.store, mail);
     gmail->numbers[GMAIL_MESSAGE]--;
     gmail->numbers[GMAIL_THREAD] -= list_is_empty(&thread->children);
     if (list_is_empty(&thread->children))
-        record_free(&gmail->store, thread);
+        record_free(&gmail->app.store, thread);
 }
 
 struct record *gmail_receive(struct gmail *gmail, const struct json *mail, int64_t now_us,
@@ -286,9 +283,10 @@ struct record *gmail_receive(struct gmail *gmail, const struct json *mail, int64
     const struct json *labels = JSON_GET(mail, "labels");
     struct json scope =
         OBJECT(arena, "mail id", *mail, json_i64((int64_t)(rng_next(&gmail->provider->rng) >> 1)));
-    struct json raw = shapes_make(&gmail->shapes, arena, SLICE("received"), &scope);
+    struct json raw = shapes_make(&gmail->app.shapes, arena, SLICE("received"), &scope);
     struct gmail_new new = {.raw = json_str(&raw),
-                            .labels = *(labels ? labels : JSON_GET(gmail->data, "received_labels")),
+                            .labels =
+                                *(labels ? labels : JSON_GET(gmail->app.data, "received_labels")),
                             .is_made = true};
     for (uint32_t i = 0; i < new.labels.count; i++)
         if (!gmail_find(gmail, GMAIL_LABEL, json_str(json_at(&new.labels, i))))
@@ -304,7 +302,7 @@ struct record *gmail_receive(struct gmail *gmail, const struct json *mail, int64
 /* Creates the k-th mail from the parts of gmail.json, each of which may use the previous parts. */
 static void add_mail(struct gmail *gmail, size_t k, int64_t now_us, struct arena *arena)
 {
-    const struct json *row = json_at(JSON_GET(gmail->data, "mails"), k - 1);
+    const struct json *row = json_at(JSON_GET(gmail->app.data, "mails"), k - 1);
     int64_t jitter_ms = (int64_t)rng_below(&gmail->provider->rng, 40 * 60 * 1000);
     struct gmail_new new = {
         .id = arena_printf(arena, "%llx", 0x19a4b6c7d8e90000 + (unsigned long long)k),
@@ -326,13 +324,13 @@ static void add_mail(struct gmail *gmail, size_t k, int64_t now_us, struct arena
 static void add_records(struct gmail *gmail)
 {
     for (enum gmail_kind kind = GMAIL_LABEL; kind < GMAIL_KINDS; kind++) {
-        const struct json *rows = json_get(gmail->data, slice_cstr(gmail_kind_names[kind]));
+        const struct json *rows = json_get(gmail->app.data, slice_cstr(gmail_kind_names[kind]));
         for (uint32_t i = 0; i < rows->count; i++) {
             struct json json = *json_at(rows, i);
             slice address = json_get_str(&json, SLICE("sendAsEmail"));
             slice id = address.ptr ? address : json_get_str(&json, SLICE("id"));
             if (kind == GMAIL_LABEL)
-                json = shapes_make(&gmail->shapes, &gmail->arena, SLICE("label"), &json);
+                json = shapes_make(&gmail->app.shapes, &gmail->app.arena, SLICE("label"), &json);
             gmail_add(gmail, kind, id.ptr ? id : slice_cstr(gmail_kind_names[kind]), &json);
         }
     }
@@ -341,20 +339,15 @@ static void add_records(struct gmail *gmail)
 
 void gmail_seed(struct gmail *gmail, int64_t now_us)
 {
-    gmail->data = provider_data(&gmail->arena, "gmail.json");
-    uint32_t count = JSON_GET(gmail->data, "mails")->count;
-    struct err err;
-    gmail->requests = schema_compile(&gmail->arena, JSON_GET(gmail->data, "requests"), true, &err);
-    ASSERT(gmail->requests);
-    shapes_init(&gmail->shapes, &gmail->arena, JSON_GET(gmail->data, "shapes"));
-    shapes_init(&gmail->parts, &gmail->arena, JSON_GET(gmail->data, "parts"));
+    uint32_t count = JSON_GET(gmail->app.data, "mails")->count;
+    shapes_init(&gmail->parts, &gmail->app.arena, JSON_GET(gmail->app.data, "parts"));
     add_records(gmail);
     /* The oldest mails come first, and the first mail of a thread before its answers. */
     for (uint32_t i = 2 * count; i > 0; i--) {
         struct arena arena;
         uint32_t k = (i - 1) % count;
         arena_init(&arena, 1024 * 1024);
-        if (!JSON_GET(json_at(JSON_GET(gmail->data, "mails"), k), "thread") == (i > count))
+        if (!JSON_GET(json_at(JSON_GET(gmail->app.data, "mails"), k), "thread") == (i > count))
             add_mail(gmail, k + 1, now_us, &arena);
         arena_deinit(&arena);
     }

@@ -215,37 +215,24 @@ static void deliver(struct host *host, struct http_exchange *exchange,
         give(exchange, reply, body);
 }
 
-static struct provider_request read_request(struct http_exchange *exchange)
-{
-    struct provider_request request = {.method = exchange->head.method,
-                                       .method_text = exchange->head.method_text,
-                                       .path = exchange->head.path,
-                                       .segments = exchange->segments,
-                                       .segment_count = exchange->segment_count,
-                                       .headers = exchange->head.headers,
-                                       .header_count = exchange->head.header_count,
-                                       .body = exchange->body,
-                                       .now_us = clock_wall_us(),
-                                       .arena = &exchange->arena};
-    request.query = http_query_all(exchange, &request.query_count);
-    if (request.method == HTTP_METHOD_HEAD)
-        request.method = HTTP_METHOD_GET;
-    if (request.segment_count && !request.segments[request.segment_count - 1].len)
-        request.segment_count--; /* the path ends with a slash */
-    return request;
-}
-
 static void on_request(struct http_exchange *exchange, void *ctx)
 {
     static const struct fault none = {.kind = FAULT_NONE};
     struct host *host = ctx;
     struct provider *provider = host->provider;
     struct provider_reply reply = {.body = &host->body};
-    struct provider_request request = read_request(exchange);
-    struct call call = {
-        .provider = provider, .http = &request, .reply = &reply, .arena = request.arena};
+    bool is_head = exchange->head.method == HTTP_METHOD_HEAD;
+    struct call call = {.provider = provider,
+                        .http = exchange,
+                        .method = is_head ? HTTP_METHOD_GET : exchange->head.method,
+                        .now_us = clock_wall_us(),
+                        .reply = &reply,
+                        .arena = &exchange->arena};
+    call.query = http_query_all(exchange, &call.query_count);
+    if (exchange->segment_count && !exchange->segments[exchange->segment_count - 1].len)
+        exchange->segment_count--; /* the path ends with a slash */
     const struct fault *fault =
-        provider_is_below(&request, "__control") ? NULL : faults_take(provider->faults, &request);
+        call_is_below(&call, "__control") ? NULL : faults_take(provider->faults, exchange);
     if (!fault)
         fault = &none;
     if (fault->kind == FAULT_RESET_BEFORE || fault->kind == FAULT_HANG_BEFORE) {

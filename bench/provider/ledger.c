@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "provider/call.h"
 
 enum { ENTRY_BYTES_MAX = 8 * LEDGER_TEXT_MAX + 1024 };
 
@@ -51,26 +52,28 @@ static void count(struct ledger *ledger, struct json *object, slice name)
         number->as.i64++;
 }
 
-void ledger_add(struct ledger *ledger, const struct provider_request *request, const char *app,
-                const char *write, slice object_id, slice marker)
+void call_record(struct call *call, slice object_id, slice marker)
 {
+    struct ledger *ledger = call->provider->ledger;
+    const struct http_head *head = &call->http->head;
     char time[TIME_TEXT_LEN + 1], room[LEDGER_TEXT_MAX];
     char **slot = &ledger->entries[ledger->seq++ % LEDGER_ENTRIES_MAX];
-    slice kind = SLICE_JOIN(room, slice_cstr(app), SLICE("."), slice_cstr(write));
+    slice kind =
+        SLICE_JOIN(room, slice_cstr(call->app->name), SLICE("."), slice_cstr(call->route->name));
     struct buf text;
     struct json_writer w;
     size_t len;
     count(ledger, &ledger->writes, kind);
-    time_format(request->now_us, time);
+    time_format(call->now_us, time);
     buf_init(&text, ENTRY_BYTES_MAX);
     json_begin(&w, &text);
     json_open(&w, '{');
     json_member_i64(&w, "seq", (int64_t)ledger->seq);
     json_member_str(&w, "time", slice_cstr(time));
-    json_member_str(&w, "app", slice_cstr(app));
+    json_member_str(&w, "app", slice_cstr(call->app->name));
     json_member_str(&w, "kind", kind);
-    json_member_str(&w, "method", request->method_text);
-    json_member_str(&w, "path", slice_first_utf8(request->path, LEDGER_TEXT_MAX));
+    json_member_str(&w, "method", head->method_text);
+    json_member_str(&w, "path", slice_first_utf8(head->path, LEDGER_TEXT_MAX));
     json_member_str(&w, "object_id", slice_first_utf8(object_id, LEDGER_TEXT_MAX));
     json_member_str(&w, "marker", slice_first_utf8(marker, LEDGER_TEXT_MAX));
     json_close(&w, '}');

@@ -12,10 +12,6 @@ enum { LEDGER_ENTRIES_MAX = 200000, LEDGER_TEXT_MAX = 96 };
 
 struct ledger *ledger_new(void);
 void ledger_free(struct ledger *ledger);
-/* app and kind say which write it was, for example "gmail" and "messages.send". object_id and
- * marker (a subject, a title) are cut to LEDGER_TEXT_MAX bytes. */
-void ledger_add(struct ledger *ledger, const struct provider_request *request, const char *app,
-                const char *kind, slice object_id, slice marker);
 /* Counts one more request for this app ("gmail", "notion", "other") with this reply status. */
 void ledger_count(struct ledger *ledger, const char *app, unsigned status);
 /* Write the replies to GET /__control/ledger and /__control/counters. */

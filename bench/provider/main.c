@@ -43,7 +43,7 @@ struct options {
     size_t token_count;
 };
 
-struct app {
+struct process {
     struct loop *loop;
     struct provider provider;
     struct host host;
@@ -53,7 +53,7 @@ struct app {
     size_t signal_count;            /* watched */
 };
 
-static struct app app; /* global: a signal handler gets no other pointer */
+static struct process process; /* global: a signal handler gets no other pointer */
 
 /* Stores the value of an option in its variable. */
 static int take_option(struct options *options, slice name, const char *value, struct err *err)
@@ -114,7 +114,7 @@ static void on_signal(struct signal_watch *watch, int signum)
 {
     (void)watch;
     (void)signum;
-    loop_stop(app.loop);
+    loop_stop(process.loop);
 }
 
 static void write_ready(struct buf *out, const struct options *options)
@@ -122,14 +122,14 @@ static void write_ready(struct buf *out, const struct options *options)
     struct arena arena;
     bool is_v6 = strchr(options->listen, ':') != NULL;
     arena_init(&arena, 64 * 1024);
-    slice url = arena_printf(&arena, "%s://%s%.200s%s:%u", app.tls ? "https" : "http",
+    slice url = arena_printf(&arena, "%s://%s%.200s%s:%u", process.tls ? "https" : "http",
                              is_v6 ? "[" : "", options->listen, is_v6 ? "]" : "",
-                             http_server_port(app.host.server, 0));
+                             http_server_port(process.host.server, 0));
     struct json scope = OBJECT(&arena, "url ca_file pid", json_string(url),
-                               app.tls ? json_string(slice_cstr(app.files.ca)) : json_null,
+                               process.tls ? json_string(slice_cstr(process.files.ca)) : json_null,
                                json_i64(getpid()));
     struct json ready =
-        provider_eval(&arena, JSON_GET(provider_data(&arena, "notion.json"), "ready"), &scope);
+        provider_eval(&arena, JSON_GET(provider_data(&arena, "notion"), "ready"), &scope);
     json_write(out, &ready);
     buf_append_char(out, '\n');
     arena_deinit(&arena);
@@ -153,11 +153,12 @@ static int start_tls(const struct options *options, struct err *err)
 {
     if (options->is_plain)
         return OK;
-    if (tls_library_init(err) != OK || cert_make(options->data, &app.files, err) != OK)
+    if (tls_library_init(err) != OK || cert_make(options->data, &process.files, err) != OK)
         return err->code;
-    app.tls = tls_server_new(
-        &(struct tls_server_config){.cert_file = app.files.cert, .key_file = app.files.key}, err);
-    return app.tls ? OK : err->code;
+    process.tls = tls_server_new(
+        &(struct tls_server_config){.cert_file = process.files.cert, .key_file = process.files.key},
+        err);
+    return process.tls ? OK : err->code;
 }
 
 static int start(const struct options *options, struct err *err)
@@ -167,20 +168,20 @@ static int start(const struct options *options, struct err *err)
     bool is_v6 = strchr(options->listen, ':') != NULL;
     (void)snprintf(address, sizeof(address), "%s%.200s%s:%llu", is_v6 ? "[" : "", options->listen,
                    is_v6 ? "]" : "", (unsigned long long)options->port);
-    app.loop = loop_new(err);
-    if (!app.loop)
+    process.loop = loop_new(err);
+    if (!process.loop)
         return err->code;
-    provider_init(&app.provider, options->seed, clock_wall_us());
+    provider_init(&process.provider, options->seed, clock_wall_us());
     for (size_t i = 0; i < options->token_count; i++)
-        if (tokens_add(app.provider.tokens, slice_cstr(options->tokens[i]), err) != OK)
+        if (tokens_add(process.provider.tokens, slice_cstr(options->tokens[i]), err) != OK)
             return err->code;
-    if (start_tls(options, err) != OK ||
-        host_init(&app.host, app.loop, &app.provider, app.tls, slice_cstr(address), err) != OK)
+    if (start_tls(options, err) != OK || host_init(&process.host, process.loop, &process.provider,
+                                                   process.tls, slice_cstr(address), err) != OK)
         return err->code;
-    for (; app.signal_count < ARRAY_LEN(signals); app.signal_count++) {
-        app.signals[app.signal_count].on_signal = on_signal;
-        if (signal_watch_start(app.loop, &app.signals[app.signal_count],
-                               signals[app.signal_count]) != OK)
+    for (; process.signal_count < ARRAY_LEN(signals); process.signal_count++) {
+        process.signals[process.signal_count].on_signal = on_signal;
+        if (signal_watch_start(process.loop, &process.signals[process.signal_count],
+                               signals[process.signal_count]) != OK)
             return err_set(err, ERR_IO, "signals cannot be watched");
     }
     return publish(options, err);
@@ -188,15 +189,15 @@ static int start(const struct options *options, struct err *err)
 
 static void stop(void)
 {
-    if (!app.loop)
+    if (!process.loop)
         return;
-    while (app.signal_count)
-        signal_watch_stop(&app.signals[--app.signal_count]);
-    if (app.host.server)
-        host_deinit(&app.host);
-    loop_free(app.loop);
-    provider_deinit(&app.provider);
-    tls_server_unref(app.tls);
+    while (process.signal_count)
+        signal_watch_stop(&process.signals[--process.signal_count]);
+    if (process.host.server)
+        host_deinit(&process.host);
+    loop_free(process.loop);
+    provider_deinit(&process.provider);
+    tls_server_unref(process.tls);
     tls_library_deinit();
     metric_deinit();
 }
@@ -218,7 +219,7 @@ int main(int argc, char **argv)
     if (status == OK)
         status = start(&options, &err);
     if (status == OK)
-        loop_run(app.loop);
+        loop_run(process.loop);
     else
         (void)fprintf(stderr, "sluice-provider: %s\n", err.text);
     stop();

@@ -30,11 +30,7 @@ enum notion_kind {
 };
 
 struct notion {
-    struct arena arena;
-    const struct json *data; /* notion.json */
-    struct shapes shapes;
-    struct schema *requests; /* schema of {route: body} */
-    struct store store;      /* order: pages, databases, data sources, the last edited first */
+    struct app app;          /* order: pages, databases, data sources, the last edited first */
     const struct json *seed; /* the entry that is being carried out; NULL for requests of the API */
     uint32_t seed_ids;       /* number of the entry's ids that are used */
 };
@@ -46,9 +42,6 @@ void notion_free(struct notion *notion);
 /* Carries out the requests of notion.json. */
 void notion_seed(struct provider *provider, int64_t now_us);
 void notion_handle(struct call *call);
-/* Answers with the default error of a status, and returns false. */
-bool notion_error_plain(struct call *call, unsigned status);
-bool notion_invalid(struct call *call, const char *fmt, ...) PRINTF_LIKE(2, 3);
 bool notion_not_found(struct call *call, const char *what, slice id);
 
 /* Returns the record as a reply shows it. A page has the properties that filter_properties in the
@@ -69,7 +62,6 @@ bool notion_list(struct call *call, const char *type, const struct json *items);
 /* Converts any form of an id (with or without dashes, upper or lower case) to the canonical
  * form. */
 bool notion_id_read(slice text, char out[UUID_TEXT_LEN + 1]) MUST_CHECK;
-struct json notion_id_random(struct call *call);
 struct record *notion_find(const struct call *call, slice id);
 const char *notion_kind_name(unsigned kind);
 

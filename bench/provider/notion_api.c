@@ -19,22 +19,14 @@ const char *notion_kind_name(unsigned kind)
 struct notion *notion_new(void)
 {
     struct notion *notion = mem_zalloc(sizeof(*notion));
-    struct err err;
     ASSERT(notion);
-    arena_init(&notion->arena, 4 * 1024 * 1024);
-    store_init(&notion->store, NOTION_RECORDS_MAX);
-    notion->data = provider_data(&notion->arena, "notion.json");
-    shapes_init(&notion->shapes, &notion->arena, JSON_GET(notion->data, "shapes"));
-    notion->requests =
-        schema_compile(&notion->arena, JSON_GET(notion->data, "requests"), true, &err);
-    ASSERT(notion->requests);
+    app_init(&notion->app, "notion", notion_handle, NOTION_RECORDS_MAX);
     return notion;
 }
 
 void notion_free(struct notion *notion)
 {
-    store_deinit(&notion->store);
-    arena_deinit(&notion->arena);
+    app_deinit(&notion->app);
     mem_free(notion);
 }
 
@@ -56,55 +48,15 @@ bool notion_id_read(slice text, char out[UUID_TEXT_LEN + 1])
     return true;
 }
 
-struct json notion_id_random(struct call *call)
-{
-    char text[UUID_TEXT_LEN + 1];
-    struct uuid id;
-    for (int i = 0; i < 2; i++) {
-        uint64_t bits = rng_next(&call->provider->rng);
-        memcpy(id.bytes + 8 * i, &bits, 8);
-    }
-    id.bytes[6] = (uint8_t)(0x40 | (id.bytes[6] & 0x0f)); /* version 4 */
-    id.bytes[8] = (uint8_t)(0x80 | (id.bytes[8] & 0x3f));
-    uuid_format(id, text);
-    return json_string_dup(call->arena, slice_cstr(text));
-}
-
 struct record *notion_find(const struct call *call, slice id)
 {
     char text[UUID_TEXT_LEN + 1];
-    return notion_id_read(id, text) ? store_find(&call->provider->notion->store, slice_cstr(text))
-                                    : NULL;
+    return notion_id_read(id, text)
+               ? store_find(&call->provider->notion->app.store, slice_cstr(text))
+               : NULL;
 }
 
 /* ---- errors ---- */
-
-static bool fail(struct call *call, unsigned status, slice code, slice message)
-{
-    struct json error = OBJECT(call->arena, "object status code message request_id",
-                               json_string(SLICE("error")), json_i64(status), json_string(code),
-                               json_string(message), notion_id_random(call));
-    call_reply(call, status, &error);
-    return false;
-}
-
-bool notion_error_plain(struct call *call, unsigned status)
-{
-    char number[SLICE_U64_MAX];
-    const struct json *known =
-        json_get(JSON_GET(call->provider->notion->data, "errors"), slice_of_u64(status, number));
-    return fail(call, status, known ? json_str(json_at(known, 0)) : SLICE("internal_server_error"),
-                known ? json_str(json_at(known, 1)) : slice_cstr(http_status_text(status)));
-}
-
-bool notion_invalid(struct call *call, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    slice message = arena_vprintf(call->arena, fmt, args);
-    va_end(args);
-    return fail(call, 400, SLICE("validation_error"), message);
-}
 
 bool notion_not_found(struct call *call, const char *what, slice id)
 {
@@ -112,15 +64,16 @@ bool notion_not_found(struct call *call, const char *what, slice id)
     bool is_property = !strcmp(what, "property");
     id = slice_first(id, 80);
     if (!is_property && !notion_id_read(id, text))
-        return notion_invalid(call,
-                              "path failed validation: path.%s_id should be a valid uuid, instead "
-                              "was `\"%.*s\"`.",
-                              what, SLICE_ARG(id));
-    return fail(call, 404, SLICE("object_not_found"),
-                arena_printf(call->arena,
-                             "Could not find %s with ID: %.*s. Make sure the relevant pages and "
-                             "databases are shared with your integration.",
-                             what, SLICE_ARG(is_property ? id : slice_cstr(text))));
+        return call_bad(call,
+                        "path failed validation: path.%s_id should be a valid uuid, instead "
+                        "was `\"%.*s\"`.",
+                        what, SLICE_ARG(id));
+    return call_fail(
+        call, 404, "404",
+        arena_printf(call->arena,
+                     "Could not find %s with ID: %.*s. Make sure the relevant pages and "
+                     "databases are shared with your integration.",
+                     what, SLICE_ARG(is_property ? id : slice_cstr(text))));
 }
 
 /* ---- replies ---- */
@@ -145,16 +98,16 @@ struct json notion_show(struct call *call, const struct record *record)
     struct json object = provider_copy(arena, &record->json), some = json_object();
     const struct json *all = JSON_GET(&object, "properties");
     struct json sources = json_array();
-    bool is_whole = record->kind == NOTION_COMMENT || record->kind == NOTION_SOURCE ||
-                    (record->kind == NOTION_PAGE &&
-                     provider_wants(call->http, SLICE("filter_properties"), SLICE_NONE));
+    bool is_whole =
+        record->kind == NOTION_COMMENT || record->kind == NOTION_SOURCE ||
+        (record->kind == NOTION_PAGE && call_wants(call, SLICE("filter_properties"), SLICE_NONE));
     if (is_whole)
         return record->json;
     if (record->kind == NOTION_BLOCK)
         json_object_put(arena, &object, SLICE("has_children"), json_bool(has_children(record)));
     for (uint32_t i = 0; record->kind == NOTION_PAGE && i < all->count; i++)
-        if (provider_wants(call->http, SLICE("filter_properties"),
-                           json_get_str(&all->as.members[i].value, SLICE("id"))))
+        if (call_wants(call, SLICE("filter_properties"),
+                       json_get_str(&all->as.members[i].value, SLICE("id"))))
             json_object_set(arena, &some, json_str(&all->as.members[i].key),
                             all->as.members[i].value);
     if (record->kind == NOTION_PAGE)
@@ -177,8 +130,7 @@ struct json notion_show_block(struct call *call, const struct record *record)
     slice type = record->kind == NOTION_PAGE ? SLICE("child_page") : SLICE("child_database");
     struct json scope = OBJECT(call->arena, "page has_children type", record->json,
                                json_bool(has_children(record)), json_string(type));
-    struct json object =
-        shapes_make(&call->provider->notion->shapes, call->arena, SLICE("child"), &scope);
+    struct json object = shapes_make(&call->app->shapes, call->arena, SLICE("child"), &scope);
     json_object_set(call->arena, &object, type,
                     OBJECT(call->arena, "title", json_string(record->label)));
     return object;
@@ -216,8 +168,8 @@ bool notion_list(struct call *call, const char *type, const struct json *items)
     while (cursor.len && from < items->count && !slice_eq(cursor, cursor_of(call, items, from)))
         from++;
     if (cursor.len && from == items->count)
-        return notion_invalid(call, "The start_cursor provided is invalid: %.*s",
-                              SLICE_ARG(slice_first(cursor, 80)));
+        return call_bad(call, "The start_cursor provided is invalid: %.*s",
+                        SLICE_ARG(slice_first(cursor, 80)));
     struct json page = *items;
     bool has_more = items->count - from > size;
     page.count = has_more ? size : items->count - from;
@@ -235,31 +187,18 @@ bool notion_list(struct call *call, const char *type, const struct json *items)
 
 static bool check_access(struct call *call)
 {
-    const struct token *token = tokens_find(call->provider->tokens, call->app, call->http);
-    slice version = request_header(call->http, SLICE("notion-version"));
+    const struct token *token = tokens_find(call->provider->tokens, call->app->name, call->http);
+    slice version = http_request_header(call->http, SLICE("notion-version"));
     if (!token)
-        return notion_error_plain(call, 401);
+        return call_error(call, 401);
     if (!version.len)
-        return fail(call, 400, SLICE("missing_version"),
-                    SLICE("Notion-Version header failed validation: Notion-Version header should "
-                          "be defined, instead was `undefined`."));
+        return call_fail(call, 400, "version", SLICE_NONE);
     if (!slice_eq(version, SLICE(NOTION_VERSION)))
-        return notion_invalid(call,
-                              "Notion-Version header failed validation: this emulator speaks "
-                              "`\"" NOTION_VERSION "\"` only, instead was `\"%.*s\"`.",
-                              SLICE_ARG(slice_first(version, 40)));
-    return !call->route->scopes || token_may(token, call->route->scopes) ||
-           notion_error_plain(call, 403);
-}
-
-static bool read_body(struct call *call)
-{
-    struct err err = {0};
-    int status = call_body(call, call->provider->notion->requests, &err);
-    if (status == ERR_INVALID)
-        return notion_invalid(call, "body failed validation: %s.", err.text);
-    return status == OK ||
-           fail(call, 400, SLICE("invalid_json"), SLICE("Error parsing JSON body."));
+        return call_bad(call,
+                        "Notion-Version header failed validation: this emulator speaks "
+                        "`\"" NOTION_VERSION "\"` only, instead was `\"%.*s\"`.",
+                        SLICE_ARG(slice_first(version, 40)));
+    return !call->route->scopes || token_may(token, call->route->scopes) || call_error(call, 403);
 }
 
 /* Finds the object that the path names. Pages and databases are also blocks. Returns false if it
@@ -273,24 +212,24 @@ static bool find_record(struct call *call)
     if (kind == NOTION_KINDS)
         return true;
     if (record && (record->kind == kind || (kind == NOTION_BLOCK && is_container))) {
-        if (call->http->method != HTTP_METHOD_GET)
+        if (call->method != HTTP_METHOD_GET)
             call->object = provider_copy(call->arena, &record->json);
         return true;
     }
     if (is_container)
-        return notion_invalid(call, "Provided ID %s is a %s, not a %s.", record->id,
-                              kind_names[record->kind],
-                              kind == NOTION_SOURCE ? "data source" : kind_names[kind]);
+        return call_bad(call, "Provided ID %s is a %s, not a %s.", record->id,
+                        kind_names[record->kind],
+                        kind == NOTION_SOURCE ? "data source" : kind_names[kind]);
     return notion_not_found(call, kind_names[kind], call->id);
 }
 
 void notion_handle(struct call *call)
 {
-    store_evict(&call->provider->notion->store);
+    store_evict(&call->provider->notion->app.store);
     if (!call_route(call, notion_routes, notion_route_count, call->http->segments,
                     call->http->segment_count))
-        fail(call, 400, SLICE("invalid_request_url"), SLICE("Invalid request URL."));
-    else if (check_access(call) && read_body(call) && find_record(call))
+        call_fail(call, 400, "path", SLICE_NONE);
+    else if (check_access(call) && call_body(call) && find_record(call))
         call->route->run(call);
 }
 
@@ -305,13 +244,15 @@ static void seed_one(struct provider *provider, const struct json *entry, int64_
     const slice segments[] = {slice_split(&path, '/'), path};
     buf_init(&body, PROVIDER_REPLY_BYTES_MAX);
     struct provider_reply reply = {.body = &body};
-    struct provider_request http = {.method = HTTP_METHOD_POST, .arena = arena};
+    struct http_exchange http = {0};
     struct call call = {.provider = provider,
                         .http = &http,
+                        .app = &provider->notion->app,
+                        .method = HTTP_METHOD_POST,
                         .arena = arena,
                         .reply = &reply,
                         .body = JSON_GET(entry, "body")};
-    http.now_us = now_us - json_get_i64(entry, SLICE("hours_ago"), 0) * INT64_C(3600000000);
+    call.now_us = now_us - json_get_i64(entry, SLICE("hours_ago"), 0) * INT64_C(3600000000);
     provider->notion->seed = entry;
     provider->notion->seed_ids = 0;
     ASSERT(call_route(&call, notion_routes, notion_route_count, segments, 2) &&
@@ -322,7 +263,7 @@ static void seed_one(struct provider *provider, const struct json *entry, int64_
 
 void notion_seed(struct provider *provider, int64_t now_us)
 {
-    const struct json *entries = JSON_GET(provider->notion->data, "seed");
+    const struct json *entries = JSON_GET(provider->notion->app.data, "seed");
     for (uint32_t i = 0; i < entries->count; i++) {
         struct arena arena;
         const struct json *rows = JSON_GET(json_at(entries, i), "each"); /* NULL: one request */

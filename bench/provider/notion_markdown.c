@@ -191,17 +191,17 @@ static bool replace(struct call *call, slice text, const struct json *change)
         if (!notion_is_block(record) || record->kind == NOTION_BLOCK || is_named)
             continue;
         if (!may_delete)
-            return notion_invalid(call,
-                                  "This would delete the page or database %s: set "
-                                  "allow_deleting_content to true.",
-                                  record->id);
+            return call_bad(call,
+                            "This would delete the page or database %s: set "
+                            "allow_deleting_content to true.",
+                            record->id);
         struct json object = provider_copy(call->arena, &record->json);
         json_object_put(call->arena, &object, SLICE("in_trash"), json_bool(true));
         notion_edit(call, record, &object);
     }
     RECORD_EACH(&call->record->children, block, sibling_link)
         if (block->kind == NOTION_BLOCK)
-            record_free(&call->provider->notion->store, block);
+            record_free(&call->provider->notion->app.store, block);
     append(call, text, false);
     return true;
 }
@@ -234,9 +234,8 @@ static bool update(struct call *call, const struct json *change)
         text = exchange(call->arena, text, json_get_str(one, SLICE("old_str")),
                         json_get_str(one, SLICE("new_str")), &count);
         if (!count || (count > 1 && !is_all))
-            return notion_invalid(call,
-                                  "content_updates[%u].old_str is found %s in the page's Markdown.",
-                                  i, count ? "more than once" : "nowhere");
+            return call_bad(call, "content_updates[%u].old_str is found %s in the page's Markdown.",
+                            i, count ? "more than once" : "nowhere");
     }
     return replace(call, text, change);
 }

@@ -8,7 +8,7 @@
 static slice now_text(struct call *call)
 {
     char time[TIME_TEXT_LEN + 1]; /* Notion's times are whole minutes */
-    time_format(call->http->now_us - call->http->now_us % 60000000, time);
+    time_format(call->now_us - call->now_us % 60000000, time);
     return arena_dup(call->arena, slice_cstr(time));
 }
 
@@ -38,7 +38,7 @@ static struct json new_id(struct call *call)
     struct notion *notion = call->provider->notion;
     slice seeded = json_str(json_at(JSON_GET(notion->seed, "ids"), notion->seed_ids));
     notion->seed_ids += seeded.len > 0;
-    return seeded.len ? json_string_dup(call->arena, seeded) : notion_id_random(call);
+    return seeded.len ? json_string_dup(call->arena, seeded) : call_uuid(call);
 }
 
 /* Makes a new object below parent, without content and with a new id. */
@@ -47,8 +47,7 @@ static struct json shape(struct call *call, enum notion_kind kind, const struct 
     struct json id = new_id(call), now = json_string(now_text(call));
     struct json scope = OBJECT(call->arena, "id now by parent", id, now, json_string(author(call)),
                                parent_of(call->arena, parent));
-    return shapes_make(&call->provider->notion->shapes, call->arena,
-                       slice_cstr(notion_kind_name(kind)), &scope);
+    return shapes_make(&call->app->shapes, call->arena, slice_cstr(notion_kind_name(kind)), &scope);
 }
 
 /* https://www.notion.so/Title-of-it-0123...: the title's words and the id without dashes. */
@@ -82,7 +81,7 @@ static void keep(struct call *call, struct record *record, struct json *object)
 static struct record *add(struct call *call, enum notion_kind kind, struct record *parent,
                           struct json *object)
 {
-    struct store *store = &call->provider->notion->store;
+    struct store *store = &call->provider->notion->app.store;
     struct record *record = record_new(store, json_get_str(object, SLICE("id")), kind, parent,
                                        !call->provider->notion->seed);
     keep(call, record, object);
@@ -110,7 +109,7 @@ void notion_edit(struct call *call, struct record *record, struct json *object)
         notion_edit(call, record, &copy);
     } else if (record->kind <= NOTION_SOURCE) {
         list_unlink(&record->order_link);
-        list_push_front(&call->provider->notion->store.order, &record->order_link);
+        list_push_front(&call->provider->notion->app.store.order, &record->order_link);
     }
 }
 
@@ -131,8 +130,8 @@ bool notion_is_editable(struct call *call, const struct record *record)
 {
     bool returns = !json_get_bool(call->body, SLICE("in_trash"), true);
     return returns || !notion_is_gone(record) ||
-           notion_invalid(call, "Can't edit block that is archived. You must unarchive the block "
-                                "before editing.");
+           call_bad(call, "Can't edit block that is archived. You must unarchive the block "
+                          "before editing.");
 }
 
 /* ---- what a body may change ---- */
@@ -179,11 +178,10 @@ static bool read_page_parent(struct call *call, struct record **out)
         count += !source->is_archived;
         *out = source->is_archived ? *out : source;
     }
-    return count == 1 ||
-           notion_invalid(call,
-                          "Database %s has %zu data sources: name the one that is meant as "
-                          "body.parent.data_source_id.",
-                          database->id, count);
+    return count == 1 || call_bad(call,
+                                  "Database %s has %zu data sources: name the one that is meant as "
+                                  "body.parent.data_source_id.",
+                                  database->id, count);
 }
 
 /* ---- pages ---- */
@@ -225,11 +223,11 @@ static bool page_move(struct call *call)
         return false;
     for (const struct record *above = parent; above; above = above->parent)
         if (above == page)
-            return notion_invalid(call, "A page can not be moved below itself.");
+            return call_bad(call, "A page can not be moved below itself.");
     json_object_put(call->arena, &call->object, SLICE("parent"), parent_of(call->arena, parent));
     if (!notion_values_read(call, parent, &call->object, NULL) || !notion_save(call))
         return false;
-    record_move(&call->provider->notion->store, page, parent,
+    record_move(&call->provider->notion->app.store, page, parent,
                 parent && parent->kind == NOTION_SOURCE ? parent->children.next : NULL);
     return true;
 }
@@ -278,8 +276,7 @@ static bool database_create(struct call *call)
     struct json schema = json_object();
     const struct json *input = JSON_GET(call_get(call, "initial_data_source"), "properties");
     if (!read_parent(call, &parent) ||
-        !notion_schema_read(call, &schema,
-                            input ? input : JSON_GET(call->provider->notion->data, "name_only")))
+        !notion_schema_read(call, &schema, input ? input : JSON_GET(call->app->data, "name_only")))
         return false;
     struct json object = shape(call, NOTION_DATABASE, parent);
     read_members(call, &object);
@@ -324,7 +321,7 @@ static bool source_update(struct call *call)
 /* Templates can be made only in Notion's own pages; this workspace has none. */
 static bool source_templates(struct call *call)
 {
-    return call_reply(call, 200, JSON_GET(call->provider->notion->data, "no_templates"));
+    return call_reply(call, 200, JSON_GET(call->app->data, "no_templates"));
 }
 
 /* ---- blocks ---- */
@@ -334,7 +331,7 @@ static bool source_templates(struct call *call)
 static slice block_type(const struct call *call, const struct json *block)
 {
     const struct json *types =
-        json_pointer(call->provider->notion->data, SLICE("/requests/$defs/block_type/enum"));
+        json_pointer(call->app->data, SLICE("/requests/$defs/block_type/enum"));
     for (uint32_t i = 0; i < block->count; i++)
         if (json_has_text(types, json_str(&block->as.members[i].key)))
             return json_str(&block->as.members[i].key);
@@ -361,7 +358,7 @@ static struct json read_content(struct call *call, const struct json *content,
 void notion_blocks_add(struct call *call, struct record *parent, struct list *before,
                        const struct json *children)
 {
-    const struct json *kinds = JSON_GET(call->provider->notion->data, "blocks");
+    const struct json *kinds = JSON_GET(call->app->data, "blocks");
     for (uint32_t i = 0; children && i < children->count; i++) {
         const struct json *block = json_at(children, i), *empty = NULL;
         slice type = block_type(call, block);
@@ -374,7 +371,7 @@ void notion_blocks_add(struct call *call, struct record *parent, struct list *be
                         read_content(call, json_get(block, type), empty));
         struct record *record = add(call, NOTION_BLOCK, parent, &object);
         if (before)
-            record_move(&call->provider->notion->store, record, parent, before);
+            record_move(&call->provider->notion->app.store, record, parent, before);
         notion_blocks_add(call, record, NULL, JSON_GET(json_get(block, type), "children"));
     }
 }
@@ -398,8 +395,8 @@ static bool block_update(struct call *call)
     if (!notion_is_editable(call, call->record))
         return false;
     if (type.ptr && !slice_eq(type, own))
-        return notion_invalid(call, "Block type cannot be changed: it is %.*s.",
-                              SLICE_ARG(own.ptr ? own : SLICE("child_page")));
+        return call_bad(call, "Block type cannot be changed: it is %.*s.",
+                        SLICE_ARG(own.ptr ? own : SLICE("child_page")));
     if (type.ptr)
         json_object_put(
             call->arena, &call->object, type,
@@ -434,10 +431,9 @@ static bool children_append(struct call *call)
     if (!notion_is_editable(call, parent))
         return false;
     if (parent->kind == NOTION_DATABASE)
-        return notion_invalid(call, "Database children can not be appended; create pages instead.");
+        return call_bad(call, "Database children can not be appended; create pages instead.");
     if (id.len && (!sibling || sibling->parent != parent))
-        return notion_invalid(call, "Block with ID %.*s is not a child of the parent.",
-                              SLICE_ARG(id));
+        return call_bad(call, "Block with ID %.*s is not a child of the parent.", SLICE_ARG(id));
     struct list *end = sibling                          ? sibling->sibling_link.next
                        : slice_eq(type, SLICE("start")) ? parent->children.next
                                                         : &parent->children;
@@ -454,14 +450,14 @@ static bool children_append(struct call *call)
 
 static bool users_list(struct call *call)
 {
-    return notion_list(call, "user", JSON_GET(call->provider->notion->data, "users"));
+    return notion_list(call, "user", JSON_GET(call->app->data, "users"));
 }
 
 /* Without an id, replies with the bot itself. */
 static bool user_get(struct call *call)
 {
     char text[UUID_TEXT_LEN + 1];
-    const struct json *users = JSON_GET(call->provider->notion->data, "users");
+    const struct json *users = JSON_GET(call->app->data, "users");
     bool is_id = notion_id_read(call->id.ptr ? call->id : SLICE(NOTION_USER_BOT), text);
     for (uint32_t i = 0; is_id && i < users->count; i++)
         if (slice_eq_cstr(json_get_str(json_at(users, i), SLICE("id")), text))
@@ -489,7 +485,7 @@ static bool comment_create(struct call *call)
     if (!discussion.len && !read_parent(call, &record))
         return false;
     /* Finds what the discussion is about. */
-    MAP_EACH(&call->provider->notion->store.records, slot) {
+    MAP_EACH(&call->provider->notion->app.store.records, slot) {
         struct record *comment = discussion.len ? slot->value : NULL;
         if (comment && slice_eq(json_get_str(&comment->json, SLICE("discussion_id")), discussion))
             record = comment->parent;
@@ -506,7 +502,7 @@ static bool comment_create(struct call *call)
 static bool comment_delete(struct call *call)
 {
     notion_done(call, call->record);
-    record_free(&call->provider->notion->store, call->record);
+    record_free(&call->provider->notion->app.store, call->record);
     return true;
 }
 

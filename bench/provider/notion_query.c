@@ -85,15 +85,14 @@ static bool contains(slice text, slice part)
     return false;
 }
 
-static struct json day_from_now(const struct provider_request *http, int days)
+static struct json day_from_now(struct call *call, int days)
 {
     char text[TIME_TEXT_LEN + 1];
-    time_format(http->now_us + days * INT64_C(86400000000), text);
-    return json_string_dup(http->arena, slice_of(text, 10));
+    time_format(call->now_us + days * INT64_C(86400000000), text);
+    return json_string_dup(call->arena, slice_of(text, 10));
 }
 
-static bool holds(const struct leaf *leaf, const struct json *value,
-                  const struct provider_request *http)
+static bool holds(struct call *call, const struct leaf *leaf, const struct json *value)
 {
     const struct condition *condition = leaf->condition;
     slice text = json_str(value), part = json_str(leaf->operand);
@@ -110,8 +109,8 @@ static bool holds(const struct leaf *leaf, const struct json *value,
                             ? slice_from(text, text.len - part.len)
                             : text,
                         part);
-    struct json from = day_from_now(http, condition->from_days);
-    struct json to = day_from_now(http, condition->to_days);
+    struct json from = day_from_now(call, condition->from_days);
+    struct json to = day_from_now(call, condition->to_days);
     return order_of(value, &from) != BELOW && order_of(value, &to) != ABOVE;
 }
 
@@ -130,11 +129,11 @@ static bool check(struct call *call, const struct json *filter)
     slice type = json_get_str(schema, SLICE("type"));
     bool are_texts = slice_eq(type, SLICE("title")) && slice_eq(leaf.type, SLICE("rich_text"));
     if (leaf.property.len && !schema)
-        return notion_invalid(call, "Could not find property with name or id: %.*s",
-                              SLICE_ARG(leaf.property));
+        return call_bad(call, "Could not find property with name or id: %.*s",
+                        SLICE_ARG(leaf.property));
     return (is_known && (!schema || slice_eq(type, leaf.type) || are_texts)) ||
-           notion_invalid(call, "database property %.*s does not match filter %.*s",
-                          SLICE_ARG(type), SLICE_ARG(leaf.type));
+           call_bad(call, "database property %.*s does not match filter %.*s", SLICE_ARG(type),
+                    SLICE_ARG(leaf.type));
 }
 
 static bool match(struct call *call, const struct json *filter, const struct record *page)
@@ -151,7 +150,7 @@ static bool match(struct call *call, const struct json *filter, const struct rec
                             ? notion_value_key(call->arena, notion_property(page, leaf.property))
                         : time ? *time
                                : json_null;
-    return holds(&leaf, &value, call->http) != leaf.condition->negates;
+    return holds(call, &leaf, &value) != leaf.condition->negates;
 }
 
 /* ---- sorts ---- */
@@ -220,8 +219,8 @@ bool notion_source_query(struct call *call)
     for (uint32_t i = 0; sorts && i < sorts->count; i++) {
         slice property = json_get_str(json_at(sorts, i), SLICE("property"));
         if (property.len && !notion_property(call->record, property))
-            return notion_invalid(call, "Could not find sort property with name or id: %.*s",
-                                  SLICE_ARG(property));
+            return call_bad(call, "Could not find sort property with name or id: %.*s",
+                            SLICE_ARG(property));
     }
     if (filter && !check(call, filter))
         return false;
@@ -264,7 +263,7 @@ static bool title_matches(slice title, slice query)
 /* Databases are found by their data sources. */
 bool notion_search(struct call *call)
 {
-    const struct list *order = &call->provider->notion->store.order;
+    const struct list *order = &call->provider->notion->app.store.order;
     const struct json *wanted = JSON_GET(call_get(call, "filter"), "value");
     slice query = slice_trim(json_str(call_get(call, "query")));
     slice direction = json_get_str(call_get(call, "sort"), SLICE("direction"));

@@ -20,9 +20,9 @@ struct json notion_value(struct call *call, const char *type, const struct json 
         slice_has_word(SLICE("title rich_text description caption"), slice_cstr(type)) ? "text"
                                                                                        : type;
     struct json scope =
-        OBJECT(call->arena, "value plain", *input, *JSON_GET(notion->data, "annotations"));
-    return json_get(notion->shapes.data, slice_cstr(shape))
-               ? shapes_make(&notion->shapes, call->arena, slice_cstr(shape), &scope)
+        OBJECT(call->arena, "value plain", *input, *JSON_GET(notion->app.data, "annotations"));
+    return json_get(notion->app.shapes.data, slice_cstr(shape))
+               ? shapes_make(&notion->app.shapes, call->arena, slice_cstr(shape), &scope)
                : *input;
 }
 
@@ -79,8 +79,7 @@ static struct json find_option(struct call *call, const struct json *options,
             slice_eq(json_get_str(option, SLICE("id")), id))
             return *option;
     }
-    return OBJECT(call->arena, "id name color", notion_id_random(call),
-                  json_string(name.len ? name : id),
+    return OBJECT(call->arena, "id name color", call_uuid(call), json_string(name.len ? name : id),
                   json_string(color.len ? color : SLICE("default")));
 }
 
@@ -140,8 +139,7 @@ bool notion_schema_read(struct call *call, struct json *schema, const struct jso
         read_entry(call, json_str(&input->as.members[i].key), &input->as.members[i].value, schema);
     for (uint32_t i = 0; i < schema->count; i++)
         titles += JSON_GET(&schema->as.members[i].value, "title") != NULL;
-    return titles == 1 ||
-           notion_invalid(call, "A data source has one title property, not %zu.", titles);
+    return titles == 1 || call_bad(call, "A data source has one title property, not %zu.", titles);
 }
 
 /* ---- values ---- */
@@ -157,9 +155,8 @@ static bool read_option(struct call *call, struct record *source, slice type,
         if (json_is(input, JSON_NULL) || json_equal(json_at(options, i), out))
             return true;
     if (slice_eq(type, SLICE("status")))
-        return notion_invalid(call,
-                              "Invalid status option. Status option \"%.*s\" does not exist\".",
-                              SLICE_ARG(json_get_str(out, SLICE("name"))));
+        return call_bad(call, "Invalid status option. Status option \"%.*s\" does not exist\".",
+                        SLICE_ARG(json_get_str(out, SLICE("name"))));
     const struct json *kept = json_dup(&source->arena, out);
     if (kept)
         json_array_push(&source->arena, options, *kept);
@@ -189,15 +186,15 @@ static bool read_typed(struct call *call, struct record *source, const struct js
 bool notion_values_read(struct call *call, struct record *parent, struct json *page,
                         const struct json *input)
 {
-    const struct json *data = call->provider->notion->data;
+    const struct json *data = call->app->data;
     struct record *source = parent && parent->kind == NOTION_SOURCE ? parent : NULL;
     const struct json *schema = source ? JSON_GET(&source->json, "properties")
                                        : JSON_GET(data, "title_only");
     struct json properties = json_object();
     for (uint32_t i = 0; input && i < input->count; i++)
         if (!find_property(schema, json_str(&input->as.members[i].key)))
-            return notion_invalid(call, "%.*s is not a property that exists.",
-                                  SLICE_ARG(json_str(&input->as.members[i].key)));
+            return call_bad(call, "%.*s is not a property that exists.",
+                            SLICE_ARG(json_str(&input->as.members[i].key)));
     for (uint32_t i = 0; i < schema->count; i++) {
         const struct json *entry = &schema->as.members[i].value, *given;
         slice name = json_str(&schema->as.members[i].key), id = json_get_str(entry, SLICE("id"));
@@ -213,8 +210,7 @@ bool notion_values_read(struct call *call, struct record *parent, struct json *p
         else if (!slice_eq(type, SLICE("title")))
             given = NULL;
         if (!given && (json_get(input, name) || json_get(input, id)))
-            return notion_invalid(call, "%.*s is expected to be %.*s.", SLICE_ARG(name),
-                                  SLICE_ARG(type));
+            return call_bad(call, "%.*s is expected to be %.*s.", SLICE_ARG(name), SLICE_ARG(type));
         if (given && !read_typed(call, source, entry, given, &value))
             return false;
         struct json property = OBJECT(call->arena, "id type", json_string(id), json_string(type));

@@ -14,7 +14,7 @@ const struct json *provider_data(struct arena *arena, const char *name)
 {
     struct err err;
     size_t i = 0;
-    while (strcmp(embed_provider[i].name, name) != 0)
+    while (strncmp(embed_provider[i].name, name, strlen(name)) != 0)
         ASSERT(++i < embed_provider_count);
     const struct json *data = json_parse(
         arena, slice_of(embed_provider[i].data, embed_provider[i].len), &json_limits_request, &err);
@@ -42,30 +42,12 @@ struct json provider_copy(struct arena *arena, const struct json *object)
     return out;
 }
 
-bool provider_wants(const struct provider_request *request, slice name, slice value)
-{
-    bool is_there = false;
-    for (size_t i = 0; i < request->query_count; i++) {
-        if (!slice_starts_with(request->query[i].name, name))
-            continue;
-        is_there = true;
-        if (slice_eq_nocase(request->query[i].value, value))
-            return true;
-    }
-    return !is_there;
-}
-
 struct json provider_eval(struct arena *arena, const struct json *tree, const struct json *scope)
 {
     struct shapes shapes;
     struct json one = OBJECT(arena, "one", *tree);
     shapes_init(&shapes, arena, &one);
     return shapes_make(&shapes, arena, SLICE("one"), scope);
-}
-
-bool provider_is_below(const struct provider_request *request, const char *segment)
-{
-    return request->segment_count && slice_eq_cstr(request->segments[0], segment);
 }
 
 static void make_world(struct provider *provider, int64_t now_us)
@@ -109,37 +91,28 @@ void provider_deinit(struct provider *provider)
 }
 
 /* Selects the app by the first segment of the path. */
-static const struct {
-    const char *segment, *name;
-    void (*handle)(struct call *call);
-    bool (*fail)(struct call *call, unsigned status);
-} apps[] = {{"gmail", "gmail", gmail_handle, gmail_error_plain},
-            {"v1", "notion", notion_handle, notion_error_plain},
-            {NULL, "other", generic_handle, generic_fail}};
-
-static size_t app_of(const struct call *call)
+static void choose_app(struct call *call)
 {
-    size_t i = 0;
-    while (apps[i].segment && !provider_is_below(call->http, apps[i].segment))
-        i++;
-    return i;
+    static const struct app other = {.name = "other", .handle = generic_handle};
+    call->app = call_is_below(call, "gmail") ? &call->provider->gmail->app
+                : call_is_below(call, "v1")  ? &call->provider->notion->app
+                                             : &other;
 }
 
 static void count(struct call *call)
 {
     call->provider->requests++;
-    ledger_count(call->provider->ledger, call->app, call->reply->status);
+    ledger_count(call->provider->ledger, call->app->name, call->reply->status);
 }
 
 void provider_handle(struct call *call)
 {
-    size_t app = app_of(call);
-    call->app = apps[app].name;
-    if (provider_is_below(call->http, "__control")) {
+    choose_app(call);
+    if (call_is_below(call, "__control")) {
         control_handle(call);
         return;
     }
-    apps[app].handle(call);
+    call->app->handle(call);
     ASSERT(call->reply->status);
     count(call);
 }
@@ -148,9 +121,8 @@ void provider_fail(struct call *call, const struct fault *fault)
 {
     struct provider_reply *reply = call->reply;
     unsigned status = (unsigned)fault->status;
-    size_t app = app_of(call);
     bool is_counted = reply->status != 0; /* the request was carried out first */
-    call->app = apps[app].name;
+    choose_app(call);
     reply->header_count = 0;
     if (fault->body.ptr)
         reply_text(reply, status,
@@ -158,7 +130,7 @@ void provider_fail(struct call *call, const struct fault *fault)
                                        : SLICE("text/html; charset=utf-8"),
                    fault->body);
     else
-        apps[app].fail(call, status);
+        call_error(call, status);
     if (fault->retry_after_s >= 0)
         reply_header(reply, SLICE("Retry-After"),
                      arena_printf(call->arena, "%lld", (long long)fault->retry_after_s));

@@ -16,7 +16,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/slice.h"
-#include "http/message.h"
+#include "http/server.h"
 #include "json/json.h"
 
 enum {
@@ -49,22 +49,6 @@ struct provider {
     uint64_t requests;
 };
 
-struct provider_request {
-    enum http_method method;
-    slice method_text;
-    slice path;            /* the path as sent, without the query */
-    const slice *segments; /* decoded */
-    size_t segment_count;
-    const slice *params;             /* the decoded segments that {...} in the route matched */
-    const struct http_header *query; /* decoded, in order */
-    size_t query_count;
-    const struct http_header *headers; /* as sent */
-    size_t header_count;
-    slice body;
-    int64_t now_us;
-    struct arena *arena; /* lives until the reply is written */
-};
-
 struct provider_reply {
     unsigned status;
     /* the first header is Content-Type, if there is one */
@@ -84,13 +68,6 @@ void provider_handle(struct call *call);
 /* Writes the reply that a fault with a status asks for: its own body, or the app's error shape. */
 void provider_fail(struct call *call, const struct fault *fault);
 
-/* ---- reading a request ---- */
-
-/* The first header or query value of that name, or SLICE_NONE. */
-slice request_header(const struct provider_request *request, slice name);
-slice request_query(const struct provider_request *request, slice name);
-/* Returns the token of `Authorization: Bearer ...`, or SLICE_NONE if there is none. */
-slice request_bearer(const struct provider_request *request);
 /* ---- replying ---- */
 
 void reply_header(struct provider_reply *reply, slice name, slice value);
@@ -98,8 +75,8 @@ void reply_header(struct provider_reply *reply, slice name, slice value);
 struct json_writer reply_json(struct provider_reply *reply, unsigned status);
 /* Replies with a text, or without a body if content_type is SLICE_NONE. */
 void reply_text(struct provider_reply *reply, unsigned status, slice content_type, slice text);
-/* Replies with {"error": text}. */
-void reply_error(struct provider_reply *reply, unsigned status, const char *text);
+/* Replies with {"error": text}, and returns false. */
+bool reply_error(struct provider_reply *reply, unsigned status, slice text);
 
 /* ---- random and ids ---- */
 
@@ -115,18 +92,12 @@ struct json provider_object(struct arena *arena, const char *keys, const struct 
 /* Returns the object's members as a new object, which shares them, or {} if `object` is not an
  * object. */
 struct json provider_copy(struct arena *arena, const struct json *object);
-/* Returns whether the query has a parameter whose name begins with `name` and whose value is
- * `value` (case is ignored), or has no such parameter. */
-bool provider_wants(const struct provider_request *request, slice name, slice value);
 /* Compiles one of the provider's own templates and evaluates it. */
 struct json provider_eval(struct arena *arena, const struct json *tree, const struct json *scope);
-/* Returns the content of a compiled-in file of this folder. */
+/* Returns the content of the compiled-in file NAME.json of this folder. */
 const struct json *provider_data(struct arena *arena, const char *name);
-/* Returns whether the path begins with that segment. */
-bool provider_is_below(const struct provider_request *request, const char *segment);
 /* Handles paths that belong to no app: /echo, /bytes/{n}, /status/{code}, /sleep/{ms} */
 void generic_handle(struct call *call);
-bool generic_fail(struct call *call, unsigned status);
 /* Answers requests to everything below /__control. */
 void control_handle(struct call *call);
 

@@ -1,29 +1,7 @@
 /*
- * Functions that all handlers share: reading a request, writing a reply, and the seeded random
- * source.
+ * Functions that all handlers share: writing a reply, and the seeded random source.
  */
 #include "provider/provider.h"
-
-slice request_header(const struct provider_request *request, slice name)
-{
-    return http_header_get(request->headers, request->header_count, name);
-}
-
-slice request_query(const struct provider_request *request, slice name)
-{
-    for (size_t i = 0; i < request->query_count; i++)
-        if (slice_eq(request->query[i].name, name))
-            return request->query[i].value;
-    return SLICE_NONE;
-}
-
-slice request_bearer(const struct provider_request *request)
-{
-    slice value = request_header(request, SLICE("Authorization"));
-    if (value.len < 7 || !slice_eq_nocase(slice_first(value, 7), SLICE("Bearer ")))
-        return SLICE_NONE;
-    return slice_trim(slice_from(value, 7));
-}
 
 void reply_header(struct provider_reply *reply, slice name, slice value)
 {
@@ -47,12 +25,13 @@ void reply_text(struct provider_reply *reply, unsigned status, slice content_typ
     buf_append(reply->body, text);
 }
 
-void reply_error(struct provider_reply *reply, unsigned status, const char *text)
+bool reply_error(struct provider_reply *reply, unsigned status, slice text)
 {
     struct json_writer w = reply_json(reply, status);
     json_open(&w, '{');
-    json_member_str(&w, "error", slice_cstr(text));
+    json_member_str(&w, "error", text);
     json_close(&w, '}');
+    return false;
 }
 
 /* splitmix64 (Steele, Lea, Flood 2014) */

@@ -79,10 +79,17 @@ bool token_may(const struct token *token, const char *scopes)
     return false;
 }
 
-const struct token *tokens_find(const struct tokens *tokens, const char *app,
-                                const struct provider_request *request)
+slice token_bearer(const struct http_exchange *http)
 {
-    slice text = request_bearer(request);
+    slice value = http_request_header(http, SLICE("Authorization"));
+    bool is_bearer = slice_eq_nocase(slice_first(value, 7), SLICE("Bearer "));
+    return is_bearer ? slice_trim(slice_from(value, 7)) : SLICE_NONE;
+}
+
+const struct token *tokens_find(const struct tokens *tokens, const char *app,
+                                const struct http_exchange *http)
+{
+    slice text = token_bearer(http);
     for (size_t i = tokens->count; i-- > 0;) {
         const struct token *token = &tokens->items[i];
         if (slice_eq_cstr(token->app, app) && slice_eq(text, token->text))

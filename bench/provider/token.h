@@ -23,7 +23,9 @@ int tokens_add(struct tokens *tokens, slice spec, struct err *err) MUST_CHECK;
 /* Returns the token of the request, or NULL if it is unknown, expired, revoked, or another
  * app's. */
 const struct token *tokens_find(const struct tokens *tokens, const char *app,
-                                const struct provider_request *request);
+                                const struct http_exchange *http);
+/* Returns the token of `Authorization: Bearer ...`, or SLICE_NONE if there is none. */
+slice token_bearer(const struct http_exchange *http);
 
 /* Returns whether the token has one of these scopes. */
 bool token_may(const struct token *token, const char *scopes);

@@ -32,6 +32,8 @@ extern const struct embed_file embed_scenarios[]; /* for sluice-bench */
 extern const size_t embed_scenarios_count;
 extern const struct embed_file embed_provider[]; /* for sluice-provider */
 extern const size_t embed_provider_count;
+extern const struct embed_file embed_load[]; /* a single file: the report of sluice-bench */
+extern const size_t embed_load_count;
 extern const struct embed_file embed_openapi[];
 extern const size_t embed_openapi_count;
 extern const struct embed_file embed_docs[]; /* a single file: the data of the docs pages

@@ -7,6 +7,7 @@ import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as pause } from 'node:timers/promises';
+import { runInNewContext } from 'node:vm';
 import { startDev } from './support/dev.mjs';
 import { until } from './support/client.mjs';
 import { Running, makeFolder, removeFolder, run } from './support/process.mjs';
@@ -66,17 +67,26 @@ test('a mix by weight over two processes, with the server sampled each second', 
   const share = detail.done / report.done;
   assert.ok(share > 0.7 && share < 0.8, `${share} of them were the ones of weight 3 of 4`);
   assert.ok(report.seconds.some((one) => one.server_rss_bytes > 0 && one.server_cpu_s > 0));
-  const page = await readFile(html, 'utf8');
+  const file = await readFile(html, 'utf8');
+  const document = { body: {} };
+  runInNewContext(/<script>([^]*)<\/script>/.exec(file)[1], { document });
+  const page = document.body.innerHTML;
   for (const title of ['Latencies', 'Latency by percentile', 'Throughput', 'Server processor time', 'Server resident memory', "Longest turn of the server's loop ", 'Database commits']) assert.match(page, new RegExp(`<h2>${title}`));
-  assert.doesNotMatch(page, /<script|https?:\/\/(?!127\.0\.0\.1)|NaN|inf/);
+  assert.match(page, /<td>all<\/td>/);
+  assert.doesNotMatch(page, /NaN|Infinity|undefined/);
+  assert.doesNotMatch(file, /https?:\/\/(?!127\.0\.0\.1)|src=|href=|url\(|import/);
 });
 
 test('every scenario that is compiled in runs', async () => {
   const list = (await run(bench, ['--list'])).stdout;
   const names = [...list.matchAll(/^ {2}(\w+)/gm)].map(([, name]) => name);
   assert.ok(['read', 'write', 'replay', 'search', 'detail', 'flow', 'approval'].every((name) => names.includes(name)), list);
-  // each takes a second, so all run concurrently
-  const ends = await Promise.all(names.map((name) => loadDev('--scenario', name, '--connections', '2', '--var', `task_parent=${dev.taskParent.page_id}`)));
+  const loadWith = async (name, seconds) => {
+    const end = await loadDev('--scenario', name, '--connections', '2', '--var', `task_parent=${dev.taskParent.page_id}`, '--duration', String(seconds));
+    // on a loaded machine, no operation may end in a second
+    return end.stdout.includes(`${name}: 0 a second (0 in`) && seconds < 60 ? loadWith(name, 2 * seconds) : end;
+  };
+  const ends = await Promise.all(names.map((name) => loadWith(name, 1))); // each takes a second
   for (const [i, end] of ends.entries()) assert.equal(end.code, 0, `${names[i]}: ${end.stdout}${end.stderr}`);
 });
 
