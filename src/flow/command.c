@@ -224,10 +224,9 @@ static enum op_result refuse_key(struct flow_command *command)
  * is bound within milliseconds. */
 static enum op_result wait_for_reply(struct flow_command *command)
 {
-    unsigned longest = LOST_WAITS_MAX - 1;
-    unsigned waits = command->waits < longest ? command->waits : longest;
-    command->waits++;
-    op_sleep(&command->op, &command->timer, (uint64_t)LOST_WAIT_MS << waits,
+    if (command->waits < LOST_WAITS_MAX)
+        command->waits++;
+    op_sleep(&command->op, &command->timer, (uint64_t)LOST_WAIT_MS << (command->waits - 1),
              "the reply to an equal start");
     return op_wait_then(&command->op, COMMAND_BEGIN);
 }
@@ -261,6 +260,8 @@ static enum op_result step_check_key(struct op *op)
         return command->found.has_hold ? refuse_key(command) : OP_NEXT;
     if (status == OK && command->waits >= LOST_WAITS_MAX &&
         command->found.state == CLAIM_IN_FLIGHT) { /* both are meant */
+        if (command->is_client_gone)               /* it may ask again */
+            return unavailable(command);
         command->claim.key = SLICE_NONE;
         return OP_NEXT;
     }

@@ -80,8 +80,10 @@ void store_laters_init(struct store_laters *laters, struct loop *loop, struct pg
     list_init(&laters->all);
 }
 
+/* Ops that end later may use what an end starts, but the pool is freed by then. */
 void store_laters_cancel(struct store_laters *laters)
 {
+    laters->count_max = 0;
     LIST_EACH(&laters->all, struct store_later, later, link)
         op_cancel(&later->op);
 }

@@ -64,7 +64,8 @@ void store_later_end(struct op *op, enum op_end end);
 
 void store_laters_init(struct store_laters *laters, struct loop *loop, struct pg_pool *pool,
                        size_t count_max);
-/* Cancels the statements under way; on_end follows. */
+/* Cancels the statements under way; on_end follows. No further one starts: the pool is freed next.
+ */
 void store_laters_cancel(struct store_laters *laters);
 /* For when the owner is freed: cancels the statements under way without any callback. */
 void store_laters_deinit(struct store_laters *laters);

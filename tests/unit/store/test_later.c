@@ -186,6 +186,7 @@ static void it_is_cancelled_at_every_place(void **state)
     seam_settle(b->loop);
     (void)begin(b, &once_class, NULL); /* is not sent */
     store_laters_cancel(&b->laters);
+    assert_null(store_later(&b->laters, &once_class, NULL, 0)); /* the pool is freed next */
     seam_settle(b->loop);
     assert_int_equal(b->cancelled, 3);
     assert_int_equal(b->laters.count, 0);
