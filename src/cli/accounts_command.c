@@ -7,19 +7,17 @@
 #include "cli/commands.h"
 #include "cli/output.h"
 
-static void put_account(struct output_json *json, const void *row)
+static void put_account(struct json_writer *w, const void *row)
 {
     const struct account *account = row;
-    json_open(&json->w, '{');
-    output_json_uuid(json, "account_id", account->account_id);
-    output_json_str(json, "name", account->name);
-    output_json_str(json, "external_id", account->external_id);
-    output_json_str(json, "mark", account->mark);
-    output_json_str(json, "colour", account->colour);
-    output_json_time(json, "created_at", account->created_at);
-    output_json_time(json, "disabled_at", account->disabled_at);
-    json_member_bool(&json->w, "erasing", account->erase_at != 0);
-    json_close(&json->w, '}');
+    json_member_uuid(w, "account_id", account->account_id);
+    json_member_str(w, "name", account->name);
+    json_member_str(w, "external_id", account->external_id);
+    json_member_str(w, "mark", account->mark);
+    json_member_str(w, "colour", account->colour);
+    json_member_time(w, "created_at", account->created_at);
+    json_member_time(w, "disabled_at", account->disabled_at);
+    json_member_bool(w, "erasing", account->erase_at != 0);
 }
 
 static slice account_state(const struct account *account)
@@ -33,12 +31,8 @@ static int print_one(struct session *session, const struct command_call *call,
                      const struct account *account)
 {
     char id[UUID_TEXT_LEN + 1];
-    if (command_has(call, "json")) {
-        struct output_json json;
-        output_json_begin(&json);
-        put_account(&json, account);
-        return output_json_end(&json, stdout, &session->err);
-    }
+    if (command_has(call, "json"))
+        return output_object(put_account, account, &session->err);
     uuid_format(account->account_id, id);
     (void)printf("account %s\nname    ", id);
     output_text(stdout, account->name);

@@ -106,24 +106,22 @@ void catalog_show_problems(const struct catalog_report *report)
 
 /* ---- integrations ---- */
 
-static void put_integration_json(struct output_json *json,
-                                 const struct catalog_integration *integration)
+static void put_integration(struct json_writer *w, const void *row)
 {
-    json_open(&json->w, '{');
-    output_json_str(json, "integration_id", integration->integration_id);
-    output_json_str(json, "name", integration->name);
-    output_json_str(json, "description", integration->description);
-    output_json_str(json, "category", integration->category);
-    output_json_str(json, "auth", slice_cstr(catalog_auth_name(integration->auth.kind)));
-    json_key(&json->w, "auths"); /* all ways to connect; "auth" is the first of them */
-    json_open(&json->w, '[');
+    const struct catalog_integration *integration = row;
+    json_member_str(w, "integration_id", integration->integration_id);
+    json_member_str(w, "name", integration->name);
+    json_member_str(w, "description", integration->description);
+    json_member_str(w, "category", integration->category);
+    json_member_str(w, "auth", slice_cstr(catalog_auth_name(integration->auth.kind)));
+    /* all ways to connect; "auth" is the first of them */
+    json_member_open(w, "auths", '[');
     for (size_t i = 0; i < integration->auth_count; i++)
-        json_put_str(&json->w, slice_cstr(catalog_auth_name(integration->auths[i].kind)));
-    json_close(&json->w, ']');
-    json_key(&json->w, "actions");
+        json_put_str(w, slice_cstr(catalog_auth_name(integration->auths[i].kind)));
+    json_close(w, ']');
+    json_key(w, "actions");
     /* The JSON was written when the catalog was loaded. */
-    json_put_raw(&json->w, integration->capabilities_json);
-    json_close(&json->w, '}');
+    json_put_raw(w, integration->capabilities_json);
 }
 
 /* A catalog entry has only the first way to connect; this loads all of them. */
@@ -149,14 +147,15 @@ int catalog_show_all(struct session *session, bool as_json)
 {
     const struct catalog *catalog = session->catalog;
     struct output_table table;
-    struct output_json json;
+    struct json_text json;
     if (as_json) {
-        output_json_begin(&json);
-        json_open(&json.w, '[');
-        for (size_t i = 0; i < catalog->integration_count; i++)
-            put_integration_json(&json, whole(catalog, i));
-        json_close(&json.w, ']');
-        return output_json_end(&json, stdout, &session->err);
+        struct json_writer *w = output_json_begin(&json, '[');
+        for (size_t i = 0; i < catalog->integration_count; i++) {
+            json_open(w, '{');
+            put_integration(w, whole(catalog, i));
+            json_close(w, '}');
+        }
+        return output_json_end(&json, '[', &session->err);
     }
     output_table_begin(&table, &session->arena, "INTEGRATION|NAME|CATEGORY|AUTH|ACTIONS");
     for (size_t i = 0; i < catalog->integration_count; i++) {
@@ -364,20 +363,6 @@ static int show_action(struct session *session, const struct catalog_action *act
 
 /* ---- an integration or an action ---- */
 
-static int show_json(struct session *session, const struct catalog_integration *integration,
-                     const struct catalog_action *action)
-{
-    struct output_json json;
-    output_json_begin(&json);
-    /* An action's JSON was written when the catalog was loaded; an integration's is written
-     * here, since lists have it, too. */
-    if (action)
-        json_put_raw(&json.w, action->detail_json);
-    else
-        put_integration_json(&json, integration);
-    return output_json_end(&json, stdout, &session->err);
-}
-
 int catalog_show_one(struct session *session, slice integration, slice action, bool as_json)
 {
     const struct catalog_integration *found = NULL;
@@ -386,24 +371,27 @@ int catalog_show_one(struct session *session, slice integration, slice action, b
         /* Both functions have set the session's error, with the nearest name. */
         (action.ptr && find_action(session, found, action, &one) != OK))
         return (int)session->err.code;
-    if (as_json)
-        return show_json(session, found, one);
+    if (as_json && !one)
+        return output_object(put_integration, found, &session->err);
+    if (as_json) {
+        /* It was written when the catalog was loaded. */
+        (void)printf("%.*s\n", SLICE_ARG(one->detail_json));
+        return OK;
+    }
     return one ? show_action(session, one) : show_integration(session, found);
 }
 
 /* ---- the hits of a query ---- */
 
-static void put_found(struct output_json *json, const void *row)
+static void put_found(struct json_writer *w, const void *row)
 {
     const struct catalog_hit *hit = row;
     const struct catalog_action *action = hit->action;
-    json_open(&json->w, '{');
-    output_json_str(json, "kind", action ? SLICE("action") : SLICE("integration"));
-    output_json_str(json, "integration_id", hit->integration->integration_id);
-    output_json_str(json, "action_id", action ? action->action_id : SLICE_NONE);
-    output_json_str(json, "title", action ? action->title : hit->integration->name);
-    output_json_str(json, "relevance", catalog_relevance_name(hit));
-    json_close(&json->w, '}');
+    json_member_str(w, "kind", action ? SLICE("action") : SLICE("integration"));
+    json_member_str(w, "integration_id", hit->integration->integration_id);
+    json_member_str(w, "action_id", action ? action->action_id : SLICE_NONE);
+    json_member_str(w, "title", action ? action->title : hit->integration->name);
+    json_member_str(w, "relevance", catalog_relevance_name(hit));
 }
 
 static void put_found_cells(struct output_table *table, const void *row)

@@ -12,10 +12,29 @@ struct words {
     const char *missing, *refused, *list;
 };
 
-/* Sets the result of a command in terms of the operator; the log has the database's own message. */
-static int say_change(struct session *session, int status, const struct words *words)
+/* Runs the op of a change: `start` starts it, with `it`, and `done`, if not NULL, reads what ends
+ * with it. The engine is opened without apps, since no change calls one. */
+static int run_change(struct session *session, struct audit_by *by, engine_start *start,
+                      engine_start *done, void *it)
+{
+    struct engine engine;
+    *by = session_by(session);
+    int result = engine_open(&engine, session, false);
+    if (result == OK)
+        engine_run(&engine, start, done, it);
+    /* It also closes the parts that were opened before an error. */
+    engine_close(&engine);
+    return result;
+}
+
+/* Sets the result of a command in terms of the operator; the log has the database's own message.
+ * `problem`, if not NULL, is what the command itself says of a wrong request. */
+static int say_change(struct session *session, int status, const struct err *problem,
+                      const struct words *words)
 {
     struct err *err = &session->err;
+    if (problem && problem->code != OK)
+        return err_set(err, ERR_INVALID, "%s", problem->text);
     switch (status) {
     case OK:
         return OK;
@@ -61,20 +80,12 @@ int change_vault(struct session *session, struct vault_command_request *request,
     /* The kinds of accounts come first. */
     bool is_account = request->kind <= VAULT_ACCOUNT_RENAME;
     struct vault_change it = {.in = request};
-    /* engine_close also closes the parts that were opened before an error. */
-    struct engine engine;
-    request->by = session_by(session);
-    int result = engine_open(&engine, session, false);
-    if (result == OK) {
-        engine_run(&engine, start_vault, NULL, &it);
-        result = it.command.err.code != OK
-                     ? err_set(&session->err, ERR_INVALID, "%s", it.command.err.text)
-                     : say_change(session, it.command.status, is_account ? &of_account : &of_key);
-        if (other)
-            *other = it.command.other;
-    }
-    engine_close(&engine);
-    return result;
+    int result = run_change(session, &request->by, start_vault, NULL, &it);
+    if (other)
+        *other = it.command.other;
+    return result == OK ? say_change(session, it.command.status, &it.command.err,
+                                     is_account ? &of_account : &of_key)
+                        : result;
 }
 
 /* ---- connections, clients ---- */
@@ -99,17 +110,10 @@ int change_connect(struct session *session, struct connect_command_request *requ
     static const struct words of_client = {"there is no such OAuth client",
                                            "the database refused it", "sluice oauth-clients list"};
     struct connect_change it = {.in = request};
-    /* The engine is opened without apps, since no change calls one. */
-    struct engine engine;
-    request->by = session_by(session);
-    int result = engine_open(&engine, session, false);
-    if (result == OK) {
-        engine_run(&engine, start_connect, NULL, &it);
-        result = say_change(session, it.command.status,
-                            request->kind <= CONNECT_REMOVE ? &of_connection : &of_client);
-    }
-    engine_close(&engine);
-    return result;
+    int result = run_change(session, &request->by, start_connect, NULL, &it);
+    return result == OK ? say_change(session, it.command.status, NULL,
+                                     request->kind <= CONNECT_REMOVE ? &of_connection : &of_client)
+                        : result;
 }
 
 /* ---- a new connection ---- */
@@ -127,8 +131,7 @@ static void start_save(struct engine *engine, struct op *op, void *arg)
 
 /* A command does not use a connect link, and the connection is new, so the other results are
  * impossible. */
-static int say_saved(struct session *session, enum connect_saved kept,
-                     struct connect_service *service)
+static int say_saved(struct session *session, enum connect_saved kept)
 {
     struct err *err = &session->err;
     if (kept == CONNECT_SAVED)
@@ -138,7 +141,7 @@ static int say_saved(struct session *session, enum connect_saved kept,
             err, ERR_LIMIT,
             "the account already has as many connections as account-kept-connections allows (%zu). "
             "Nothing was connected. Remove one that is no longer used, or reconnect one",
-            connect_connections_max(service));
+            (size_t)session->config->account_kept_connections);
     if (kept == CONNECT_SAVE_TOO_LARGE)
         return err_set(err, ERR_LIMIT, "the credential is too large");
     return err_set(err, ERR_IO, "the database refused the connection");
@@ -147,14 +150,9 @@ static int say_saved(struct session *session, enum connect_saved kept,
 int change_save(struct session *session, struct connect_save_request *request, int64_t *id)
 {
     struct save_change it = {.in = request};
-    struct engine engine;
-    request->by = session_by(session);
-    int result = engine_open(&engine, session, false);
-    if (result == OK) {
-        engine_run(&engine, start_save, NULL, &it);
-        result = say_saved(session, it.save.result, engine.connect);
-    }
-    engine_close(&engine);
+    int result = run_change(session, &request->by, start_save, NULL, &it);
+    if (result == OK)
+        result = say_saved(session, it.save.result);
     /* If the result is OK, the id is known and the row is durable. */
     *id = it.save.connection_id;
     if (result == OK && request->is_default && !it.save.is_default)
@@ -185,22 +183,15 @@ int change_webhook(struct session *session, struct webhook_command_request *requ
                                             "there is no account with that id any more",
                                             "sluice webhooks list"};
     struct endpoint_change it = {.in = request};
-    struct engine engine;
-    request->by = session_by(session);
     request->public_url = session->config->public_url;
-    int result = engine_open(&engine, session, false);
-    if (result == OK) {
-        engine_run(&engine, start_webhook, NULL, &it);
-        result = it.command.err.code != OK
-                     ? err_set(&session->err, ERR_INVALID, "%s", it.command.err.text)
-                     : say_change(session, it.command.status, &of_webhook);
-    }
+    int result = run_change(session, &request->by, start_webhook, NULL, &it);
+    if (result == OK)
+        result = say_change(session, it.command.status, &it.command.err, &of_webhook);
     if (id)
         *id = it.command.webhook.id;
     if (secret)
         memcpy(secret, it.command.secret, sizeof(it.command.secret));
     mem_wipe(it.command.secret, sizeof(it.command.secret));
-    engine_close(&engine);
     return result;
 }
 
@@ -236,15 +227,7 @@ int change_policy(struct session *session, struct policy_command_request *reques
                                            "there is no account with that id any more",
                                            "sluice policy list"};
     struct policy_changing it = {.in = request};
-    struct engine engine;
-    request->by = session_by(session);
-    int result = engine_open(&engine, session, false);
-    if (result == OK) {
-        engine_run(&engine, start_policy, keep_problem, &it);
-        result = it.err.code != OK ? err_set(&session->err, ERR_INVALID, "%s", it.err.text)
-                                   : say_change(session, it.command.status, &of_policy);
-    }
+    int result = run_change(session, &request->by, start_policy, keep_problem, &it);
     *rev = it.command.rev;
-    engine_close(&engine);
-    return result;
+    return result == OK ? say_change(session, it.command.status, &it.err, &of_policy) : result;
 }

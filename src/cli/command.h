@@ -15,6 +15,7 @@ enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 struct command;
 struct command_verb;
 struct session;
+struct output_list;
 
 /* One command line, read. */
 struct command_call {
@@ -40,6 +41,7 @@ struct command_verb {
     size_t option_count;
     const char *needs; /* a required option, or NULL; the verb itself reports that it is missing */
     int (*run)(struct command_call *call);
+    const struct output_list *list; /* for session_list */
 };
 
 struct command {

@@ -18,15 +18,13 @@ static int print_added(struct session *session, const struct command_call *call,
         (void)printf("connection %lld\n", (long long)id);
         return OK;
     }
-    struct output_json json;
+    struct json_text json;
     char text[24];
     (void)snprintf(text, sizeof(text), "%lld", (long long)id);
-    output_json_begin(&json);
-    json_open(&json.w, '{');
-    output_json_str(&json, "id", slice_cstr(text));
-    output_json_str(&json, "integration_id", slice_cstr(call->argv[1]));
-    json_close(&json.w, '}');
-    return output_json_end(&json, stdout, &session->err);
+    struct json_writer *w = output_json_begin(&json, '{');
+    json_member_str(w, "id", slice_cstr(text));
+    json_member_str(w, "integration_id", slice_cstr(call->argv[1]));
+    return output_json_end(&json, '{', &session->err);
 }
 
 /* Checks that do not need the database come first, so that mistakes are reported without one. */
@@ -99,15 +97,13 @@ static void put_connection_cells(struct output_table *table, const void *row)
     output_table_cell(table, connection->label);
 }
 
-static void put_connection(struct output_json *json, const void *row)
+static void put_connection(struct json_writer *w, const void *row)
 {
     const struct connection *connection = row;
-    json_open(&json->w, '{');
-    connect_write(&json->w, connection);
+    connect_write(w, connection);
     /* Writes the members of the API's answer, then the members that only an operator needs. */
-    json_member_raw(&json->w, "params", connection->params);
-    output_json_str(json, "master_key_id", connection->key_id);
-    json_close(&json->w, '}');
+    json_member_raw(w, "params", connection->params);
+    json_member_str(w, "master_key_id", connection->key_id);
 }
 
 static const struct output_list connection_list = {
@@ -117,20 +113,8 @@ static const struct output_list connection_list = {
     .none = "the account has no connections; `sluice connections add` creates one",
     .put_cells = put_connection_cells,
     .put_json = put_connection,
+    .load = store_connection_list_sync,
 };
-
-static int list_connections(struct session *session, struct command_call *call)
-{
-    struct account account;
-    struct connection *rows;
-    size_t count;
-    if (session_open_account(session, call, &account) != OK ||
-        store_connection_list_sync(session->sync, &session->arena, account.account_id, &rows,
-                                   &count, &session->err) != OK)
-        return (int)session->err.code;
-    return output_list(&connection_list, rows, count, command_has(call, "json"), &session->arena,
-                       &session->err);
-}
 
 /* ---- default, remove ---- */
 
@@ -235,7 +219,8 @@ static const struct command_verb verbs[] = {
      "Connect an app with OAuth. Prints the address to open in a browser, and reads from stdin the "
      "address that the browser ends at.",
      authorize, COMMAND_OPTIONS(authorize_options), .needs = "redirect-uri"},
-    {"list", "ACCOUNT", "List the connections of an account.", list_connections, COMMAND_JSON},
+    {"list", "ACCOUNT", "List the connections of an account.", session_list, COMMAND_JSON,
+     .list = &connection_list},
     {"default", "ACCOUNT CONNECTION",
      "Make this connection the default one for calls that name none.", set_default_connection,
      COMMAND_NO_OPTIONS},

@@ -14,7 +14,7 @@ struct doctor {
     bool is_json, is_offline;
     char *const *apps; /* apps to call in addition to the connected apps */
     size_t app_count;
-    struct output_json json; /* an open array */
+    struct json_text json; /* an open array */
     size_t counts[DOCTOR_MARKS];
 };
 

@@ -170,8 +170,7 @@ static int print_end(struct doctor *doctor)
     struct session *session = doctor->session;
     size_t failed = doctor->counts[DOCTOR_FAIL], warned = doctor->counts[DOCTOR_WARN];
     if (doctor->is_json) {
-        json_close(&doctor->json.w, ']');
-        int result = output_json_end(&doctor->json, stdout, &session->err);
+        int result = output_json_end(&doctor->json, '[', &session->err);
         if (result != OK)
             return result;
     } else {
@@ -192,10 +191,8 @@ static int run_doctor(struct session *session, struct command_call *call)
         .apps = call->argv,
         .app_count = (size_t)call->argc,
     };
-    if (doctor.is_json) {
-        output_json_begin(&doctor.json);
-        json_open(&doctor.json.w, '[');
-    }
+    if (doctor.is_json)
+        (void)output_json_begin(&doctor.json, '[');
     check_public_url(&doctor);
     check_files(&doctor);
     check_clock(&doctor);

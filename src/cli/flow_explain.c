@@ -227,27 +227,23 @@ static int print(struct explanation *e)
 static int print_json(struct explanation *e)
 {
     const struct flow *flow = &e->found.flow;
-    struct output_json json;
-    char id[UUID_TEXT_LEN + 1];
-    uuid_format(flow->id, id);
-    output_json_begin(&json);
-    json_open(&json.w, '{');
-    output_json_str(&json, "flow_id", slice_of(id, UUID_TEXT_LEN));
-    output_json_str(&json, "account", e->found.account_name);
-    output_json_str(&json, "template", flow->template_key);
-    output_json_str(&json, "status", slice_cstr(flow_status_name(flow->status)));
-    output_json_str(&json, "step", e->step);
-    json_member_i64(&json.w, "attempt", flow->attempt);
-    output_json_time(&json, "created_at", flow->created_at);
-    output_json_time(&json, "updated_at", flow->updated_at);
-    output_json_time(&json, "next_due", flow_due_at(flow));
-    output_json_time(&json, "deadline", flow->deadline);
-    output_json_str(&json, "owner", e->found.node_name);
-    output_json_time(&json, "lease_until", e->found.lease_until);
-    json_member_raw(&json.w, "last_error", e->found.last_error);
-    output_json_str(&json, "why", buf_slice(&e->why));
-    json_close(&json.w, '}');
-    return output_json_end(&json, stdout, &e->session->err);
+    struct json_text json;
+    struct json_writer *w = output_json_begin(&json, '{');
+    json_member_uuid(w, "flow_id", flow->id);
+    json_member_str(w, "account", e->found.account_name);
+    json_member_str(w, "template", flow->template_key);
+    json_member_str(w, "status", slice_cstr(flow_status_name(flow->status)));
+    json_member_str(w, "step", e->step);
+    json_member_i64(w, "attempt", flow->attempt);
+    json_member_time(w, "created_at", flow->created_at);
+    json_member_time(w, "updated_at", flow->updated_at);
+    json_member_time(w, "next_due", flow_due_at(flow));
+    json_member_time(w, "deadline", flow->deadline);
+    json_member_str(w, "owner", e->found.node_name);
+    json_member_time(w, "lease_until", e->found.lease_until);
+    json_member_raw(w, "last_error", e->found.last_error);
+    json_member_str(w, "why", buf_slice(&e->why));
+    return output_json_end(&json, '{', &e->session->err);
 }
 
 /* Finds the key of the current step in the flow's own version of the template. */

@@ -114,27 +114,25 @@ static int read_options(struct session *session, const struct command_call *call
     return read_expiry(command_option(call, "expires"), &key->expires_at, err);
 }
 
-static void put_api_key(struct output_json *json, const struct api_key *key, const char *secret)
+static void put_api_key(struct json_writer *w, const struct api_key *key, const char *secret)
 {
     char scopes[48];
-    json_open(&json->w, '{');
-    output_json_uuid(json, "id", key->id);
+    json_member_uuid(w, "id", key->id);
     /* Only a new key has its text; lists have only the prefix. */
     if (secret)
-        output_json_str(json, "key", slice_cstr(secret));
-    output_json_str(json, "prefix", key->prefix);
-    output_json_str(json, "name", key->name);
-    output_json_str(json, "scopes", scopes_format(key->scopes, scopes));
-    output_json_time(json, "created_at", key->created_at);
-    output_json_time(json, "expires_at", key->expires_at);
-    output_json_time(json, "revoked_at", key->revoked_at);
-    output_json_time(json, "last_used_at", key->last_used_at);
-    output_json_str(json, "addresses", key->addresses);
-    output_json_str(json, "user", key->external_id);
-    output_json_str(json, "forms", key->forms);
-    output_json_str(json, "unattended_writes", key->unattended_writes);
-    output_json_str(json, "policy", key->policy);
-    json_close(&json->w, '}');
+        json_member_str(w, "key", slice_cstr(secret));
+    json_member_str(w, "prefix", key->prefix);
+    json_member_str(w, "name", key->name);
+    json_member_str(w, "scopes", scopes_format(key->scopes, scopes));
+    json_member_time(w, "created_at", key->created_at);
+    json_member_time(w, "expires_at", key->expires_at);
+    json_member_time(w, "revoked_at", key->revoked_at);
+    json_member_time(w, "last_used_at", key->last_used_at);
+    json_member_str(w, "addresses", key->addresses);
+    json_member_str(w, "user", key->external_id);
+    json_member_str(w, "forms", key->forms);
+    json_member_str(w, "unattended_writes", key->unattended_writes);
+    json_member_str(w, "policy", key->policy);
 }
 
 /* Only the key goes to stdout, so that a script can read it. */
@@ -143,10 +141,9 @@ static int print_new(struct session *session, const struct command_call *call,
 {
     char id[UUID_TEXT_LEN + 1];
     if (command_has(call, "json")) {
-        struct output_json json;
-        output_json_begin(&json);
-        put_api_key(&json, key, secret);
-        return output_json_end(&json, stdout, &session->err);
+        struct json_text json;
+        put_api_key(output_json_begin(&json, '{'), key, secret);
+        return output_json_end(&json, '{', &session->err);
     }
     uuid_format(key->id, id);
     (void)fprintf(stderr, "key %s; the secret is printed only this once:\n", id);
@@ -229,9 +226,9 @@ static void put_key_cells(struct output_table *table, const void *row)
     output_table_cell(table, key->name);
 }
 
-static void put_listed_key(struct output_json *json, const void *row)
+static void put_listed_key(struct json_writer *w, const void *row)
 {
-    put_api_key(json, row, NULL);
+    put_api_key(w, row, NULL);
 }
 
 static const struct output_list key_list = {
@@ -240,19 +237,15 @@ static const struct output_list key_list = {
     .none = "the account has no keys; `sluice keys create` makes one",
     .put_cells = put_key_cells,
     .put_json = put_listed_key,
+    .load = store_api_key_list_sync,
 };
 
 static int list_keys(struct session *session, struct command_call *call)
 {
     struct account account;
-    struct api_key *keys;
-    size_t count;
-    if (open_owner(session, call, 0, &account) != OK ||
-        store_api_key_list_sync(session->sync, &session->arena, account.account_id, &keys, &count,
-                                &session->err) != OK)
-        return (int)session->err.code;
-    return output_list(&key_list, keys, count, command_has(call, "json"), &session->arena,
-                       &session->err);
+    return open_owner(session, call, 0, &account) == OK
+               ? session_print_list(session, call, &key_list, account.account_id)
+               : (int)session->err.code;
 }
 
 /* ---- revoke, roll ---- */
@@ -261,15 +254,15 @@ static int list_keys(struct session *session, struct command_call *call)
 static int find_key(struct session *session, struct uuid account_id, slice text,
                     struct api_key *key)
 {
-    struct api_key *keys;
     size_t count, found = 0;
     struct uuid id;
     bool is_id = uuid_parse(text, &id);
     if (is_id)
         return store_api_key_get_sync(session->sync, &session->arena, account_id, id, key,
                                       &session->err);
-    if (store_api_key_list_sync(session->sync, &session->arena, account_id, &keys, &count,
-                                &session->err) != OK)
+    const struct api_key *keys =
+        store_api_key_list_sync(session->sync, &session->arena, account_id, &count, &session->err);
+    if (!keys)
         return (int)session->err.code;
     for (size_t i = 0; i < count; i++) {
         if (!slice_eq(keys[i].prefix, text))

@@ -101,17 +101,15 @@ static void put_client_cells(struct output_table *table, const void *row)
     output_table_time(table, client->updated_at);
 }
 
-static void put_client(struct output_json *json, const void *row)
+static void put_client(struct json_writer *w, const void *row)
 {
     const struct oauth_client *client = row;
-    json_open(&json->w, '{');
-    output_json_str(json, "integration_id", client->integration_id);
-    output_json_str(json, "client_id", client->client_id);
-    json_member_bool(&json->w, "has_secret", client->sealed.len > 0);
-    output_json_str(json, "master_key_id", client->key_id);
-    output_json_time(json, "created_at", client->created_at);
-    output_json_time(json, "updated_at", client->updated_at);
-    json_close(&json->w, '}');
+    json_member_str(w, "integration_id", client->integration_id);
+    json_member_str(w, "client_id", client->client_id);
+    json_member_bool(w, "has_secret", client->sealed.len > 0);
+    json_member_str(w, "master_key_id", client->key_id);
+    json_member_time(w, "created_at", client->created_at);
+    json_member_time(w, "updated_at", client->updated_at);
 }
 
 static const struct output_list client_list = {
@@ -120,19 +118,15 @@ static const struct output_list client_list = {
     .none = "there are no OAuth clients; `sluice oauth-clients set` adds one",
     .put_cells = put_client_cells,
     .put_json = put_client,
+    .load = store_oauth_client_list_sync,
 };
 
 static int list_oauth_clients(struct session *session, struct command_call *call)
 {
     struct uuid account_id;
-    struct oauth_client *rows;
-    size_t count;
-    if (session_open_database(session) != OK || find_owner(session, call, &account_id) != OK ||
-        store_oauth_client_list_sync(session->sync, &session->arena, account_id, &rows, &count,
-                                     &session->err) != OK)
+    if (session_open_database(session) != OK || find_owner(session, call, &account_id) != OK)
         return (int)session->err.code;
-    return output_list(&client_list, rows, count, command_has(call, "json"), &session->arena,
-                       &session->err);
+    return session_print_list(session, call, &client_list, account_id);
 }
 
 /* ---- delete ---- */

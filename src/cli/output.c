@@ -188,39 +188,29 @@ int output_table_print(const struct output_table *table, FILE *out, const char *
 
 /* ---- JSON ---- */
 
-void output_json_begin(struct output_json *json)
+struct json_writer *output_json_begin(struct json_text *json, char bracket)
 {
-    buf_init(&json->text, OUTPUT_JSON_BYTES_MAX);
-    json_begin(&json->w, &json->text);
+    struct json_writer *w = json_text_begin(json, OUTPUT_JSON_BYTES_MAX);
+    json_open(w, bracket);
+    return w;
 }
 
-void output_json_str(struct output_json *json, const char *key, slice text)
+int output_json_end(struct json_text *json, char bracket, struct err *err)
 {
-    json_member_str(&json->w, key, text);
-}
-
-void output_json_uuid(struct output_json *json, const char *key, struct uuid id)
-{
-    char text[UUID_TEXT_LEN + 1];
-    uuid_format(id, text);
-    output_json_str(json, key, slice_cstr(text));
-}
-
-void output_json_time(struct output_json *json, const char *key, int64_t wall_us)
-{
-    char text[TIME_TEXT_LEN + 1];
-    time_format(wall_us, text);
-    output_json_str(json, key, wall_us == 0 ? SLICE_NONE : slice_cstr(text));
-}
-
-int output_json_end(struct output_json *json, FILE *out, struct err *err)
-{
-    buf_append_char(&json->text, '\n');
-    bool is_ok = buf_is_ok(&json->text);
+    json_close(&json->w, bracket == '{' ? '}' : ']');
+    buf_append_char(&json->buf, '\n');
+    bool is_ok = buf_is_ok(&json->buf);
     if (is_ok)
-        (void)fwrite(json->text.ptr, 1, json->text.len, out);
-    buf_deinit(&json->text);
+        (void)fwrite(json->buf.ptr, 1, json->buf.len, stdout);
+    buf_deinit(&json->buf);
     return is_ok ? OK : err_set(err, ERR_LIMIT, "the list is too large to print");
+}
+
+int output_object(output_members *put, const void *row, struct err *err)
+{
+    struct json_text json;
+    put(output_json_begin(&json, '{'), row);
+    return output_json_end(&json, '{', err);
 }
 
 /* ---- lists ---- */
@@ -229,7 +219,7 @@ int output_list(const struct output_list *list, const void *rows, size_t count, 
                 struct arena *arena, struct err *err)
 {
     struct output_table table;
-    struct output_json json;
+    struct json_text json;
     const char *row = rows;
     if (!as_json) {
         output_table_begin(&table, arena, list->headings);
@@ -237,12 +227,13 @@ int output_list(const struct output_list *list, const void *rows, size_t count, 
             list->put_cells(&table, row + i * list->row_size);
         return output_table_print(&table, stdout, list->none, err);
     }
-    output_json_begin(&json);
-    json_open(&json.w, '[');
-    for (size_t i = 0; i < count; i++)
-        list->put_json(&json, row + i * list->row_size);
-    json_close(&json.w, ']');
-    return output_json_end(&json, stdout, err);
+    struct json_writer *w = output_json_begin(&json, '[');
+    for (size_t i = 0; i < count; i++) {
+        json_open(w, '{');
+        list->put_json(w, row + i * list->row_size);
+        json_close(w, '}');
+    }
+    return output_json_end(&json, '[', err);
 }
 
 /* ---- names ---- */

@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/id.h"
 #include "json/json.h"
+#include "store/store.h"
 
 enum { OUTPUT_COLUMNS_MAX = 12, OUTPUT_JSON_BYTES_MAX = 256 * 1024 * 1024 };
 
@@ -36,25 +37,24 @@ int output_table_print(const struct output_table *table, FILE *out, const char *
 /* Prints text with control characters and invalid UTF-8 replaced by '?'; newlines and tabs stay. */
 void output_text(FILE *out, slice text);
 
-/* A JSON document that is printed whole at the end. */
-struct output_json {
-    struct buf text;
-    struct json_writer w;
-};
-void output_json_begin(struct output_json *json);
-/* Writes null for 0. */
-void output_json_time(struct output_json *json, const char *key, int64_t wall_us);
-void output_json_str(struct output_json *json, const char *key, slice text);
-void output_json_uuid(struct output_json *json, const char *key, struct uuid id);
-/* Prints the document as a line and frees it. Returns ERR_LIMIT if it was too large. */
-int output_json_end(struct output_json *json, FILE *out, struct err *err) MUST_CHECK;
+/* Writes the members of a row's object. */
+typedef void output_members(struct json_writer *w, const void *row);
+/* Begins a JSON document, an object ('{') or an array ('['), that is printed whole at the end. */
+struct json_writer *output_json_begin(struct json_text *json, char bracket);
+/* Closes the document, prints it as a line on stdout, and frees it. Returns ERR_LIMIT if it was too
+ * large. */
+int output_json_end(struct json_text *json, char bracket, struct err *err) MUST_CHECK;
+/* Prints one row as an object. */
+int output_object(output_members *put, const void *row, struct err *err) MUST_CHECK;
 
-/* How rows of one kind are printed: as a table, or as a JSON array. */
+/* How rows of one kind are printed: as a table, or as a JSON array; and how those of an account are
+ * loaded (session_print_list). */
 struct output_list {
     size_t row_size;
     const char *headings, *none; /* as for output_table_begin and output_table_print */
     void (*put_cells)(struct output_table *table, const void *row);
-    void (*put_json)(struct output_json *json, const void *row);
+    output_members *put_json;
+    store_list_sync_of *load;
 };
 int output_list(const struct output_list *list, const void *rows, size_t count, bool as_json,
                 struct arena *arena, struct err *err) MUST_CHECK;

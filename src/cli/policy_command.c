@@ -103,13 +103,10 @@ static int read_call_input(struct session *session, struct command_call *call,
 static int print_verdict(struct session *session, const struct policy_verdict *verdict,
                          bool as_json)
 {
-    struct output_json json;
+    struct json_text json;
     if (as_json) {
-        output_json_begin(&json);
-        json_open(&json.w, '{');
-        policy_put_verdict(&json.w, verdict);
-        json_close(&json.w, '}');
-        return output_json_end(&json, stdout, &session->err);
+        policy_put_verdict(output_json_begin(&json, '{'), verdict);
+        return output_json_end(&json, '{', &session->err);
     }
     (void)printf("%s", policy_decision_name(verdict->decision));
     if (verdict->rule >= 0)
@@ -162,14 +159,12 @@ static void put_policy_cells(struct output_table *table, const void *row)
     output_table_time(table, policy->updated_at);
 }
 
-static void put_listed_policy(struct output_json *json, const void *row)
+static void put_listed_policy(struct json_writer *w, const void *row)
 {
     const struct policy_row *policy = row;
-    json_open(&json->w, '{');
-    output_json_str(json, "name", policy->name);
-    json_member_i64(&json->w, "rev", policy->rev);
-    output_json_time(json, "updated_at", policy->updated_at);
-    json_close(&json->w, '}');
+    json_member_str(w, "name", policy->name);
+    json_member_i64(w, "rev", policy->rev);
+    json_member_time(w, "updated_at", policy->updated_at);
 }
 
 /* Documents are printed by `show`: they are too large for a table. */
@@ -179,21 +174,8 @@ static const struct output_list policy_list = {
     .none = "the account has no policies; `sluice policy set` makes one",
     .put_cells = put_policy_cells,
     .put_json = put_listed_policy,
+    .load = store_policy_list_sync,
 };
-
-/* The names and revisions that `set --rev` and `keys create --policy` take. */
-static int list_policies(struct session *session, struct command_call *call)
-{
-    struct account account;
-    struct policy_row *rows;
-    size_t count;
-    if (session_open_account(session, call, &account) != OK ||
-        store_policy_list_sync(session->sync, &session->arena, account.account_id, &rows, &count,
-                               &session->err) != OK)
-        return (int)session->err.code;
-    return output_list(&policy_list, rows, count, command_has(call, "json"), &session->arena,
-                       &session->err);
-}
 
 /* Prints the document alone, so that it can be changed and set again. */
 static int show_policy(struct session *session, struct command_call *call)
@@ -301,7 +283,8 @@ static const struct command_verb verbs[] = {
      lint_policies, COMMAND_NO_OPTIONS},
     {"test", "FILE", "Say what the policy decides about a call. Nothing is called.", test_policy,
      COMMAND_OPTIONS(test_options), .needs = "tool"},
-    {"list", "ACCOUNT", "List the policies of an account.", list_policies, COMMAND_JSON},
+    {"list", "ACCOUNT", "List the policies of an account.", session_list, COMMAND_JSON,
+     .list = &policy_list},
     {"show", "ACCOUNT POLICY", "Print a policy as it is in a file.", show_policy,
      COMMAND_NO_OPTIONS},
     {"set", "ACCOUNT POLICY FILE",

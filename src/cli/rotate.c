@@ -1,7 +1,7 @@
 /*
- * sluice keys rotate; see rotate.h. Connections are read in pages, in the order of their keys. Each
- * is updated only if no other process has changed it since it was read; otherwise it is read again
- * in the next pass.
+ * sluice keys rotate; see rotate.h. Rows are read in pages, in the order of their keys. Each is
+ * updated only if no other process has changed it since it was read; otherwise it is read again in
+ * the next pass.
  */
 #include "cli/rotate.h"
 
@@ -13,7 +13,7 @@ enum { SEALED_BYTES_MAX = VAULT_PLAIN_MAX + VAULT_SEAL_OVERHEAD, PASSES_MAX = 5 
 
 struct rotation {
     struct session *session;
-    struct arena arena; /* one page */
+    struct arena pages[2]; /* a page, and the one before: the next begins after its last row */
     struct buf sealed, old_sealed;
     size_t done, failed, changed; /* changed: rows that another process changed first */
 };
@@ -34,8 +34,21 @@ static int seal_again(struct rotation *rotation, const struct vault_binding *bin
                         : err_set(err, (enum err_code)result, "the credential could not be sealed");
 }
 
-static int reseal(struct rotation *rotation, const struct connection *row, struct err *err)
+/* Rows with sealed texts. */
+struct sealed_rows {
+    size_t row_size;
+    store_stale_sync_of *stale;
+    int (*reseal)(struct rotation *rotation, const void *row, struct err *err);
+    /* Reports the failure on stderr: the rotation continues with the other rows, and the command
+     * fails at its end. */
+    void (*print_failed)(const void *row, const struct err *err);
+};
+
+/* ---- connections ---- */
+
+static int reseal_connection(struct rotation *rotation, const void *of, struct err *err)
 {
+    const struct connection *row = of;
     const struct vault_ring *ring = rotation->session->ring;
     const struct vault_binding binding = {row->account_id, row->id};
     if (seal_again(rotation, &binding, row->key_id, row->sealed, &rotation->sealed, err) != OK)
@@ -45,10 +58,9 @@ static int reseal(struct rotation *rotation, const struct connection *row, struc
                                         buf_slice(&rotation->sealed), vault_ring_key_id(ring), err);
 }
 
-/* Reports the failure on stderr: the rotation continues with the other connections, and the command
- * fails at its end. */
-static void print_failed(const struct connection *row, const struct err *err)
+static void print_connection(const void *of, const struct err *err)
 {
+    const struct connection *row = of;
     char account[UUID_TEXT_LEN + 1], user[UUID_TEXT_LEN + 1];
     bool is_of_user = !uuid_is_nil(row->parent_id);
     uuid_format(uuid_or(row->parent_id, row->account_id), account);
@@ -58,8 +70,62 @@ static void print_failed(const struct connection *row, const struct err *err)
                   SLICE_ARG(row->integration_id), err->text);
 }
 
-/* Counts a row that was read in pass 1 to PASSES_MAX (0: there is one pass only). *is_reported:
- * whether its error is to be printed. Returns an error only of the database or of memory, since all
+/* ---- OAuth clients ---- */
+
+static int reseal_client(struct rotation *rotation, const void *of, struct err *err)
+{
+    const struct oauth_client *row = of;
+    const struct vault_ring *ring = rotation->session->ring;
+    const struct vault_binding binding = oauth_client_binding(row->account_id, row->integration_id);
+    if (seal_again(rotation, &binding, row->key_id, row->sealed, &rotation->sealed, err) != OK)
+        return (int)err->code;
+    return store_oauth_client_reseal_sync(
+        rotation->session->sync, row, buf_slice(&rotation->sealed), vault_ring_key_id(ring), err);
+}
+
+static void print_client(const void *of, const struct err *err)
+{
+    const struct oauth_client *row = of;
+    (void)fprintf(stderr, "OAuth client of %.*s: %s\n", SLICE_ARG(row->integration_id), err->text);
+}
+
+/* ---- webhooks ---- */
+
+static int reseal_webhook(struct rotation *rotation, const void *of, struct err *err)
+{
+    const struct webhook *row = of;
+    const struct vault_ring *ring = rotation->session->ring;
+    const struct vault_binding binding = event_secret_binding(row);
+    slice old = row->old_sealed;
+    if (old.ptr &&
+        seal_again(rotation, &binding, row->key_id, old, &rotation->old_sealed, err) != OK)
+        return (int)err->code;
+    if (seal_again(rotation, &binding, row->key_id, row->sealed, &rotation->sealed, err) != OK)
+        return (int)err->code;
+    return store_webhook_reseal_sync(rotation->session->sync, row, buf_slice(&rotation->sealed),
+                                     old.ptr ? buf_slice(&rotation->old_sealed) : SLICE_NONE,
+                                     vault_ring_key_id(ring), err);
+}
+
+static void print_webhook(const void *of, const struct err *err)
+{
+    const struct webhook *row = of;
+    char id[UUID_TEXT_LEN + 1], account[UUID_TEXT_LEN + 1];
+    uuid_format(row->id, id);
+    uuid_format(row->account_id, account);
+    (void)fprintf(stderr, "webhook %s of account %s: %s\n", id, account, err->text);
+}
+
+/* ---- all ---- */
+
+static const struct sealed_rows kinds[] = {
+    {sizeof(struct connection), store_connection_stale_sync, reseal_connection, print_connection},
+    {sizeof(struct oauth_client), store_oauth_client_stale_sync, reseal_client, print_client},
+    {sizeof(struct webhook), store_webhook_stale_sync, reseal_webhook, print_webhook},
+};
+
+/* Counts a row that was read in pass 1 to PASSES_MAX. *is_reported: whether its error is to be
+ * printed. Returns an error only of the database or of memory, since all
  * other rows would fail, too: it ends the rotation. */
 static int count_resealed(struct rotation *rotation, int result, const struct err *err, int pass,
                           bool *is_reported)
@@ -81,154 +147,66 @@ static int count_resealed(struct rotation *rotation, int result, const struct er
     else
         rotation->failed++;
     /* A row that keeps changing is reported after the last pass, a broken row in the first. */
-    *is_reported = pass == 0 || pass == (is_changed ? PASSES_MAX : 1);
+    *is_reported = pass == (is_changed ? PASSES_MAX : 1);
     return OK;
 }
 
-static int rotate_one(struct rotation *rotation, const struct connection *row, int pass)
+static int rotate_one(struct rotation *rotation, const struct sealed_rows *kind, const void *row,
+                      int pass)
 {
     struct err err;
-    bool is_reported;
-    int result = count_resealed(rotation, reseal(rotation, row, &err), &err, pass, &is_reported);
-    if (is_reported)
-        print_failed(row, &err);
-    return result;
-}
-
-static int rotate_pass(struct rotation *rotation, int pass)
-{
-    struct session *session = rotation->session;
-    /* Keyset paging: resealed rows no longer match, and failed rows are skipped. */
-    struct uuid after_account = {{0}};
-    int64_t after_id = 0;
-    struct connection *list;
-    size_t count = 0;
-    do {
-        arena_reset(&rotation->arena);
-        int result = store_connection_stale_sync(session->sync, &rotation->arena,
-                                                 vault_ring_key_id(session->ring), after_account,
-                                                 after_id, &list, &count, &session->err);
-        for (size_t i = 0; result == OK && i < count; i++) {
-            buf_clear(&rotation->sealed);
-            result = rotate_one(rotation, &list[i], pass);
-            after_account = list[i].account_id;
-            after_id = list[i].id;
-        }
-        if (result != OK)
-            return result;
-    } while (count > 0);
-    return OK;
-}
-
-/* ---- OAuth clients: few, and changed by operators only, so one pass is enough ---- */
-
-static int reseal_client(struct rotation *rotation, const struct oauth_client *row, struct err *err)
-{
-    const struct vault_ring *ring = rotation->session->ring;
-    const struct vault_binding binding = oauth_client_binding(row->account_id, row->integration_id);
-    if (seal_again(rotation, &binding, row->key_id, row->sealed, &rotation->sealed, err) != OK)
-        return (int)err->code;
-    return store_oauth_client_reseal_sync(
-        rotation->session->sync, row, buf_slice(&rotation->sealed), vault_ring_key_id(ring), err);
-}
-
-static int rotate_client(struct rotation *rotation, const struct oauth_client *row)
-{
-    struct err err;
-    bool is_reported;
-    int result =
-        count_resealed(rotation, reseal_client(rotation, row, &err), &err, 0, &is_reported);
-    if (is_reported)
-        (void)fprintf(stderr, "OAuth client of %.*s: %s\n", SLICE_ARG(row->integration_id),
-                      err.text);
-    return result;
-}
-
-static int rotate_clients(struct rotation *rotation)
-{
-    struct session *session = rotation->session;
-    struct uuid after_account = {{0}};
-    slice after = SLICE_NONE;
-    struct oauth_client *list;
-    size_t count = 0;
-    /* `after` points into the arena, so it is reset only once. */
-    arena_reset(&rotation->arena);
-    do {
-        int result = store_oauth_client_stale_sync(session->sync, &rotation->arena,
-                                                   vault_ring_key_id(session->ring), after_account,
-                                                   after, &list, &count, &session->err);
-        for (size_t i = 0; result == OK && i < count; i++) {
-            result = rotate_client(rotation, &list[i]);
-            after_account = list[i].account_id;
-            after = list[i].integration_id;
-        }
-        if (result != OK)
-            return result;
-    } while (count > 0);
-    return OK;
-}
-
-/* ---- webhooks: few, but accounts change them at any time ---- */
-
-static int reseal_webhook(struct rotation *rotation, const struct webhook *row, struct err *err)
-{
-    const struct vault_ring *ring = rotation->session->ring;
-    const struct vault_binding binding = event_secret_binding(row);
-    slice old = row->old_sealed;
-    if (old.ptr &&
-        seal_again(rotation, &binding, row->key_id, old, &rotation->old_sealed, err) != OK)
-        return (int)err->code;
-    if (seal_again(rotation, &binding, row->key_id, row->sealed, &rotation->sealed, err) != OK)
-        return (int)err->code;
-    return store_webhook_reseal_sync(rotation->session->sync, row, buf_slice(&rotation->sealed),
-                                     old.ptr ? buf_slice(&rotation->old_sealed) : SLICE_NONE,
-                                     vault_ring_key_id(ring), err);
-}
-
-static int rotate_webhook(struct rotation *rotation, const struct webhook *row, int pass)
-{
-    struct err err;
-    char id[UUID_TEXT_LEN + 1], account[UUID_TEXT_LEN + 1];
     bool is_reported;
     buf_clear(&rotation->sealed);
     int result =
-        count_resealed(rotation, reseal_webhook(rotation, row, &err), &err, pass, &is_reported);
-    uuid_format(row->id, id);
-    uuid_format(row->account_id, account);
+        count_resealed(rotation, kind->reseal(rotation, row, &err), &err, pass, &is_reported);
     if (is_reported)
-        (void)fprintf(stderr, "webhook %s of account %s: %s\n", id, account, err.text);
+        kind->print_failed(row, &err);
     return result;
+}
+
+/* Keyset paging: resealed rows no longer match, and failed rows are skipped. */
+static int rotate_pass(struct rotation *rotation, const struct sealed_rows *kind, int pass)
+{
+    static const union {
+        struct connection connection;
+        struct oauth_client client;
+        struct webhook webhook;
+    } none;
+    struct session *session = rotation->session;
+    const void *after = &none;
+    size_t count = 1;
+    for (size_t page = 0; count > 0; page++) {
+        struct arena *arena = &rotation->pages[page % 2];
+        arena_reset(arena);
+        const char *rows = kind->stale(session->sync, arena, vault_ring_key_id(session->ring),
+                                       after, &count, &session->err);
+        if (!rows)
+            return (int)session->err.code;
+        for (size_t i = 0; i < count; i++) {
+            after = rows + i * kind->row_size;
+            int result = rotate_one(rotation, kind, after, pass);
+            if (result != OK)
+                return result;
+        }
+    }
+    return OK;
 }
 
 /* Rows that another process changed first are read again in another pass, and so are those that
  * failed, which are reported once. */
-static int rotate_webhooks(struct rotation *rotation)
+static int rotate_kind(struct rotation *rotation, const struct sealed_rows *kind)
 {
-    struct session *session = rotation->session;
-    size_t failed = rotation->failed;
-    for (int pass = 1; pass <= PASSES_MAX; pass++) {
-        struct uuid after_account = {{0}}, after = {{0}};
-        struct webhook *list;
-        size_t count;
-        rotation->changed = 0;
+    size_t failed = rotation->failed, changed = rotation->changed;
+    int result = OK;
+    for (int pass = 1; pass <= PASSES_MAX && result == OK; pass++) {
         rotation->failed = failed;
-        do {
-            arena_reset(&rotation->arena);
-            int result = store_webhook_stale_sync(session->sync, &rotation->arena,
-                                                  vault_ring_key_id(session->ring), after_account,
-                                                  after, &list, &count, &session->err);
-            for (size_t i = 0; result == OK && i < count; i++) {
-                result = rotate_webhook(rotation, &list[i], pass);
-                after_account = list[i].account_id;
-                after = list[i].id;
-            }
-            if (result != OK)
-                return result;
-        } while (count > 0);
-        if (rotation->changed == 0)
+        rotation->changed = changed;
+        result = rotate_pass(rotation, kind, pass);
+        /* Another pass helps with concurrent changes, but not with failures. */
+        if (rotation->changed == changed)
             break;
     }
-    return OK;
+    return result;
 }
 
 int rotate_all(struct session *session, struct command_call *call)
@@ -238,24 +216,15 @@ int rotate_all(struct session *session, struct command_call *call)
     /* The ring is opened first: without it no credential could be opened. */
     if (session_open_ring(session) != OK || session_open_database(session) != OK)
         return (int)session->err.code;
-    arena_init(&rotation.arena, SESSION_ARENA_BYTES_MAX);
+    for (size_t i = 0; i < ARRAY_LEN(rotation.pages); i++)
+        arena_init(&rotation.pages[i], SESSION_ARENA_BYTES_MAX);
     buf_init(&rotation.sealed, SEALED_BYTES_MAX);
     buf_init(&rotation.old_sealed, SEALED_BYTES_MAX);
     int result = OK;
-    for (int pass = 1; pass <= PASSES_MAX && result == OK; pass++) {
-        rotation.failed = rotation.changed = 0;
-        result = rotate_pass(&rotation, pass);
-        /* Another pass helps with concurrent changes, but not with failures. */
-        if (rotation.changed == 0)
-            break;
-    }
-    if (result == OK)
-        result = rotate_clients(&rotation);
-    size_t changed = rotation.changed;
-    if (result == OK)
-        result = rotate_webhooks(&rotation);
-    rotation.changed += changed;
-    arena_deinit(&rotation.arena);
+    for (size_t i = 0; i < ARRAY_LEN(kinds) && result == OK; i++)
+        result = rotate_kind(&rotation, &kinds[i]);
+    for (size_t i = 0; i < ARRAY_LEN(rotation.pages); i++)
+        arena_deinit(&rotation.pages[i]);
     buf_deinit(&rotation.sealed);
     buf_deinit(&rotation.old_sealed);
     if (result != OK)

@@ -138,6 +138,27 @@ int session_open_account(struct session *session, const struct command_call *cal
                         : result;
 }
 
+/* ---- lists ---- */
+
+int session_print_list(struct session *session, const struct command_call *call,
+                       const struct output_list *list, struct uuid account_id)
+{
+    size_t count;
+    const void *rows =
+        list->load(session->sync, &session->arena, account_id, &count, &session->err);
+    return rows ? output_list(list, rows, count, command_has(call, "json"), &session->arena,
+                              &session->err)
+                : (int)session->err.code;
+}
+
+int session_list(struct session *session, struct command_call *call)
+{
+    struct account account;
+    return session_open_account(session, call, &account) == OK
+               ? session_print_list(session, call, call->verb->list, account.account_id)
+               : (int)session->err.code;
+}
+
 /* ---- audit ---- */
 
 /* The actor is "operator:<login>" and the address "host:<name>", from the operating system. */

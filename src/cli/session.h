@@ -8,6 +8,7 @@
 
 #include "catalog/catalog.h"
 #include "cli/command.h"
+#include "cli/output.h"
 #include "store/account.h"
 #include "store/audit.h"
 #include "vault/seal.h"
@@ -43,6 +44,12 @@ int session_find_account(struct session *session, slice text, struct account *ac
 /* Connects, and finds the account that the first argument names. */
 int session_open_account(struct session *session, const struct command_call *call,
                          struct account *account) MUST_CHECK;
+
+/* Prints the rows of an account, as a table or with --json. */
+int session_print_list(struct session *session, const struct command_call *call,
+                       const struct output_list *list, struct uuid account_id) MUST_CHECK;
+/* The body of a verb that prints its list of the account that the first argument names. */
+int session_list(struct session *session, struct command_call *call) MUST_CHECK;
 
 /* Returns the caller of a command's change: the user that runs it, and the host. The texts are in
  * the session's arena. */

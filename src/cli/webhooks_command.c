@@ -18,13 +18,11 @@ static int run_and_print(struct session *session, const struct command_call *cal
     int result = change_webhook(session, request, &id, secret);
     uuid_format(id, id_text);
     if (result == OK && command_has(call, "json")) {
-        struct output_json json;
-        output_json_begin(&json);
-        json_open(&json.w, '{');
-        output_json_uuid(&json, "id", id);
-        output_json_str(&json, "secret", slice_cstr(secret));
-        json_close(&json.w, '}');
-        result = output_json_end(&json, stdout, &session->err);
+        struct json_text json;
+        struct json_writer *w = output_json_begin(&json, '{');
+        json_member_uuid(w, "id", id);
+        json_member_str(w, "secret", slice_cstr(secret));
+        result = output_json_end(&json, '{', &session->err);
     } else if (result == OK) {
         (void)fprintf(stderr, "webhook %s; the secret is printed only this once:\n", id_text);
         (void)printf("%s\n", secret);
@@ -91,24 +89,22 @@ static void put_webhook_cells(struct output_table *table, const void *row)
     output_table_cell(table, webhook->url);
 }
 
-static void put_listed_webhook(struct output_json *json, const void *row)
+static void put_listed_webhook(struct json_writer *w, const void *row)
 {
     const struct webhook *webhook = row;
-    json_open(&json->w, '{');
-    output_json_uuid(json, "id", webhook->id);
-    output_json_str(json, "url", webhook->url);
-    output_json_str(json, "description", webhook->description);
-    output_json_str(json, "events", webhook->events);
-    json_member_bool(&json->w, "enabled", webhook->off_at == 0);
-    output_json_time(json, "off_at", webhook->off_at);
-    output_json_str(json, "off_reason", webhook->off_reason);
-    output_json_time(json, "failing_since", webhook->failing_since);
-    json_member_i64(&json->w, "failures", webhook->failures);
-    output_json_time(json, "old_secret_until",
+    json_member_uuid(w, "id", webhook->id);
+    json_member_str(w, "url", webhook->url);
+    json_member_str(w, "description", webhook->description);
+    json_member_str(w, "events", webhook->events);
+    json_member_bool(w, "enabled", webhook->off_at == 0);
+    json_member_time(w, "off_at", webhook->off_at);
+    json_member_str(w, "off_reason", webhook->off_reason);
+    json_member_time(w, "failing_since", webhook->failing_since);
+    json_member_i64(w, "failures", webhook->failures);
+    json_member_time(w, "old_secret_until",
                      webhook->old_until > clock_shared_us() ? webhook->old_until : 0);
-    output_json_str(json, "master_key_id", webhook->key_id);
-    output_json_time(json, "created_at", webhook->created_at);
-    json_close(&json->w, '}');
+    json_member_str(w, "master_key_id", webhook->key_id);
+    json_member_time(w, "created_at", webhook->created_at);
 }
 
 static const struct output_list webhook_list = {
@@ -117,20 +113,8 @@ static const struct output_list webhook_list = {
     .none = "the account has no webhooks; `sluice webhooks add` creates one",
     .put_cells = put_webhook_cells,
     .put_json = put_listed_webhook,
+    .load = store_webhook_list_sync,
 };
-
-static int list_webhooks(struct session *session, struct command_call *call)
-{
-    struct account account;
-    struct webhook *rows;
-    size_t count;
-    if (session_open_account(session, call, &account) != OK ||
-        store_webhook_list_sync(session->sync, &session->arena, account.account_id, &rows, &count,
-                                &session->err) != OK)
-        return (int)session->err.code;
-    return output_list(&webhook_list, rows, count, command_has(call, "json"), &session->arena,
-                       &session->err);
-}
 
 /* ---- changes of one ---- */
 
@@ -202,7 +186,8 @@ static const struct config_option roll_options[] = {
 };
 
 static const struct command_verb verbs[] = {
-    {"list", "ACCOUNT", "List the endpoints of an account.", list_webhooks, COMMAND_JSON},
+    {"list", "ACCOUNT", "List the endpoints of an account.", session_list, COMMAND_JSON,
+     .list = &webhook_list},
     {"add", "ACCOUNT URL", "Send an account's events to a URL. Its signing secret is printed once.",
      add_webhook, COMMAND_OPTIONS(add_options)},
     {"roll", "ACCOUNT WEBHOOK",

@@ -55,7 +55,7 @@ static bool take_old_key(struct dev_demo *demo, struct session *session,
                          const struct dev_folder *folder)
 {
     uint8_t hash[API_KEY_HASH_LEN];
-    struct api_key *keys;
+    const struct api_key *keys = NULL;
     struct buf text;
     size_t count;
     bool is_found = false;
@@ -65,11 +65,11 @@ static bool take_old_key(struct dev_demo *demo, struct session *session,
     /* The file ends with a newline, so that it prints well in a terminal. */
     while (key.len > 0 && key.ptr[key.len - 1] == '\n')
         key.len--;
-    if (result == OK && key.len == VAULT_KEY_LEN && vault_key_hash(key, hash) &&
-        store_api_key_list_sync(session->sync, &session->arena, demo->account_id, &keys, &count,
-                                &session->err) == OK)
-        for (size_t i = 0; i < count; i++)
-            is_found = is_found || is_usable(&keys[i], hash);
+    if (result == OK && key.len == VAULT_KEY_LEN && vault_key_hash(key, hash))
+        keys = store_api_key_list_sync(session->sync, &session->arena, demo->account_id, &count,
+                                       &session->err);
+    for (size_t i = 0; keys && i < count; i++)
+        is_found = is_found || is_usable(&keys[i], hash);
     /* The text is copied only if the database knows its hash. */
     if (is_found)
         memcpy(demo->key, key.ptr, VAULT_KEY_LEN);
@@ -173,10 +173,10 @@ static int mend_app(struct dev_demo *demo, struct session *session,
 static int make_connections(struct dev_demo *demo, struct session *session,
                             const struct json *tokens)
 {
-    struct connection *rows;
     size_t count;
-    int result = store_connection_list_sync(session->sync, &session->arena, demo->account_id, &rows,
-                                            &count, &session->err);
+    const struct connection *rows = store_connection_list_sync(
+        session->sync, &session->arena, demo->account_id, &count, &session->err);
+    int result = rows ? OK : (int)session->err.code;
     for (uint32_t i = 0; result == OK && i < tokens->count; i++) {
         const struct json_member *app = &tokens->as.members[i];
         const struct catalog_integration *integration =

@@ -313,6 +313,13 @@ static enum op_result follow_other_run(struct exec *exec)
     return op_wait_then(&exec->op, EXEC_STEP_READ_REPLAY);
 }
 
+/* An equal call may take as long as the one that was waited for. If it is cut off, its outcome is
+ * unknown, so it is not made with less time. */
+static bool has_half_left(const struct exec *exec)
+{
+    return exec_left_ms(exec) >= (exec->deadline_ns - exec->op.started_ns) / 2000000;
+}
+
 enum op_result exec_step_check_key(struct op *op)
 {
     struct exec *exec = exec_of(op);
@@ -323,6 +330,9 @@ enum op_result exec_step_check_key(struct op *op)
     if (has_hold && !is_same_request(exec, exec->key.found.hold_fingerprint))
         return exec_stop_mismatch(exec); /* another request waits under the key */
     exec->key.is_taken |= has_hold;
+    if (status == ERR_NOTFOUND && exec->key.lost.ptr && exec->key.has_waited &&
+        !has_half_left(exec))
+        return stop_waited(exec, false);
     if (status == ERR_NOTFOUND)
         return op_jump(op, EXEC_STEP_CHECK_INPUT);
     return status == OK ? follow_other_run(exec) : exec_stop_database(exec);
@@ -403,13 +413,6 @@ void exec_claim_move(struct exec *exec, enum exec_claim to)
     exec->key.state = to;
 }
 
-/* An equal call may take as long as the one that was waited for. If it is cut off, its outcome is
- * unknown, so it is not made with less time. */
-static bool has_half_left(const struct exec *exec)
-{
-    return exec_left_ms(exec) >= (exec->deadline_ns - exec->op.started_ns) / 2000000;
-}
-
 /* This step comes after all checks that can refuse the run, right before the call: from here on a
  * crash leaves a trace. Steps of flows have their intent in the flow's row, and a read without a
  * key may be lost with the process. The lease is checked first, since a claim of an ended
@@ -434,8 +437,6 @@ enum op_result exec_step_claim(struct op *op)
     if (!node_may_write(exec->service->config.node))
         return exec_stop_unavailable(exec, SLICE("This server has lost its connection to the "
                                                  "database. Nothing was done. Try again."));
-    if (exec->key.lost.ptr && exec->key.has_waited && !has_half_left(exec))
-        return stop_waited(exec, false);
     /* contains the fingerprint if there is a key or lost_by */
     struct claim *claim = &exec->key.claim;
     claim->account_id = exec->in.account_id;

@@ -266,8 +266,8 @@ size_t flow_current_index(const struct flow *flow, const struct flow_template *t
  * op. The caller zeroes the struct first.
  *
  * With the nil flow_id it watches an account as a whole: its revision is a stamp, read by the
- * same poll, which changes with waiting flows, with the newest flows, and with the account's
- * connections and keys. */
+ * same poll, which changes with waiting flows, with the newest flows, with webhooks that fail, and
+ * with the account's connections and keys. */
 struct flow_watch {
     struct uuid account_id, flow_id;
     /* the last known revision or stamp: on_change is called for a later revision or a different

@@ -25,11 +25,15 @@ static const struct pg_stmt guard_lock = {
     .no_account = "locks shards",
 };
 /* A separate statement, so that its snapshot is taken after the locks. It fails if a shard has
- * moved (division_by_zero). */
+ * moved: only an error makes the server skip the rest of the batch. Its text, which PostgreSQL
+ * logs, says so: the cast of anything but a number fails, and it is outside of the CASE, where the
+ * planner cannot evaluate it. */
 static const struct pg_stmt guard_check = {
     .name = "guard_check",
-    .sql = "select 1 / (select count(*)::integer from pg_catalog.pg_dist_placement p "
-           "where p.shardid = :shard_id and p.groupid = :group_id) @from",
+    .sql = "select (select case count(*) when 1 then '1' else format('shard %s is not in node "
+           "group %s any more: the batch is sent again', :shard_id, :group_id) end "
+           "from pg_catalog.pg_dist_placement p "
+           "where p.shardid = :shard_id and p.groupid = :group_id)::integer @from",
     PG_PARAMS(guard_params),
     .match = PG_MATCH_NONE,
     .no_account = "locks shards",

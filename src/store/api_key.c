@@ -459,13 +459,12 @@ int store_api_key_get_sync(struct pg_sync *sync, struct arena *arena, struct uui
     return OK;
 }
 
-int store_api_key_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
-                            struct api_key **keys, size_t *count, struct err *err)
+void *store_api_key_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
+                              size_t *count, struct err *err)
 {
-    *keys = store_list_sync(sync, arena, &api_key_list, PG_VALUES(pg_uuid(account_id)),
-                            sizeof(**keys), count, err);
-    if (!*keys)
-        return (int)err->code;
-    read_keys(*keys, *count);
-    return OK;
+    struct api_key *keys = store_list_sync(
+        sync, arena, &api_key_list, PG_VALUES(pg_uuid(account_id)), sizeof(*keys), count, err);
+    if (keys)
+        read_keys(keys, *count);
+    return keys;
 }

@@ -137,7 +137,6 @@ void store_session_end_sweep(STORE_ARGS);
  * with a message in err, if the account has no such key. */
 int store_api_key_get_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                            struct uuid id, struct api_key *key, struct err *err) MUST_CHECK;
-int store_api_key_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
-                            struct api_key **keys, size_t *count, struct err *err) MUST_CHECK;
+store_list_sync_of store_api_key_list_sync;
 
 #endif

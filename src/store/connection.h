@@ -218,14 +218,8 @@ void store_connection_use(STORE_ARGS, const struct connection_use *use);
 
 /* Operator commands. */
 /* Lists all connections of the account, in the order of pages. */
-int store_connection_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
-                               struct connection **list, size_t *count, struct err *err) MUST_CHECK;
-/* Lists one page of connections of all accounts that are sealed with a key other than key_id, for
- * `keys rotate`; after is the last (account, id) of the previous page. */
-int store_connection_stale_sync(struct pg_sync *sync, struct arena *arena, slice key_id,
-                                struct uuid after_account, int64_t after_id,
-                                struct connection **list, size_t *count,
-                                struct err *err) MUST_CHECK;
+store_list_sync_of store_connection_list_sync;
+store_stale_sync_of store_connection_stale_sync;
 /* Replaces the sealed credential by compare-and-set on rev. Returns ERR_NOTFOUND if another writer
  * was first. */
 int store_connection_reseal_sync(struct pg_sync *sync, struct uuid account_id, int64_t id,

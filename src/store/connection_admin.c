@@ -35,14 +35,13 @@ static const struct pg_stmt connection_reseal = {
 const struct pg_stmt *const connection_admin_stmts[] = {&connection_stale, &connection_reseal,
                                                         NULL};
 
-int store_connection_stale_sync(struct pg_sync *sync, struct arena *arena, slice key_id,
-                                struct uuid after_account, int64_t after_id,
-                                struct connection **list, size_t *count, struct err *err)
+void *store_connection_stale_sync(struct pg_sync *sync, struct arena *arena, slice key_id,
+                                  const void *after, size_t *count, struct err *err)
 {
-    *list = store_list_sync(sync, arena, &connection_stale,
-                            PG_VALUES(pg_text(key_id), pg_uuid(after_account), pg_i64(after_id)),
-                            sizeof(**list), count, err);
-    return *list ? OK : (int)err->code;
+    const struct connection *last = after;
+    return store_list_sync(sync, arena, &connection_stale,
+                           PG_VALUES(pg_text(key_id), pg_uuid(last->account_id), pg_i64(last->id)),
+                           sizeof(*last), count, err);
 }
 
 int store_connection_reseal_sync(struct pg_sync *sync, struct uuid account_id, int64_t id,

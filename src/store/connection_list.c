@@ -266,29 +266,30 @@ static bool reserve_page(struct arena *arena, struct connection **list, size_t c
     return grown != NULL;
 }
 
-int store_connection_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
-                               struct connection **list, size_t *count, struct err *err)
+void *store_connection_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
+                                 size_t *count, struct err *err)
 {
-    struct connection last = {.integration_id = SLICE("")};
+    struct connection *list = NULL, last = {.integration_id = SLICE("")};
     size_t room = 0;
-    *list = NULL;
     *count = 0;
     for (size_t got = LIST_PAGE_MAX; got == LIST_PAGE_MAX;) {
-        if (!reserve_page(arena, list, *count, &room))
-            return err_set(err, ERR_NOMEM, "the list of connections is too large");
+        if (!reserve_page(arena, &list, *count, &room)) {
+            (void)err_set(err, ERR_NOMEM, "the list of connections is too large");
+            return NULL;
+        }
         struct connection *page =
             store_list_sync(sync, arena, &connection_page,
                             PG_VALUES(pg_uuid(account_id), pg_text(last.integration_id),
                                       pg_i64(last.id), pg_i64(LIST_PAGE_MAX)),
                             sizeof(*page), &got, err);
         if (!page)
-            return (int)err->code;
-        memcpy(*list + *count, page, got * sizeof(*page));
+            return NULL;
+        memcpy(list + *count, page, got * sizeof(*page));
         *count += got;
         if (*count > 0)
-            last = (*list)[*count - 1];
+            last = list[*count - 1];
     }
-    return OK;
+    return list;
 }
 
 /* ---- summary ---- */

@@ -127,13 +127,11 @@ static const struct pg_stmt flow_askers = {
     " or " HAS_ROW(                                                                        \
         "from sluice.tally y where y.account_id = :account_id and y.outcome <> 'blocked'")
 #undef OF
-/* Those that went off by themselves, and those that are paused (store/delivery.h). At most
- * WEBHOOKS_MAX. */
-#define FAILING_WEBHOOKS                                                                       \
-    "(select json_agg(f) from (select w.id, left(w.url, 100) as url, w.off_reason as reason, " \
-    "w.failures from sluice.webhook w where w.account_id = :account_id and "                   \
-    "(w.off_reason in ('answered_410', 'failing') or (w.off_at is null and w.failures > 2)) "  \
-    "order by w.id) f)"
+/* At most WEBHOOKS_MAX. */
+#define FAILING_WEBHOOKS                                                                          \
+    "(select json_agg(f) from (select w.id, left(w.url, 100) as url, w.off_reason as reason, "    \
+    "w.failures from sluice.webhook w where w.account_id = :account_id and " STORE_WEBHOOK_FAILS( \
+        "w") " order by w.id) f)"
 
 #define OF(name, type) PG_OF(#name, type, struct flow_counts, name)
 _Static_assert(COUNT_LIMIT == FLOW_COUNT_MAX, "as callers know it");

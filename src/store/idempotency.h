@@ -23,7 +23,9 @@ enum {
 
 struct claim {
     struct uuid account_id;
-    slice key; /* the client's key; SLICE_NONE if there is none */
+    /* the caller's key, or the server's for equal requests without one (exec/lost.c); SLICE_NONE:
+     * the run's own */
+    slice key;
     struct uuid execution_id;
     uint8_t fingerprint[IDEMPOTENCY_FINGERPRINT_LEN]; /* zeros: not made */
     struct uuid owner;                                /* this node */
@@ -34,9 +36,10 @@ struct claim {
     int64_t started_at;    /* only read; measured by the database's clock */
     /* only read, by the scans: the flow whose held call the run is; nil: it is none */
     struct uuid approval_flow_id;
-    /* For a client's key; these are only written. lifetime_ms is measured by the database's clock
-     * from the statement on. guards_until is the time until which the key must be kept at least
-     * (clock_shared_us), since what it guards is valid until then; 0: no such time. */
+    /* For a key that is not the run's own; these are only written. lifetime_ms is measured by the
+     * database's clock from the statement on. guards_until is the time until which the key must be
+     * kept at least (clock_shared_us), since what it guards is valid until then; 0: no such time.
+     */
     int64_t lifetime_ms, guards_until;
 };
 

@@ -194,6 +194,14 @@ int store_exec_one_sync(struct pg_sync *sync, const struct pg_stmt *stmt, const 
 void *store_list_sync(struct pg_sync *sync, struct arena *arena, const struct pg_stmt *stmt,
                       const struct pg_value *values, size_t value_count, size_t size, size_t *count,
                       struct err *err) MUST_CHECK;
+/* Defines a list of an account's rows (store_list_sync_of). */
+#define STORE_LIST_SYNC(name, stmt, type)                                                        \
+    void *name(struct pg_sync *sync, struct arena *arena, struct uuid account_id, size_t *count, \
+               struct err *err)                                                                  \
+    {                                                                                            \
+        return store_list_sync(sync, arena, &stmt, PG_VALUES(pg_uuid(account_id)),               \
+                               sizeof(struct type), count, err);                                 \
+    }
 
 /*
  * A page of a list by id (store.h). `columns` and `match`, the filter, refer to row e; the first
@@ -384,5 +392,11 @@ extern const struct pg_column store_flow_ref_columns[STORE_FLOW_REF_COLUMNS];
 /* Returns the key parameter of a claim: the client's key, or a key made of the execution's id. The
  * latter begins with U+0001 and so never equals a client's key; its text is stored in the query. */
 struct pg_value store_claim_key(struct pg_query *query, slice key, struct uuid execution_id);
+
+/* A condition on a row of sluice.webhook: a person has to mend the endpoint. It went off by itself,
+ * or is paused (store/delivery.h). */
+#define STORE_WEBHOOK_FAILS(row)                                                             \
+    "(" row ".off_reason in ('answered_410', 'failing') or (" row ".off_at is null and " row \
+    ".failures > 2))"
 
 #endif

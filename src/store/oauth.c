@@ -163,23 +163,16 @@ STORE_CALL_CHANGE(store_oauth_client_set, oauth_client_set, oauth_client_change,
 STORE_CALL_CHANGE(store_oauth_client_delete, oauth_client_delete, oauth_client_change,
                   AUDIT_CLIENT_REMOVED)
 
-int store_oauth_client_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
-                                 struct oauth_client **list, size_t *count, struct err *err)
-{
-    *list = store_list_sync(sync, arena, &oauth_client_list, PG_VALUES(pg_uuid(account_id)),
-                            sizeof(**list), count, err);
-    return *list ? OK : (int)err->code;
-}
+STORE_LIST_SYNC(store_oauth_client_list_sync, oauth_client_list, oauth_client)
 
-int store_oauth_client_stale_sync(struct pg_sync *sync, struct arena *arena, slice key_id,
-                                  struct uuid after_account, slice after_integration,
-                                  struct oauth_client **list, size_t *count, struct err *err)
+void *store_oauth_client_stale_sync(struct pg_sync *sync, struct arena *arena, slice key_id,
+                                    const void *after, size_t *count, struct err *err)
 {
-    *list = store_list_sync(
-        sync, arena, &oauth_client_stale,
-        PG_VALUES(pg_text(key_id), pg_uuid(after_account), pg_text_or_empty(after_integration)),
-        sizeof(**list), count, err);
-    return *list ? OK : (int)err->code;
+    const struct oauth_client *last = after;
+    return store_list_sync(sync, arena, &oauth_client_stale,
+                           PG_VALUES(pg_text(key_id), pg_uuid(last->account_id),
+                                     pg_text_or_empty(last->integration_id)),
+                           sizeof(*last), count, err);
 }
 
 int store_oauth_client_reseal_sync(struct pg_sync *sync, const struct oauth_client *client,

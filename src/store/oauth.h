@@ -38,14 +38,8 @@ void store_oauth_client_delete(STORE_ARGS, const struct oauth_client_change *cha
 
 /* Operator commands. */
 /* Lists the clients of one account, or of the nil account; at most 1000. */
-int store_oauth_client_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
-                                 struct oauth_client **list, size_t *count,
-                                 struct err *err) MUST_CHECK;
-/* As store_connection_stale_sync, for clients. */
-int store_oauth_client_stale_sync(struct pg_sync *sync, struct arena *arena, slice key_id,
-                                  struct uuid after_account, slice after_integration,
-                                  struct oauth_client **list, size_t *count,
-                                  struct err *err) MUST_CHECK;
+store_list_sync_of store_oauth_client_list_sync;
+store_stale_sync_of store_oauth_client_stale_sync;
 /* Replaces the sealed secret if client->sealed is still the stored value. Otherwise returns
  * ERR_NOTFOUND. */
 int store_oauth_client_reseal_sync(struct pg_sync *sync, const struct oauth_client *client,

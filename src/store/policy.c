@@ -118,10 +118,4 @@ int store_policy_get_sync(struct pg_sync *sync, struct arena *arena, struct uuid
     return OK;
 }
 
-int store_policy_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
-                           struct policy_row **list, size_t *count, struct err *err)
-{
-    *list = store_list_sync(sync, arena, &policy_list, PG_VALUES(pg_uuid(account_id)),
-                            sizeof(**list), count, err);
-    return *list ? OK : (int)err->code;
-}
+STORE_LIST_SYNC(store_policy_list_sync, policy_list, policy_row)

@@ -87,7 +87,6 @@ STORE_ROW_RESULT(store_policy_delete_result, policy_users)
  * account does not have the policy. */
 int store_policy_get_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                           slice name, struct policy_row *policy, struct err *err) MUST_CHECK;
-int store_policy_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
-                           struct policy_row **list, size_t *count, struct err *err) MUST_CHECK;
+store_list_sync_of store_policy_list_sync;
 
 #endif

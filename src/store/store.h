@@ -16,6 +16,16 @@
 /* The first arguments of every asynchronous call. */
 #define STORE_ARGS struct pg_pool *pool, struct pg_query *query, struct op *op
 
+/* A list of an account's rows for operator commands: an array in the arena, or NULL with the reason
+ * in err. */
+typedef void *store_list_sync_of(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
+                                 size_t *count, struct err *err);
+/* One page of the rows of all accounts that are sealed with another key than key_id, in the order
+ * of their keys, for `keys rotate`: those after the row `after`, of which only the key is read;
+ * with a key of zeroes the first ones. As above. */
+typedef void *store_stale_sync_of(struct pg_sync *sync, struct arena *arena, slice key_id,
+                                  const void *after, size_t *count, struct err *err);
+
 /* For tests. Returns the statement with that number, counted from 0, or NULL after the last. */
 const struct pg_stmt *store_stmt_at(size_t index);
 

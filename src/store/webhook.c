@@ -190,22 +190,15 @@ int store_webhook_changed_result(const struct pg_query *query, enum webhook_chan
 
 /* ---- operator commands ---- */
 
-int store_webhook_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
-                            struct webhook **list, size_t *count, struct err *err)
-{
-    *list = store_list_sync(sync, arena, &webhook_list, PG_VALUES(pg_uuid(account_id)),
-                            sizeof(**list), count, err);
-    return *list ? OK : (int)err->code;
-}
+STORE_LIST_SYNC(store_webhook_list_sync, webhook_list, webhook)
 
-int store_webhook_stale_sync(struct pg_sync *sync, struct arena *arena, slice key_id,
-                             struct uuid after_account, struct uuid after_id, struct webhook **list,
-                             size_t *count, struct err *err)
+void *store_webhook_stale_sync(struct pg_sync *sync, struct arena *arena, slice key_id,
+                               const void *after, size_t *count, struct err *err)
 {
-    *list = store_list_sync(sync, arena, &webhook_stale,
-                            PG_VALUES(pg_text(key_id), pg_uuid(after_account), pg_uuid(after_id)),
-                            sizeof(**list), count, err);
-    return *list ? OK : (int)err->code;
+    const struct webhook *last = after;
+    return store_list_sync(sync, arena, &webhook_stale,
+                           PG_VALUES(pg_text(key_id), pg_uuid(last->account_id), pg_uuid(last->id)),
+                           sizeof(*last), count, err);
 }
 
 int store_webhook_reseal_sync(struct pg_sync *sync, const struct webhook *webhook, slice sealed,

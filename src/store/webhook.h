@@ -92,12 +92,8 @@ int store_webhook_changed_result(const struct pg_query *query,
                                  enum webhook_changed *changed) MUST_CHECK;
 
 /* Operator commands. */
-int store_webhook_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
-                            struct webhook **list, size_t *count, struct err *err) MUST_CHECK;
-/* As store_connection_stale_sync, for endpoints. */
-int store_webhook_stale_sync(struct pg_sync *sync, struct arena *arena, slice key_id,
-                             struct uuid after_account, struct uuid after_id, struct webhook **list,
-                             size_t *count, struct err *err) MUST_CHECK;
+store_list_sync_of store_webhook_list_sync;
+store_stale_sync_of store_webhook_stale_sync;
 /* Replaces both sealed secrets if the row still has webhook->rev. Otherwise returns ERR_NOTFOUND.
  */
 int store_webhook_reseal_sync(struct pg_sync *sync, const struct webhook *webhook, slice sealed,

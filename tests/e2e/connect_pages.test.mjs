@@ -237,7 +237,7 @@ test('OAuth for an end user: the callback connects the app for the user of the p
   // calls are counted for the account, so the page of a user has no numbers
   assert.doesNotMatch(own.text, /last 24 hours/);
   const app = await pages.go('/integrations/strict?user=ada%2F%26');
-  assert.deepEqual([app.status, app.text.includes('Nothing has run')], [200, false]);
+  assert.deepEqual([app.status, app.text.includes('Nothing was counted')], [200, false]);
   const again = await pages.press(own, 'Reconnect of ada', {}, { follow: false });
   const second = await oidc.consent(again.location, { login: 'kim' });
   const reconnected = await pages.go(`/connect/callback${new URL(second.url).search}`);

@@ -87,7 +87,7 @@ test('a connection: how often its app is called, and the calls through it, here 
   await visit.press('mail-agent');
   assert.match(await visit.page.locator('tbody tr').innerText(), /Gmail: List messages/);
   await visit.goto(`/connections/${notion}`);
-  await visit.sees('No calls to Notion.');
+  await visit.sees('No calls to Notion were counted.');
   assert.match(await users(), /Flows waiting Task pages in Notion for unread mails Templates Reschedule tasks Unread mail to tasks Keys None in the newest 200 executions\. Calls Of the newest executions \(at most 200\), 0 used this connection; 0 failed\. Calls of flows are not among them\.\s*$/);
   await visit.press('Disconnect');
   await visit.sees('1 running or waiting flow still has a step that uses it');

@@ -334,6 +334,46 @@ test('the overview: a new approval appears by itself, under a pointer only on de
   await visit.end();
 });
 
+test('open pages of the account say what a fresh one says, whatever another person or an endpoint does', async () => {
+  const other = await dashboard.account('Open pages');
+  const visit = await dashboard.signIn(other);
+  const pages = [visit.page];
+  for (const path of ['/approvals', '/flows']) {
+    pages.push(await visit.context.newPage());
+    await pages.at(-1).goto(path);
+  }
+  // the words of the blocks that are kept fresh, with exact times; no event reports new counts of calls
+  const agree = (page) => page.evaluate(async () => {
+    const wordsOf = (whole) => {
+      const part = whole.querySelector('[data-live]').cloneNode(true);
+      for (const one of part.querySelectorAll('[hidden], svg, #executions, #how')) one.remove();
+      for (const one of part.querySelectorAll('time')) one.textContent = one.dateTime;
+      return part.textContent.replace(/\s+/g, ' ');
+    };
+    const reply = await fetch(location.href, { headers: { Accept: 'text/html' } });
+    return wordsOf(document) === wordsOf(new DOMParser().parseFromString(await reply.text(), 'text/html'));
+  });
+  const sql = (text) => dashboard.stack.cluster.sql(text);
+  const hook = (await dashboard.call(other, 'POST', '/api/webhooks', { url: 'https://hook.example.com/in', events: ['webhook.disabled'] })).json.id;
+  const set = (to) => sql(`update sluice.webhook set ${to} where id = '${hook}'`);
+  const { id: connection } = (await dashboard.call(other, 'GET', '/api/connections?integration_id=notion')).json.connections[0];
+  let flow;
+  const changes = {
+    'a flow waits': async () => (flow = await dashboard.startTasks(other, { maxResults: 1 })),
+    'it is rejected': () => dashboard.call(other, 'POST', `/api/flows/${flow}/reject`, {}),
+    'an endpoint fails': () => set('failures = 3, failing_since = now()'),
+    'it still fails': () => set('failures = 4'),
+    'it is off': () => set("off_at = now(), off_reason = 'failing'"),
+    'it is switched on': () => dashboard.call(other, 'PATCH', `/api/webhooks/${hook}`, { enabled: true }),
+    'a connection is deleted': () => dashboard.call(other, 'DELETE', `/api/connections/${connection}`),
+  };
+  for (const [what, change] of Object.entries(changes)) {
+    await change();
+    for (const page of pages) await until(`${what}: ${page.url()} is fresh`, () => agree(page));
+  }
+  await visit.end();
+});
+
 test('a pressed button is disabled until the answer; while the connection is lost, the buttons of a decision are disabled', async () => {
   const visit = await dashboard.signIn(account);
   const id = await dashboard.startTasks(account, { maxResults: 1 });

@@ -18,7 +18,7 @@ after(() => dashboard?.stop());
 test('the overview: calls over a period as a chart with its text, what fails by code, calls by app', async () => {
   const other = await dashboard.account('Counted');
   const visit = await dashboard.signIn(other, { viewport: { width: 1280, height: 900 } });
-  await visit.sees('Nothing has run in this period');
+  await visit.sees('Nothing was counted in this period');
   await visit.sees('Get started');
   await dashboard.counted(other, [
     ['gmail', 'list_messages', 'succeeded', '', 1200],
@@ -112,7 +112,7 @@ test('an app’s page: its calls over time, the share that failed and p95, with 
   const own = await dashboard.account('One app', { apps: ['gmail', 'notion'] });
   const visit = await dashboard.signIn(own, { viewport: { width: 1280, height: 900 } });
   await visit.goto('/integrations/gmail');
-  await visit.sees('Nothing has run in this period');
+  await visit.sees('Nothing was counted in this period');
   await dashboard.counted(own, [
     ['gmail', 'list_threads', 'succeeded', '', 18], ['gmail', 'send_message', 'failed', 'timeout', 2, null, 11], ['gmail', 'send_message', 'blocked', 'policy_blocked', 1],
     ['notion', 'create_page', 'succeeded', '', 500],
@@ -144,7 +144,7 @@ test('an app’s page: its calls over time, the share that failed and p95, with 
   await visit.goto('/integrations/slack');
   assert.equal(await visit.page.locator('#executions').count(), 0);
   await visit.goto('/integrations/slack?hours=1');
-  await visit.sees('Nothing has run in this period');
+  await visit.sees('Nothing was counted in this period');
   await visit.press('30 days');
   await visit.end();
 });
@@ -170,7 +170,7 @@ test('the overview of an account with many numbers: ended calls are added up onc
   await grows('new calls are added', 7, `insert into sluice.tally as t select '${busy.id}', date_bin('5 min', now(), 'epoch'), 'app_new', 'list', 'succeeded', '', false, 7, 7, array_fill(7, array[16])
     on conflict (account_id, slot, integration_id, action_id, outcome, error_code) do update set calls = t.calls + 7`);
   const other = await dashboard.signIn(quiet);
-  await other.sees('Nothing has run in this period');
+  await other.sees('Nothing was counted in this period');
   await other.end();
   await visit.press('1 h'); // another period is another sum
   assert.ok((await sum()) < 2400, `${await sum()}`);

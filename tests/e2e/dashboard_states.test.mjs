@@ -334,6 +334,19 @@ test('a run in each of its states: its outcome, its input, and its connection', 
   ] }, 'a run');
 });
 
+test('the counts of an account: pages say what was counted, not that nothing has run', async () => {
+  const own = await dashboard.account('Counts');
+  const person = new Reader(dashboard.base);
+  await person.signIn(await dashboard.stack.key(own.id, ['--scopes', 'read,execute,admin']));
+  const { id } = (await dashboard.call(own, 'GET', '/api/connections?integration_id=notion')).json.connections[0];
+  const facts = async () => (await sql(`select count(*) from sluice.tally where account_id = '${own.id}'`)) !== '0';
+  const table = (none) => (isCounted) => [200, [[none, !isCounted], ['Nothing has run', false]]];
+  await person.walk({ facts, tables: [
+    ['/', table('Nothing was counted in this period')], ['/', table('No failure was counted in this period')], ['/?hours=1', table('Nothing was counted in this period')],
+    ['/integrations/notion', table('Nothing was counted in this period')], [`/connections/${id}`, table('No calls to Notion were counted')],
+  ], states: [['nothing', () => {}], ['counted', () => dashboard.counted(own, [['notion', 'create_page', 'failed', 'timeout', 3, 'too late']])]] }, 'counts');
+});
+
 test('each page is in a table, or has no state', async () => {
   await checkRoutes();
   checkAsked('states');

@@ -336,7 +336,7 @@ test('the page of a key without its text: what it may do, its use, and what anot
   await visit.page.reload();
   await visit.sees('This key has been used.');
   // its runs by day, also those for users of the account
-  await visit.sees('No runs with this key.');
+  await visit.sees('No runs with this key were counted.');
   const midnight = `date_trunc('day', now() at time zone 'UTC') at time zone 'UTC'`, used = path.split('/').at(-1);
   await dashboard.stack.cluster.sql(`insert into sluice.usage select '${account.id}', ${midnight} - n * interval '1 day', key, owner, 6, 2, 1, 3, 0
     from generate_series(0, 31, 2) n, unnest(array['${used}', '${approver.path.split('/').at(-1)}', gen_random_uuid()]::uuid[]) key, unnest(array['00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff']::uuid[]) owner where key = '${used}' or n < 4`);

@@ -66,7 +66,13 @@ async function converse(client, url, key, lines) {
 class Relay {
   async start(servers) {
     Object.assign(this, { servers, agent: new http.Agent({ keepAlive: true }) });
-    this.server = http.createServer((request, reply) => this.forward(request, reply));
+    // An error, such as a wait without end, must not leave a client without an answer.
+    this.server = http.createServer((request, reply) =>
+      this.forward(request, reply).catch((error) => {
+        this.error ??= error;
+        reply.destroy();
+      }),
+    );
     await new Promise((resolve) => this.server.listen(0, '127.0.0.1', resolve));
     this.base = `http://127.0.0.1:${this.server.address().port}`;
     return this;
@@ -231,7 +237,7 @@ export function prove(clients) {
   for (const [name, client] of Object.entries(clients))
     for (const [what, lines] of Object.entries(CASES))
       test(`${name}: ${what}`, async () => {
-        at.relay.loss = undefined;
+        Object.assign(at.relay, { loss: undefined, error: undefined });
         await at.stack.provider.faults([]);
         const key = await at.stack.key(at.account.id);
         await at.stack.cluster.sql(`delete from sluice.idempotency_key where account_id = '${at.account.id}' and ascii(key) = 2`);
@@ -242,6 +248,7 @@ export function prove(clients) {
           for (const one of at.servers) await until('the key is refused', async () => (await one.call(key, 'GET', '/api/executions?limit=1')).status === 401);
         };
         const talk = await converse(client, `${at.relay.base}/mcp?tools=probe`, key, lines({ ...at, subject: `${name}: ${what}`, revoke }));
+        if (at.relay.error) throw at.relay.error;
         if (UNBROKEN.includes(what)) assert.equal(talk.broken, 0);
         for (const one of ['search_actions', 'run_action', 'probe_send']) assert.ok(talk.tools.includes(one), `${talk.tools}`);
       });

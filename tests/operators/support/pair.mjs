@@ -6,7 +6,6 @@ import { Pooler } from '../../e2e/support/pooler.mjs';
 import { Running, freePort, must, run } from '../../e2e/support/process.mjs';
 
 const root = '/usr/lib/postgresql';
-const DOWN_MS = 60_000; // Patroni waits until the leader's key expires
 
 // Shared by both: the nodes' addresses, and queries to one of them.
 class Nodes {
@@ -60,7 +59,7 @@ class Nodes {
     return until('the standby is synchronous', async () => {
       const state = await this.psql('select sync_state from pg_stat_replication', 'postgres');
       return state.stdout.trim() === 'sync';
-    }, DOWN_MS);
+    });
   }
 }
 
@@ -89,7 +88,7 @@ export class Pair extends Nodes {
     await until(`${name} answers`, async () => {
       this.nodes[name].check();
       return (await this.psql('select 1', 'postgres', name)).code === 0;
-    }, DOWN_MS);
+    });
   }
 
   // Makes a standby as a copy of the primary, and waits until it streams the primary's changes.
@@ -153,7 +152,7 @@ export class Patroni extends Nodes {
     patroni.etcd = new Running('/usr/bin/etcd', args, patroni.user);
     for (const name of patroni.names) {
       await patroni.up(name);
-      await until(`${name} answers`, async () => (await patroni.psql('select 1', 'postgres', name)).code === 0, DOWN_MS);
+      await until(`${name} answers`, async () => (await patroni.psql('select 1', 'postgres', name)).code === 0);
       patroni.primary ??= name;
     }
     await patroni.isSynchronous();
@@ -206,7 +205,7 @@ export class Patroni extends Nodes {
   }
 
   async isPromoted(name) {
-    await until(`${name} is promoted`, async () => (await this.findPrimary()) === name, DOWN_MS);
+    await until(`${name} is promoted`, async () => (await this.findPrimary()) === name);
     this.primary = name;
   }
 
@@ -216,7 +215,7 @@ export class Patroni extends Nodes {
     await until(`${name} is switched over to`, async () => {
       const { stdout } = await run('/usr/bin/patronictl', args, { ...this.user, cwd: this.home });
       return stdout.includes('Successfully switched over');
-    }, DOWN_MS);
+    });
   }
 
   async down() {

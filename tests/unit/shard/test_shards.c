@@ -258,7 +258,22 @@ static void test_each_account_is_queried_on_its_shard(void **state)
     pg_bench_close(&bench);
 }
 
-/* The guards of the next batch detect the change, and the batch is not lost. */
+/* Whether the log of PostgreSQL contains the text. */
+static bool is_logged(const char *text)
+{
+    char path[256], line[1024];
+    bool is_found = false;
+    (void)snprintf(path, sizeof(path), "%s/server.log", pg_cluster_socket_dir());
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (!is_found && fgets(line, sizeof(line), file))
+        is_found = strstr(line, text) != NULL;
+    (void)fclose(file);
+    return is_found;
+}
+
+/* The guards of the next batch detect the change, and the batch is not lost. An operator who reads
+ * the log of PostgreSQL learns what the error of the guards means. */
 static void test_a_moved_shard_is_followed(void **state)
 {
     (void)state;
@@ -269,6 +284,8 @@ static void test_a_moved_shard_is_followed(void **state)
     assert_int_equal(group_of(0), 2);
     assert_int_equal(group_of(1), 2);
     assert_int_equal(notes_of(0), CALLS / SHARDED_COUNT);
+    assert_true(
+        is_logged("\"shard 100 is not in node group 1 any more: the batch is sent again\""));
     pg_bench_close(&bench);
 }
 
