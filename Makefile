@@ -565,10 +565,12 @@ test-citus: $(STACK) $(CITUS_C:%.c=build/$(TEST_VARIANT)/%)
 
 ## test-operators: run tests that need an operator's programs: promtool, a Debian for the package, Patroni and PgBouncer (T= selects); not part of test
 .PHONY: test-operators
+# Two of them build everything, which takes long on a busy machine.
+test-operators: export TEST_TIMEOUT_S := 7200
 test-operators: build/stamp/system-operators $(STACK)
 	$(call run_tests,$(operators_lines))
 
-## test-bare: run the README's commands on bare Debians in folders (RELEASES="stable oldstable"); needs root, not part of test
+## test-bare: run the README's commands on bare Debians in folders (RELEASES="stable oldstable"; STRICT=1 as for test); needs root, not part of test
 .PHONY: test-bare
 test-bare:
 	@tests/bare.sh $(RELEASES)
@@ -593,7 +595,7 @@ met: $(STACK)
 
 ## test-docs: test the recipes of CONTRIBUTING: each patch builds, and a missing file fails its tests (T= selects)
 .PHONY: test-docs
-test-docs: export TEST_TIMEOUT_S := 1800
+test-docs: export TEST_TIMEOUT_S := 7200
 test-docs: $(STACK) $(call programs,asan)
 	$(call run_tests,$(docs_lines))
 

@@ -5,8 +5,8 @@
 # with a clone of HEAD, and with the corpora next to the clone. First as a user without root and
 # sudo: `make run` and `make test` end with the message that says what to install. Then as root:
 # `make run`, the README's three requests with the answers that it shows, Ctrl-C, and the whole
-# `make test`. It prints the time of each step. The output of the steps is in
-# build/bare/RELEASE.log.
+# `make test`, with STRICT=1 if it is set here. It prints the time of each step. The output of the
+# steps is in build/bare/RELEASE.log.
 #
 # It needs root, 127.0.0.1:8080, 6 GB below TMPDIR (/var/tmp) and half an hour for each release. It
 # runs in namespaces of its own: mounts and processes end with them, and the folder is removed in
@@ -166,16 +166,21 @@ stop_run()
 
 test_whole()
 {
-    as_root 'make test' | tee "$work/test" || return 1
+    as_root "$test_command" | tee "$work/test"
+    # a red run may end with "0 failed": a test passed only at the second try (STRICT=1)
+    [ "${PIPESTATUS[0]}" = 0 ] || return 1
     note=$(tail -n 1 "$work/test")
     case $note in *" passed, 0 failed, 0 skipped") return 0 ;; *" passed, 0 failed, "*" skipped") [ ! -d "$SLUICE_CORPORA" ] ;; *) return 1 ;; esac
 }
 
 inside()
 {
+    # shellcheck disable=SC2034 # read by debian.sh
+    has_own_mounts=yes
     # shellcheck source=operators/support/debian.sh
     . tests/operators/support/debian.sh
     debian_packages=git,make
+    test_command="make test${STRICT:+ STRICT=$STRICT}"
     for release in "$@"; do
         debian_release=$release
         log=build/bare/$release.log
@@ -188,7 +193,7 @@ inside()
         step "make run, as root, until it is ready" start_run
         step "the README's three requests" three_requests
         step "Ctrl-C ends all of it" stop_run
-        step "make test, as root" test_whole
+        step "$test_command, as root" test_whole
         remove_debian
     done
 }

@@ -3,7 +3,8 @@
 #
 # Each patch of tests/mutants plants one, and its first line names the tests that must fail because
 # of it, all of them in `make test`. The patches are applied to a copy of the tree, one after the
-# other. If one builds and its tests pass, the tests have a hole.
+# other. If one builds and its tests pass, the tests have a hole. Exits with 1 if one is not found,
+# or if no patch has one of NAME.
 set -eu
 # shellcheck source=lint/files.sh
 . "$(dirname "$0")/lint/files.sh"
@@ -13,6 +14,7 @@ set -eu
 tree=$root/build/mutants/tree
 log=$root/build/mutants/log
 number=0
+failed=0
 
 result()
 {
@@ -38,11 +40,18 @@ plant()
         else
             sed 's/^/# /' "$log" | tail -n 20
             result "not " "$test finds it"
+            failed=1
         fi
     done
     apply -R
 }
 
+for name in "$@"; do
+    [ -f "tests/mutants/$name.patch" ] || {
+        echo "mutants.sh: tests/mutants has no $name.patch" >&2
+        exit 1
+    }
+done
 mkdir -p build/mutants
 trap 'rm -rf "$root/build/mutants"' EXIT
 trap 'exit 130' INT TERM
@@ -53,3 +62,4 @@ for patch in tests/mutants/*.patch; do
     plant
 done
 echo "1..$number"
+exit $failed

@@ -45,9 +45,10 @@ static int read_events(struct api_request *request, void **items, size_t *count,
 }
 
 /* The id (UUIDv7) contains the time. details is a JSON object made by the writer of the event. */
-static void put_event(struct json_writer *w, const void *item, struct arena *arena)
+static void put_event(struct json_writer *w, const void *item, slice user, struct arena *arena)
 {
     const struct audit_event *event = item;
+    (void)user;
     (void)arena;
     json_member_uuid(w, "id", event->id);
     json_member_time(w, "at", uuid_v7_wall_ms(event->id) * 1000);

@@ -139,13 +139,14 @@ static void put_flow(struct json_writer *w, const struct execution *call)
     json_close(w, '}');
 }
 
-static void put_execution(struct json_writer *w, const void *item, struct arena *arena)
+static void put_execution(struct json_writer *w, const void *item, slice user, struct arena *arena)
 {
     const struct execution *execution = item;
     bool is_call = !uuid_is_nil(execution->flow_id);
     const struct json *summary = json_parse(arena, execution->summary, &json_limits_provider, NULL);
     slice connection_id = SLICE_NONE;
     int64_t took_us = execution->finished_at - execution->started_at;
+    (void)user;
     if (execution->connection_id)
         connection_id = arena_printf(arena, "%lld", (long long)execution->connection_id);
     json_member_str(w, "status",

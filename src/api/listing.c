@@ -209,11 +209,11 @@ static enum op_result reply_listing(struct api_request *request)
     bool is_all = names_users(listing);
     json_member_open(w, listing->kind->key, '[');
     for (size_t i = 0; i < listing->list.count; i++) {
-        slice user;
+        slice user = SLICE_NONE;
         if (is_all && !listing_find_user(request, listing->owners[i], &user))
             continue;
         json_open(w, '{');
-        listing->kind->put(w, listing->items[i], &request->serve.op.arena);
+        listing->kind->put(w, listing->items[i], user, &request->serve.op.arena);
         if (is_all)
             json_member_str(w, "user", user);
         json_close(w, '}');

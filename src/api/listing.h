@@ -25,8 +25,9 @@ struct listing_kind {
     int (*read)(struct api_request *request, void **items, size_t *count, struct uuid *next);
     /* Whether the caller may have the item, and has asked for it; NULL: yes. */
     bool (*gives)(struct api_request *request, struct serve_list *list, void *item);
-    /* Writes the members of an item. */
-    void (*put)(struct json_writer *w, const void *item, struct arena *arena);
+    /* Writes the members of an item. user: its owner's external id; SLICE_NONE: the account's own,
+     * or the list does not name users. */
+    void (*put)(struct json_writer *w, const void *item, slice user, struct arena *arena);
     struct {
         size_t size, id_at; /* size of an item, and offset of the id in it */
         size_t owner_at;    /* offset of its account_id; only for LISTING_USERS and names_users */

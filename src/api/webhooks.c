@@ -150,12 +150,12 @@ static void put_object(struct json_writer *w, const struct delivery_item *item)
         json_member_uuid(w, "object", item->object);
 }
 
-/* `data` is as it is sent, but for the members that are added to it then (event/deliver.c). A
- * delivery that has ended has no next_at; one that was never answered has no code. */
-static void put_delivery(struct json_writer *w, const void *row, struct arena *arena)
+/* `data` is as it is sent, without the members that are added at its beginning. A delivery that has
+ * ended has no next_at; one that was never answered has no code. */
+static void put_delivery(struct json_writer *w, const void *row, slice user, struct arena *arena)
 {
     const struct delivery_item *item = row;
-    (void)arena;
+    slice data = event_row_data(item->data, user, arena);
     json_member_uuid(w, "event_id", item->id);
     json_member_str(w, "type", item->kind);
     put_object(w, item);
@@ -169,7 +169,7 @@ static void put_delivery(struct json_writer *w, const void *row, struct arena *a
     else
         json_member_str(w, "code", SLICE_NONE);
     json_member_str(w, "problem", item->problem);
-    json_member_raw(w, "data", item->data);
+    json_member_raw(w, "data", data.ptr ? data : item->data);
 }
 
 static const struct listing_kind delivery_kind = {

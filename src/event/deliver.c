@@ -4,18 +4,16 @@
  * message may take; so a message arrives at least once.
  */
 #include "base/clock.h"
-#include "base/encode.h"
 #include "base/mem.h"
 #include "base/metric.h"
 #include "event/internal.h"
 #include "event/outbox.h"
 #include "event/send.h"
-#include "json/scan.h"
+#include "json/json.h"
 #include "store/account_user.h"
 
 enum {
     DELIVERY_ARENA_BYTES_MAX = 256 * 1024,
-    DELIVERY_DATA_BYTES_MAX = 2 * EVENT_DATA_MAX,
     END_TRIES_MAX = 5, /* of the statement; then the row is due again by itself */
     END_RETRY_MS = 500,
     MARGIN_US = 20 * 1000,    /* a timer that is early finds nothing */
@@ -133,35 +131,22 @@ static enum op_result step_named(struct op *op)
 
 /* ---- sending ---- */
 
-/* Appends the row's data after its first brace. The page of a user's flow is found with the user:
- * the process that wrote the event may not have known it. */
-static void put_row_data(const struct event_delivery *d, struct arena *arena, struct buf *text)
-{
-    slice data = slice_from(d->delivery.data, 1);
-    slice url = json_scan_get(d->delivery.data, SLICE("approval_url"), arena);
-    if (d->user.ptr && json_scan_type(url) == JSON_STRING && slice_find_char(url, '?') < 0) {
-        size_t end = (size_t)(url.ptr - data.ptr) + url.len - 1; /* before the quote */
-        buf_append(text, slice_first(data, end));
-        buf_append(text, SLICE("?user="));
-        encode_percent(text, d->user);
-        data = slice_from(data, end);
-    }
-    buf_append(text, data);
-}
-
 /* The row's data with two more members. All attempts send the same bytes: none of them changes. */
 static slice make_data(const struct event_delivery *d, struct arena *arena)
 {
     struct buf text;
+    slice data = event_row_data(d->delivery.data, d->user, arena);
     ASSERT(d->delivery.data.len > 2 && d->delivery.data.ptr[0] == '{');
-    buf_init(&text, DELIVERY_DATA_BYTES_MAX);
+    if (!data.ptr)
+        return SLICE_NONE;
+    buf_init(&text, EVENT_MESSAGE_DATA_MAX);
     buf_printf(&text, "{\"rev\":%lld,", (long long)d->delivery.rev);
     if (d->user.ptr) {
         buf_append(&text, SLICE("\"user\":"));
         json_write_str(&text, d->user);
         buf_append_char(&text, ',');
     }
-    put_row_data(d, arena, &text);
+    buf_append(&text, slice_from(data, 1));
     return arena_take(arena, &text);
 }
 

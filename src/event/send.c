@@ -6,9 +6,11 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/encode.h"
 #include "event/internal.h"
 #include "event/sign.h"
 #include "json/json.h"
+#include "json/scan.h"
 
 enum {
     SEND_ARENA_BYTES_MAX = 512 * 1024, /* a reply's head and the beginning of its body */
@@ -22,6 +24,23 @@ static void set_problem(struct event_send *send, const char *text)
 {
     slice part = slice_first_utf8(slice_cstr(text), EVENT_PROBLEM_MAX);
     (void)snprintf(send->problem, sizeof(send->problem), "%.*s", SLICE_ARG(part));
+}
+
+slice event_row_data(slice data, slice user, struct arena *arena)
+{
+    struct buf text;
+    if (!user.ptr)
+        return data;
+    slice url = json_scan_get(data, SLICE("approval_url"), arena);
+    if (json_scan_type(url) != JSON_STRING || slice_find_char(url, '?') >= 0)
+        return data;
+    size_t end = (size_t)(url.ptr - data.ptr) + url.len - 1; /* before the quote */
+    buf_init(&text, EVENT_MESSAGE_DATA_MAX);
+    buf_append(&text, slice_first(data, end));
+    buf_append(&text, SLICE("?user="));
+    encode_percent(&text, user);
+    buf_append(&text, slice_from(data, end));
+    return arena_take(arena, &text);
 }
 
 /* ---- the request ---- */
@@ -169,7 +188,7 @@ void event_send_start(struct event_service *service, struct event_send *send,
                       const struct webhook *webhook, const struct event_message *message,
                       struct op *parent)
 {
-    ASSERT(parent && webhook->url.ptr && message->data.len <= 2 * EVENT_DATA_MAX);
+    ASSERT(parent && webhook->url.ptr && message->data.len <= EVENT_MESSAGE_DATA_MAX);
     *send = (struct event_send){.service = service, .webhook = webhook, .message = *message};
     set_problem(send, "no reply was received");
     buf_init(&send->body, BODY_BYTES_MAX);

@@ -18,7 +18,8 @@
 #include "store/webhook.h"
 
 enum {
-    EVENT_DATA_MAX = 4096,         /* bytes */
+    EVENT_DATA_MAX = 4096, /* bytes, of a row */
+    EVENT_MESSAGE_DATA_MAX = 2 * EVENT_DATA_MAX,
     EVENT_PROBLEM_MAX = 200,       /* bytes */
     EVENT_PAUSE_S_MAX = 24 * 3600, /* of a Retry-After */
 };
@@ -27,7 +28,7 @@ struct event_message {
     struct uuid id;
     slice kind;
     int64_t at; /* when it happened */
-    slice data; /* a JSON object of at most 2 * EVENT_DATA_MAX bytes, sent as it is */
+    slice data; /* a JSON object of at most EVENT_MESSAGE_DATA_MAX bytes, sent as it is */
 };
 
 /* An op, embedded in a caller's op. */
@@ -53,6 +54,12 @@ struct event_send {
     slice part;
     char id[UUID_TEXT_LEN + 1], sent_at[24];
 };
+
+/* Returns a row's data as it is sent, apart from the members that are added at its beginning. The
+ * page of a user's flow is found with the user, and the process that wrote the event may not have
+ * known the name: then approval_url gets it. user: its external id, SLICE_NONE for the account's
+ * own. The result is `data` itself or a copy in the arena; SLICE_NONE: out of memory. */
+slice event_row_data(slice data, slice user, struct arena *arena);
 
 /* webhook has a URL; it, its texts and those of message are borrowed until the op has ended. If the
  * parent is cancelled, the message may have arrived. */

@@ -74,18 +74,28 @@ static enum op_result stop_declined(struct exec *exec)
                      SLICE("Do not try again unless they ask for it."));
 }
 
+slice exec_row_key(const struct exec *exec)
+{
+    return exec->in.idempotency_key.len > 0 ? exec->in.idempotency_key : exec->key.lost;
+}
+
 /* is_other: the run that was waited for is of a different request. */
 static enum op_result stop_waited(struct exec *exec, bool is_other)
 {
-    slice message =
-        is_other ? arena_printf(&exec->op.arena,
-                                "A different request with this %s is being checked, so this one "
-                                "was not made. Nothing was done. Send it again.",
-                                exec_key_name(exec))
-                 : arena_printf(&exec->op.arena,
-                                "A request with this %s is still running. Send it again to get "
-                                "its result.",
-                                exec_key_name(exec));
+    slice message;
+    if (exec->key.lost.ptr)
+        message = SLICE("This call waited for one with the same input until it had too little time "
+                        "left. Nothing was done. Send it again.");
+    else if (is_other)
+        message = arena_printf(&exec->op.arena,
+                               "A different request with this %s is being checked, so this one "
+                               "was not made. Nothing was done. Send it again.",
+                               exec_key_name(exec));
+    else
+        message = arena_printf(&exec->op.arena,
+                               "A request with this %s is still running. Send it again to get "
+                               "its result.",
+                               exec_key_name(exec));
     exec->out.retry_after_ms = WAIT_MS_MAX;
     return exec_stop(exec, EXEC_STILL_RUNNING, message, SLICE_NONE);
 }
@@ -95,7 +105,7 @@ static enum op_result stop_waited(struct exec *exec, bool is_other)
 /* The account comes first and has a fixed length, so keys of two accounts never collide. */
 static int make_table_key(struct exec *exec)
 {
-    slice key = exec->in.idempotency_key;
+    slice key = exec_row_key(exec);
     size_t account_len = sizeof(exec->in.account_id.bytes);
     char *room = arena_alloc_text(&exec->op.arena, account_len + key.len);
     if (!room)
@@ -148,12 +158,14 @@ static enum op_result replay(struct exec *exec)
 
 /* Waiting runs of the same request get the same result, without another query for the key. A large
  * summary is not copied for each of them: they share one read. After any outcome other than success
- * the key may be free, so the waiting runs load it again. */
+ * the key may be free, so the waiting runs load it again. So do equal requests without a key,
+ * unless the client of this one has left: each of them may be meant. */
 static void share_result(const struct exec *holder, struct exec *waiter)
 {
     const struct execution *record = &holder->record.row;
     /* the reason of a cancelled run is CANCELLED */
-    bool is_bound = holder->out.reason == EXEC_SUCCEEDED;
+    bool is_bound = holder->out.reason == EXEC_SUCCEEDED &&
+                    (!holder->key.lost.ptr || holder->key.is_client_gone);
     bool is_large = !record->summary.ptr || record->summary.len > STORE_SUMMARY_INLINE_BYTES;
     if (!is_bound || uuid_is_nil(record->id))
         return;
@@ -188,6 +200,7 @@ static enum op_result wait_for(struct exec *exec, struct exec *holder)
     ASSERT(holder != exec && holder->key.is_holder && !exec->key.is_holder);
     if (now >= exec->deadline_ns)
         return stop_waited(exec, false);
+    exec->key.has_waited = true;
     list_push_back(&holder->key.waiters, &exec->key.waiter_link);
     op_sleep(&exec->op, &exec->timer, (exec->deadline_ns - now) / 1000000 + 1,
              "the same key in flight");
@@ -204,6 +217,7 @@ static enum op_result wait_and_reload(struct exec *exec, bool is_other)
         return stop_waited(exec, is_other);
     /* 50 ms, doubled up to 1 s: the other process cannot wake this one. */
     exec->key.waits++;
+    exec->key.has_waited = true;
     op_sleep(&exec->op, &exec->timer, wait_ms < WAIT_MS_MAX ? wait_ms : WAIT_MS_MAX,
              "the same key in flight elsewhere");
     return op_wait_then(&exec->op, EXEC_STEP_LOAD_KEY);
@@ -216,20 +230,16 @@ static bool has_key(const struct exec *holder)
     return holder->key.is_taken || holder->key.state >= EXEC_CLAIM_OURS;
 }
 
-/* Runs of equal requests without a key do not wait for one another, so this run is in no table. */
-static enum op_result load_lost(struct exec *exec)
+/* Equal requests without a key share one (lost.c). */
+static int make_lost_key(struct exec *exec)
 {
+    if (exec->key.name.len > 0)
+        return OK;
     if (make_fingerprint(exec) != OK)
-        return exec_stop_memory(exec);
+        return ERR_NOMEM;
     exec->key.lost = exec_lost_key(exec->in.lost_by, exec->key.claim.fingerprint,
                                    exec->in.lost_number, &exec->op.arena);
-    if (!exec->key.lost.ptr)
-        return exec_stop_memory(exec);
-    if (exec_lost_is_being_noted(exec))
-        return wait_and_reload(exec, false);
-    store_claim_find(exec->service->config.pool, &exec->query, &exec->op, exec->in.account_id,
-                     exec->key.lost);
-    return OP_WAIT;
+    return exec->key.lost.ptr ? make_table_key(exec) : ERR_NOMEM;
 }
 
 /* A held request is bound to its hold by a key, whether it came with one or not. */
@@ -254,16 +264,18 @@ enum op_result exec_step_load_key(struct op *op)
         return replay(exec);
     if (exec_needs_hold_key(exec) && make_hold_key(exec) != OK)
         return exec_stop_memory(exec);
-    if (exec_is_lost_watched(exec))
-        return load_lost(exec);
+    if (exec_is_lost_watched(exec) && make_lost_key(exec) != OK)
+        return exec_stop_memory(exec);
     /* Such a run may not use the key, even if it has a result. */
-    if (exec->in.idempotency_key.len == 0 || exec_is_kept_from_results(exec))
+    if (exec_row_key(exec).len == 0 || exec_is_kept_from_results(exec))
         return op_jump(op, EXEC_STEP_CHECK_INPUT);
     if (exec->key.name.len == 0 && (make_table_key(exec) != OK || make_fingerprint(exec) != OK))
         return exec_stop_memory(exec);
     /* A dry run needs the fingerprint, since it shows the provider's key, which is made from it. */
     if (exec->in.is_dry_run)
         return op_jump(op, EXEC_STEP_CHECK_INPUT);
+    if (exec->key.lost.ptr && exec_lost_is_being_noted(exec))
+        return wait_and_reload(exec, false);
     struct exec *holder = map_get(&exec->service->in_flight, exec->key.name);
     if (holder && holder != exec && !is_same_request(exec, holder->key.claim.fingerprint))
         return has_key(holder) ? exec_stop_mismatch(exec) : wait_and_reload(exec, true);
@@ -273,11 +285,11 @@ enum op_result exec_step_load_key(struct op *op)
         return exec_stop_memory(exec);
     exec->key.is_holder = true;
     /* A key that was made for a hold is shown to others, whose requests may not take it. */
-    bool may_hold = exec->in.policy || exec->in.holds_writes ||
-                    slice_starts_with(exec->in.idempotency_key, SLICE(EXEC_HOLD_KEY_START));
-    (may_hold ? store_claim_find_held : store_claim_find)(exec->service->config.pool, &exec->query,
-                                                          op, exec->in.account_id,
-                                                          exec->in.idempotency_key);
+    bool may_hold = !exec->key.lost.ptr &&
+                    (exec->in.policy || exec->in.holds_writes ||
+                     slice_starts_with(exec->in.idempotency_key, SLICE(EXEC_HOLD_KEY_START)));
+    (may_hold ? store_claim_find_held : store_claim_find)(
+        exec->service->config.pool, &exec->query, op, exec->in.account_id, exec_row_key(exec));
     return OP_WAIT;
 }
 
@@ -304,8 +316,7 @@ static enum op_result follow_other_run(struct exec *exec)
 enum op_result exec_step_check_key(struct op *op)
 {
     struct exec *exec = exec_of(op);
-    ASSERT(exec->key.state == EXEC_CLAIM_NONE);
-    ASSERT(exec->key.is_holder || exec_is_lost_watched(exec));
+    ASSERT(exec->key.state == EXEC_CLAIM_NONE && exec->key.is_holder);
     exec->key.found.has_hold = false;
     int status = store_claim_result(&exec->query, &exec->key.found);
     bool has_hold = (status == OK || status == ERR_NOTFOUND) && exec->key.found.has_hold;
@@ -392,6 +403,13 @@ void exec_claim_move(struct exec *exec, enum exec_claim to)
     exec->key.state = to;
 }
 
+/* An equal call may take as long as the one that was waited for. If it is cut off, its outcome is
+ * unknown, so it is not made with less time. */
+static bool has_half_left(const struct exec *exec)
+{
+    return exec_left_ms(exec) >= (exec->deadline_ns - exec->op.started_ns) / 2000000;
+}
+
 /* This step comes after all checks that can refuse the run, right before the call: from here on a
  * crash leaves a trace. Steps of flows have their intent in the flow's row, and a read without a
  * key may be lost with the process. The lease is checked first, since a claim of an ended
@@ -401,7 +419,8 @@ enum op_result exec_step_claim(struct op *op)
     struct exec *exec = exec_of(op);
     struct exec_outcome *out = &exec->out;
     int64_t now = clock_shared_us();
-    bool has_key = exec->in.idempotency_key.len > 0;
+    slice key = exec_row_key(exec);
+    bool has_key = key.len > 0;
     ASSERT(exec->action && !exec->in.is_dry_run && out->attempts == 0);
     ASSERT(!has_key || exec->key.is_holder || exec->in.is_recorded_by_caller);
     bool has_id = !uuid_is_nil(exec->in.execution_id);
@@ -415,10 +434,12 @@ enum op_result exec_step_claim(struct op *op)
     if (!node_may_write(exec->service->config.node))
         return exec_stop_unavailable(exec, SLICE("This server has lost its connection to the "
                                                  "database. Nothing was done. Try again."));
+    if (exec->key.lost.ptr && exec->key.has_waited && !has_half_left(exec))
+        return stop_waited(exec, false);
     /* contains the fingerprint if there is a key or lost_by */
     struct claim *claim = &exec->key.claim;
     claim->account_id = exec->in.account_id;
-    claim->key = has_key ? exec->in.idempotency_key : SLICE_NONE;
+    claim->key = has_key ? key : SLICE_NONE;
     claim->execution_id = out->execution_id;
     claim->owner = node_id(exec->service->config.node);
     claim->integration_id = exec->integration->integration_id;
@@ -426,7 +447,9 @@ enum op_result exec_step_claim(struct op *op)
     claim->connection_id = exec->connection.item ? exec->connection.item->id : 0;
     claim->is_write = exec->action->level != LEVEL_READ;
     claim->parent_id = exec->in.by.parent_id;
-    claim->lifetime_ms = has_key ? (int64_t)exec->service->config.idempotency_ttl_ms : 0;
+    claim->lifetime_ms = exec->key.lost.ptr ? (int64_t)(EXEC_LOST_MS + exec_left_ms(exec))
+                         : has_key          ? (int64_t)exec->service->config.idempotency_ttl_ms
+                                            : 0;
     claim->guards_until = exec->in.key_guards_until;
     exec_claim_move(exec, EXEC_CLAIM_ASKED);
     store_claim_insert(exec->service->config.pool, &exec->query, op, claim);

@@ -277,7 +277,7 @@ static void on_end(struct op *op, enum op_end end)
      * only woken here; they run later, with the copies of the row made now. */
     exec_leave(exec);
     exec_key_release(exec);
-    exec_lost_end(exec);
+    exec_lost_note(exec);
     list_unlink(&exec->all_link);
     count_active(exec, false);
     count_end(exec);
@@ -387,8 +387,9 @@ void exec_cancel(struct exec *exec)
  * whose result other requests with the same key are waiting for continues, too. */
 void exec_client_gone(struct exec *exec)
 {
+    exec->key.is_client_gone = true;
     if (exec->op.is_ended) { /* its action may no longer exist */
-        exec_lost_begin(exec);
+        exec_lost_note(exec);
         return;
     }
     bool is_plain_read = exec->action && exec->action->level == LEVEL_READ &&
@@ -398,8 +399,6 @@ void exec_client_gone(struct exec *exec)
         return;
     if (is_plain_read || is_early)
         op_cancel(&exec->op);
-    else
-        exec_lost_begin(exec);
 }
 
 /* ---- endings ---- */

@@ -113,9 +113,9 @@ enum { EXEC_PROOF_MS = 1000 };
 /* For this long after a client disconnected during a write, an equal request gets the write's
  * result (lost.c). */
 enum { EXEC_LOST_MS = 5 * 60 * 1000 };
-/* Returns the key of the note of such a write, or of a start of a flow: made from the API key, the
- * request's fingerprint (IDEMPOTENCY_FINGERPRINT_LEN bytes) and the number of equal requests before
- * it in the caller's call. SLICE_NONE: out of memory. */
+/* Returns the key of such a write's claim, or of the note of a start of a flow. It is made from the
+ * API key, the request's fingerprint (IDEMPOTENCY_FINGERPRINT_LEN bytes) and the number of equal
+ * requests before it in the caller's call. SLICE_NONE: out of memory. */
 slice exec_lost_key(struct uuid lost_by, const uint8_t *fingerprint, unsigned number,
                     struct arena *arena);
 
@@ -158,9 +158,9 @@ struct exec_request {
     struct uuid execution_id;     /* the id of the run; nil: a new one */
     struct uuid approval_flow_id; /* as in struct exec_outcome */
     /* For writes without an idempotency key: the API key, if its client may automatically repeat a
-     * call whose reply it did not get (lost.c). Nil: a repeated call runs again. */
+     * call whose reply it did not get (lost.c). Nil: an equal call runs at any time. */
     struct uuid lost_by;
-    /* The number of equal requests before this one in the caller's call: each has its own note. */
+    /* The number of equal requests before this one in the caller's call: each has its own claim. */
     unsigned lost_number;
     int64_t key_guards_until;  /* see struct claim; 0: the key has the usual lifetime */
     uint64_t output_bytes_max; /* see call/fit.h; 0: the limit of the service */

@@ -89,8 +89,10 @@ struct exec_key {
     /* account and key, as in the service's table of keys in flight; empty: not made yet */
     slice name;
     bool is_holder;        /* this run has the name's entry in that table */
-    slice lost;            /* the key of the run's note (lost.c); SLICE_NONE: it gets no note */
-    bool is_lost;          /* the client disconnected, and lost.c has noted the run */
+    slice lost;            /* the key of equal requests without one (lost.c); else SLICE_NONE */
+    bool is_client_gone;   /* before it had the result */
+    bool is_kept;          /* the record binds the key */
+    bool has_waited;       /* for another run with the key */
     bool is_taken;         /* a hold or another run of this request has the key */
     enum exec_claim state; /* the state of claim */
     unsigned waits;        /* number of waits for a run of another process */
@@ -287,6 +289,9 @@ static inline bool exec_needs_hold_key(const struct exec *exec)
 {
     return exec_is_held(exec) && exec->in.idempotency_key.len == 0 && !exec->in.is_dry_run;
 }
+/* claim.c: the key of the run's row: its caller's, or that of equal requests without one
+ * (key.lost). Empty: it has its own. */
+slice exec_row_key(const struct exec *exec);
 /* claim.c: how the caller names its key, for sentences. */
 const char *exec_key_name(const struct exec *exec);
 /* claim.c: stops the run, because its key belongs to another request. */
@@ -398,13 +403,12 @@ void exec_claim_release_later(struct exec *exec);
 void exec_claim_record_later(struct exec *exec, enum claim_end end);
 bool exec_endings_have(const struct exec_service *service, struct uuid execution_id);
 /* lost.c. The first function returns whether a repeated call gets this run's result if the client
- * disconnects before it has the result. The second notes the run after the client has disconnected;
- * the last removes the note at the end of a run that did nothing. */
+ * disconnects before it has the result. The second returns whether this process is writing the note
+ * that the run looks for. The third is called at the end of a run, and when a client disconnects
+ * afterwards: if it does not have the result, and the record did not bind the key, it is noted. */
 bool exec_is_lost_watched(const struct exec *exec);
-/* Whether this process is writing the note that the run looks for. */
 bool exec_lost_is_being_noted(const struct exec *exec);
-void exec_lost_begin(struct exec *exec);
-void exec_lost_end(struct exec *exec);
+void exec_lost_note(struct exec *exec);
 /* admit.c: the current request goes to another origin than the previous one: leaves the previous
  * origin's circuit with a vote and enters the circuit of the new origin. Returns OP_STOP, like
  * exec_stop, if that circuit is open. */

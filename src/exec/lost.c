@@ -1,10 +1,13 @@
 /*
  * Writes without an idempotency key whose client disconnected before it had the result. Some
- * clients repeat such a call automatically. So the run is noted under a key that the server makes
- * from the API key and the request: an equal request within EXEC_LOST_MS gets the run's result. The
- * row is bound from the start: while the run is under way, a repetition finds no execution and
- * waits (claim.c). A run that did nothing removes the note. Both statements are sent once and in
- * the background: if a note is lost, a repetition runs.
+ * clients repeat such a call at once, and it may reach another server. So the run's intent has a
+ * key that the server makes from the API key and the request (claim.c): an equal request waits for
+ * the run. If the client has left when the result is recorded, the record binds the key for
+ * EXEC_LOST_MS, and the equal request gets the result. Else it frees the key, and the equal request
+ * is made: it may be meant.
+ *
+ * A client that leaves between the record and its reply is noted by a statement of its own, which
+ * is sent once and in the background: if it is lost, a repetition runs.
  */
 #include "base/clock.h"
 #include "base/encode.h"
@@ -45,21 +48,10 @@ static void send_note(struct store_later *later)
     store_claim_spend(later->laters->pool, &later->query, &later->op, &lost_of(later)->claim);
 }
 
-static void send_removal(struct store_later *later)
-{
-    store_claim_forget(later->laters->pool, &later->query, &later->op, &lost_of(later)->claim);
-}
-
 static const struct store_later_class note_class = {
     STORE_LATER(store_later_once, "lost", struct lost),
     .send = send_note,
     .failure = "a lost reply was not noted",
-};
-
-static const struct store_later_class removal_class = {
-    STORE_LATER(store_later_once, "lost_removal", struct lost),
-    .send = send_removal,
-    .failure = "the note of a lost reply was not removed",
 };
 
 bool exec_lost_is_being_noted(const struct exec *exec)
@@ -71,9 +63,14 @@ bool exec_lost_is_being_noted(const struct exec *exec)
     return false;
 }
 
-static void start(struct exec *exec, const struct store_later_class *class)
+void exec_lost_note(struct exec *exec)
 {
-    struct lost *lost = store_later(&exec->service->audits, class, NULL, 0);
+    bool is_undone = exec->out.effect == EXEC_EFFECT_NONE;
+    if (!exec->key.is_client_gone || !exec->key.lost.ptr || exec->key.is_kept ||
+        exec->out.is_replayed || is_undone)
+        return;
+    exec->key.is_kept = true;
+    struct lost *lost = store_later(&exec->service->audits, &note_class, NULL, 0);
     if (!lost)
         return;
     struct arena *arena = &lost->later.op.arena;
@@ -86,20 +83,4 @@ static void start(struct exec *exec, const struct store_later_class *class)
     lost->claim.guards_until = clock_shared_us() + EXEC_LOST_MS * 1000;
     if (!lost->claim.key.ptr || !lost->claim.integration_id.ptr || !lost->claim.action_id.ptr)
         op_cancel(&lost->later.op);
-}
-
-/* The run may have ended. */
-void exec_lost_begin(struct exec *exec)
-{
-    bool is_undone = exec->op.is_ended && exec->out.effect == EXEC_EFFECT_NONE;
-    if (exec->key.is_lost || !exec->key.lost.ptr || exec->out.is_replayed || is_undone)
-        return;
-    exec->key.is_lost = true;
-    start(exec, &note_class);
-}
-
-void exec_lost_end(struct exec *exec)
-{
-    if (exec->key.is_lost && exec->out.effect == EXEC_EFFECT_NONE)
-        start(exec, &removal_class);
 }

@@ -15,10 +15,12 @@ enum {
 };
 
 /* If it is proven that nothing was done, or a read failed, the key is free again: "retry
- * unchanged" works. */
-static enum claim_end end_of_claim(const struct exec *exec)
+ * unchanged" works. The key of equal requests without one is free once a client gets the result
+ * (is_delivered). */
+static enum claim_end end_of_claim(const struct exec *exec, bool is_delivered)
 {
-    bool is_free = exec->in.idempotency_key.len == 0 || exec->out.effect == EXEC_EFFECT_NONE;
+    bool is_free = exec_row_key(exec).len == 0 || exec->out.effect == EXEC_EFFECT_NONE ||
+                   (exec->key.lost.ptr && is_delivered);
     return is_free ? CLAIM_RELEASE : CLAIM_KEEP;
 }
 
@@ -58,8 +60,11 @@ enum op_result exec_step_record(struct op *op)
     ASSERT(exec->action && exec->key.state != EXEC_CLAIM_ASKED);
     exec_settle(exec);
     exec->phase_began_ns = loop_now_ns(op->loop);
-    if (exec->out.finished_us == 0)
+    enum claim_end end = end_of_claim(exec, !exec->key.is_client_gone);
+    if (exec->out.finished_us == 0) {
         exec->out.finished_us = clock_shared_us();
+        exec->key.is_kept = end == CLAIM_KEEP; /* by each of the attempts to record */
+    }
     if (exec->in.is_recorded_by_caller || (!is_tried(exec) && !exec_is_claimed(exec)))
         return go_to_answer(exec);
     if (!is_tried(exec)) {
@@ -82,8 +87,7 @@ enum op_result exec_step_record(struct op *op)
     }
     exec_input_keep(exec, &exec->record.row);
     if (exec_is_claimed(exec))
-        store_execution_finish(pool, &exec->query, op, &exec->record.row, exec->key.claim.key,
-                               end_of_claim(exec));
+        store_execution_finish(pool, &exec->query, op, &exec->record.row, exec->key.claim.key, end);
     else
         store_execution_insert(pool, &exec->query, op, &exec->record.row);
     return OP_WAIT;
@@ -123,7 +127,7 @@ static enum op_result record_again(struct exec *exec)
         op_sleep(&exec->op, &exec->timer, RECORD_RETRY_MS, "the database, to record a result");
         return op_wait_then(&exec->op, EXEC_STEP_RECORD);
     }
-    exec_claim_record_later(exec, end_of_claim(exec));
+    exec_claim_record_later(exec, end_of_claim(exec, false));
     return stop_unrecorded(exec, SLICE("The action ran, but its result could not be recorded yet, "
                                        "because the database cannot be reached."));
 }

@@ -394,7 +394,7 @@ static int add_thing(struct search_index *index, struct arena *arena,
                      const struct search_reading *r, size_t first, size_t end, slice *things,
                      size_t *count)
 {
-    struct request q = {r, first, end, end<r->count, *count> 0};
+    struct request q = {r, first, end, .is_followed = end != r->count, .is_later = *count != 0};
     bool may_be_wish = first + 1 < end && !(r->parts[first].classes & WORD_QUESTION) &&
                        !may_be_command(index, &r->parts[first], &r->parts[first + 1]);
     slice wish = may_be_wish ? search_reword_wish(index, arena, r, first, end) : SLICE_NONE;

@@ -204,20 +204,9 @@ const struct pg_stmt *const account_stmts[] = {&account_create,
 STORE_CALL_ONE(store_account_get, account_get, struct uuid, pg_uuid)
 STORE_CALL_ONE(store_account_remove, account_remove, struct uuid, pg_uuid)
 STORE_CALL_ID(store_account_ended, account_ended, int64_t, pg_i64)
+STORE_CALL_IDS(store_account_brief, account_brief, struct uuid, pg_uuid)
 
-void store_account_brief(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         struct uuid account_id, struct uuid payer_id, struct uuid key_id)
-{
-    store_ask(pool, query, op, &account_brief,
-              PG_VALUES(pg_uuid(account_id), pg_uuid(payer_id), pg_uuid(key_id)));
-}
-
-void store_account_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          const struct account_change *change)
-{
-    store_ask_of(pool, query, op, &account_create, change,
-                 PG_VALUES(store_kind(AUDIT_ACCOUNT_CREATED)));
-}
+STORE_CALL_CHANGE(store_account_create, account_create, account_change, AUDIT_ACCOUNT_CREATED)
 
 int store_account_create_result(const struct pg_query *query, struct uuid *other)
 {
@@ -226,8 +215,7 @@ int store_account_create_result(const struct pg_query *query, struct uuid *other
     return status;
 }
 
-void store_account_change(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          const struct account_change *change, enum audit_kind kind)
+void store_account_change(STORE_ARGS, const struct account_change *change, enum audit_kind kind)
 {
     int64_t disabled_at = kind == AUDIT_ACCOUNT_DISABLED ? clock_shared_us() : 0;
     store_ask_of(pool, query, op, &account_change, change,
@@ -236,12 +224,7 @@ void store_account_change(struct pg_pool *pool, struct pg_query *query, struct o
                            store_kind(kind)));
 }
 
-void store_account_erase(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         const struct account_change *change)
-{
-    store_ask_of(pool, query, op, &account_erase, change,
-                 PG_VALUES(store_kind(AUDIT_ACCOUNT_ERASED)));
-}
+STORE_CALL_CHANGE(store_account_erase, account_erase, account_change, AUDIT_ACCOUNT_ERASED)
 
 int store_account_change_result(const struct pg_query *query)
 {
@@ -249,15 +232,13 @@ int store_account_change_result(const struct pg_query *query)
     return status == OK && !pg_get_bool(&query->rows, 0, 0) ? ERR_REFUSED : status;
 }
 
-void store_account_erasing(struct pg_pool *pool, struct pg_query *query, struct op *op, bool is_far,
-                           struct uuid after, size_t count_max)
+void store_account_erasing(STORE_ARGS, bool is_far, struct uuid after, size_t count_max)
 {
     store_ask(pool, query, op, &account_erasing,
               PG_VALUES(pg_uuid(after), pg_i64((int64_t)count_max), pg_bool(is_far)));
 }
 
-void store_account_users_erase(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                               struct uuid account_id, slice after)
+void store_account_users_erase(STORE_ARGS, struct uuid account_id, slice after)
 {
     store_ask(
         pool, query, op, &account_users_erase,
@@ -272,8 +253,7 @@ int store_account_users_erase_result(const struct pg_query *query, slice *last)
     return query->status;
 }
 
-void store_account_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        struct uuid before, size_t count_max)
+void store_account_page(STORE_ARGS, struct uuid before, size_t count_max)
 {
     ASSERT(count_max > 0);
     if (uuid_is_nil(before))

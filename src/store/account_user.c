@@ -203,8 +203,8 @@ STORE_CALL_ID(store_account_user_find, account_user_find, slice, pg_text)
 STORE_CALL_ID(store_account_user_names, account_user_names, slice, pg_text)
 STORE_CALL_ID(store_account_user_request, account_user_request, slice, pg_text)
 
-void store_account_user_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                             struct uuid account_id, slice prefix, slice after, size_t count_max)
+void store_account_user_page(STORE_ARGS, struct uuid account_id, slice prefix, slice after,
+                             size_t count_max)
 {
     ASSERT(count_max > 0);
     store_ask(pool, query, op, &account_user_page,
@@ -212,22 +212,16 @@ void store_account_user_page(struct pg_pool *pool, struct pg_query *query, struc
                         pg_i64((int64_t)count_max)));
 }
 
-void store_account_user_label(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                              struct uuid account_id, slice external_id, slice label)
+void store_account_user_label(STORE_ARGS, struct uuid account_id, slice external_id, slice label)
 {
     store_ask(pool, query, op, &account_user_label,
               PG_VALUES(pg_uuid(account_id), pg_text(external_id), pg_text(label)));
 }
 
-void store_account_user_erase(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                              const struct account_user_change *change)
-{
-    store_ask_of(pool, query, op, &account_user_erase, change,
-                 PG_VALUES(store_kind(AUDIT_USER_ERASED)));
-}
+STORE_CALL_CHANGE(store_account_user_erase, account_user_erase, account_user_change,
+                  AUDIT_USER_ERASED)
 
-void store_account_user_erasing(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                bool is_far, struct uuid after, size_t count_max)
+void store_account_user_erasing(STORE_ARGS, bool is_far, struct uuid after, size_t count_max)
 {
     ASSERT(count_max > 0);
     store_ask(pool, query, op, is_far ? &account_user_far : &account_user_erasing,
@@ -246,8 +240,8 @@ int store_account_user_erasing_result(const struct pg_query *query,
     return status;
 }
 
-void store_account_user_rows_erase(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                   slice ids, size_t rows_max, enum account_user_depth depth)
+void store_account_user_rows_erase(STORE_ARGS, slice ids, size_t rows_max,
+                                   enum account_user_depth depth)
 {
     store_ask(pool, query, op, &account_user_rows_erase,
               PG_VALUES(pg_text(ids), pg_i64((int64_t)rows_max), pg_i64(depth)));
@@ -262,25 +256,23 @@ int store_account_user_rows_erase_result(const struct pg_query *query, size_t *c
     return rows < 0 ? ERR_BUSY : OK;
 }
 
-void store_account_user_ended(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                              const struct account_user_erasing *user, int64_t wait_ms)
+void store_account_user_ended(STORE_ARGS, const struct account_user_erasing *user, int64_t wait_ms)
 {
     store_ask_of(pool, query, op, &account_user_ended, user, PG_VALUES(pg_i64(wait_ms)));
 }
 
 STORE_CALL_OF(store_account_user_remove, account_user_remove, account_user_erasing)
 
-void store_account_user_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                               struct uuid account_id, slice external_id, struct uuid user_id)
+void store_account_user_create(STORE_ARGS, struct uuid account_id, slice external_id,
+                               struct uuid user_id)
 {
     ASSERT(external_id.len > 0 && !uuid_is_nil(user_id));
     store_ask(pool, query, op, &account_user_create,
               PG_VALUES(pg_uuid(account_id), pg_text(external_id), pg_uuid(user_id)));
 }
 
-void store_account_user_create_last(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                    struct uuid account_id, slice external_id, struct uuid user_id,
-                                    size_t users_max)
+void store_account_user_create_last(STORE_ARGS, struct uuid account_id, slice external_id,
+                                    struct uuid user_id, size_t users_max)
 {
     ASSERT(external_id.len > 0 && !uuid_is_nil(user_id) && users_max > 0);
     store_ask(pool, query, op, &account_user_create_last,
@@ -288,8 +280,7 @@ void store_account_user_create_last(struct pg_pool *pool, struct pg_query *query
                         pg_i64((int64_t)users_max)));
 }
 
-void store_account_user_count(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                              struct uuid account_id, size_t count_max)
+void store_account_user_count(STORE_ARGS, struct uuid account_id, size_t count_max)
 {
     store_ask(pool, query, op, &account_user_count,
               PG_VALUES(pg_uuid(account_id), pg_i64((int64_t)count_max)));

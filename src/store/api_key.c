@@ -356,8 +356,7 @@ static void read_keys(struct api_key *keys, size_t count)
 
 STORE_CALL_ID(store_api_keys_remove, api_keys_remove, struct uuid, pg_uuid)
 
-void store_api_key_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        const uint8_t hash[API_KEY_HASH_LEN],
+void store_api_key_find(STORE_ARGS, const uint8_t hash[API_KEY_HASH_LEN],
                         const uint8_t session_hash[SESSION_HASH_LEN])
 {
     store_ask(
@@ -376,8 +375,7 @@ int store_api_key_find_result(const struct pg_query *query, struct api_key *key)
 
 STORE_CALL_ID(store_api_key_get, api_key_get, struct uuid, pg_uuid)
 
-void store_api_key_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        struct uuid account_id, struct uuid before, size_t count_max)
+void store_api_key_page(STORE_ARGS, struct uuid account_id, struct uuid before, size_t count_max)
 {
     ASSERT(count_max > 0);
     if (uuid_is_nil(before))
@@ -386,33 +384,20 @@ void store_api_key_page(struct pg_pool *pool, struct pg_query *query, struct op 
               PG_VALUES(pg_uuid(account_id), pg_uuid(before), pg_i64((int64_t)count_max)));
 }
 
-void store_api_key_touch(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         struct uuid account_id, struct uuid id, int64_t now)
-{
-    store_ask(pool, query, op, &api_key_touch,
-              PG_VALUES(pg_uuid(account_id), pg_uuid(id), pg_time(now)));
-}
+STORE_CALL_IDS(store_api_key_touch, api_key_touch, int64_t, pg_time)
 
-void store_session_end(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       struct uuid account_id, const uint8_t session_hash[SESSION_HASH_LEN],
-                       int64_t expires_at)
+void store_session_end(STORE_ARGS, struct uuid account_id,
+                       const uint8_t session_hash[SESSION_HASH_LEN], int64_t expires_at)
 {
     store_ask(pool, query, op, &session_end,
               PG_VALUES(pg_uuid(account_id), pg_bytes(slice_of(session_hash, SESSION_HASH_LEN)),
                         pg_time(expires_at)));
 }
 
-void store_sessions_end(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        struct uuid account_id, struct uuid key_id, int64_t before)
-{
-    store_ask(pool, query, op, &sessions_end,
-              PG_VALUES(pg_uuid(account_id), pg_uuid(key_id), pg_time(before)));
-}
-
+STORE_CALL_IDS(store_sessions_end, sessions_end, int64_t, pg_time)
 STORE_CALL(store_session_end_sweep, session_end_sweep)
 
-void store_api_key_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          const struct api_key_change *change)
+void store_api_key_create(STORE_ARGS, const struct api_key_change *change)
 {
     char text[48];
     slice words = arena_dup(&op->arena, scopes_format(change->key.scopes, text));
@@ -443,13 +428,7 @@ int store_api_key_list_result(const struct pg_query *query, struct api_key **key
 }
 
 STORE_CALL_ID(store_api_key_name, api_key_name, struct uuid, pg_uuid)
-
-void store_api_key_is_kin(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          struct uuid account_id, struct uuid id, struct uuid other_id)
-{
-    store_ask(pool, query, op, &api_key_is_kin,
-              PG_VALUES(pg_uuid(account_id), pg_uuid(id), pg_uuid(other_id)));
-}
+STORE_CALL_IDS(store_api_key_is_kin, api_key_is_kin, struct uuid, pg_uuid)
 
 int store_api_key_is_kin_result(const struct pg_query *query, bool *is_kin)
 {
@@ -458,12 +437,7 @@ int store_api_key_is_kin_result(const struct pg_query *query, bool *is_kin)
     return status;
 }
 
-void store_api_key_revoke(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          const struct api_key_change *change)
-{
-    store_ask_of(pool, query, op, &api_key_revoke, change,
-                 PG_VALUES(store_kind(AUDIT_KEY_REVOKED)));
-}
+STORE_CALL_CHANGE(store_api_key_revoke, api_key_revoke, api_key_change, AUDIT_KEY_REVOKED)
 
 /* ---- an operator's command ---- */
 

@@ -66,40 +66,32 @@ uint32_t scopes_next(uint32_t *set);
 /* session_hash: the hash of the dashboard session that the key opened; NULL: the key itself is
  * used. The result is ERR_NOTFOUND if there is no such key. Revoked and expired keys are returned:
  * the caller checks. */
-void store_api_key_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        const uint8_t hash[API_KEY_HASH_LEN],
+void store_api_key_find(STORE_ARGS, const uint8_t hash[API_KEY_HASH_LEN],
                         const uint8_t session_hash[SESSION_HASH_LEN]);
 int store_api_key_find_result(const struct pg_query *query, struct api_key *key) MUST_CHECK;
 /* Records the use; the caller calls this at most once a minute for each key. Read the result with
  * store_done_result. */
-void store_api_key_touch(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         struct uuid account_id, struct uuid id, int64_t now);
+void store_api_key_touch(STORE_ARGS, struct uuid account_id, struct uuid id, int64_t now);
 
 /* Reads one key, revoked or not. Read the result with store_api_key_find_result. */
-void store_api_key_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       struct uuid account_id, struct uuid id);
+void store_api_key_get(STORE_ARGS, struct uuid account_id, struct uuid id);
 /* Lists an account's keys, the newest first, from those with an id below `before`; nil: from the
  * newest. Read the result with store_api_key_list_result. */
-void store_api_key_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        struct uuid account_id, struct uuid before, size_t count_max);
+void store_api_key_page(STORE_ARGS, struct uuid account_id, struct uuid before, size_t count_max);
 /* Counts, up to 2, the live keys of the account, not of its users, that have the scope admin. Read
  * the result with store_count_result. */
-void store_api_key_admins(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          struct uuid account_id);
+void store_api_key_admins(STORE_ARGS, struct uuid account_id);
 /* Lists one account's newest 1000 keys, the oldest of them first. */
-void store_api_key_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        struct uuid account_id);
+void store_api_key_list(STORE_ARGS, struct uuid account_id);
 int store_api_key_list_result(const struct pg_query *query, struct api_key **keys,
                               size_t *count) MUST_CHECK;
 /* Reads the display name of a key, revoked or not: its name or, without a name, its first
  * characters. Read the result with store_text_result. */
-void store_api_key_name(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        struct uuid account_id, struct uuid id);
+void store_api_key_name(STORE_ARGS, struct uuid account_id, struct uuid id);
 /* Reads whether a key counts as another one: it belongs to that one's line, or a key of that line
  * made it or its line, directly or through other keys. A key that does not exist counts as any.
  * Read the result with store_api_key_is_kin_result. */
-void store_api_key_is_kin(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          struct uuid account_id, struct uuid id, struct uuid other_id);
+void store_api_key_is_kin(STORE_ARGS, struct uuid account_id, struct uuid id, struct uuid other_id);
 int store_api_key_is_kin_result(const struct pg_query *query, bool *is_kin) MUST_CHECK;
 /* A change of a key, with its audit event. It is not replayed: the result is ERR_CLOSED if the
  * answer was lost. */
@@ -113,8 +105,7 @@ struct api_key_change {
 };
 /* Creates the key, from all members except revoked_at and last_used_at. A key that replaces another
  * one does not count for API_KEY_LIVE_MAX. */
-void store_api_key_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          const struct api_key_change *change);
+void store_api_key_create(STORE_ARGS, const struct api_key_change *change);
 enum api_key_made {
     API_KEY_MADE,
     API_KEY_MAKER_OVER,    /* the key that makes it is revoked or has expired */
@@ -128,23 +119,19 @@ enum api_key_made {
 int store_api_key_create_result(const struct pg_query *query, enum api_key_made *made) MUST_CHECK;
 /* Revokes the key now, unless it is revoked already. Replayable. Read the result with
  * store_hit_result. */
-void store_api_key_revoke(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          const struct api_key_change *change);
+void store_api_key_revoke(STORE_ARGS, const struct api_key_change *change);
 /* Deletes the keys that act for a user. */
-void store_api_keys_remove(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                           struct uuid account_id, struct uuid user_id);
+void store_api_keys_remove(STORE_ARGS, struct uuid account_id, struct uuid user_id);
 
 /* Ends sessions that a key opened before their time: one session, which would have ended at
  * expires_at, or all that begin before `before`. Replayable. Read the result with
  * store_done_result. */
-void store_session_end(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       struct uuid account_id, const uint8_t session_hash[SESSION_HASH_LEN],
-                       int64_t expires_at);
-void store_sessions_end(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        struct uuid account_id, struct uuid key_id, int64_t before);
+void store_session_end(STORE_ARGS, struct uuid account_id,
+                       const uint8_t session_hash[SESSION_HASH_LEN], int64_t expires_at);
+void store_sessions_end(STORE_ARGS, struct uuid account_id, struct uuid key_id, int64_t before);
 /* Removes records of sessions that would have expired by now; at most 1000. Read the result with
  * store_done_result. */
-void store_session_end_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op);
+void store_session_end_sweep(STORE_ARGS);
 
 /* For operator commands: store_api_key_get and store_api_key_list. The former returns ERR_NOTFOUND,
  * with a message in err, if the account has no such key. */

@@ -47,9 +47,8 @@ static const struct pg_stmt app_keys = {
 
 const struct pg_stmt *const app_use_stmts[] = {&app_use, &app_keys, NULL};
 
-void store_app_use(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                   struct uuid account_id, slice integration_id, const struct tally_range *range,
-                   int64_t until)
+void store_app_use(STORE_ARGS, struct uuid account_id, slice integration_id,
+                   const struct tally_range *range, int64_t until)
 {
     ASSERT(range->step_s > 0 && range->step_s % TALLY_SLOT_S == 0);
     store_ask(pool, query, op, &app_use,
@@ -57,8 +56,7 @@ void store_app_use(struct pg_pool *pool, struct pg_query *query, struct op *op,
                         pg_i64(range->step_s), pg_time(until)));
 }
 
-void store_app_keys(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                    struct uuid account_id, int64_t connection_id, struct uuid payer_id)
+void store_app_keys(STORE_ARGS, struct uuid account_id, int64_t connection_id, struct uuid payer_id)
 {
     store_ask(pool, query, op, &app_keys,
               PG_VALUES(pg_uuid(account_id), pg_i64(connection_id), pg_uuid(payer_id)));

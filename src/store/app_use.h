@@ -12,9 +12,8 @@ enum { APP_USE_NEWEST = 200 };
  * succeeded, failed and blocked of each sum). Each slot of TALLY_SLOT_S seconds in the range is
  * looked up by key, so the cost does not depend on the number of other apps. A step without calls
  * has no row. */
-void store_app_use(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                   struct uuid account_id, slice integration_id, const struct tally_range *range,
-                   int64_t until);
+void store_app_use(STORE_ARGS, struct uuid account_id, slice integration_id,
+                   const struct tally_range *range, int64_t until);
 STORE_LIST_RESULT(store_app_use_result, tally_sum)
 
 /* Lists the keys that called through a connection, by name, and how many of their calls failed.
@@ -26,8 +25,8 @@ struct app_key {
     slice name;     /* SLICE_NONE: the key no longer exists */
     int64_t calls, failed;
 };
-void store_app_keys(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                    struct uuid account_id, int64_t connection_id, struct uuid payer_id);
+void store_app_keys(STORE_ARGS, struct uuid account_id, int64_t connection_id,
+                    struct uuid payer_id);
 STORE_LIST_RESULT(store_app_keys_result, app_key)
 
 #endif

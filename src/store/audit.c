@@ -145,30 +145,27 @@ const struct pg_stmt *const audit_stmts[] = {&audit_insert,   &audit_insert_inpu
 
 STORE_CALL_ID(store_audit_get, audit_get, struct uuid, pg_uuid)
 
-void store_audit_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        const struct audit_event *event)
+void store_audit_insert(STORE_ARGS, const struct audit_event *event)
 {
     ASSERT(event->kind.ptr && !event->input.sealed.ptr);
     store_ask_of(pool, query, op, &audit_insert, event, PG_NO_VALUES);
 }
 
-void store_audit_insert_input(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                              const struct audit_event *event)
+void store_audit_insert_input(STORE_ARGS, const struct audit_event *event)
 {
     ASSERT(event->kind.ptr && event->input.sealed.ptr);
     store_ask_of(pool, query, op, &audit_insert_input, event, PG_NO_VALUES);
 }
 
-void store_audit_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id, const struct store_page *page, slice kind,
+void store_audit_list(STORE_ARGS, struct uuid account_id, const struct store_page *page, slice kind,
                       slice actor)
 {
     store_ask_of(pool, query, op, &audit_list, page,
                  PG_VALUES(pg_uuid(account_id), pg_text(kind), pg_text(actor)));
 }
 
-void store_audit_list_all(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          struct uuid account_id, const struct store_page *page, slice kind)
+void store_audit_list_all(STORE_ARGS, struct uuid account_id, const struct store_page *page,
+                          slice kind)
 {
     store_ask_of(pool, query, op, &audit_list_all, page,
                  PG_VALUES(pg_uuid(account_id), pg_text(kind)));

@@ -88,28 +88,24 @@ struct audit_by audit_by_dup(const struct audit_by *by, struct arena *arena);
 struct uuid audit_actor_key(slice actor);
 
 /* Inserts the event. Replayable. Read the result with store_done_result. */
-void store_audit_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        const struct audit_event *event);
+void store_audit_insert(STORE_ARGS, const struct audit_event *event);
 /* Likewise, with the input of the event's run. */
-void store_audit_insert_input(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                              const struct audit_event *event);
+void store_audit_insert_input(STORE_ARGS, const struct audit_event *event);
 
 /* Reads one event. The result is ERR_NOTFOUND if the account does not have it. */
-void store_audit_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                     struct uuid account_id, struct uuid id);
+void store_audit_get(STORE_ARGS, struct uuid account_id, struct uuid id);
 STORE_ROW_RESULT(store_audit_get_result, audit_event)
 
 /* Lists the account's events, newest first. kind: "key.created", or "key" for all kinds that begin
  * with it; actor: "key:<id>", or "key" for all keys; SLICE_NONE: all. next: as in
  * store_execution_list_result. */
-void store_audit_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id, const struct store_page *page, slice kind,
+void store_audit_list(STORE_ARGS, struct uuid account_id, const struct store_page *page, slice kind,
                       slice actor);
 /* The same for the account and all its users; account_id is then the owner of each event. In a
  * sharded database pg_query.is_partial shows that a shard did not answer. Events of users are found
  * from the day on which the database was migrated to this version. */
-void store_audit_list_all(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          struct uuid account_id, const struct store_page *page, slice kind);
+void store_audit_list_all(STORE_ARGS, struct uuid account_id, const struct store_page *page,
+                          slice kind);
 int store_audit_list_result(const struct pg_query *query, struct audit_event **list, size_t *count,
                             struct uuid *next) MUST_CHECK;
 

@@ -170,35 +170,26 @@ const struct pg_stmt *const connect_session_stmts[] = {
     &connect_session_use,    &connect_session_unuse, &connect_session_count,
     &connect_session_state,  &connect_session_sweep, NULL};
 
-void store_connect_session_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                  const struct connect_session_change *change)
-{
-    store_ask_of(pool, query, op, &connect_session_insert, change,
-                 PG_VALUES(store_kind(AUDIT_LINK_CREATED)));
-}
+STORE_CALL_CHANGE(store_connect_session_insert, connect_session_insert, connect_session_change,
+                  AUDIT_LINK_CREATED)
 
 static struct pg_value pg_hash(const uint8_t hash[CONNECT_SESSION_HASH_LEN])
 {
     return pg_bytes(slice_of(hash, CONNECT_SESSION_HASH_LEN));
 }
 
-void store_connect_session_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                               struct uuid account_id,
+void store_connect_session_get(STORE_ARGS, struct uuid account_id,
                                const uint8_t token_hash[CONNECT_SESSION_HASH_LEN])
 {
     store_ask(pool, query, op, &connect_session_get,
               PG_VALUES(pg_uuid(account_id), pg_hash(token_hash)));
 }
 
-void store_connect_session_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                const struct connect_session_change *change)
-{
-    store_ask_of(pool, query, op, &connect_session_take, change,
-                 PG_VALUES(store_kind(AUDIT_LINK_USED)));
-}
+STORE_CALL_CHANGE(store_connect_session_take, connect_session_take, connect_session_change,
+                  AUDIT_LINK_USED)
 
-void store_connect_session_count(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                 struct uuid account_id, const uint8_t key_hash[API_KEY_HASH_LEN])
+void store_connect_session_count(STORE_ARGS, struct uuid account_id,
+                                 const uint8_t key_hash[API_KEY_HASH_LEN])
 {
     store_ask(pool, query, op, &connect_session_count,
               PG_VALUES(pg_uuid(account_id), pg_bytes(slice_of(key_hash, API_KEY_HASH_LEN))));
@@ -206,8 +197,7 @@ void store_connect_session_count(struct pg_pool *pool, struct pg_query *query, s
 
 STORE_CALL_ID(store_connect_session_state, connect_session_state, struct uuid, pg_uuid)
 
-void store_connect_session_use(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                               struct uuid account_id,
+void store_connect_session_use(STORE_ARGS, struct uuid account_id,
                                const uint8_t token_hash[CONNECT_SESSION_HASH_LEN],
                                int64_t connection_id)
 {
@@ -215,8 +205,7 @@ void store_connect_session_use(struct pg_pool *pool, struct pg_query *query, str
               PG_VALUES(pg_uuid(account_id), pg_hash(token_hash), pg_i64(connection_id)));
 }
 
-void store_connect_session_unuse(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                 struct uuid account_id,
+void store_connect_session_unuse(STORE_ARGS, struct uuid account_id,
                                  const uint8_t token_hash[CONNECT_SESSION_HASH_LEN],
                                  int64_t connection_id)
 {

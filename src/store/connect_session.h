@@ -46,43 +46,37 @@ struct connect_session_change {
     int64_t until;
 };
 /* store_done_result. */
-void store_connect_session_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                  const struct connect_session_change *change);
+void store_connect_session_insert(STORE_ARGS, const struct connect_session_change *change);
 /* Reads a link by its token. The result is ERR_NOTFOUND if there is none; the caller checks
  * expires_at. Slices live in op's arena. */
-void store_connect_session_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                               struct uuid account_id,
+void store_connect_session_get(STORE_ARGS, struct uuid account_id,
                                const uint8_t token_hash[CONNECT_SESSION_HASH_LEN]);
 /* Takes the link until `until` and returns it. Only the first browser gets it; it may take the link
  * again without a second event (taken_by is the hash of a random value of its page, so that a form
  * sent twice counts as one). The result is ERR_NOTFOUND for all others, and after expires_at. */
-void store_connect_session_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                const struct connect_session_change *change);
+void store_connect_session_take(STORE_ARGS, const struct connect_session_change *change);
 STORE_ROW_RESULT(store_connect_session_result, connect_session)
 /* Reads a link by its id, without its secrets: integration_id, expires_at, taken_at, and made_id
  * once the connection is stored. The result is ERR_NOTFOUND if there is no such link, or if it
  * ended more than a day ago. */
-void store_connect_session_state(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                 struct uuid account_id, struct uuid id);
+void store_connect_session_state(STORE_ARGS, struct uuid account_id, struct uuid id);
 /* Counts the links of a key that may still connect an app. Read the result with
  * store_count_result. */
-void store_connect_session_count(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                 struct uuid account_id, const uint8_t key_hash[API_KEY_HASH_LEN]);
+void store_connect_session_count(STORE_ARGS, struct uuid account_id,
+                                 const uint8_t key_hash[API_KEY_HASH_LEN]);
 /* Binds the link to this connection before the connection is stored, so that the link makes no
  * other. Read the result with store_hit_result: ERR_NOTFOUND if the link has made another
  * connection, was not taken, or has ended. */
-void store_connect_session_use(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                               struct uuid account_id,
+void store_connect_session_use(STORE_ARGS, struct uuid account_id,
                                const uint8_t token_hash[CONNECT_SESSION_HASH_LEN],
                                int64_t connection_id);
 /* Allows the link to be used again, since the connection was not stored after all. Read the result
  * with store_done_result. */
-void store_connect_session_unuse(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                 struct uuid account_id,
+void store_connect_session_unuse(STORE_ARGS, struct uuid account_id,
                                  const uint8_t token_hash[CONNECT_SESSION_HASH_LEN],
                                  int64_t connection_id);
 /* Removes links that ended a day ago (until then their page shows the outcome); at most 1000. Read
  * the result with store_done_result. */
-void store_connect_session_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op);
+void store_connect_session_sweep(STORE_ARGS);
 
 #endif

@@ -203,8 +203,7 @@ STORE_CALL_ID(store_connection_get, connection_get, int64_t, pg_i64)
 
 /* ---- writing ---- */
 
-void store_connection_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                             const struct connection *connection, size_t count_max)
+void store_connection_insert(STORE_ARGS, const struct connection *connection, size_t count_max)
 {
     store_ask_of(pool, query, op, &connection_insert, connection,
                  PG_VALUES(pg_json(connection->params.ptr ? connection->params : SLICE("{}")),
@@ -221,16 +220,14 @@ int store_connection_insert_result(const struct pg_query *query, bool *is_own)
     return OK;
 }
 
-void store_connection_credentials_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                      struct uuid account_id, int64_t id, int64_t rev,
+void store_connection_credentials_set(STORE_ARGS, struct uuid account_id, int64_t id, int64_t rev,
                                       const struct connection_credentials *credentials)
 {
     store_ask_of(pool, query, op, &connection_credentials_set, credentials,
                  PG_VALUES(pg_uuid(account_id), pg_i64(id), pg_i64(rev)));
 }
 
-void store_connection_identity_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                   struct uuid account_id, int64_t id, int64_t rev,
+void store_connection_identity_set(STORE_ARGS, struct uuid account_id, int64_t id, int64_t rev,
                                    const struct connection_identity *identity)
 {
     store_ask_of(pool, query, op, &connection_identity_set, identity,

@@ -67,13 +67,11 @@ slice connection_identity_text(const struct connection_identity *identity);
  * oldest live connections (CONNECTION_CHOICE_LIVE_MAX), and enough others to show whether there is
  * none, one or several. The result is read like a page. */
 #define CONNECTION_CHOICE_LIVE_MAX 10
-void store_connection_choice(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                             struct uuid account_id, slice integration_id);
+void store_connection_choice(STORE_ARGS, struct uuid account_id, slice integration_id);
 
 /* The choices for a call of a user, among the connections that the account shares: the default
  * first, then the oldest ones, CONNECTION_CHOICE_LIVE_MAX at most. */
-void store_connection_shared(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                             struct uuid account_id, slice integration_id);
+void store_connection_shared(STORE_ARGS, struct uuid account_id, slice integration_id);
 
 /* A page of one integration's connections, or of all connections sorted by integration; the oldest
  * come first. is_all: those of the account and of all its users. In a sharded database
@@ -87,13 +85,11 @@ struct connection_page {
     int64_t after_id;           /* the id of that connection; 0: none */
     size_t count_max;           /* with is_all at most CONNECTION_PAGE_ALL_MAX */
 };
-void store_connection_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                           struct uuid account_id, const struct connection_page *page);
+void store_connection_page(STORE_ARGS, struct uuid account_id, const struct connection_page *page);
 /* Reads the connections of one integration, except revoked ones. Those with this label come
  * first. */
-void store_connection_labelled(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                               struct uuid account_id, slice integration_id, slice label,
-                               size_t count_max);
+void store_connection_labelled(STORE_ARGS, struct uuid account_id, slice integration_id,
+                               slice label, size_t count_max);
 /* A user of an app, as two connections may have it. */
 struct connection_twin {
     slice integration_id;
@@ -105,13 +101,11 @@ struct connection_twin {
  * user's workspace (connection_subject_admits), if no other user's is likely to be meant. Read the
  * result with store_rev_result: the id, or ERR_NOTFOUND. It is ERR_INVALID for params with
  * \\u0000. */
-void store_connection_twin(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                           struct uuid account_id, const struct connection_twin *twin);
+void store_connection_twin(STORE_ARGS, struct uuid account_id, const struct connection_twin *twin);
 /* Examines the first CONNECTION_ENDED_SCAN connections, sorted by integration. Ended ones come
  * first. */
 enum { CONNECTION_ENDED_SCAN = 1000 };
-void store_connection_ended(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                            struct uuid account_id, size_t count_max);
+void store_connection_ended(STORE_ARGS, struct uuid account_id, size_t count_max);
 /* The list is in op's arena. It is empty if there are no connections, which is not an error. */
 STORE_LIST_RESULT(store_connection_list_result, connection)
 
@@ -123,29 +117,24 @@ struct connection_app {
     bool is_shared; /* no column: those that the account shares with the user (connect_apps) */
 };
 /* Lists these counts by integration. The list is in op's arena. */
-void store_connection_apps(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                           struct uuid account_id);
+void store_connection_apps(STORE_ARGS, struct uuid account_id);
 /* The same for those that the account shares with its users. */
-void store_connection_shared_apps(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                  struct uuid account_id);
+void store_connection_shared_apps(STORE_ARGS, struct uuid account_id);
 STORE_LIST_RESULT(store_connection_apps_result, connection_app)
 /* Counts the account's connections, up to count_max. Read the result with store_count_result. */
-void store_connection_count(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                            struct uuid account_id, size_t count_max);
+void store_connection_count(STORE_ARGS, struct uuid account_id, size_t count_max);
 
 /* connection.c: */
 
 /* Result: ERR_NOTFOUND. */
-void store_connection_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          struct uuid account_id, int64_t id);
+void store_connection_get(STORE_ARGS, struct uuid account_id, int64_t id);
 STORE_ROW_RESULT(store_connection_get_result, connection)
 /* Inserts a connection, from all members except rev and the times. count_max: the account's
  * maximum, 0: no limit; several processes that connect at the same moment may exceed it. is_default
  * is allowed only if no other connection of that integration is the default; otherwise the result
  * is ERR_INVALID (SQLSTATE 23505). The result is ERR_LIMIT at count_max; *is_own is false if there
  * is already a connection with that id, which is left unchanged. */
-void store_connection_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                             const struct connection *connection, size_t count_max);
+void store_connection_insert(STORE_ARGS, const struct connection *connection, size_t count_max);
 int store_connection_insert_result(const struct pg_query *query, bool *is_own) MUST_CHECK;
 
 /* New credentials after a refresh; makes the connection live. Compare-and-set on rev. The result is
@@ -159,14 +148,12 @@ struct connection_credentials {
     bool is_grant_new;  /* not a renewal: the row's identity is replaced, even by an unknown one */
     struct connection_identity identity;
 };
-void store_connection_credentials_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                      struct uuid account_id, int64_t id, int64_t rev,
+void store_connection_credentials_set(STORE_ARGS, struct uuid account_id, int64_t id, int64_t rev,
                                       const struct connection_credentials *credentials);
 
 /* Stores facts that were found about the credential that the row has at rev; rev stays. A row that
  * has another credential by now is left unchanged. Read the result with store_done_result. */
-void store_connection_identity_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                   struct uuid account_id, int64_t id, int64_t rev,
+void store_connection_identity_set(STORE_ARGS, struct uuid account_id, int64_t id, int64_t rev,
                                    const struct connection_identity *identity);
 
 /* Changes by a person or a program (connection_manage.c), each with its audit event. The result is
@@ -180,22 +167,17 @@ struct connection_change {
 /* Makes the connection the default; the former default of the same integration is cleared. The
  * result is ERR_INVALID if another connection became the default at the same moment; try again
  * then. */
-void store_connection_default_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                  const struct connection_change *change);
+void store_connection_default_set(STORE_ARGS, const struct connection_change *change);
 /* Sets the label, of at most CONNECTION_LABEL_MAX characters; otherwise the result is
  * ERR_INVALID. */
-void store_connection_label_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                const struct connection_change *change, slice label);
+void store_connection_label_set(STORE_ARGS, const struct connection_change *change, slice label);
 /* Shares it with the account's users, or ends that. A user's own connection is not found. */
-void store_connection_share_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                const struct connection_change *change, bool is_shared);
-void store_connection_delete(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                             const struct connection_change *change);
+void store_connection_share_set(STORE_ARGS, const struct connection_change *change, bool is_shared);
+void store_connection_delete(STORE_ARGS, const struct connection_change *change);
 /* Deletes the connection if the account has another one of the same user. Of connections that are
  * made and yield at the same time, one remains. The result is the id of one that remains, or
  * ERR_NOTFOUND if there is no other one. */
-void store_connection_yield(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                            const struct connection_change *change,
+void store_connection_yield(STORE_ARGS, const struct connection_change *change,
                             const struct connection_twin *twin);
 int store_connection_yield_result(const struct pg_query *query, int64_t *kept_id) MUST_CHECK;
 
@@ -212,19 +194,16 @@ struct connection_loss {
     struct audit_by by;
     slice reason, details;
 };
-void store_connection_lost(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                           const struct connection_loss *loss);
+void store_connection_lost(STORE_ARGS, const struct connection_loss *loss);
 
 /* Claims the refresh: no other holder may refresh the token for lease_ms, by the database's clock.
  * If the same holder repeats the claim, the lease starts again. Read the result with
  * store_hit_result: ERR_NOTFOUND if another holder has the claim, or if the row has another rev by
  * now. A change of credentials or status ends the claim. */
-void store_connection_claim(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                            struct uuid account_id, int64_t id, int64_t rev, struct uuid holder,
-                            unsigned lease_ms);
+void store_connection_claim(STORE_ARGS, struct uuid account_id, int64_t id, int64_t rev,
+                            struct uuid holder, unsigned lease_ms);
 /* Ends the holder's claim. Read the result with store_done_result. */
-void store_connection_release(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                              struct uuid account_id, int64_t id, struct uuid holder);
+void store_connection_release(STORE_ARGS, struct uuid account_id, int64_t id, struct uuid holder);
 
 /* The last use of a connection (connection_use.c). This is not a change, so rev stays. The latest
  * time is kept. Read the result with store_done_result. */
@@ -235,8 +214,7 @@ struct connection_use {
     int64_t failed_at; /* 0: no call failed */
     slice failure;     /* at most CONNECTION_FAILURE_MAX; with failed_at */
 };
-void store_connection_use(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          const struct connection_use *use);
+void store_connection_use(STORE_ARGS, const struct connection_use *use);
 
 /* Operator commands. */
 /* Lists all connections of the account, in the order of pages. */

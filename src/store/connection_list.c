@@ -216,8 +216,7 @@ STORE_CALL_ID(store_connection_shared, connection_shared, slice, pg_text)
 
 /* ---- pages ---- */
 
-void store_connection_page(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                           struct uuid account_id, const struct connection_page *page)
+void store_connection_page(STORE_ARGS, struct uuid account_id, const struct connection_page *page)
 {
     static const struct pg_stmt *const stmts[3][2] = {
         {&connection_page, &connection_page_of_app},
@@ -233,23 +232,20 @@ void store_connection_page(struct pg_pool *pool, struct pg_query *query, struct 
                   pg_i64(page->after_id), pg_i64((int64_t)page->count_max)));
 }
 
-void store_connection_labelled(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                               struct uuid account_id, slice integration_id, slice label,
-                               size_t count_max)
+void store_connection_labelled(STORE_ARGS, struct uuid account_id, slice integration_id,
+                               slice label, size_t count_max)
 {
     store_ask(pool, query, op, &connection_labelled,
               PG_VALUES(pg_uuid(account_id), pg_text(integration_id), pg_text(label),
                         pg_i64((int64_t)count_max)));
 }
 
-void store_connection_twin(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                           struct uuid account_id, const struct connection_twin *twin)
+void store_connection_twin(STORE_ARGS, struct uuid account_id, const struct connection_twin *twin)
 {
     store_ask_of(pool, query, op, &connection_twin, twin, PG_VALUES(pg_uuid(account_id)));
 }
 
-void store_connection_ended(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                            struct uuid account_id, size_t count_max)
+void store_connection_ended(STORE_ARGS, struct uuid account_id, size_t count_max)
 {
     store_ask(pool, query, op, &connection_ended,
               PG_VALUES(pg_uuid(account_id), pg_i64((int64_t)count_max)));
@@ -300,8 +296,7 @@ int store_connection_list_sync(struct pg_sync *sync, struct arena *arena, struct
 STORE_CALL_ONE(store_connection_apps, connection_apps, struct uuid, pg_uuid)
 STORE_CALL_ONE(store_connection_shared_apps, connection_shared_apps, struct uuid, pg_uuid)
 
-void store_connection_count(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                            struct uuid account_id, size_t count_max)
+void store_connection_count(STORE_ARGS, struct uuid account_id, size_t count_max)
 {
     store_ask(pool, query, op, &connection_count,
               PG_VALUES(pg_uuid(account_id), pg_i64((int64_t)count_max)));

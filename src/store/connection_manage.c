@@ -108,37 +108,26 @@ const struct pg_stmt *const connection_manage_stmts[] = {
     &connection_default_set, &connection_label_set, &connection_share_set,
     &connection_delete,      &connection_yield,     NULL};
 
-void store_connection_default_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                  const struct connection_change *change)
-{
-    store_ask_of(pool, query, op, &connection_default_set, change,
-                 PG_VALUES(store_kind(AUDIT_CONNECTION_DEFAULT_SET)));
-}
+STORE_CALL_CHANGE(store_connection_default_set, connection_default_set, connection_change,
+                  AUDIT_CONNECTION_DEFAULT_SET)
 
-void store_connection_label_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                const struct connection_change *change, slice label)
+void store_connection_label_set(STORE_ARGS, const struct connection_change *change, slice label)
 {
     store_ask_of(pool, query, op, &connection_label_set, change,
                  PG_VALUES(store_kind(AUDIT_CONNECTION_RENAMED), pg_text_or_empty(label)));
 }
 
-void store_connection_share_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                const struct connection_change *change, bool is_shared)
+void store_connection_share_set(STORE_ARGS, const struct connection_change *change, bool is_shared)
 {
     enum audit_kind kind = is_shared ? AUDIT_CONNECTION_SHARED : AUDIT_CONNECTION_UNSHARED;
     store_ask_of(pool, query, op, &connection_share_set, change,
                  PG_VALUES(store_kind(kind), pg_bool(is_shared)));
 }
 
-void store_connection_delete(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                             const struct connection_change *change)
-{
-    store_ask_of(pool, query, op, &connection_delete, change,
-                 PG_VALUES(store_kind(AUDIT_CONNECTION_REMOVED)));
-}
+STORE_CALL_CHANGE(store_connection_delete, connection_delete, connection_change,
+                  AUDIT_CONNECTION_REMOVED)
 
-void store_connection_yield(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                            const struct connection_change *change,
+void store_connection_yield(STORE_ARGS, const struct connection_change *change,
                             const struct connection_twin *twin)
 {
     store_ask_of(pool, query, op, &connection_yield, change,

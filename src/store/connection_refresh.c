@@ -70,24 +70,21 @@ static const struct pg_stmt connection_lost = {
 const struct pg_stmt *const connection_refresh_stmts[] = {&connection_claim, &connection_release,
                                                           &connection_lost, NULL};
 
-void store_connection_claim(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                            struct uuid account_id, int64_t id, int64_t rev, struct uuid holder,
-                            unsigned lease_ms)
+void store_connection_claim(STORE_ARGS, struct uuid account_id, int64_t id, int64_t rev,
+                            struct uuid holder, unsigned lease_ms)
 {
     store_ask(
         pool, query, op, &connection_claim,
         PG_VALUES(pg_uuid(account_id), pg_i64(id), pg_i64(rev), pg_uuid(holder), pg_i64(lease_ms)));
 }
 
-void store_connection_release(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                              struct uuid account_id, int64_t id, struct uuid holder)
+void store_connection_release(STORE_ARGS, struct uuid account_id, int64_t id, struct uuid holder)
 {
     store_ask(pool, query, op, &connection_release,
               PG_VALUES(pg_uuid(account_id), pg_i64(id), pg_uuid(holder)));
 }
 
-void store_connection_lost(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                           const struct connection_loss *loss)
+void store_connection_lost(STORE_ARGS, const struct connection_loss *loss)
 {
     ASSERT(loss->error.ptr);
     store_ask_of(pool, query, op, &connection_lost, loss,

@@ -23,8 +23,7 @@ static const struct pg_stmt connection_use = {
 
 const struct pg_stmt *const connection_use_stmts[] = {&connection_use, NULL};
 
-void store_connection_use(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          const struct connection_use *use)
+void store_connection_use(STORE_ARGS, const struct connection_use *use)
 {
     ASSERT((use->failed_at != 0) == (use->failure.ptr != NULL));
     store_ask_of(pool, query, op, &connection_use, use, PG_NO_VALUES);

@@ -310,8 +310,7 @@ int store_delivery_end_result(const struct pg_query *query, struct due_ref *next
     return store_row_result(query, next, sizeof(*next));
 }
 
-void store_webhook_failed(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          const struct webhook_failure *failure)
+void store_webhook_failed(STORE_ARGS, const struct webhook_failure *failure)
 {
     store_ask_of(pool, query, op, &webhook_failed, failure,
                  PG_VALUES(pg_i64(WEBHOOK_FAILING_DAYS * INT64_C(86400000))));

@@ -25,8 +25,7 @@ struct delivery {
 };
 
 /* Lists the pending rows of an event as references. Read the result with store_due_scan_result. */
-void store_delivery_of_event(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                             struct uuid account_id, struct uuid event_id);
+void store_delivery_of_event(STORE_ARGS, struct uuid account_id, struct uuid event_id);
 
 /* Claims a row that is due and has had ref->rev attempts, for twice timeout_ms. It is put off
  * instead, with no attempt counted, if `is_full`, if an event of its object with a lower rev is
@@ -38,8 +37,7 @@ struct delivery_claim {
     bool is_full, is_next;
     int64_t timeout_ms;
 };
-void store_delivery_claim(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          const struct delivery_claim *claim);
+void store_delivery_claim(STORE_ARGS, const struct delivery_claim *claim);
 /* Returns ERR_NOTFOUND if another process has the row, or if it has ended. *is_claimed: it is to be
  * sent; else it was put off. webhook->id is nil if the account no longer has the endpoint. */
 int store_delivery_claim_result(const struct pg_query *query, struct delivery *delivery,
@@ -56,8 +54,7 @@ struct delivery_end {
     bool
         is_uncounted; /* the endpoint was not called: the row keeps its former number of attempts */
 };
-void store_delivery_end(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        const struct delivery_end *end);
+void store_delivery_end(STORE_ARGS, const struct delivery_end *end);
 /* Returns ERR_NOTFOUND if another process has claimed the row since. *next: the pending row with
  * the object's next event for this endpoint, if this one has ended; its id is nil if there is none.
  */
@@ -70,8 +67,7 @@ enum { DELIVERY_MORE_MAX = 50 };
 struct delivery_more {
     struct uuid webhook_id, since;
 };
-void store_delivery_more(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         const struct delivery_more *more);
+void store_delivery_more(STORE_ARGS, const struct delivery_more *more);
 
 /* For sending again on request. Lists rows of the endpoint with event ids from `since` to `until`,
  * those after `after`, by id, at most DELIVERY_REPLAYS_MAX: failed ones; if since is until, any.
@@ -80,12 +76,10 @@ enum { DELIVERY_REPLAYS_MAX = 500 };
 struct delivery_replays {
     struct uuid webhook_id, since, until, after;
 };
-void store_delivery_replays(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                            const struct delivery_replays *replays);
+void store_delivery_replays(STORE_ARGS, const struct delivery_replays *replays);
 /* Makes a row that has ended due now, outside of the order of its object's events: read the result
  * with store_hit_result. The number of its attempts goes on, since it fences late ends. */
-void store_delivery_replay(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                           const struct due_ref *ref);
+void store_delivery_replay(STORE_ARGS, const struct due_ref *ref);
 
 /* An endpoint has failed: its failures are counted, from the third in a row on it is paused, and it
  * goes off if is_gone, or if it has failed for WEBHOOK_FAILING_DAYS. That has an audit event, and
@@ -100,13 +94,11 @@ struct webhook_failure {
     bool is_gone;
     struct uuid event_id, audit_id;
 };
-void store_webhook_failed(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          const struct webhook_failure *failure);
+void store_webhook_failed(STORE_ARGS, const struct webhook_failure *failure);
 /* Whether the endpoint went off. */
 int store_webhook_failed_result(const struct pg_query *query, bool *is_off) MUST_CHECK;
 /* A message has arrived at webhook->url: earlier failures are forgotten. */
-void store_webhook_healed(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          const struct webhook *webhook);
+void store_webhook_healed(STORE_ARGS, const struct webhook *webhook);
 
 /* Lists up to DELIVERY_ENDED_MAX rows that ended before `before`, and removes one. */
 enum { DELIVERY_ENDED_MAX = 1000 };
@@ -114,11 +106,9 @@ struct delivery_ended {
     struct uuid account_id, event_id, webhook_id;
     int64_t ended_at;
 };
-void store_deliveries_ended(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                            int64_t before);
+void store_deliveries_ended(STORE_ARGS, int64_t before);
 STORE_LIST_RESULT(store_deliveries_ended_result, delivery_ended)
 /* Read the result with store_done_result. */
-void store_delivery_remove(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                           const struct delivery_ended *delivery);
+void store_delivery_remove(STORE_ARGS, const struct delivery_ended *delivery);
 
 #endif

@@ -54,8 +54,8 @@ static const struct pg_stmt delivery_list_pending =
 const struct pg_stmt *const delivery_list_stmts[] = {&delivery_list, &delivery_list_failed,
                                                      &delivery_list_pending, NULL};
 
-void store_delivery_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         struct uuid webhook_id, const struct store_page *page, slice status)
+void store_delivery_list(STORE_ARGS, struct uuid webhook_id, const struct store_page *page,
+                         slice status)
 {
     const struct pg_stmt *stmt = slice_eq(status, SLICE("failed"))    ? &delivery_list_failed
                                  : slice_eq(status, SLICE("pending")) ? &delivery_list_pending

@@ -25,8 +25,8 @@ struct delivery_item {
  * SLICE_NONE for all. The caller has found the endpoint in its account. In a sharded database
  * pg_query.is_partial shows that a shard did not answer. next: as in store_execution_list_result.
  */
-void store_delivery_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         struct uuid webhook_id, const struct store_page *page, slice status);
+void store_delivery_list(STORE_ARGS, struct uuid webhook_id, const struct store_page *page,
+                         slice status);
 int store_delivery_list_result(const struct pg_query *query, struct delivery_item **list,
                                size_t *count, struct uuid *next) MUST_CHECK;
 

@@ -39,8 +39,7 @@ static const struct pg_stmt due_scan = {
 
 const struct pg_stmt *const due_stmts[] = {&due_scan, NULL};
 
-void store_due_scan(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                    const struct due_page *page)
+void store_due_scan(STORE_ARGS, const struct due_page *page)
 {
     /* 1 us after 1970: 0 would be NULL */
     store_ask_of(pool, query, op, &due_scan, page,

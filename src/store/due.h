@@ -29,8 +29,7 @@ struct due_page {
     struct uuid after_id;
     bool with_flows, with_deliveries;
 };
-void store_due_scan(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                    const struct due_page *page);
+void store_due_scan(STORE_ARGS, const struct due_page *page);
 STORE_LIST_RESULT(store_due_scan_result, due_ref)
 
 #endif

@@ -485,8 +485,7 @@ const struct pg_stmt *const execution_stmts[] = {
     NULL,
 };
 
-void store_execution_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                            const struct execution *execution)
+void store_execution_insert(STORE_ARGS, const struct execution *execution)
 {
     ASSERT(execution->is_succeeded == !execution->error_code.ptr);
     store_ask_of(pool, query, op,
@@ -494,8 +493,8 @@ void store_execution_insert(struct pg_pool *pool, struct pg_query *query, struct
                  execution, PG_NO_VALUES);
 }
 
-void store_execution_finish(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                            const struct execution *execution, slice key, enum claim_end end)
+void store_execution_finish(STORE_ARGS, const struct execution *execution, slice key,
+                            enum claim_end end)
 {
     ASSERT(execution->is_succeeded == !execution->error_code.ptr);
     ASSERT(key.ptr || end == CLAIM_RELEASE);
@@ -509,13 +508,7 @@ void store_execution_finish(struct pg_pool *pool, struct pg_query *query, struct
                  PG_VALUES(store_claim_key(query, key, execution->id)));
 }
 
-void store_execution_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         struct uuid account_id, struct uuid id, struct uuid payer_id)
-{
-    store_ask(pool, query, op, &execution_get,
-              PG_VALUES(pg_uuid(account_id), pg_uuid(id), pg_uuid(payer_id)));
-}
-
+STORE_CALL_IDS(store_execution_get, execution_get, struct uuid, pg_uuid)
 STORE_CALL_ID(store_execution_get_summary, execution_get_summary, struct uuid, pg_uuid)
 
 static const struct pg_stmt *list_stmt(const struct execution_filter *filter)
@@ -534,8 +527,7 @@ static const struct pg_stmt *list_stmt(const struct execution_filter *filter)
     return is_of_failed ? &execution_list_failed : &execution_list;
 }
 
-void store_execution_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          struct uuid account_id, const struct store_page *page,
+void store_execution_list(STORE_ARGS, struct uuid account_id, const struct store_page *page,
                           const struct execution_filter *filter)
 {
     enum { MARGIN_MS = 24 * 60 * 60 * 1000 }; /* clocks of nodes may differ */

@@ -53,8 +53,7 @@ struct execution {
 
 /* Records the finished run of a plain read, without a claim, in one commit, and its input if it is
  * set. Replayable. Read the result with store_done_result. */
-void store_execution_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                            const struct execution *execution);
+void store_execution_insert(STORE_ARGS, const struct execution *execution);
 
 /* What happens to the claim's key when the run ends (src/api/README.md "Executions"). */
 enum claim_end {
@@ -67,19 +66,17 @@ enum claim_end {
  * it is set. key: as in store_claim. Replayable. Read the result with store_hit_result:
  * ERR_NOTFOUND if the claim is no longer this node's (another node recovered it after the lease had
  * run out); nothing was written then. */
-void store_execution_finish(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                            const struct execution *execution, slice key, enum claim_end end);
+void store_execution_finish(STORE_ARGS, const struct execution *execution, slice key,
+                            enum claim_end end);
 
 /* Reads one execution, with its summary unless that is large. payer_id: the account, also for a
  * user's execution: its key is named. The result is ERR_NOTFOUND if there is no such execution. */
-void store_execution_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         struct uuid account_id, struct uuid id, struct uuid payer_id);
+void store_execution_get(STORE_ARGS, struct uuid account_id, struct uuid id, struct uuid payer_id);
 STORE_ROW_RESULT(store_execution_get_result, execution)
 
 /* Reads only the summary, whatever its size, on the lane of large reads. Read the result with
  * store_text_result. */
-void store_execution_get_summary(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                 struct uuid account_id, struct uuid id);
+void store_execution_get_summary(STORE_ARGS, struct uuid account_id, struct uuid id);
 
 /* Lists the account's executions, newest first. Failed executions have their summary, which has no
  * output. Other executions have it only if with_summary is set and the summary has at most
@@ -102,8 +99,7 @@ struct execution_filter {
      * with their input (exec/input.c); no flow calls. SLICE_NONE: any */
     slice words;
 };
-void store_execution_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          struct uuid account_id, const struct store_page *page,
+void store_execution_list(STORE_ARGS, struct uuid account_id, const struct store_page *page,
                           const struct execution_filter *filter);
 int store_execution_list_result(const struct pg_query *query, struct execution **list,
                                 size_t *count, struct uuid *next) MUST_CHECK;

@@ -40,8 +40,7 @@ bool store_inputs_gather(struct pg_query *const *queries, size_t count, struct a
 
 /* Reads the input of an execution, or of the audit event of a blocked run. The result is
  * ERR_NOTFOUND if none is stored, or if it has expired. */
-void store_execution_input_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                               struct uuid account_id, struct uuid id);
+void store_execution_input_get(STORE_ARGS, struct uuid account_id, struct uuid id);
 STORE_ROW_RESULT(store_execution_input_get_result, execution_input)
 
 #endif

@@ -230,8 +230,7 @@ static size_t fill_event(struct pg_value *values, const struct flow_event *event
     return EVENT_VALUES;
 }
 
-void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      const struct flow_start *start)
+void store_flow_start(STORE_ARGS, const struct flow_start *start)
 {
     const struct flow *flow = start->flow;
     bool is_running = flow->status == FLOW_RUNNING;
@@ -456,8 +455,7 @@ static void fill_finished(struct pg_value *params, const struct flow_step *step)
         params[i] = pg_null(finished_params[i].type);
 }
 
-void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                     const struct flow_move *move)
+void store_flow_move(STORE_ARGS, const struct flow_move *move)
 {
     static const struct pg_stmt *const forms[2][2] = {{flow_move, flow_wake},
                                                       {flow_park, flow_wake_park}};

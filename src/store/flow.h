@@ -128,8 +128,7 @@ struct flow_start {
 /* Inserts the flow and its document. The result is ERR_INVALID if another request has made a flow
  * with this id. With a claim, read the result with store_claim_result instead: the flow was made
  * only if it is CLAIM_WON; with a hold use store_hold_start_result. */
-void store_flow_start(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      const struct flow_start *start);
+void store_flow_start(STORE_ARGS, const struct flow_start *start);
 int store_flow_start_result(const struct pg_query *query) MUST_CHECK;
 
 /* ---- the owner's transitions ---- */
@@ -160,8 +159,7 @@ struct flow_move {
      * moved. */
     bool has_outbox;
 };
-void store_flow_move(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                     const struct flow_move *move);
+void store_flow_move(STORE_ARGS, const struct flow_move *move);
 /* Returns the policy of a key from the text of struct flow_whole. A key that no longer exists has
  * one that no longer exists. */
 struct key_policy store_flow_policy(slice text);
@@ -177,8 +175,8 @@ struct flow_item {
     int64_t at;
     slice output, error; /* JSON texts */
 };
-void store_flow_item_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                            const struct flow_item *item, struct uuid owner, int64_t rev);
+void store_flow_item_insert(STORE_ARGS, const struct flow_item *item, struct uuid owner,
+                            int64_t rev);
 
 /*
  * The ways to take a flow that has no running owner. Each kind makes it running, owned by `owner`,
@@ -211,8 +209,7 @@ struct flow_take {
     struct flow_event event; /* APPROVE */
 };
 /* Replayable. */
-void store_flow_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                     const struct flow_take *take);
+void store_flow_take(STORE_ARGS, const struct flow_take *take);
 /* Returns OK and the row as it is now. Returns ERR_NOTFOUND if nothing was changed; load the row to
  * find out why. */
 STORE_ROW_RESULT(store_flow_take_result, flow)
@@ -223,9 +220,8 @@ STORE_ROW_RESULT(store_flow_take_result, flow)
  * of store_flow_take_result, with the row as it is now. *was_owned_by gets the previous owner (nil:
  * none). *was_cancelled is set if the flow was cancelled before this statement, possibly by an
  * earlier attempt of the statement. The result is ERR_NOTFOUND if the account has no such flow. */
-void store_flow_cancel(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       struct uuid account_id, struct uuid id, struct uuid op_token, int64_t now,
-                       struct uuid event_id);
+void store_flow_cancel(STORE_ARGS, struct uuid account_id, struct uuid id, struct uuid op_token,
+                       int64_t now, struct uuid event_id);
 int store_flow_cancel_result(const struct pg_query *query, struct flow *flow,
                              struct uuid *was_owned_by, bool *was_cancelled) MUST_CHECK;
 
@@ -237,8 +233,7 @@ struct flow_reject {
     slice error;
     struct flow_event event;
 };
-void store_flow_reject(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       const struct flow_reject *reject);
+void store_flow_reject(STORE_ARGS, const struct flow_reject *reject);
 
 /* When a node stops after a clean drain, store_node_leave releases its running flows, so that
  * others can adopt them at once: store_flow_orphans finds them, and their adoption does not
@@ -257,17 +252,15 @@ struct flow_ref {
 };
 struct node_dead; /* store/node.h */
 /* Lists running flows of these nodes, whose leases have run out. */
-void store_flow_orphans(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        const struct node_dead *dead);
+void store_flow_orphans(STORE_ARGS, const struct node_dead *dead);
 /* Lists the running flows of this owner that have not changed since `before`, to find flows that
  * the owner has lost track of. The list has no limit, since a node's own flows are in its memory
  * anyway. */
-void store_flow_owned(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid owner, int64_t before);
+void store_flow_owned(STORE_ARGS, struct uuid owner, int64_t before);
 STORE_LIST_RESULT(store_flow_scan_result, flow_ref)
 /* Counts the waiting flows of all accounts: up to 10,000 with a time, and as many without a
  * time. */
-void store_flow_waiting(struct pg_pool *pool, struct pg_query *query, struct op *op);
+void store_flow_waiting(STORE_ARGS);
 int store_flow_waiting_result(const struct pg_query *query, size_t *count) MUST_CHECK;
 
 /* ---- templates ---- */
@@ -281,11 +274,10 @@ int store_flow_template_insert_sync(struct pg_sync *sync, struct uuid version, s
                                     slice body, int64_t now, struct err *err) MUST_CHECK;
 /* Stores a version while the loop runs. The texts are borrowed until the query has ended. Read the
  * result with store_done_result. */
-void store_flow_template_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                struct uuid version, slice key, slice body, int64_t now);
+void store_flow_template_insert(STORE_ARGS, struct uuid version, slice key, slice body,
+                                int64_t now);
 /* Reads a version. The result is ERR_NOTFOUND if it does not exist. */
-void store_flow_template_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                             struct uuid version);
+void store_flow_template_get(STORE_ARGS, struct uuid version);
 int store_flow_template_get_result(const struct pg_query *query, slice *key,
                                    slice *body) MUST_CHECK;
 
@@ -293,9 +285,8 @@ int store_flow_template_get_result(const struct pg_query *query, slice *key,
 
 /* Removes up to FLOW_SCAN_MAX flows that ended before `before` (their documents are dropped with
  * their partitions). The result is the number of removed flows. */
-void store_flow_ended(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t before);
-void store_flow_remove(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       const struct flow_ref *ref, int64_t before);
+void store_flow_ended(STORE_ARGS, int64_t before);
+void store_flow_remove(STORE_ARGS, const struct flow_ref *ref, int64_t before);
 
 /* An attempt whose row does not name its call yet: written by an earlier version. The scan
  * returns at most FLOW_SCAN_MAX, the youngest first. */
@@ -306,11 +297,10 @@ struct flow_step_unfilled {
     slice tool;
     slice integration_id, action_id; /* to be filled in; empty if the step is not a call */
 };
-void store_flow_steps_unfilled(struct pg_pool *pool, struct pg_query *query, struct op *op);
+void store_flow_steps_unfilled(STORE_ARGS);
 STORE_LIST_RESULT(store_flow_steps_unfilled_result, flow_step_unfilled)
 /* Fills in one such attempt, with the key that started its flow; many go into one batch.
  * Replayable. Read the result with store_done_result. */
-void store_flow_step_fill(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          const struct flow_step_unfilled *step);
+void store_flow_step_fill(STORE_ARGS, const struct flow_step_unfilled *step);
 
 #endif

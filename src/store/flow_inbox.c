@@ -183,37 +183,32 @@ const struct pg_stmt *const flow_inbox_stmts[] = {
     &flow_inbox,  &flow_near, &flow_waiting_versions, &flow_counted_versions, &flow_askers,
     &flow_counts, NULL};
 
-void store_flow_counts(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       struct uuid account_id, struct uuid since)
+void store_flow_counts(STORE_ARGS, struct uuid account_id, struct uuid since)
 {
     store_ask(pool, query, op, &flow_counts,
               PG_VALUES(pg_uuid(account_id), pg_uuid(since), pg_text(SLICE("running")),
                         pg_text(SLICE("waiting"))));
 }
 
-void store_flow_counted_versions(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                 struct uuid account_id, struct uuid since)
+void store_flow_counted_versions(STORE_ARGS, struct uuid account_id, struct uuid since)
 {
     store_ask(pool, query, op, &flow_counted_versions,
               PG_VALUES(pg_uuid(account_id), pg_uuid(since), pg_text(SLICE("running")),
                         pg_text(SLICE("waiting"))));
 }
 
-void store_flow_inbox(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id, const struct flow_inbox_filter *filter)
+void store_flow_inbox(STORE_ARGS, struct uuid account_id, const struct flow_inbox_filter *filter)
 {
     store_ask_of(pool, query, op, &flow_inbox, filter, PG_VALUES(pg_uuid(account_id)));
 }
 
-void store_flow_near(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                     struct uuid account_id, struct uuid flow_id, slice given)
+void store_flow_near(STORE_ARGS, struct uuid account_id, struct uuid flow_id, slice given)
 {
     store_ask(pool, query, op, &flow_near,
               PG_VALUES(pg_uuid(account_id), pg_uuid(flow_id), pg_null(PG_TEXT), pg_text(given)));
 }
 
-void store_flow_askers(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       struct uuid account_id, slice template_key, slice given,
+void store_flow_askers(STORE_ARGS, struct uuid account_id, slice template_key, slice given,
                        struct uuid payer_id)
 {
     store_ask(
@@ -221,8 +216,7 @@ void store_flow_askers(struct pg_pool *pool, struct pg_query *query, struct op *
         PG_VALUES(pg_uuid(account_id), pg_text(template_key), pg_text(given), pg_uuid(payer_id)));
 }
 
-void store_flow_waiting_versions(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                 struct uuid account_id)
+void store_flow_waiting_versions(STORE_ARGS, struct uuid account_id)
 {
     store_ask(pool, query, op, &flow_waiting_versions,
               PG_VALUES(pg_uuid(account_id), pg_null(PG_TEXT)));

@@ -35,8 +35,7 @@ struct flow_inbox_filter {
 };
 
 /* Lists the newest FLOW_INBOX_MAX, soonest to expire first. The result is in op's arena. */
-void store_flow_inbox(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id, const struct flow_inbox_filter *filter);
+void store_flow_inbox(STORE_ARGS, struct uuid account_id, const struct flow_inbox_filter *filter);
 STORE_LIST_RESULT(store_flow_inbox_result, flow_inbox_row)
 
 /* The decisions next to one in that order, which goes on with the first after the last: the next
@@ -48,8 +47,7 @@ struct flow_near {
     slice template_key, title; /* title: SLICE_NONE: the decision has none */
     int64_t others;            /* how many flows wait besides this one, at most FLOW_INBOX_MAX */
 };
-void store_flow_near(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                     struct uuid account_id, struct uuid flow_id, slice given);
+void store_flow_near(STORE_ARGS, struct uuid account_id, struct uuid flow_id, slice given);
 STORE_LIST_RESULT(store_flow_near_result, flow_near)
 
 /* The versions of templates of the newest FLOW_INBOX_MAX, each once, with the number of flows. The
@@ -59,8 +57,7 @@ struct flow_version_count {
     int64_t count;
     int64_t running, waiting, completed, failed; /* only of store_flow_counted_versions */
 };
-void store_flow_waiting_versions(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                 struct uuid account_id);
+void store_flow_waiting_versions(STORE_ARGS, struct uuid account_id);
 STORE_LIST_RESULT(store_flow_waiting_versions_result, flow_version_count)
 
 /* A requester of waiting flows. The list has each actor among the newest FLOW_INBOX_MAX of a
@@ -69,8 +66,7 @@ STORE_LIST_RESULT(store_flow_waiting_versions_result, flow_version_count)
 struct flow_asker {
     slice actor, name;
 };
-void store_flow_askers(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       struct uuid account_id, slice template_key, slice given,
+void store_flow_askers(STORE_ARGS, struct uuid account_id, slice template_key, slice given,
                        struct uuid payer_id);
 STORE_LIST_RESULT(store_flow_askers_result, flow_asker)
 
@@ -85,12 +81,10 @@ struct flow_counts {
      * need attention; SLICE_NONE: none does */
     slice failing_webhooks;
 };
-void store_flow_counts(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       struct uuid account_id, struct uuid since);
+void store_flow_counts(STORE_ARGS, struct uuid account_id, struct uuid since);
 STORE_ROW_RESULT(store_flow_counts_result, flow_counts)
 /* The same counts of flows, by the versions of their templates, without `count`. Read the result
  * with store_flow_waiting_versions_result. */
-void store_flow_counted_versions(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                 struct uuid account_id, struct uuid since);
+void store_flow_counted_versions(STORE_ARGS, struct uuid account_id, struct uuid since);
 
 #endif

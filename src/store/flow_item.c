@@ -42,8 +42,8 @@ static const struct pg_stmt flow_item_insert = {
 
 const struct pg_stmt *const flow_item_stmts[] = {&flow_item_insert, NULL};
 
-void store_flow_item_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                            const struct flow_item *item, struct uuid owner, int64_t rev)
+void store_flow_item_insert(STORE_ARGS, const struct flow_item *item, struct uuid owner,
+                            int64_t rev)
 {
     ASSERT((item->fact == FLOW_ITEM_FAILED) == (item->error.ptr != NULL));
     store_ask_of(pool, query, op, &flow_item_insert, item, PG_VALUES(pg_uuid(owner), pg_i64(rev)));

@@ -183,8 +183,7 @@ static const struct pg_stmt flow_load_items = {
     .key_count = 2,
 };
 
-void store_flow_load(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                     struct uuid account_id, struct uuid id, bool with_items)
+void store_flow_load(STORE_ARGS, struct uuid account_id, struct uuid id, bool with_items)
 {
     store_ask(pool, query, op, with_items ? &flow_load_items : &flow_load,
               PG_VALUES(pg_uuid(account_id), pg_uuid(id)));
@@ -305,8 +304,7 @@ static const struct pg_stmt *list_stmt(const struct flow_filter *filter)
     return filter->status < 0 ? of_any[kind] : of_status[kind];
 }
 
-void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                     const struct flow_filter *filter)
+void store_flow_list(STORE_ARGS, const struct flow_filter *filter)
 {
     struct store_page page = {.before = filter->before, .count_max = (size_t)filter->limit};
     ASSERT(filter->limit > 0 && filter->limit <= 100);

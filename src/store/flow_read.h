@@ -21,8 +21,7 @@ struct flow_whole {
 };
 /* Loads a flow. with_items: set by the node that runs the flow. The result is in the op's arena, or
  * ERR_NOTFOUND if the flow does not exist. */
-void store_flow_load(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                     struct uuid account_id, struct uuid id, bool with_items);
+void store_flow_load(STORE_ARGS, struct uuid account_id, struct uuid id, bool with_items);
 int store_flow_load_result(const struct pg_query *query, struct flow_whole *whole) MUST_CHECK;
 
 /* How the message of a rejected approval begins; the actor follows. Lists recognize it, too. */
@@ -46,8 +45,7 @@ struct flow_filter {
     bool with_input;    /* reads the input but no outputs; needs a status */
     bool with_asker;    /* reads only the requester with each row */
 };
-void store_flow_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                     const struct flow_filter *filter);
+void store_flow_list(STORE_ARGS, const struct flow_filter *filter);
 /* A flow of a list. outputs has the completed steps (step_index and output only), in order. */
 struct flow_listed {
     struct flow flow;
@@ -69,22 +67,18 @@ int store_flow_list_result(const struct pg_query *query, struct flow_listed **li
 struct flow_title {
     slice title, template_key; /* title is SLICE_NONE if the template's name is used */
 };
-void store_flow_title(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id, struct uuid id);
+void store_flow_title(STORE_ARGS, struct uuid account_id, struct uuid id);
 STORE_ROW_RESULT(store_flow_title_result, flow_title)
 
 /* Reads the policy of a key, for store_flow_policy. Read the result with store_text_result. */
-void store_flow_key_policy(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                           struct uuid account_id, struct uuid key_id);
+void store_flow_key_policy(STORE_ARGS, struct uuid account_id, struct uuid key_id);
 
 /* Reads the rev of a watched flow, for long polls and event streams on other nodes: one query per
  * flow, batched into one statement per turn. The result is ERR_NOTFOUND if the flow does not
  * exist. */
-void store_flow_rev(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                    struct uuid account_id, struct uuid id);
+void store_flow_rev(STORE_ARGS, struct uuid account_id, struct uuid id);
 /* Reads a positive number that changes when an account's waiting flows or the newest flows of
  * another status change. It is 1 without flows. Read the result with store_rev_result. */
-void store_flow_stamp(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id);
+void store_flow_stamp(STORE_ARGS, struct uuid account_id);
 
 #endif

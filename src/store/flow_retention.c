@@ -75,14 +75,13 @@ const struct pg_stmt *const flow_retention_stmts[] = {&flows_ended, &flow_remove
 STORE_CALL(store_flow_steps_unfilled, flow_steps_unfilled)
 STORE_CALL_OF(store_flow_step_fill, flow_step_fill, flow_step_unfilled)
 
-void store_flow_ended(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t before)
+void store_flow_ended(STORE_ARGS, int64_t before)
 {
     store_ask(pool, query, op, &flows_ended,
               PG_VALUES(pg_time(before), pg_uuid(uuid_v7_floor(before / 1000))));
 }
 
-void store_flow_remove(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       const struct flow_ref *ref, int64_t before)
+void store_flow_remove(STORE_ARGS, const struct flow_ref *ref, int64_t before)
 {
     store_ask(pool, query, op, &flow_remove,
               PG_VALUES(pg_uuid(ref->account_id), pg_uuid(ref->id), pg_time(before)));

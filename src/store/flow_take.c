@@ -129,8 +129,7 @@ static const struct pg_stmt flow_take_adopt = {
     .access = PG_WRITE,
 };
 
-void store_flow_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                     const struct flow_take *take)
+void store_flow_take(STORE_ARGS, const struct flow_take *take)
 {
     static const struct pg_stmt *const stmts[] = {
         [FLOW_TAKE_RESUME] = &flow_take_resume,
@@ -179,9 +178,8 @@ static const struct pg_stmt flow_cancel = {
     .access = PG_WRITE,
 };
 
-void store_flow_cancel(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       struct uuid account_id, struct uuid id, struct uuid op_token, int64_t now,
-                       struct uuid event_id)
+void store_flow_cancel(STORE_ARGS, struct uuid account_id, struct uuid id, struct uuid op_token,
+                       int64_t now, struct uuid event_id)
 {
     store_ask(pool, query, op, &flow_cancel,
               PG_VALUES(pg_uuid(account_id), pg_uuid(id), pg_uuid(op_token), pg_time(now),
@@ -251,14 +249,12 @@ const struct pg_stmt *const flow_take_stmts[] = {
     &flow_take_resume, &flow_take_approve, &flow_take_adopt, &flow_reject, &flow_cancel,
     &flow_orphans,     &flow_owned,        &flow_waiting,    NULL};
 
-void store_flow_orphans(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        const struct node_dead *dead)
+void store_flow_orphans(STORE_ARGS, const struct node_dead *dead)
 {
     store_ask(pool, query, op, &flow_orphans, PG_VALUES(pg_text(dead->ids), pg_text(dead->left)));
 }
 
 STORE_CALL_ID(store_flow_owned, flow_owned, int64_t, pg_time)
-
 STORE_CALL(store_flow_waiting, flow_waiting)
 
 int store_flow_waiting_result(const struct pg_query *query, size_t *count)

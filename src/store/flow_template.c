@@ -55,8 +55,7 @@ int store_flow_template_insert_sync(struct pg_sync *sync, struct uuid version, s
                            NULL, NULL, err);
 }
 
-void store_flow_template_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                struct uuid version, slice key, slice body, int64_t now)
+void store_flow_template_insert(STORE_ARGS, struct uuid version, slice key, slice body, int64_t now)
 {
     store_ask(pool, query, op, &template_insert,
               PG_VALUES(pg_uuid(version), pg_text(key), pg_json(body), pg_time(now)));

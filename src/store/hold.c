@@ -83,10 +83,6 @@ const struct pg_stmt *const hold_stmts[] = {&hold_find, &hold_of_flow, &holds_en
 
 STORE_CALL_ID(store_hold_find, hold_find, slice, pg_text)
 STORE_CALL_ID(store_hold_of_flow, hold_of_flow, struct uuid, pg_uuid)
-
-void store_holds_ended(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t after)
-{
-    store_ask(pool, query, op, &holds_ended, PG_VALUES(pg_time(after)));
-}
+STORE_CALL_ONE(store_holds_ended, holds_ended, int64_t, pg_time)
 
 STORE_CALL_OF(store_hold_remove, hold_remove, hold_ended)

@@ -35,8 +35,7 @@ struct hold_found {
     bool has_record; /* the execution with execution_id is stored */
     slice failure;   /* its summary, if it has failed and the summary is small; else SLICE_NONE */
 };
-void store_hold_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                     struct uuid account_id, slice key);
+void store_hold_find(STORE_ARGS, struct uuid account_id, slice key);
 STORE_ROW_RESULT(store_hold_find_result, hold_found)
 
 /* Looks up the hold of a flow, for its page. The result is ERR_NOTFOUND if it is not kept any
@@ -45,8 +44,7 @@ struct hold_of_flow {
     struct uuid execution_id; /* as in struct hold */
     bool has_record;          /* the execution with that id is stored */
 };
-void store_hold_of_flow(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        struct uuid account_id, struct uuid flow_id);
+void store_hold_of_flow(STORE_ARGS, struct uuid account_id, struct uuid flow_id);
 STORE_ROW_RESULT(store_hold_of_flow_result, hold_of_flow)
 
 /* ---- retention ---- */
@@ -60,11 +58,10 @@ struct hold_ended {
      * `after`. A sharded database returns such a row for each shard. */
     int64_t passed_until;
 };
-void store_holds_ended(struct pg_pool *pool, struct pg_query *query, struct op *op, int64_t after);
+void store_holds_ended(STORE_ARGS, int64_t after);
 STORE_LIST_RESULT(store_holds_ended_result, hold_ended)
 /* Removes one of these rows if its key is still free (fenced); many go into one batch.
  * Replayable. */
-void store_hold_remove(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       const struct hold_ended *hold);
+void store_hold_remove(STORE_ARGS, const struct hold_ended *hold);
 
 #endif

@@ -62,8 +62,8 @@ static const struct pg_stmt hold_intend = {
 
 const struct pg_stmt *const hold_call_stmts[] = {&hold_check, &hold_intend, NULL};
 
-void store_hold_check(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id, struct uuid flow_id, int64_t rev, struct uuid owner)
+void store_hold_check(STORE_ARGS, struct uuid account_id, struct uuid flow_id, int64_t rev,
+                      struct uuid owner)
 {
     store_ask(pool, query, op, &hold_check,
               PG_VALUES(pg_uuid(account_id), pg_uuid(flow_id), pg_i64(rev), pg_uuid(owner)));

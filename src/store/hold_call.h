@@ -29,8 +29,8 @@ struct hold_state {
 };
 
 /* The result is ERR_NOTFOUND if the flow has no hold any more. */
-void store_hold_check(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id, struct uuid flow_id, int64_t rev, struct uuid owner);
+void store_hold_check(STORE_ARGS, struct uuid account_id, struct uuid flow_id, int64_t rev,
+                      struct uuid owner);
 STORE_ROW_RESULT(store_hold_check_result, hold_state)
 
 struct hold_intent {
@@ -45,7 +45,6 @@ struct hold_intent {
 };
 
 /* Replayable. Read the result with store_hit_result: ERR_NOTFOUND if a fence does not hold. */
-void store_hold_intend(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       const struct hold_intent *intent);
+void store_hold_intend(STORE_ARGS, const struct hold_intent *intent);
 
 #endif

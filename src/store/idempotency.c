@@ -116,17 +116,6 @@ static const struct pg_stmt claim_release = {
     .access = PG_WRITE,
 };
 
-static const struct pg_stmt claim_forget = {
-    .name = "claim_forget",
-    .sql = "delete from sluice.idempotency_key t @delete(sluice.idempotency_key) "
-           "and t.execution_id = :execution_id and t.owner is null",
-    PG_TAKES(PG_ARG("account_id", PG_UUID), PG_ARG("key", PG_TEXT),
-             PG_ARG("execution_id", PG_UUID)),
-    .key_count = 2,
-    .match = PG_MATCH_NONE,
-    .access = PG_WRITE,
-};
-
 #define CLAIM                                                                                 \
     "select k.account_id, k.key, k.execution_id, k.fingerprint, k.owner, "                    \
     "k.integration_id, k.action_id, k.connection_id, k.is_write, k.parent_id, k.started_at, " \
@@ -164,8 +153,8 @@ static const struct pg_stmt claim_owned = {
 };
 
 const struct pg_stmt *const idempotency_stmts[] = {
-    &claim_find,    &claim_find_held, &claim_insert,  &claim_spend, &claim_own, &claim_own_again,
-    &claim_release, &claim_forget,    &claim_recover, &claim_owned, NULL,
+    &claim_find,      &claim_find_held, &claim_insert,  &claim_spend, &claim_own,
+    &claim_own_again, &claim_release,   &claim_recover, &claim_owned, NULL,
 };
 
 enum { OWN_KEY_MARK = '\x01' };
@@ -183,29 +172,25 @@ struct pg_value store_claim_key(struct pg_query *query, slice key, struct uuid e
     return pg_text(slice_of(query->text, UUID_TEXT_LEN + 1));
 }
 
-void store_claim_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id, slice key)
+void store_claim_find(STORE_ARGS, struct uuid account_id, slice key)
 {
     ASSERT(key.ptr);
     store_ask(pool, query, op, &claim_find, PG_VALUES(pg_uuid(account_id), pg_text(key)));
 }
 
-void store_claim_find_held(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                           struct uuid account_id, slice key)
+void store_claim_find_held(STORE_ARGS, struct uuid account_id, slice key)
 {
     ASSERT(key.ptr);
     store_ask(pool, query, op, &claim_find_held, PG_VALUES(pg_uuid(account_id), pg_text(key)));
 }
 
-void store_claim_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        const struct claim *claim)
+void store_claim_insert(STORE_ARGS, const struct claim *claim)
 {
     store_ask_of(pool, query, op, claim->key.ptr ? &claim_insert : &claim_own, claim,
                  PG_VALUES(store_claim_key(query, claim->key, claim->execution_id)));
 }
 
-void store_claim_spend(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       const struct claim *claim)
+void store_claim_spend(STORE_ARGS, const struct claim *claim)
 {
     ASSERT(claim->key.ptr && (claim->lifetime_ms > 0 || claim->guards_until > 0));
     store_ask_of(pool, query, op, &claim_spend, claim, PG_VALUES(pg_text(claim->key)));
@@ -252,8 +237,7 @@ bool store_claim_is_spent(const struct claim_outcome *outcome)
            memcmp(outcome->fingerprint, none, sizeof(none)) == 0;
 }
 
-void store_claim_release(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         const struct claim *claim)
+void store_claim_release(STORE_ARGS, const struct claim *claim)
 {
     store_ask(pool, query, op, &claim_release,
               PG_VALUES(pg_uuid(claim->account_id),
@@ -261,16 +245,7 @@ void store_claim_release(struct pg_pool *pool, struct pg_query *query, struct op
                         pg_uuid(claim->execution_id), pg_uuid(claim->owner)));
 }
 
-void store_claim_forget(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        const struct claim *claim)
-{
-    store_ask(
-        pool, query, op, &claim_forget,
-        PG_VALUES(pg_uuid(claim->account_id), pg_text(claim->key), pg_uuid(claim->execution_id)));
-}
-
-void store_claim_recover(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         const struct node_dead *dead)
+void store_claim_recover(STORE_ARGS, const struct node_dead *dead)
 {
     store_ask(pool, query, op, &claim_recover, PG_VALUES(pg_text(dead->ids)));
 }

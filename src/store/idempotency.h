@@ -3,7 +3,8 @@
  * before the provider is called: which node runs which action, under which key. With a client's
  * idempotency key the row stays, bound to the finished execution, until it expires; without such a
  * key the run claims a key of its own, made of its id (which never equals a client's key, since
- * those have no control characters), and the row is deleted when the run ends.
+ * those have no control characters), and the row is deleted when the run ends. A write whose client
+ * may repeat it has a key that the server makes (exec/lost.c); the record binds it or deletes it.
  */
 #ifndef STORE_IDEMPOTENCY_H
 #define STORE_IDEMPOTENCY_H
@@ -68,26 +69,17 @@ struct claim_outcome {
 
 /* Looks up the key before the work begins. The result is ERR_NOTFOUND if the key is free, and never
  * CLAIM_WON. A bound key past its expiry, by the database's clock, counts as free. */
-void store_claim_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id, slice key);
+void store_claim_find(STORE_ARGS, struct uuid account_id, slice key);
 /* The same for a caller whose calls may be held, and for a start of a flow. */
-void store_claim_find_held(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                           struct uuid account_id, slice key);
+void store_claim_find_held(STORE_ARGS, struct uuid account_id, slice key);
 /* Claims the key and records the intent in one statement (src/README.md "An execution"). Exactly
  * one of any number of concurrent requests gets CLAIM_WON; the others learn which run has it.
  * Replayable: the execution id is the operation token. */
-void store_claim_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        const struct claim *claim);
-/* Binds the key to no execution for its lifetime: a run that uses it finds a fingerprint of
- * zeros (store_claim_is_spent). If the key is taken, nothing changes. Replayable, as
- * store_claim_insert. */
-void store_claim_spend(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       const struct claim *claim);
-/* store_claim_spend also stores the fingerprint and id of a run under way: another run that finds
- * the key waits for that run's execution. store_claim_forget deletes that row if it has that id;
- * read its result with store_done_result. */
-void store_claim_forget(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        const struct claim *claim);
+void store_claim_insert(STORE_ARGS, const struct claim *claim);
+/* Binds the key for its lifetime, without a run: to an execution or a flow that exists, or to none,
+ * and a run that uses it finds a fingerprint of zeros (store_claim_is_spent). If the key is taken,
+ * nothing changes. Replayable, as store_claim_insert. */
+void store_claim_spend(STORE_ARGS, const struct claim *claim);
 /* Reads the result of the calls above. For a spent key CLAIM_WON means that this query spent
  * it. */
 int store_claim_result(const struct pg_query *query, struct claim_outcome *outcome) MUST_CHECK;
@@ -96,20 +88,17 @@ bool store_claim_is_spent(const struct claim_outcome *outcome);
 /* Ends a claim without a result (blocked by a 401; a read whose owner died): the row is deleted,
  * and the key is free, if execution id and owner still match. Replayable. Read the result with
  * store_done_result. */
-void store_claim_release(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         const struct claim *claim);
+void store_claim_release(STORE_ARGS, const struct claim *claim);
 
 struct node_dead; /* store/node.h */
 /* Lists claims of these owners, whose leases have run out (a read-only scan over all accounts,
  * bounded). A write is then ended by store_execution_finish as failed, with CLAIM_KEEP if it has a
  * key (owner: the DEAD owner's id is the fence), and a read by store_claim_release. The result is a
  * list; call again until it is empty. */
-void store_claim_recover(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         const struct node_dead *dead);
+void store_claim_recover(STORE_ARGS, const struct node_dead *dead);
 /* Lists the claims in flight of one owner that have at least the given age (read-only), the oldest
  * first. Read the result with store_claim_recover_result. */
-void store_claim_owned(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       struct uuid owner, int64_t age_ms);
+void store_claim_owned(STORE_ARGS, struct uuid owner, int64_t age_ms);
 /* Reads the list. The fingerprint is filled in, too; key is SLICE_NONE if the client gave none. */
 int store_claim_recover_result(const struct pg_query *query, struct claim **list,
                                size_t *count) MUST_CHECK;

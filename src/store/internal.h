@@ -50,52 +50,59 @@ static inline struct pg_value pg_text_or_empty(slice value)
     return pg_text(value.ptr ? value : SLICE(""));
 }
 
-static inline void store_submit(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                const struct pg_stmt *stmt)
+static inline void store_submit(STORE_ARGS, const struct pg_stmt *stmt)
 {
     query->stmt = stmt;
     pg_submit(pool, query, op);
 }
 
 /* Binds the parameters (pg/bind.h) and submits the query. */
-static inline void store_ask_of(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                                const struct pg_stmt *stmt, const void *from,
+static inline void store_ask_of(STORE_ARGS, const struct pg_stmt *stmt, const void *from,
                                 const struct pg_value *values, size_t count)
 {
     pg_bind(stmt, from, values, count, query->params);
     store_submit(pool, query, op, stmt);
 }
-static inline void store_ask(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                             const struct pg_stmt *stmt, const struct pg_value *values,
+static inline void store_ask(STORE_ARGS, const struct pg_stmt *stmt, const struct pg_value *values,
                              size_t count)
 {
     store_ask_of(pool, query, op, stmt, NULL, values, count);
 }
 
 /* These define the call of a statement: one without parameters; one whose parameters are all
- * members of a struct; one with a single value; and one with an id, usually the account's, and
- * one more value. */
-#define STORE_CALL(name, stmt)                                             \
-    void name(struct pg_pool *pool, struct pg_query *query, struct op *op) \
-    {                                                                      \
-        store_submit(pool, query, op, &stmt);                              \
+ * members of a struct; one with a single value; and those with an id, usually the account's, or two
+ * ids, and one more value. */
+#define STORE_CALL(name, stmt)                \
+    void name(STORE_ARGS)                     \
+    {                                         \
+        store_submit(pool, query, op, &stmt); \
     }
-#define STORE_CALL_OF(name, stmt, type)                                    \
-    void name(struct pg_pool *pool, struct pg_query *query, struct op *op, \
-              const struct type *from)                                     \
-    {                                                                      \
-        store_ask_of(pool, query, op, &stmt, from, PG_NO_VALUES);          \
+#define STORE_CALL_OF(name, stmt, type)                           \
+    void name(STORE_ARGS, const struct type *from)                \
+    {                                                             \
+        store_ask_of(pool, query, op, &stmt, from, PG_NO_VALUES); \
     }
-#define STORE_CALL_ONE(name, stmt, type, pg_type)                                      \
-    void name(struct pg_pool *pool, struct pg_query *query, struct op *op, type value) \
+#define STORE_CALL_ONE(name, stmt, type, pg_type)                     \
+    void name(STORE_ARGS, type value)                                 \
+    {                                                                 \
+        store_ask(pool, query, op, &stmt, PG_VALUES(pg_type(value))); \
+    }
+#define STORE_CALL_ID(name, stmt, type, pg_type)                                       \
+    void name(STORE_ARGS, struct uuid first, type second)                              \
     {                                                                                  \
-        store_ask(pool, query, op, &stmt, PG_VALUES(pg_type(value)));                  \
+        store_ask(pool, query, op, &stmt, PG_VALUES(pg_uuid(first), pg_type(second))); \
     }
-#define STORE_CALL_ID(name, stmt, type, pg_type)                                              \
-    void name(struct pg_pool *pool, struct pg_query *query, struct op *op, struct uuid first, \
-              type second)                                                                    \
-    {                                                                                         \
-        store_ask(pool, query, op, &stmt, PG_VALUES(pg_uuid(first), pg_type(second)));        \
+#define STORE_CALL_IDS(name, stmt, type, pg_type)                              \
+    void name(STORE_ARGS, struct uuid first, struct uuid second, type third)   \
+    {                                                                          \
+        store_ask(pool, query, op, &stmt,                                      \
+                  PG_VALUES(pg_uuid(first), pg_uuid(second), pg_type(third))); \
+    }
+/* The call of a change with an audit event of that kind. */
+#define STORE_CALL_CHANGE(name, stmt, type, kind)                                  \
+    void name(STORE_ARGS, const struct type *change)                               \
+    {                                                                              \
+        store_ask_of(pool, query, op, &stmt, change, PG_VALUES(store_kind(kind))); \
     }
 
 /* Selects the policy that a key has now, as a text for store_flow_policy (store/flow.h). Both

@@ -112,15 +112,13 @@ const struct pg_stmt *const node_stmts[] = {
     &node_register, &node_heartbeat, &node_leave,  &node_dead,
     &node_old,      &node_owning,    &node_remove, NULL};
 
-void store_node_register(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         struct uuid node_id, slice name)
+void store_node_register(STORE_ARGS, struct uuid node_id, slice name)
 {
     store_ask(pool, query, op, &node_register,
               PG_VALUES(pg_uuid(node_id), pg_text_or_empty(name), pg_i64(NODE_LEASE_MS)));
 }
 
-void store_node_heartbeat(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          struct uuid node_id)
+void store_node_heartbeat(STORE_ARGS, struct uuid node_id)
 {
     store_ask(pool, query, op, &node_heartbeat, PG_VALUES(pg_uuid(node_id), pg_i64(NODE_LEASE_MS)));
 }
@@ -134,7 +132,6 @@ int store_node_heartbeat_result(const struct pg_query *query, int64_t *database_
 }
 
 STORE_CALL_ONE(store_node_leave, node_leave, struct uuid, pg_uuid)
-
 STORE_CALL(store_node_dead, node_dead)
 
 bool node_scan_is_due(struct node_scan *scan, const struct node_dead *dead, uint64_t now_ns)
@@ -153,7 +150,6 @@ void node_scan_end(struct node_scan *scan, const struct pg_query *query, size_t 
 }
 
 STORE_CALL(store_node_old, node_old)
-
 STORE_CALL_ONE(store_node_owning, node_owning, slice, pg_text)
 
 int store_node_owning_result(const struct pg_query *query, slice *ids)
@@ -177,8 +173,7 @@ int store_node_owning_result(const struct pg_query *query, slice *ids)
     return OK;
 }
 
-void store_node_remove(struct pg_pool *pool, struct pg_query *query, struct op *op, slice ids,
-                       slice owning)
+void store_node_remove(STORE_ARGS, slice ids, slice owning)
 {
     store_ask(pool, query, op, &node_remove, PG_VALUES(pg_text(ids), pg_text(owning)));
 }

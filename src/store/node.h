@@ -12,18 +12,15 @@ enum { NODE_LEASE_MS = 10000, NODE_HEARTBEAT_MS = 2000 };
 
 /* Registers a node. name: host and pid, for people. Replayable. Read the result with
  * store_done_result. */
-void store_node_register(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         struct uuid node_id, slice name);
+void store_node_register(STORE_ARGS, struct uuid node_id, slice name);
 /* Renews the lease for NODE_LEASE_MS. The caller measures its lease on CLOCK_BOOTTIME from
  * before this call. */
-void store_node_heartbeat(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          struct uuid node_id);
+void store_node_heartbeat(STORE_ARGS, struct uuid node_id);
 /* *database_us is the database's time of the renewal. Returns ERR_NOTFOUND if the lease had run
  * out: register again under a new id, and drop everything that the old id owned. */
 int store_node_heartbeat_result(const struct pg_query *query, int64_t *database_us) MUST_CHECK;
 /* Ends the lease now, in a clean shutdown, so that other nodes recover remaining work at once. */
-void store_node_leave(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid node_id);
+void store_node_leave(STORE_ARGS, struct uuid node_id);
 
 /* Nodes whose lease has run out, as two PostgreSQL arrays in text: their ids, and which of them
  * left in order. In the op's arena. */
@@ -32,7 +29,7 @@ struct node_dead {
 };
 /* Reads the dead nodes, for store_claim_recover and store_flow_orphans. The result is ERR_NOTFOUND
  * if no node is dead. */
-void store_node_dead(struct pg_pool *pool, struct pg_query *query, struct op *op);
+void store_node_dead(STORE_ARGS);
 STORE_ROW_RESULT(store_node_dead_result, node_dead)
 
 /* Dead nodes stay in the table for an hour, and usually leave nothing after the first scans. But a
@@ -52,10 +49,9 @@ void node_scan_end(struct node_scan *scan, const struct pg_query *query, size_t 
  * ids, as text (store_text_result; ERR_NOTFOUND if there are none). The second finds which of them
  * own something (ERR_BUSY if not all shards answered). The third removes the rest
  * (store_done_result). */
-void store_node_old(struct pg_pool *pool, struct pg_query *query, struct op *op);
-void store_node_owning(struct pg_pool *pool, struct pg_query *query, struct op *op, slice ids);
+void store_node_old(STORE_ARGS);
+void store_node_owning(STORE_ARGS, slice ids);
 int store_node_owning_result(const struct pg_query *query, slice *ids) MUST_CHECK;
-void store_node_remove(struct pg_pool *pool, struct pg_query *query, struct op *op, slice ids,
-                       slice owning);
+void store_node_remove(STORE_ARGS, slice ids, slice owning);
 
 #endif

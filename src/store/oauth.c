@@ -158,20 +158,10 @@ const struct pg_stmt *const oauth_stmts[] = {&oauth_client_get,    &oauth_client
 /* ---- clients: rows and calls ---- */
 
 STORE_CALL_ID(store_oauth_client_get, oauth_client_get, slice, pg_text)
+STORE_CALL_CHANGE(store_oauth_client_set, oauth_client_set, oauth_client_change, AUDIT_CLIENT_SET)
 
-void store_oauth_client_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                            const struct oauth_client_change *change)
-{
-    store_ask_of(pool, query, op, &oauth_client_set, change,
-                 PG_VALUES(store_kind(AUDIT_CLIENT_SET)));
-}
-
-void store_oauth_client_delete(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                               const struct oauth_client_change *change)
-{
-    store_ask_of(pool, query, op, &oauth_client_delete, change,
-                 PG_VALUES(store_kind(AUDIT_CLIENT_REMOVED)));
-}
+STORE_CALL_CHANGE(store_oauth_client_delete, oauth_client_delete, oauth_client_change,
+                  AUDIT_CLIENT_REMOVED)
 
 int store_oauth_client_list_sync(struct pg_sync *sync, struct arena *arena, struct uuid account_id,
                                  struct oauth_client **list, size_t *count, struct err *err)
@@ -204,8 +194,8 @@ int store_oauth_client_reseal_sync(struct pg_sync *sync, const struct oauth_clie
 
 STORE_CALL_OF(store_oauth_begun_insert, oauth_begun_insert, oauth_begun)
 
-void store_oauth_begun_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                            struct uuid account_id, const uint8_t state_hash[OAUTH_HASH_LEN],
+void store_oauth_begun_take(STORE_ARGS, struct uuid account_id,
+                            const uint8_t state_hash[OAUTH_HASH_LEN],
                             const uint8_t session_hash[OAUTH_HASH_LEN])
 {
     store_ask(pool, query, op, &oauth_begun_take,

@@ -22,8 +22,7 @@ struct oauth_client {
 };
 
 /* Reads a client. The result is ERR_NOTFOUND if there is none; slices live in op's arena. */
-void store_oauth_client_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                            struct uuid account_id, slice integration_id);
+void store_oauth_client_get(STORE_ARGS, struct uuid account_id, slice integration_id);
 STORE_ROW_RESULT(store_oauth_client_get_result, oauth_client)
 
 /* A change of a client, with its audit event; the nil account's client has no event. For a
@@ -33,11 +32,9 @@ struct oauth_client_change {
     struct oauth_client client;
 };
 /* Inserts or replaces the client. Read the result with store_done_result. */
-void store_oauth_client_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                            const struct oauth_client_change *change);
+void store_oauth_client_set(STORE_ARGS, const struct oauth_client_change *change);
 /* Deletes the client. Not replayed. Read the result with store_hit_result. */
-void store_oauth_client_delete(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                               const struct oauth_client_change *change);
+void store_oauth_client_delete(STORE_ARGS, const struct oauth_client_change *change);
 
 /* Operator commands. */
 /* Lists the clients of one account, or of the nil account; at most 1000. */
@@ -63,17 +60,16 @@ struct oauth_begun {
 
 /* Inserts the authorization. Read the result with store_done_result: ERR_INVALID if the account
  * does not exist. */
-void store_oauth_begun_insert(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                              const struct oauth_begun *begun);
+void store_oauth_begun_insert(STORE_ARGS, const struct oauth_begun *begun);
 /* Takes the authorization: only the first request with the session that began it gets it. Not
  * replayable: the result is ERR_CLOSED if the answer was lost. It is ERR_NOTFOUND if the
  * authorization is unknown, was taken, or belongs to another session (it then stays). Otherwise it
  * is the sealed value and expires_at, which may have passed. */
-void store_oauth_begun_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                            struct uuid account_id, const uint8_t state_hash[OAUTH_HASH_LEN],
+void store_oauth_begun_take(STORE_ARGS, struct uuid account_id,
+                            const uint8_t state_hash[OAUTH_HASH_LEN],
                             const uint8_t session_hash[OAUTH_HASH_LEN]);
 STORE_ROW_RESULT(store_oauth_begun_take_result, oauth_begun)
 /* Removes authorizations that were never finished. Read the result with store_done_result. */
-void store_oauth_begun_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op);
+void store_oauth_begun_sweep(STORE_ARGS);
 
 #endif

@@ -92,19 +92,13 @@ const struct pg_stmt *const policy_stmts[] = {&policy_get, &policy_list, &policy
 STORE_CALL_ID(store_policy_get, policy_get, slice, pg_text)
 STORE_CALL_ONE(store_policy_list, policy_list, struct uuid, pg_uuid)
 
-void store_policy_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      const struct policy_change *change)
+void store_policy_set(STORE_ARGS, const struct policy_change *change)
 {
     store_ask_of(pool, query, op, &policy_set, change,
                  PG_VALUES(pg_i64(POLICIES_MAX), store_kind(AUDIT_POLICY_CHANGED)));
 }
 
-void store_policy_delete(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         const struct policy_change *change)
-{
-    store_ask_of(pool, query, op, &policy_delete, change,
-                 PG_VALUES(store_kind(AUDIT_POLICY_DELETED)));
-}
+STORE_CALL_CHANGE(store_policy_delete, policy_delete, policy_change, AUDIT_POLICY_DELETED)
 
 /* ---- operator commands ---- */
 

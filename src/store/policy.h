@@ -44,12 +44,10 @@ struct policy_row {
 };
 
 /* Reads one policy. The result is ERR_NOTFOUND if the account does not have it. */
-void store_policy_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id, slice name);
+void store_policy_get(STORE_ARGS, struct uuid account_id, slice name);
 STORE_ROW_RESULT(store_policy_get_result, policy_row)
 /* Reads all policies of the account, in the order of their names. */
-void store_policy_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       struct uuid account_id);
+void store_policy_list(STORE_ARGS, struct uuid account_id);
 STORE_LIST_RESULT(store_policy_list_result, policy_row)
 
 /* A change with its audit event. */
@@ -72,8 +70,7 @@ struct policy_set {
 };
 /* Writes the text. Not replayed: ERR_CLOSED if the answer was lost, ERR_INVALID if there is no such
  * account. */
-void store_policy_set(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      const struct policy_change *change);
+void store_policy_set(STORE_ARGS, const struct policy_change *change);
 STORE_ROW_RESULT(store_policy_set_result, policy_set)
 /* What a deletion found: the number of valid keys that name the policy, which is then kept, and the
  * quoted labels of the first ten. */
@@ -83,8 +80,7 @@ struct policy_users {
 };
 /* Deletes the policy, unless keys name it. Not replayed. The result is ERR_NOTFOUND if the account
  * does not have it. */
-void store_policy_delete(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         const struct policy_change *change);
+void store_policy_delete(STORE_ARGS, const struct policy_change *change);
 STORE_ROW_RESULT(store_policy_delete_result, policy_users)
 
 /* For operator commands. store_policy_get_sync returns ERR_NOTFOUND, with a message in err, if the

@@ -107,8 +107,8 @@ static const struct pg_stmt trims[QUOTA_KINDS] = {
 const struct pg_stmt *const quota_stmts[] = {&finds[0], &finds[1], &finds[2], &finds[3], &trims[0],
                                              &trims[1], &trims[2], &trims[3], NULL};
 
-void store_quota_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      enum quota_kind kind, struct uuid after, size_t count, size_t count_max)
+void store_quota_find(STORE_ARGS, enum quota_kind kind, struct uuid after, size_t count,
+                      size_t count_max)
 {
     ASSERT(count >= 1 && count <= QUOTA_ACCOUNTS_MAX && count_max >= 1);
     store_ask(pool, query, op, &finds[kind],
@@ -127,8 +127,7 @@ int store_quota_find_result(const struct pg_query *query, struct quota_cut **lis
     return status;
 }
 
-void store_quota_trim(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      enum quota_kind kind, const struct quota_cut *cut, int64_t age_ms)
+void store_quota_trim(STORE_ARGS, enum quota_kind kind, const struct quota_cut *cut, int64_t age_ms)
 {
     store_ask_of(pool, query, op, &trims[kind], cut, PG_VALUES(pg_i64(age_ms)));
 }

@@ -29,8 +29,8 @@ struct quota_cut {
     struct uuid account_id;
     struct uuid last; /* this row and older rows are beyond the quota; nil if no row is */
 };
-void store_quota_find(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      enum quota_kind kind, struct uuid after, size_t count, size_t count_max);
+void store_quota_find(STORE_ARGS, enum quota_kind kind, struct uuid after, size_t count,
+                      size_t count_max);
 /* Returns a list in op's arena, by account; if it is shorter than count, there are no more
  * accounts. */
 int store_quota_find_result(const struct pg_query *query, struct quota_cut **list,
@@ -38,8 +38,8 @@ int store_quota_find_result(const struct pg_query *query, struct quota_cut **lis
 
 /* Removes the oldest rows up to `last`, at most QUOTA_ROWS_MAX, and their inputs; of executions,
  * only those that ended at least age_ms ago. The result is the number of removed rows. */
-void store_quota_trim(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      enum quota_kind kind, const struct quota_cut *cut, int64_t age_ms);
+void store_quota_trim(STORE_ARGS, enum quota_kind kind, const struct quota_cut *cut,
+                      int64_t age_ms);
 int store_quota_trim_result(const struct pg_query *query, size_t *count) MUST_CHECK;
 
 #endif

@@ -86,8 +86,7 @@ static int64_t some_of(int64_t there, int64_t needed)
     return there > needed ? needed + (there - needed) / 2 : there;
 }
 
-void store_rate_lease_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                           const struct rate_lease_ask *ask)
+void store_rate_lease_take(STORE_ARGS, const struct rate_lease_ask *ask)
 {
     ASSERT(ask->total > 0 && ask->burst >= 0 && ask->need >= 0 && ask->floor >= 0);
     ASSERT(ask->name.len > 0 && ask->name.len <= RATE_LEASE_NAME_MAX);

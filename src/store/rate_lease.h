@@ -34,12 +34,11 @@ struct rate_lease {
 
 /* Renews or takes a holder's lease. Not replayable: after ERR_CLOSED the result is unknown, and
  * a repeated report counts twice. */
-void store_rate_lease_take(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                           const struct rate_lease_ask *ask);
+void store_rate_lease_take(STORE_ARGS, const struct rate_lease_ask *ask);
 int store_rate_lease_take_result(const struct pg_query *query, struct rate_lease *lease) MUST_CHECK;
 
 /* Removes rows that mean the same as no row, at most 1000 per call. Read the result with
  * store_done_result. */
-void store_rate_lease_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op);
+void store_rate_lease_sweep(STORE_ARGS);
 
 #endif

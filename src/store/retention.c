@@ -72,7 +72,7 @@ static const struct pg_stmt schema_version = {
 const struct pg_stmt *const retention_stmts[] = {&partition_make, &partitions_drop, &keys_expired,
                                                  &key_expire,     &schema_version,  NULL};
 
-void store_partition_make(struct pg_pool *pool, struct pg_query *query, struct op *op)
+void store_partition_make(STORE_ARGS)
 {
     store_ask(pool, query, op, &partition_make, PG_VALUES(pg_i64(RETENTION_DAYS_AHEAD)));
 }
@@ -88,8 +88,7 @@ int store_partitions_make_sync(struct pg_sync *sync, struct arena *arena, struct
     return rc;
 }
 
-void store_partitions_drop(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                           unsigned keep_days, unsigned audit_days, unsigned input_days)
+void store_partitions_drop(STORE_ARGS, unsigned keep_days, unsigned audit_days, unsigned input_days)
 {
     ASSERT(keep_days >= 1 && audit_days >= 1);
     store_ask(pool, query, op, &partitions_drop,
@@ -97,7 +96,6 @@ void store_partitions_drop(struct pg_pool *pool, struct pg_query *query, struct 
 }
 
 STORE_CALL(store_keys_expired, keys_expired)
-
 STORE_CALL_OF(store_key_expire, key_expire, expired_key)
 
 STORE_CALL(store_schema_version, schema_version)

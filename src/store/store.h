@@ -13,6 +13,9 @@
 #include "pg/pg.h"
 #include "pg/sync.h"
 
+/* The first arguments of every asynchronous call. */
+#define STORE_ARGS struct pg_pool *pool, struct pg_query *query, struct op *op
+
 /* For tests. Returns the statement with that number, counted from 0, or NULL after the last. */
 const struct pg_stmt *store_stmt_at(size_t index);
 

@@ -297,15 +297,13 @@ slice tally_last_read(slice last, int64_t *at)
     return last.ptr ? last : SLICE("");
 }
 
-void store_tally_add(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                     const struct tally_row *row)
+void store_tally_add(STORE_ARGS, const struct tally_row *row)
 {
     ASSERT(row->calls > 0 && (row->outcome == TALLY_SUCCEEDED) == (row->error_code.len == 0));
     store_ask_of(pool, query, op, &tally_add, row, PG_NO_VALUES);
 }
 
-void store_tally_rows(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id, slice integration_id, int64_t from_at)
+void store_tally_rows(STORE_ARGS, struct uuid account_id, slice integration_id, int64_t from_at)
 {
     if (integration_id.ptr)
         store_ask(pool, query, op, &tally_app_rows,
@@ -314,9 +312,8 @@ void store_tally_rows(struct pg_pool *pool, struct pg_query *query, struct op *o
         store_ask(pool, query, op, &tally_rows, PG_VALUES(pg_uuid(account_id), pg_time(from_at)));
 }
 
-void store_tally_read(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id, slice integration_id, const struct tally_range *range,
-                      int64_t from_at, int64_t open_at)
+void store_tally_read(STORE_ARGS, struct uuid account_id, slice integration_id,
+                      const struct tally_range *range, int64_t from_at, int64_t open_at)
 {
     const struct pg_value values[] = {pg_uuid(account_id),   pg_time(range->since),
                                       pg_i64(range->step_s), pg_time(from_at),
@@ -329,5 +326,4 @@ void store_tally_read(struct pg_pool *pool, struct pg_query *query, struct op *o
 }
 
 STORE_CALL(store_tally_due, tally_due)
-
 STORE_CALL_OF(store_tally_fold, tally_fold, tally_old)

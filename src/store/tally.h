@@ -49,8 +49,7 @@ slice tally_last_read(slice last, int64_t *at);
 
 /* Adds to a row, or inserts it. Not replayable: after ERR_CLOSED the result is unknown, and a
  * resend may count twice. Read the result with store_done_result. */
-void store_tally_add(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                     const struct tally_row *row);
+void store_tally_add(STORE_ARGS, const struct tally_row *row);
 
 /* The range of a chart of the last hour, day, week or 30 days: its start and steps; the last step
  * has not ended. The previous range has the same length and begins at before_at or, as older rows
@@ -79,15 +78,13 @@ struct tally_group {
 };
 /* Reads an account's rows from from_at on: of one app, or of all if integration_id is
  * SLICE_NONE. If there are more than TALLY_ROWS_MAX, the list is incomplete. */
-void store_tally_rows(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id, slice integration_id, int64_t from_at);
+void store_tally_rows(STORE_ARGS, struct uuid account_id, slice integration_id, int64_t from_at);
 STORE_LIST_RESULT(store_tally_rows_result, tally_group)
 /* Sums the same rows, separately for rows before open_at and from it on: first by step and outcome,
  * then (without those before the range) by action, outcome and error, most calls first; at most
  * twice TALLY_SUMS_MAX. */
-void store_tally_read(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      struct uuid account_id, slice integration_id, const struct tally_range *range,
-                      int64_t from_at, int64_t open_at);
+void store_tally_read(STORE_ARGS, struct uuid account_id, slice integration_id,
+                      const struct tally_range *range, int64_t from_at, int64_t open_at);
 STORE_LIST_RESULT(store_tally_read_result, tally_group)
 
 /* Finds rows whose slot is shorter than their age demands, and rows over thirty days old, over
@@ -96,11 +93,10 @@ struct tally_old {
     struct uuid account_id;
     int64_t slot;
 };
-void store_tally_due(struct pg_pool *pool, struct pg_query *query, struct op *op);
+void store_tally_due(STORE_ARGS);
 STORE_LIST_RESULT(store_tally_due_result, tally_old)
 /* Adds an account's rows of that time to the longer slot that contains it, and removes rows over
  * thirty days old. Replayable. Read the result with store_done_result. */
-void store_tally_fold(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                      const struct tally_old *old);
+void store_tally_fold(STORE_ARGS, const struct tally_old *old);
 
 #endif

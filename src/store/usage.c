@@ -163,8 +163,7 @@ STORE_CALL(store_usage_sweep, usage_sweep)
     pg_uuid((range)->account_id), pg_time((range)->from), pg_time((range)->to), \
         pg_i64((int64_t)(range)->count_max)
 
-void store_usage_by_day(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        const struct usage_range *range)
+void store_usage_by_day(STORE_ARGS, const struct usage_range *range)
 {
     if (uuid_is_nil(range->key_id))
         store_ask(pool, query, op, &usage_by_day, PG_VALUES(RANGE_VALUES(range)));
@@ -173,14 +172,12 @@ void store_usage_by_day(struct pg_pool *pool, struct pg_query *query, struct op 
                   PG_VALUES(RANGE_VALUES(range), pg_uuid(range->key_id)));
 }
 
-void store_usage_by_key(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        const struct usage_range *range, struct uuid first)
+void store_usage_by_key(STORE_ARGS, const struct usage_range *range, struct uuid first)
 {
     store_ask(pool, query, op, &usage_by_key, PG_VALUES(RANGE_VALUES(range), pg_uuid(first)));
 }
 
-void store_usage_by_user(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         const struct usage_range *range, slice after)
+void store_usage_by_user(STORE_ARGS, const struct usage_range *range, slice after)
 {
     store_ask(pool, query, op, &usage_by_user,
               PG_VALUES(RANGE_VALUES(range), pg_text_or_empty(after)));

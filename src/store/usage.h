@@ -42,8 +42,7 @@ extern const struct uuid usage_users_by_key, usage_users_by_day;
 
 /* Adds the counts to a row. Nothing is stored if the account or the user no longer exists, or
  * if the user is being erased. Not replayed. */
-void store_usage_add(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                     const struct usage_row *row);
+void store_usage_add(STORE_ARGS, const struct usage_row *row);
 
 /* Sums the rows of an account in [from, to), which are midnights, by day, key or user, in the order
  * of their days, ids or external ids. Days without a run, keys and users likewise, are left out. */
@@ -62,17 +61,14 @@ struct usage_range {
     int64_t from, to;
     size_t count_max;
 };
-void store_usage_by_day(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        const struct usage_range *range);
+void store_usage_by_day(STORE_ARGS, const struct usage_range *range);
 /* From the key `first` on. */
-void store_usage_by_key(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        const struct usage_range *range, struct uuid first);
+void store_usage_by_key(STORE_ARGS, const struct usage_range *range, struct uuid first);
 /* After the user `after`. Reads USAGE_SCAN_USERS users at most. */
-void store_usage_by_user(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                         const struct usage_range *range, slice after);
+void store_usage_by_user(STORE_ARGS, const struct usage_range *range, slice after);
 STORE_LIST_RESULT(store_usage_result, usage_sum)
 
 /* Removes rows older than USAGE_KEPT_DAYS, some at a time. */
-void store_usage_sweep(struct pg_pool *pool, struct pg_query *query, struct op *op);
+void store_usage_sweep(STORE_ARGS);
 
 #endif

@@ -164,21 +164,18 @@ const struct pg_stmt *const webhook_stmts[] = {
 STORE_CALL_ID(store_webhook_get, webhook_get, struct uuid, pg_uuid)
 STORE_CALL_ONE(store_webhook_list, webhook_list, struct uuid, pg_uuid)
 
-void store_webhook_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          const struct webhook_change *change)
+void store_webhook_create(STORE_ARGS, const struct webhook_change *change)
 {
     store_ask_of(pool, query, op, &webhook_create, change,
                  PG_VALUES(pg_i64(WEBHOOKS_MAX), store_kind(change->kind)));
 }
 
-void store_webhook_update(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          const struct webhook_change *change)
+void store_webhook_update(STORE_ARGS, const struct webhook_change *change)
 {
     store_ask_of(pool, query, op, &webhook_update, change, PG_VALUES(store_kind(change->kind)));
 }
 
-void store_webhook_delete(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          const struct webhook_change *change)
+void store_webhook_delete(STORE_ARGS, const struct webhook_change *change)
 {
     store_ask_of(pool, query, op, &webhook_delete, change, PG_VALUES(store_kind(change->kind)));
 }

@@ -60,12 +60,10 @@ struct webhook {
 };
 
 /* Reads one endpoint. The result is ERR_NOTFOUND if the account does not have it. */
-void store_webhook_get(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                       struct uuid account_id, struct uuid id);
+void store_webhook_get(STORE_ARGS, struct uuid account_id, struct uuid id);
 STORE_ROW_RESULT(store_webhook_get_result, webhook)
 /* Reads all endpoints of the account, the oldest first. */
-void store_webhook_list(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                        struct uuid account_id);
+void store_webhook_list(STORE_ARGS, struct uuid account_id);
 STORE_LIST_RESULT(store_webhook_list_result, webhook)
 
 /* A change with its audit event. */
@@ -84,14 +82,11 @@ enum webhook_changed {
 };
 /* Inserts the row, of all members but rev and those about failures. Not replayed: ERR_CLOSED if the
  * answer was lost, ERR_INVALID if there is no such account. */
-void store_webhook_create(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          const struct webhook_change *change);
+void store_webhook_create(STORE_ARGS, const struct webhook_change *change);
 /* Writes all members but api_key and created_at, if the row still has their rev. Not replayed. */
-void store_webhook_update(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          const struct webhook_change *change);
+void store_webhook_update(STORE_ARGS, const struct webhook_change *change);
 /* Deletes the row with account_id and id. Read the result with store_hit_result. Not replayed. */
-void store_webhook_delete(struct pg_pool *pool, struct pg_query *query, struct op *op,
-                          const struct webhook_change *change);
+void store_webhook_delete(STORE_ARGS, const struct webhook_change *change);
 /* For the first two. */
 int store_webhook_changed_result(const struct pg_query *query,
                                  enum webhook_changed *changed) MUST_CHECK;

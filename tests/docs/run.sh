@@ -5,7 +5,7 @@
 # The row's patch touches exactly what the row names. With it, the tree builds and the tests of the
 # row pass. If the part for any one file is left out, the build or one of these tests fails. The
 # copy, build/docs/NAME, starts from the present build and is removed at the end. With KEEP=1 it
-# stays, with the whole patch applied.
+# stays, with the whole patch applied. Exits with 1 if something is not as it should be.
 set -eu
 
 patch=${1:?usage: tests/docs/run.sh PATCH}
@@ -20,12 +20,16 @@ name=$(basename "$patch" .patch)
 tree=$root/build/docs/$name
 log=$root/build/docs/$name.log
 count=0
+failed=0
 
 # $1: the statement, $2: 0 if it is true.
 result()
 {
     count=$((count + 1))
-    [ "$2" -eq 0 ] || printf 'not '
+    if [ "$2" -ne 0 ]; then
+        failed=1
+        printf 'not '
+    fi
     printf 'ok %d - %s\n' "$count" "$1"
 }
 
@@ -101,3 +105,4 @@ main()
 }
 
 main
+exit $failed

@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { until } from './support/client.mjs';
+import { contentOf, Mcp } from './support/mcp.mjs';
 import { Stack } from './support/stack.mjs';
 
 // In the order in which an execution runs them.
@@ -23,6 +24,8 @@ const STEPS = [
   'check_record',
   'answer',
 ];
+// A write over /mcp without a key dies at these, too.
+const ASKED = ['claim', 'check_claim', 'read_reply', 'check_reply', 'record'];
 const isAtOrPast = (step, other) => STEPS.indexOf(step) >= STEPS.indexOf(other);
 
 let stack, account, heir;
@@ -50,14 +53,20 @@ const unkeyed = (step) => [
   { confirm: true },
 ];
 
+const ask = async (server, step) => {
+  const input = { to: 'ben@example.org', subject: `asked at ${step}`, text: 'x' };
+  return contentOf(await new Mcp(server.base, account.key).call('run_action', { integration_id: 'gmail', action_id: 'send_message', input, confirm: true }));
+};
+
 const isKeyStep = (step) => step === 'load_key' || step === 'check_key';
 
 // Each step has its own server, which dies at the first execution that reaches the step.
 async function crashAt(step) {
   await Promise.all(
-    [write, read, ...(isKeyStep(step) ? [] : [unkeyed])].map(async (request) => {
+    [write, read, ...(isKeyStep(step) ? [] : [unkeyed]), ...(ASKED.includes(step) ? [null] : [])].map(async (request) => {
       const server = await stack.serve({ env: { SLUICE_CRASH_AT: `exec/${step}` } });
-      await assert.rejects(server.execute(account.key, ...request(step)), `there was no answer at ${step}`);
+      const reply = request ? server.execute(account.key, ...request(step)) : ask(server, step);
+      await assert.rejects(reply, `there was no answer at ${step}`);
       const end = await server.process.gone;
       assert.equal(end.signal, 'SIGKILL', server.log);
       stack.forget(server);
@@ -117,6 +126,24 @@ for (const step of STEPS)
     assert.equal(reply.headers.get('idempotent-replayed'), isReplayed ? 'true' : null);
   });
 
+for (const step of ASKED)
+  test(`a write over /mcp without a key, killed before ${step}, is not made twice by the same call`, async () => {
+    const wasCalled = isAtOrPast(step, 'read_reply'), isClaimed = isAtOrPast(step, 'check_claim');
+    assert.equal(await writesOf(`asked at ${step}`), wasCalled ? 1 : 0);
+    const reply = await until('it answers', async () => {
+      const one = await ask(heir, step);
+      return one.status && !/^This call waited/.test(one.message) && one;
+    });
+    assert.deepEqual([reply.status, reply.idempotent_replayed], isClaimed ? ['failed', true] : ['succeeded', undefined], JSON.stringify(reply));
+    if (isClaimed) assert.match(reply.hint, /outcome is unknown/i);
+    assert.equal(await writesOf(`asked at ${step}`), wasCalled || !isClaimed ? 1 : 0);
+  });
+
+test('a key of equal calls is kept for minutes', async () => {
+  const most = await stack.cluster.sql(`select max(expires_at) < now() + interval '7 minutes' from sluice.idempotency_key where ascii(key) = 2`);
+  assert.equal(most, 't');
+});
+
 test('a write without a key leaves a trace', async () => {
   await until('all claims have ended', async () => {
     const open = await stack.cluster.sql(`select count(*) from sluice.idempotency_key where state = 'in_flight'`);
@@ -130,5 +157,6 @@ test('a write without a key leaves a trace', async () => {
   const traces = await stack.cluster.sql(
     `select count(*) from sluice.execution where status = 'failed' and action_id = 'send_message'`,
   );
-  assert.equal(Number(traces), claimed.length * 2, 'one for each keyed and each unkeyed write that was cut off');
+  const asked = claimed.filter((step) => ASKED.includes(step));
+  assert.equal(Number(traces), claimed.length * 2 + asked.length, 'one for each write that was cut off');
 });

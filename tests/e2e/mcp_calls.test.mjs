@@ -162,6 +162,7 @@ for (const version of [MODERN, LEGACY]) {
 // `least` requests.
 const lose = (held, name, args, least) => mcp.lose(name, args, () => held.reached(least));
 const noted = (ms) => until('the run is noted', async () => (await stack.cluster.sql(`select 1 from sluice.idempotency_key where account_id = '${account.id}' and ascii(key) = 2`)).length > 0, ms);
+const active = async (one) => Number((await one.metrics()).match(/^sluice_executions_active (\d+)$/m)?.[1] ?? 0);
 const forgotten = () => stack.cluster.sql(`delete from sluice.idempotency_key where account_id = '${account.id}' and ascii(key) = 2`);
 
 test('a write whose reply was lost is not made twice by the same call, on any process', async () => {
@@ -174,7 +175,6 @@ test('a write whose reply was lost is not made twice by the same call, on any pr
   await noted();
   // sent again while the first is under way: the later calls wait for the first
   const early = [mcp, elsewhere].map((at) => at.call('probe_send', args));
-  const active = async (one) => Number((await one.metrics()).match(/^sluice_executions_active (\d+)$/m)?.[1] ?? 0);
   await until('the repetitions wait', async () => (await active(server)) === 2 && (await active(other)) === 1);
   await held.letGo();
   const results = [...(await Promise.all(early)), await mcp.call('probe_send', args), await elsewhere.call('run_action', { integration_id: 'probe', action_id: 'send', input: { subject: 'lost once' }, confirm: true })];
@@ -191,17 +191,31 @@ test('a write whose reply was lost is not made twice by the same call, on any pr
   assert.equal(await ledger(), before + 3);
 });
 
-test('a write that is repeated at once, before its note is stored, is made once by its process', async () => {
+test('a write that is repeated at once, on any process, is made once', async () => {
+  const other = await stack.serve(), elsewhere = new Mcp(other.base, account.key);
   const before = await ledger();
-  for (let i = 0; i < 10; i++) {
+  for (let i = 0; i < 20; i++) {
     const args = { subject: `at once ${i}`, confirm: true };
     const held = await hold(stack.provider, { method: 'POST', path_prefix: '/gmail/' });
     await lose(held, 'probe_send', args, 1);
-    const again = mcp.call('probe_send', args);
+    const again = (i % 2 ? mcp : elsewhere).call('probe_send', args);
+    if (i < 10) await until('the repetition waits', async () => (await active(i % 2 ? server : other)) >= (i % 2 ? 2 : 1));
     await held.letGo();
-    assert.equal(contentOf(await again).idempotent_replayed, true);
+    assert.equal(contentOf(await again).idempotent_replayed, true, `${i}`);
   }
-  assert.equal(await ledger(), before + 10);
+  assert.equal(await ledger(), before + 20);
+  await other.stop();
+});
+
+test('equal writes that are both meant are both made, at once and one after the other', async () => {
+  const other = await stack.serve(), elsewhere = new Mcp(other.base, account.key);
+  const before = await ledger(), args = { subject: 'both', confirm: true };
+  const all = await Promise.all([mcp, elsewhere, mcp, elsewhere].map((at) => at.call('probe_send', args)));
+  for (let i = 0; i < 20; i++) all.push(await (i % 3 ? mcp : elsewhere).call('probe_send', args));
+  for (const one of all.map(contentOf)) assert.deepEqual([one.status, one.idempotent_replayed], ['succeeded', undefined], JSON.stringify(one));
+  assert.equal(new Set(all.map((one) => contentOf(one).execution_id)).size, 24);
+  assert.equal(await ledger(), before + 24);
+  await other.stop();
 });
 
 test('a start that writes and whose reply was lost is not made twice by the same call', async () => {
@@ -273,11 +287,10 @@ test('a client that closes its stream ends a read, and a write that was sent is 
   const held = await hold(stack.provider, { path_prefix: '/gmail/' });
   const count = async () => (await server.call(account.key, 'GET', '/api/executions?integration_id=probe&limit=100')).json.executions;
   const before = (await count()).length;
-  const active = async () => Number((await server.metrics()).match(/^sluice_executions_active (\d+)$/m)[1]);
   await lose(held, 'probe_read_label', { id: 'INBOX' }, 1);
-  await until('the read has ended without an answer', async () => (await active()) === 0);
+  await until('the read has ended without an answer', async () => (await active(server)) === 0);
   await lose(held, 'probe_send', { subject: 'closed', confirm: true }, 2);
-  assert.equal(await active(), 1);
+  assert.equal(await active(server), 1);
   await held.letGo();
   const recorded = await until('the write is recorded', async () => {
     const now = await count();

@@ -118,6 +118,10 @@ test('a user\'s events go to the account, with the user\'s id; another account h
     const heard = await until('it asks', () => at(hook.path).find(({ json }) => json.data.flow_id === id && json.data.step_key === 'ask'));
     const { user, account_id, approval_url } = heard.json.data;
     assert.deepEqual([user, account_id, approval_url], ['ana"1', account.id, `https://sluice.example.com/flows/${id}?user=ana%221`]);
+    // the list shows what was sent
+    const { items } = (await call('GET', `/api/webhooks/${hook.id}/deliveries`)).json;
+    const listed = items.find(({ event_id }) => event_id === heard.headers['webhook-id']);
+    assert.deepEqual([{ rev: listed.rev, user: listed.user, ...listed.data }, listed.object], [heard.json.data, id]);
   }
   assert.equal(at(elsewhere.path).length, 0);
   await unlisten(hook);

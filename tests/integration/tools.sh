@@ -7,6 +7,7 @@ cd "$(dirname "$0")/../.." || exit 1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 number=0
+failed=0
 
 # $1: the test's name, $2: the result, $3: the expected one.
 is()
@@ -15,6 +16,7 @@ is()
     if [ "$2" = "$3" ]; then
         echo "ok $number - $1"
     else
+        failed=1
         echo "not ok $number - $1"
         printf '%s\n' "found:" "$2" "wanted:" "$3" | sed 's/^/# /'
     fi
@@ -203,3 +205,4 @@ test_find_citus
 test_second_try
 test_report
 echo "1..$number"
+exit $failed

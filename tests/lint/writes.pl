@@ -55,7 +55,7 @@ for my $path (sort glob "src/store/*.[ch]") {
         my ($static, $name, $params, $body) = ($1, $2, $3, $4);
         # a function without a pool or a connection reads the result of a statement that another has
         # sent
-        next if !$static && $params !~ /struct pg_(?:pool|sync) /;
+        next if !$static && $params !~ /STORE_ARGS|struct pg_sync /;
         $keep->($name, $body);
         $public{$name} = "$path $name" if !$static || $path =~ /\.h$/;
     }

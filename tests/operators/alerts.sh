@@ -5,6 +5,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 
 number=0
+failed=0
 check()
 {
     local what=$1
@@ -13,6 +14,7 @@ check()
     if output=$("$@" 2>&1); then
         echo "ok $number - $what"
     else
+        failed=1
         echo "not ok $number - $what"
         printf '%s\n' "$output" | sed 's/^/# /'
     fi
@@ -44,3 +46,4 @@ check "the rules are well-formed" promtool check rules contrib/observability/ale
 check "each alert fires for its condition" promtool test rules tests/operators/alerts.yml
 check "the dashboard's queries are well-formed" check_dashboard
 check "the configuration names them" promtool check config contrib/observability/prometheus.yml
+exit $failed

@@ -2,7 +2,8 @@
  * sim: a deployment in one thread, driven by one seed. Three nodes share a store of rows
  * (seam/rows.h) and a provider with a ledger. Clients run actions with and without keys, and start,
  * approve, reject, cancel and resume flows, on any node. Some writes are held until a person has
- * approved them. If they get no answer, they retry. During this, nodes crash at any step and
+ * approved them. If they get no answer, they retry; some leave during a write without a key, and
+ * repeat it at once. During this, nodes crash at any step and
  * restart as new nodes, pause while time passes, and have their clocks set. Commits are late, are
  * refused, or are done while their answers are lost. The provider refuses, disconnects, is silent,
  * or carries out requests without an answer.
@@ -88,6 +89,7 @@ struct sim_run {
     struct list link;
     struct sim_client *client;
     enum flow_command_kind command;    /* flows only */
+    bool is_left;                      /* its client has disconnected, and asks again */
     struct uuid bound_id, released_id; /* the client's, when it began */
     unsigned did;                      /* the number of its requests that the provider has
                                         * carried out */

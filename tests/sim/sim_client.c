@@ -61,6 +61,44 @@ bool sim_clients_are_done(const struct sim *sim)
 
 /* ---- requests ---- */
 
+/* Whether an equal request gets the result of a write that was lost, though it has no key. */
+static bool is_watched(const struct sim_client *client)
+{
+    return !client->key[0] && client->kind > SIM_READ && client->kind < SIM_HELD;
+}
+
+/* Whether the run has a claim that the next request finds. Its record may free the key, if the
+ * client was there when it was sent. */
+static bool may_be_repeated(const struct sim_run *run)
+{
+    static const char *const late[] = {"record",     "check_record", "mark_connection",
+                                       "fit_output", "answer",       "notify_connection"};
+    const struct op *op = exec_op_of(run->run.as.exec);
+    for (size_t i = 0; i < ARRAY_LEN(late); i++)
+        if (op->is_ended || strcmp(op_step_name(op), late[i]) == 0)
+            return false;
+    return true;
+}
+
+/* A client leaves during a write, and repeats it at once. */
+static bool leave(struct sim *sim, struct sim_node *node)
+{
+    LIST_EACH(&node->runs, struct sim_run, run, link) {
+        struct sim_client *client = run->client;
+        if (run->run.is_command || run->is_left || !run->run.as.exec || !is_watched(client) ||
+            !may_be_repeated(run) || seam_pick(2) == 0)
+            continue;
+        sim_note(sim, "client %zu: leaves", client->number);
+        run->is_left = true;
+        client->open--;
+        client->next_ns = seam_now_ns();
+        seam_run_leave(&run->run);
+        sim_node_settle(sim, node);
+        return true;
+    }
+    return false;
+}
+
 static void on_gone(struct seam_run *run)
 {
     mem_free(CONTAINER_OF(run, struct sim_run, run));
@@ -111,6 +149,8 @@ static void ask(struct sim *sim, struct sim_client *client)
         run->run.exec.is_confirmed = true;
         if (client->key[0])
             run->run.exec.idempotency_key = slice_cstr(client->key);
+        if (is_watched(client))
+            run->run.exec.lost_by = asker;
         run->run.exec.holds_writes = client->kind == SIM_HELD;
         run->run.exec.asker = asker;
     }
@@ -170,6 +210,9 @@ static bool decide_some(struct sim *sim)
 
 bool sim_client_event(struct sim *sim)
 {
+    struct sim_node *node = &sim->nodes[seam_pick(SIM_NODES)];
+    if (!sim->is_calm && seam_pick(8) == 0 && node->is_up && !node->is_paused && leave(sim, node))
+        return true;
     for (size_t i = 0; i < sim->client_count; i++) {
         struct sim_client *client = &sim->clients[i];
         if (client->is_done || client->open > 0 || client->next_ns > seam_now_ns())
@@ -215,11 +258,13 @@ static void continue_or_finish(struct sim_client *client, bool is_to_repeat)
 }
 
 /* It is unknown whether the request was carried out. With a key it is sent again. Without a key
- * it is abandoned. */
-static void continue_unanswered(struct sim_client *client)
+ * it is abandoned, unless its claim is found. */
+static void continue_unanswered(const struct sim_run *run)
 {
+    struct sim_client *client = run->client;
     bool is_repeatable = client->kind == SIM_FLOW || client->kind == SIM_HELD ||
-                         client->kind == SIM_READ;
+                         client->kind == SIM_READ ||
+                         (is_watched(client) && run->run.as.exec && may_be_repeated(run));
     continue_or_finish(client, is_repeatable || client->key[0]);
 }
 
@@ -279,6 +324,8 @@ static void heed(struct sim *sim, struct sim_client *client, const struct sim_ru
 static void take_answer(struct sim *sim, struct sim_run *run)
 {
     struct sim_client *client = run->client;
+    if (run->is_left)
+        return;
     client->open--;
     note_answer(sim, run);
     sim_check_reported(sim, run);
@@ -307,9 +354,11 @@ void sim_node_harvest(struct sim *sim, struct sim_node *node)
 void sim_node_drop_runs(struct sim *sim, struct sim_node *node)
 {
     LIST_DRAIN(&node->runs, struct sim_run, run, link) {
-        run->client->open--;
-        if (!run->run.is_command || run->command == FLOW_COMMAND_START)
-            continue_unanswered(run->client);
+        if (!run->is_left) {
+            run->client->open--;
+            if (!run->run.is_command || run->command == FLOW_COMMAND_START)
+                continue_unanswered(run);
+        }
         sim_provider_forget(sim, run);
         seam_run_drop(&run->run);
     }

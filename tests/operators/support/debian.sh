@@ -1,5 +1,5 @@
 # A Debian for a test, in a folder; sourced, from the root of the sources. It is removed when the
-# script ends.
+# script ends. The script exits with 1 if one of its checks failed.
 #
 # shellcheck shell=bash
 
@@ -12,8 +12,9 @@ work=$(mktemp -d)
 chroot=$work/debian
 debian_release=machine # so that the package's libraries fit
 debian_packages=systemd,ca-certificates # in addition to Debian's minimum
-trap 'remove_debian; rm -rf "$work"' EXIT
 number=0
+failed=0
+trap 'status=$?; remove_debian; rm -rf "$work"; exit $((failed ? 1 : status))' EXIT
 
 # $1: the step's name, then a command, whose output is printed if it fails.
 check()
@@ -24,6 +25,7 @@ check()
     if "$@" >"$work/output" 2>&1; then
         echo "ok $number - $what"
     else
+        failed=1
         echo "not ok $number - $what"
         sed 's/^/# /' "$work/output" | tail -n 40
     fi
