@@ -351,7 +351,10 @@ test('the page of a key without its text: what it may do, its use, and what anot
   assert.equal(await days.count(), 15);
   assert.deepEqual(await days.first().locator('td').allTextContents(), [new Date().toISOString().slice(0, 10), '12', '4', '2', '6', '12.5 %', '1.8 s']);
   assert.equal(await days.last().locator('td').last().textContent(), '-');
-  await visit.isAccessible();
+  const scripted = await dashboard.signIn(account);
+  await scripted.goto(path);
+  await scripted.isAccessible();
+  await scripted.end();
   await visit.press('Revoke');
   await visit.press('Revoke the key');
   await visit.goto(path);
