@@ -462,6 +462,14 @@ static bool on_gone(struct serve_request *serve)
     return true;
 }
 
+static void on_end(struct serve_request *serve, enum op_end end)
+{
+    struct api_request *request = request_of(serve);
+    (void)end;
+    if (request->started)
+        flow_command_replied(request->started);
+}
+
 static void open_request(struct serve_request *serve)
 {
     struct api_request *request = request_of(serve);
@@ -492,6 +500,7 @@ static const struct serve_face face = {
     .resume = resume_endpoint,
     .refuse = refuse_early,
     .on_gone = on_gone,
+    .on_end = on_end,
 };
 
 _Static_assert(offsetof(struct api, serve) == 0, "serve_on_head takes it as its ctx");

@@ -90,6 +90,7 @@ struct exec_service *exec_service_new(const struct exec_config *config)
     service->config = *config;
     service->self = uuid_v7();
     list_init(&service->all);
+    list_init(&service->carried);
     store_laters_init(&service->endings, config->loop, config->pool, ENDINGS_MAX);
     store_laters_init(&service->audits, config->loop, config->pool, AUDITS_MAX);
     map_init(&service->in_flight, config->executions_max + 1);
@@ -159,7 +160,16 @@ static bool is_carried(const void *owner, struct uuid execution_id)
         if (uuid_eq(exec->key.claim.execution_id, execution_id))
             return true;
     }
+    LIST_EACH(&service->carried, struct exec_carried, carried, link) {
+        if (uuid_eq(carried->execution_id, execution_id))
+            return true;
+    }
     return exec_endings_have(service, execution_id);
+}
+
+void exec_claim_carry(struct exec_service *service, struct exec_carried *carried)
+{
+    list_push_back(&service->carried, &carried->link);
 }
 
 static bool is_unsent(const void *owner, struct uuid execution_id)

@@ -80,6 +80,13 @@ bool exec_service_may_write(const struct exec_service *service);
 size_t exec_service_active(const struct exec_service *service);
 /* Answers the node's questions about claims of its runs. */
 struct node_claims exec_service_claims(const struct exec_service *service);
+/* A claim of this node in flight that is not of a run. Its owner ends it and then unlinks this;
+ * until then it is not an orphan. */
+struct exec_carried {
+    struct list link;
+    struct uuid execution_id;
+};
+void exec_claim_carry(struct exec_service *service, struct exec_carried *carried);
 /* Handles a notification from another process. Returns false if it is about something else. */
 bool exec_service_hear(struct exec_service *service, slice payload);
 /* Bytes of an output if a request names no limit; 0: all. */

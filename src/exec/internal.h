@@ -45,6 +45,7 @@ struct exec_service {
     struct breaker *breaker;
     struct map in_flight;                /* runs of this process: account and key -> struct exec */
     struct list all;                     /* struct exec.all_link */
+    struct list carried;                 /* struct exec_carried.link */
     struct store_laters endings, audits; /* ending.c, audit.c */
     struct unsent unsent;
     struct concurrency concurrency; /* runs under way, by account */

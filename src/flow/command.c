@@ -31,6 +31,9 @@ enum {
     REPORT_BYTES_MAX = 16 * 1024,
     FINGERPRINT_BYTES_MAX = INPUT_BYTES_MAX + 1024,
     SEND_MS_MAX = 20000, /* for this long a start is sent again, after the pool's own retries */
+    /* A start waits for the reply to an equal one 50 ms, 100 ms ...: 6.4 s in all. */
+    LOST_WAIT_MS = 50,
+    LOST_WAITS_MAX = 7,
 };
 
 enum command_step {
@@ -217,6 +220,18 @@ static enum op_result refuse_key(struct flow_command *command)
               "new key for a new request, or send the first request again unchanged."));
 }
 
+/* The reply to an equal start without a key is not delivered yet. If its client has left, the key
+ * is bound within milliseconds. */
+static enum op_result wait_for_reply(struct flow_command *command)
+{
+    unsigned longest = LOST_WAITS_MAX - 1;
+    unsigned waits = command->waits < longest ? command->waits : longest;
+    command->waits++;
+    op_sleep(&command->op, &command->timer, (uint64_t)LOST_WAIT_MS << waits,
+             "the reply to an equal start");
+    return op_wait_then(&command->op, COMMAND_BEGIN);
+}
+
 /* The key is already bound. Only a flow can have the same fingerprint, and it became durable
  * together with its key. */
 static enum op_result follow_key(struct flow_command *command)
@@ -229,6 +244,8 @@ static enum op_result follow_key(struct flow_command *command)
     if (memcmp(command->claim.fingerprint, command->found.fingerprint,
                sizeof(command->claim.fingerprint)) != 0)
         return refuse_key(command);
+    if (command->found.state == CLAIM_IN_FLIGHT)
+        return wait_for_reply(command);
     command->is_replayed = true;
     command->flow_id = command->in.flow_id = command->found.execution_id;
     return op_jump(&command->op, COMMAND_LOAD);
@@ -239,11 +256,14 @@ static enum op_result step_check_key(struct op *op)
     struct flow_command *command = command_of(op);
     command->found.has_hold = false;
     int status = store_claim_result(&command->query, &command->found);
-    if (!command->in.idempotency_key.ptr)
-        command->claim.key = SLICE_NONE; /* the start does not bind that of its note */
     if (status == ERR_NOTFOUND)
         /* the hold is that of an execution, which waits for an approval */
         return command->found.has_hold ? refuse_key(command) : OP_NEXT;
+    if (status == OK && command->waits >= LOST_WAITS_MAX &&
+        command->found.state == CLAIM_IN_FLIGHT) { /* both are meant */
+        command->claim.key = SLICE_NONE;
+        return OP_NEXT;
+    }
     return status == OK ? follow_key(command) : unavailable(command);
 }
 
@@ -382,7 +402,11 @@ static enum op_result step_start(struct op *op)
     flow_policy_found_at(command->run, request_began_ns(command));
     command->flow_id = flow.id;
     command->claim.execution_id = flow.id;
-    command->claim.lifetime_ms = flow_key_lifetime_ms(service, command->in.key_guards_until);
+    command->claim.lifetime_ms = command->lost_key.ptr
+                                     ? EXEC_LOST_MS
+                                     : flow_key_lifetime_ms(service, command->in.key_guards_until);
+    if (command->lost_key.ptr && command->claim.key.ptr)
+        command->claim.owner = node_id(service->config.node);
     flow_trace_begin(command->run, command->in.trace);
     flow_title_begin(command->run);
     return OP_NEXT;
@@ -404,6 +428,7 @@ static enum op_result step_send(struct op *op)
         .event = command->run->transition.event,
     };
     command->is_sent = true;
+    flow_lost_begin(command);
     store_flow_start(command->service->config.pool, &command->query, op, &start);
     return OP_WAIT;
 }
@@ -430,6 +455,7 @@ static enum op_result start_failed(struct flow_command *command, int status)
     flow_run_drop(command->run);
     command->run = NULL;
     command->is_sent = false;
+    flow_lost_drop(command);
     if (status == OK && command->in.hold) {
         command->flow_id = command->held.flow_id;
         return answer_command(command, FLOW_ANSWER_REPEATED, SLICE_NONE);
@@ -487,7 +513,7 @@ static enum op_result step_started(struct op *op)
     command->run = NULL;
     command->is_sent = false;
     command->is_started = true;
-    flow_lost_note(command);
+    flow_lost_end(command);
     command->flow = run->transition.next;
     command->flow.template_key = command->flow.trigger_type = SLICE_NONE; /* the run's */
     command->whole = (struct flow_whole){
@@ -918,10 +944,11 @@ static enum op_result step_audited(struct op *op)
 static const struct op_step steps[] = {
     [COMMAND_BEGIN] = {"begin", step_begin,
                        OP_TO(COMMAND_START) | OP_TO(COMMAND_LOAD) | OP_TO(COMMAND_CANCEL)},
-    [COMMAND_CHECK_KEY] = {"check_key", step_check_key, OP_TO(COMMAND_LOAD)},
+    [COMMAND_CHECK_KEY] = {"check_key", step_check_key, OP_TO(COMMAND_BEGIN) | OP_TO(COMMAND_LOAD)},
     [COMMAND_START] = {"start", step_start, OP_TO(COMMAND_START)},
     [COMMAND_SEND] = {"send", step_send, 0},
-    [COMMAND_STARTED] = {"started", step_started, OP_TO(COMMAND_SEND) | OP_TO(COMMAND_LOAD)},
+    [COMMAND_STARTED] = {"started", step_started,
+                         OP_TO(COMMAND_BEGIN) | OP_TO(COMMAND_SEND) | OP_TO(COMMAND_LOAD)},
     /* the flow is loaded for approve, reject and resume, after a cancel, and for the key of a
      * start */
     [COMMAND_LOAD] = {"load", step_load, 0},
@@ -950,6 +977,7 @@ static void on_end(struct op *op, enum op_end end)
     command->run = NULL;
     flow_template_unref(command->find.tmpl);
     command->find.tmpl = NULL;
+    flow_lost_end(command);
 }
 
 static const struct op_class command_class = {
@@ -963,6 +991,7 @@ void flow_command_start(struct flow_service *service, struct flow_command *comma
 {
     ASSERT(parent && !uuid_is_nil(request->account_id));
     *command = (struct flow_command){.service = service, .in = *request};
+    list_init(&command->carried.link);
     op_start(&command->op, &command_class, service->config.loop, parent, COMMAND_ARENA_MAX);
     command->op.request_id = request->by.request_id;
 }

@@ -191,14 +191,19 @@ struct flow_command {
     struct uuid was_owned_by; /* CANCEL: the owner before the cancel */
     bool was_cancelled;       /* CANCEL: the flow may have been cancelled before this command */
     bool is_changed;          /* the change is durable; the rest only makes the answer */
-    slice lost_key;           /* START: of its note, in the parent's arena; SLICE_NONE: none */
-    bool is_started, is_client_gone, is_noted; /* START */
+    /* START, whose client may repeat it (lost.c) */
+    slice lost_key;              /* in the parent's arena; SLICE_NONE: none */
+    struct exec_carried carried; /* linked while the claim of lost_key may be in flight */
+    unsigned waits;              /* for the reply of an equal start */
+    bool is_started, is_client_gone, is_replied;
 };
 /* Starts a command. parent must not be NULL; it is held until the end. */
 void flow_command_start(struct flow_service *service, struct flow_command *command,
                         const struct flow_request *request, struct op *parent);
 /* Called for a start, also after its end, when its client has left without the reply. */
 void flow_command_client_gone(struct flow_command *command);
+/* Called for a start when its request ends; the command may still run. */
+void flow_command_replied(struct flow_command *command);
 
 /* decision.c */
 enum { FLOW_NOTE_CHARS_MAX = 2000 };

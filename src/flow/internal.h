@@ -424,8 +424,11 @@ void flow_adopter_stop(struct flow_adopter *adopter);
 /* take.c: takes the flow of a dead owner in a separate op and runs it. */
 bool flow_take_start(struct flow_service *service, const struct flow_ref *ref, struct op *parent);
 
-/* lost.c: notes the start if it has begun and its client has left. */
-void flow_lost_note(struct flow_command *command);
+/* lost.c: the claim of the start is about to be sent; it was not made; it is to be ended, if it is
+ * known how. */
+void flow_lost_begin(struct flow_command *command);
+void flow_lost_drop(struct flow_command *command);
+void flow_lost_end(struct flow_command *command);
 
 /* policy.c */
 /* Called by a start: the policy is that of the request, which is not asked for again before the

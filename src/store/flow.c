@@ -62,9 +62,10 @@ static const struct pg_column start_more_params[] = {START_PARAMS, START_MORE};
 static const struct pg_column start_event_params[] = {START_PARAMS, START_MORE,
                                                       STORE_FLOW_EVENT_PARAMS};
 /* As in store_claim_result, a row that conflicts is the row of the key. */
-#define START_KEYED_PARAMS                                                                  \
-    STORE_FLOW_OF(account_id, PG_UUID), PG_ARG("key", PG_TEXT), STORE_FLOW_OF(id, PG_UUID), \
-        START_REST, START_MORE, PG_ARG("fingerprint", PG_BYTES), PG_ARG("lifetime_ms", PG_I64)
+#define START_KEYED_PARAMS                                                                      \
+    STORE_FLOW_OF(account_id, PG_UUID), PG_ARG("key", PG_TEXT), STORE_FLOW_OF(id, PG_UUID),     \
+        START_REST, START_MORE, PG_ARG("fingerprint", PG_BYTES), PG_ARG("lifetime_ms", PG_I64), \
+        PG_ARG("holder", PG_UUID)
 static const struct pg_column start_keyed_params[] = {START_KEYED_PARAMS};
 static const struct pg_column start_keyed_event_params[] = {START_KEYED_PARAMS,
                                                             STORE_FLOW_EVENT_PARAMS};
@@ -133,10 +134,10 @@ static const struct pg_stmt flow_start_event = START_MORE_STMT(
     "flow_start_event", start_event_params, MORE, "", ", " START_OUTBOX(""), START_HAS_EVENT, "",
     PG_COLUMNS(start_columns), .again = &flow_start_event_again);
 
-/* A start with an idempotency key: the key is taken first and bound at once, and flow and document
- * follow if the key was free. Otherwise the answer is the flow or execution that has it. The id is
- * generated once for each request, so a request that finds its id under the key has made the flow,
- * in this attempt or in an earlier attempt. */
+/* A start with an idempotency key: the key is taken first and bound at once, or in flight for the
+ * node `holder`, and flow and document follow if the key was free. Otherwise the answer is the flow
+ * or execution that has it. The id is generated once for each request, so a request that finds its
+ * id under the key has made the flow, in this attempt or in an earlier attempt. */
 #define IF_OURS                                                                 \
     " from @input claimed c where c.account_id = :account_id and c.key = :key " \
     "and c.execution_id = :id"
@@ -146,8 +147,9 @@ static const struct pg_stmt flow_start_event = START_MORE_STMT(
         .sql = "with claimed as (insert into sluice.idempotency_key as t (account_id, key, "      \
                "execution_id, fingerprint, state, owner, integration_id, action_id, "             \
                "connection_id, is_write, started_at, expires_at) "                                \
-               "@row :account_id, :key, :id, :fingerprint, 'bound', null::uuid, '', "             \
-               ":template_key, null::bigint, true, now(), " STORE_CLAIM_END                       \
+               "@row :account_id, :key, :id, :fingerprint, "                                      \
+               "case when :holder is null then 'bound' else 'in_flight' end, :holder, '', "       \
+               ":template_key, null::bigint, :holder is null, now(), " STORE_CLAIM_END            \
                " @end" STORE_CLAIM_OR_HOLDER "), made as (insert into sluice.flow (" FLOW_COLUMNS \
                ", title) select " FLOW_VALUES ", :title" IF_OURS AGAIN " returning id), "         \
                "documented as (insert into sluice.flow_doc (" DOC_COLUMNS                         \
@@ -257,6 +259,7 @@ void store_flow_start(STORE_ARGS, const struct flow_start *start)
         ASSERT(claim->lifetime_ms > 0 && claim->guards_until == 0);
         values[count++] = pg_bytes(slice_of(claim->fingerprint, sizeof(claim->fingerprint)));
         values[count++] = pg_i64(claim->lifetime_ms);
+        values[count++] = uuid_is_nil(claim->owner) ? pg_null(PG_UUID) : pg_uuid(claim->owner);
     }
     if (has_event || hold)
         count += fill_event(&values[count], &start->event);

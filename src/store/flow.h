@@ -118,7 +118,8 @@ struct flow_start {
     slice trace;         /* a traceparent, which a tracestate may follow; SLICE_NONE: none */
     slice title;         /* SLICE_NONE: the template's name is used */
     /* NULL if there is no idempotency key. Otherwise the same statement binds the key: execution_id
-     * is the flow's id, and the members for runs in flight are not used. */
+     * is the flow's id. With an owner the key is in flight instead, until it is bound or released;
+     * if that node dies, it is released (is_write is false). */
     const struct claim *claim;
     /* Likewise of a hold, whose flow this is: the members from `key` on, except execution_id. NULL:
      * none. Not together with a claim. */

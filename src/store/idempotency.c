@@ -96,6 +96,13 @@ static const struct pg_stmt claim_spend =
     INSERT_STMT("claim_spend", "'bound', nullif(:owner, :owner)", STORE_CLAIM_OR_HOLDER,
                 PG_COLUMNS(claim_columns), .match = PG_MATCH_KEY);
 
+/* The row may be in flight for the same run: then it is bound. */
+static const struct pg_stmt claim_bind =
+    INSERT_STMT("claim_bind", "'bound', nullif(:owner, :owner)",
+                " on conflict (account_id, key) do update set state = 'bound', owner = null, "
+                "expires_at = excluded.expires_at where t.execution_id = excluded.execution_id",
+                .match = PG_MATCH_NONE);
+
 /* A run without a client's key claims a key made of its own id. No other run can have taken this
  * key, so the first attempt does not check. */
 static const struct pg_stmt claim_own_again = INSERT_STMT(
@@ -153,7 +160,7 @@ static const struct pg_stmt claim_owned = {
 };
 
 const struct pg_stmt *const idempotency_stmts[] = {
-    &claim_find,      &claim_find_held, &claim_insert,  &claim_spend, &claim_own,
+    &claim_find,      &claim_find_held, &claim_insert,  &claim_spend, &claim_bind, &claim_own,
     &claim_own_again, &claim_release,   &claim_recover, &claim_owned, NULL,
 };
 
@@ -194,6 +201,12 @@ void store_claim_spend(STORE_ARGS, const struct claim *claim)
 {
     ASSERT(claim->key.ptr && (claim->lifetime_ms > 0 || claim->guards_until > 0));
     store_ask_of(pool, query, op, &claim_spend, claim, PG_VALUES(pg_text(claim->key)));
+}
+
+void store_claim_bind(STORE_ARGS, const struct claim *claim)
+{
+    ASSERT(claim->key.ptr && claim->lifetime_ms > 0);
+    store_ask_of(pool, query, op, &claim_bind, claim, PG_VALUES(pg_text(claim->key)));
 }
 
 static void win_own(const struct pg_query *query, struct claim_outcome *outcome)

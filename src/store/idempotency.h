@@ -80,8 +80,11 @@ void store_claim_insert(STORE_ARGS, const struct claim *claim);
  * and a run that uses it finds a fingerprint of zeros (store_claim_is_spent). If the key is taken,
  * nothing changes. Replayable, as store_claim_insert. */
 void store_claim_spend(STORE_ARGS, const struct claim *claim);
-/* Reads the result of the calls above. For a spent key CLAIM_WON means that this query spent
- * it. */
+/* Binds the key to claim's run for its lifetime, from now on, if the key is free or in flight for
+ * that run; else nothing changes. Replayable. Read its result with store_done_result. */
+void store_claim_bind(STORE_ARGS, const struct claim *claim);
+/* Reads the result of the calls above, except the last. For a spent key CLAIM_WON means that this
+ * query spent it. */
 int store_claim_result(const struct pg_query *query, struct claim_outcome *outcome) MUST_CHECK;
 /* Returns whether the key was spent, so that it belongs to no request. */
 bool store_claim_is_spent(const struct claim_outcome *outcome);

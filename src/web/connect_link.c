@@ -58,14 +58,16 @@ static enum op_result check_link(struct web_request *request)
     const struct connect_session *link = &it->page.link;
     /* A session of the link exists only in the browser that opened it. */
     bool is_mine = request->session.is_open;
-    if (request->serve.check.status == ERR_REFUSED)
+    int key = request->serve.check.status;
+    if (key != OK && key != ERR_REFUSED)
+        return web_reply_database(request, key);
+    /* The connection that the link made stays when the link's key is revoked. */
+    if (link->used_at && (!is_mine || key == ERR_REFUSED))
+        return link_reply_over(request, LINK_USED, link);
+    if (key == ERR_REFUSED)
         return link_reply_over(request, LINK_REVOKED, link);
-    if (request->serve.check.status != OK)
-        return web_reply_database(request, request->serve.check.status);
     if (!it->page.app)
         return link_reply_over(request, LINK_UNKNOWN, link);
-    if (!is_mine && link->used_at)
-        return link_reply_over(request, LINK_USED, link);
     /* The page still tries to open the link: if the same form was sent twice, the statement in
      * take_link() finds that this page has opened the link, and succeeds again. */
     if (!is_mine && link->taken_at && !it->is_taking)

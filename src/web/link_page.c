@@ -36,6 +36,7 @@ enum op_result link_reply_over(struct web_request *request, enum link_over why,
     ASSERT((size_t)why < ARRAY_LEN(ends) && ends[why].title);
     json_member_str(w, "title", slice_cstr(ends[why].title));
     json_member_str(w, "text", slice_cstr(ends[why].text));
+    json_member_bool(w, "is_used", why == LINK_USED);
     json_member_str(w, "account", link ? link->account_name : SLICE_NONE);
     return web_reply_view(request, ends[why].status, "link_over");
 }
@@ -117,6 +118,7 @@ enum op_result link_reply_page(struct web_request *request, const struct link_pa
     if (page->link.used_at) {
         /* If there is no row, the account has deleted the connection since. */
         json_member_bool(w, "has_connection", page->has_row);
+        json_member_bool(w, "works", page->has_row && page->row.status == CONNECTION_LIVE);
         json_member_str(w, "label", page->has_row ? page->row.identity.label : SLICE_NONE);
         return web_reply_view(request, 200, "link_done");
     }

@@ -22,7 +22,8 @@ static const struct {
     {"connected", "Connected.", WEB_NOTICE_LIVE},
     {"reconnected", "Reconnected.", WEB_NOTICE_LIVE},
     {"connection_deleted", "Connection deleted.", WEB_NOTICE_PAST},
-    {"user_erased", "The user is being erased. It stays in the list until that has ended.",
+    {"user_erased",
+     "The erasure of the user was requested. The user stays in the list until it has ended.",
      WEB_NOTICE_PAST},
     {"connection_changed", "Connection changed.", WEB_NOTICE_PAST},
     {"connection_works", "The app accepted the credential: the connection works.", WEB_NOTICE_LIVE},
@@ -36,7 +37,7 @@ static const struct {
     {"client_deleted", "OAuth client deleted.", WEB_NOTICE_PAST},
     {"webhook_changed", "Webhook changed.", WEB_NOTICE_PAST},
     {"webhook_deleted", "Webhook deleted. Nothing more is sent to it.", WEB_NOTICE_PAST},
-    {"event_replayed", "The event is sent again.", WEB_NOTICE_PAST},
+    {"event_replayed", "The event was queued to be sent again.", WEB_NOTICE_PAST},
 };
 
 /* ---- headers ---- */

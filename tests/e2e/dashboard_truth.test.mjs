@@ -1,13 +1,15 @@
 // What pages say about an object is true when they are displayed. Another person brings a flow and
 // a connection into each of their states. After each, each page is fetched again and each sentence
 // of a table is compared with the state that the API reports: a sentence is there if and only if
-// its condition holds. Also forms that were displayed before the other person acted.
-// dashboard_live.test.mjs tests the same for a page that stays open.
+// its condition holds (support/sentences.mjs). Also forms that were displayed before the other person
+// acted. dashboard_states.test.mjs has the other objects; dashboard_live.test.mjs tests a page that
+// stays open.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { hold, until } from './support/client.mjs';
 import { Dashboard } from './support/dashboard.mjs';
-import { formsOf, Pages } from './support/pages.mjs';
+import { formsOf } from './support/pages.mjs';
+import { Reader, checkAsked, compare, textOf } from './support/sentences.mjs';
 
 const WRITES = { method: 'POST', path_prefix: '/v1/pages' };
 let dashboard, account, pages, reader, lead;
@@ -19,28 +21,13 @@ before(async () => {
     const { id, key } = JSON.parse(await dashboard.stack.must(['keys', 'create', account.id, '--name', name, '--json']));
     return { ...account, key, name, actor: `key:${id}` };
   }));
-  pages = new Pages(dashboard.base);
+  pages = new Reader(dashboard.base);
   await pages.signIn(reader.key);
 });
 after(() => dashboard?.stop());
 
 const sql = (text) => dashboard.stack.cluster.sql(text);
-
-// The readable text of a page's main part, without what is hidden.
-const textOf = (page) => (page.text.split('<main')[1] ?? page.text).replace(/<section[^>]* hidden[\s\S]*?<\/section>|<svg[\s\S]*?<\/svg>|<[^>]*>/g, ' ').replaceAll('&quot;', '"').replace(/\s+/g, ' ');
-async function look(path, status = 200) {
-  const page = await pages.ask(path);
-  assert.equal(page.status, status, path);
-  return { ...page, words: textOf(page) };
-}
-
-// table: [text or pattern, whether the page has to contain it]
-function compare(words, table, where) {
-  for (const [sentence, isTrue] of table) {
-    const isThere = typeof sentence === 'string' ? words.includes(sentence) : sentence.test(words);
-    assert.equal(isThere, Boolean(isTrue), `${where}: ${sentence} is ${isThere ? 'there' : 'missing'}: ${words}`);
-  }
-}
+const look = (...args) => pages.look(...args);
 
 /* ---- a flow ---- */
 
@@ -117,6 +104,7 @@ async function check(id, asker, canceller, what) {
   for (const notice of ['', '?notice=approved', '?notice=resumed', '?notice=cancelled', '?notice=rejected'])
     compare((await look(`/flows/${id}${notice}`)).words, aboutFlow(it), `${what}, /flows/…${notice}`);
   compare((await look(`/flows/${id}/cancel`)).words, aboutCancel(it), `${what}, its cancel page`);
+  compare((await look(`/flows/${id}/again`)).words, [['A new flow will start with the same inputs', true]], `${what}, its page to run it again`);
   for (const path of ['/', '/flows', ...STATES.map((state) => `/flows?status=${state}`)]) {
     const row = rowOf(await look(path), id), wanted = path.split('=')[1];
     assert.equal(row !== '', !wanted || wanted === it.state, `${what}, ${path}`);
@@ -192,11 +180,15 @@ test('a flow in each of its states: each sentence of each page is there if and o
     const page = await look(`/flows/${id}`);
     const [, last, earliest] = page.text.match(/attempt 2 started <time datetime="([^"]+)"[\s\S]*?, the first <time datetime="([^"]+)"/);
     assert.ok(Date.parse(last) - Date.parse(earliest) >= 3_600_000 && Date.parse(last) <= Date.now() + 60_000, `${last}, ${earliest}`);
+    const unpressed = await look(`/flows/${id}/cancel`);
     await second.letGo();
     await dashboard.reaches(account, id, 'completed');
     await check(id, 'reader', undefined, `${what}, completed`);
     // no step took the hour between its attempts
     assert.doesNotMatch((await look(`/flows/${id}`)).words, /\d (min|h)\b(?! of work)/);
+    // a flow that has ended can be cancelled, too
+    compare(textOf(await pages.press(unpressed, 'Cancel the flow')), [[/cancelled .*You cancelled the flow, \d/, true]], `${what}, a late cancel`);
+    await check(id, 'reader', 'reader', `${what}, completed, then cancelled`);
     // approved, cancelled during its write
     const gone = await dashboard.startTasks(lead, { maxResults: 1 });
     const third = await hold(dashboard.provider, WRITES);
@@ -286,7 +278,7 @@ test('a connection in each of its states: no page says that it works, or has no 
 
 test('a key that expired, or that another person revoked: its pages say so, and a late press changes nothing', async () => {
   const made = JSON.parse(await dashboard.stack.must(['keys', 'create', account.id, '--name', 'brief', '--json']));
-  const admin = new Pages(dashboard.base);
+  const admin = new Reader(dashboard.base);
   await admin.signIn(await dashboard.stack.key(account.id, ['--scopes', 'read,execute,approve,admin']));
   const states = async () => [await admin.ask(`/keys/${made.id}/revoke`), await admin.ask('/keys'), await admin.ask(`/keys/${made.id}`)].map(textOf);
   const stale = await admin.ask(`/keys/${made.id}/revoke`);
@@ -310,3 +302,5 @@ test('a key that expired, or that another person revoked: its pages say so, and 
   assert.ok(late.status < 500, late.text);
   compare((await states())[0], [['This key is already revoked.', true]], 'after a late press');
 });
+
+test('each page that this file compares was asked for', () => checkAsked('truth'));

@@ -48,7 +48,7 @@ test('a webhook is made with a form that says what is wrong, and its secret is s
   const visit = await person();
   await visit.press('Flows');
   await visit.press('Webhooks');
-  await visit.sees('No webhooks yet');
+  await visit.sees('No webhooks');
   await visit.press('New webhook');
   await visit.page.getByLabel('URL').fill('http://agent.example.com/in');
   await visit.page.getByLabel('Description').fill('The <b>agent</b>');
@@ -147,7 +147,7 @@ test('events that do not arrive: why, on the overview too, until they are sent a
   await visit.goto(`/webhooks/${hook.id}`);
   const sent = got.length;
   await visit.page.getByRole('button', { name: /^Send flow\.waiting/ }).first().click();
-  await visit.sees('The event is sent again.');
+  await visit.sees('The event was queued to be sent again.');
   await until('it arrives again', () => got.length > sent);
   assert.ok(sent > before);
   await until('it no longer fails', async () => (await api('GET', `/api/webhooks/${hook.id}`)).failures === 0);
@@ -227,7 +227,7 @@ test('a test, a rolled secret, and the end of a webhook', async () => {
   await visit.press('Delete');
   await visit.press('Delete the webhook');
   await visit.sees('Webhook deleted.');
-  await visit.sees('No webhooks yet');
+  await visit.sees('No webhooks');
   assert.deepEqual((await api('GET', '/api/webhooks')).items, []);
   await visit.end();
 });

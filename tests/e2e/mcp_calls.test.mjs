@@ -239,6 +239,34 @@ test('a start that writes and whose reply was lost is not made twice by the same
   await other.stop();
 });
 
+test('a start that is repeated at once, on any process, is made once; equal starts that are meant are all made', async () => {
+  const other = await stack.serve(), elsewhere = new Mcp(other.base, account.key), before = await ledger();
+  await forgotten();
+  for (let i = 0; i < 10; i++) {
+    const args = { template: 'probe_chain', input: { subject: `start at once ${i}`, confirm: true } };
+    const held = await hold(stack.provider, { method: 'POST', path_prefix: '/gmail/' });
+    await lose(held, 'start_flow', { ...args, wait: 60 }, 1);
+    const again = (i % 2 ? mcp : elsewhere).call('start_flow', { ...args, wait: 60 });
+    await held.letGo();
+    assert.equal(contentOf(await again).idempotent_replayed, true, `${i}`);
+  }
+  assert.equal(await ledger(), before + 10);
+  const args = { template: 'probe_chain', input: { subject: 'start twice', confirm: true } };
+  const held = await hold(stack.provider, { method: 'POST', path_prefix: '/gmail/' });
+  // the reply to the first is not delivered before its flow ends
+  const all = [mcp.call('start_flow', { ...args, wait: 60 })];
+  await held.reached(1);
+  all.push(...[mcp, elsewhere, mcp, elsewhere].map((at) => at.call('start_flow', args)));
+  const meant = (await Promise.all(all.slice(1))).map(contentOf);
+  await held.letGo();
+  meant.push(contentOf(await all[0]));
+  for (const one of meant) assert.equal(one.idempotent_replayed, undefined, JSON.stringify(one));
+  assert.equal(new Set(meant.map((one) => one.flowId)).size, 5);
+  await until('all flows have written', async () => (await ledger()) === before + 15);
+  await until('no key is left in flight', async () => (await stack.cluster.sql(`select 1 from sluice.idempotency_key where account_id = '${account.id}' and ascii(key) = 2 and state = 'in_flight'`)).length === 0);
+  await other.stop();
+});
+
 test('a write whose reply arrived, and one that did nothing, run again', async () => {
   await forgotten();
   const before = await ledger();

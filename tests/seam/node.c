@@ -288,6 +288,14 @@ static enum op_result step_keep(struct op *op)
 }
 
 static const struct op_step steps[] = {{"begin", step_begin, 0}, {"keep", step_keep, 0}};
+static void on_end(struct op *op, enum op_end end)
+{
+    struct seam_run *run = run_of(op);
+    (void)end;
+    if (run->is_command && run->as.command.op.class)
+        flow_command_replied(&run->as.command);
+}
+
 static void on_free(struct op *op)
 {
     struct seam_run *run = run_of(op);
@@ -296,7 +304,7 @@ static void on_free(struct op *op)
 }
 
 static const struct op_class run_class = {
-    .name = "seam_run", .steps = steps, .step_count = ARRAY_LEN(steps), .free = on_free};
+    .name = "seam_run", OP_STEPS(steps), .on_end = on_end, .free = on_free};
 
 static void clear(struct seam_run *run, struct seam_node *node, const char *input)
 {
@@ -350,6 +358,8 @@ void seam_run_leave(struct seam_run *run)
 {
     if (!run->is_command && run->as.exec)
         exec_client_gone(run->as.exec);
+    if (run->is_command && run->as.command.op.class)
+        flow_command_client_gone(&run->as.command);
 }
 
 void seam_run_cancel(struct seam_run *run)

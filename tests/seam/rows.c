@@ -332,6 +332,19 @@ static int do_claim_spend(struct seam_store *store, struct pg_query *query)
     return OK;
 }
 
+static int do_claim_bind(struct seam_store *store, struct pg_query *query)
+{
+    struct claim claim = claim_of(store, query);
+    struct row_claim *row = seam_find_claim(store, claim.account_id, claim.key);
+    if (!row)
+        row = seam_claim_take(store, &claim, 0, true);
+    if (uuid_eq(row->claim.execution_id, claim.execution_id)) {
+        row->is_bound = true;
+        row->expires_at = key_end(query);
+    }
+    return OK;
+}
+
 static int do_claim_own(struct seam_store *store, struct pg_query *query)
 {
     struct claim claim = claim_of(store, query);
@@ -621,6 +634,7 @@ static const struct seam_statement statements[] = {
     {"claim_find", do_claim_find},
     {"claim_insert", do_claim_insert},
     {"claim_spend", do_claim_spend},
+    {"claim_bind", do_claim_bind},
     {"claim_own", do_claim_own},
     {"claim_own_again", do_claim_own},
     {"claim_release", do_claim_release},

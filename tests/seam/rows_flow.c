@@ -171,14 +171,17 @@ static int do_start_keyed(struct seam_store *store, struct pg_query *query)
         .account_id = flow.account_id,
         .key = seam_keep(store, seam_text(query, "key")),
         .execution_id = flow.id,
+        .owner = seam_uuid(query, "holder"),
+        .action_id = flow.template_key,
         .started_at = seam_store_now(),
     };
     slice fingerprint = seam_text(query, "fingerprint");
     memcpy(claim.fingerprint, fingerprint.ptr, sizeof(claim.fingerprint));
     if (!is_legal(&flow))
         return ERR_INVALID;
-    struct row_claim *row = seam_claim_take(
-        store, &claim, seam_store_now() + seam_i64(query, "lifetime_ms") * 1000, true);
+    struct row_claim *row =
+        seam_claim_take(store, &claim, seam_store_now() + seam_i64(query, "lifetime_ms") * 1000,
+                        seam_is_null(query, "holder"));
     seam_claim_put(store, query, row, false);
     bool is_ours = uuid_eq(row->claim.execution_id, flow.id);
     return is_ours && !seam_find_flow(store, flow.id) ? seam_flow_add(store, query, &flow) : OK;

@@ -196,11 +196,11 @@ static struct uuid start_watched(struct machine *m, const char *template_key, bo
     seam_run_start(&m->run);
     seam_settle(m->node.loop); /* it looks for its note */
     if (leaves_early)
-        flow_command_client_gone(&m->run.as.command);
+        seam_run_leave(&m->run);
     assert_true(seam_walk_until_ended(&m->walk, &m->run));
     assert_int_equal(m->run.answer, FLOW_ANSWER_DONE);
     if (leaves_late)
-        flow_command_client_gone(&m->run.as.command);
+        seam_run_leave(&m->run);
     struct uuid id = m->run.as.command.flow_id;
     seam_run_end(&m->run);
     seam_walk_for_ms(&m->walk, 10);
@@ -221,6 +221,71 @@ static void a_start_whose_reply_was_lost(void **state)
     size_t count = m->store.claims.count;
     (void)start_watched(m, "pause", true, false); /* it writes nothing */
     assert_int_equal(m->store.claims.count, count);
+}
+
+static void begin_watched(struct machine *m, struct seam_run *run)
+{
+    seam_run_flow(run, &m->node, "ask", confirmed);
+    run->command.lost_by = (struct uuid){{9}};
+    seam_run_start(run);
+    seam_settle(m->node.loop);
+}
+
+/* An equal start waits while the reply to the first is not delivered: then the key is bound, or
+ * free. If the reply takes long, as with `wait`, it is made without the key. */
+static void an_equal_start_during_the_first(void **state)
+{
+    enum { BOUND, FREED, LONG };
+    struct machine *m = *state;
+    for (int how = BOUND; how <= LONG; how++) {
+        struct seam_run first;
+        begin_watched(m, &first);
+        assert_true(seam_walk_until_ended(&m->walk, &first));
+        assert_int_equal(m->store.claims.count, 1);
+        assert_false(m->store.claims.items[0].is_bound);
+        begin_watched(m, &m->run);
+        seam_walk_for_ms(&m->walk, 1000);
+        assert_false(seam_run_has_ended(&m->run));
+        if (how == BOUND)
+            seam_run_leave(&first);
+        else if (how == FREED)
+            seam_run_end(&first);
+        assert_true(seam_walk_until_ended(&m->walk, &m->run));
+        assert_int_equal(m->run.answer, FLOW_ANSWER_DONE);
+        assert_int_equal(m->run.as.command.is_replayed, how == BOUND);
+        if (how != FREED) {
+            assert_int_equal(uuid_eq(m->run.flow_id, first.flow_id), how == BOUND);
+            seam_run_end(&first);
+        }
+        seam_run_end(&m->run);
+        seam_walk_for_ms(&m->walk, 10);
+        assert_int_equal(m->store.claims.count, how == BOUND);
+        m->store.claims.count = 0;
+    }
+}
+
+/* Both find the key free. The scan for orphans leaves the claim of the one that gets it. */
+static void two_equal_starts_at_once(void **state)
+{
+    struct machine *m = *state;
+    struct seam_run first;
+    begin_watched(m, &first);
+    begin_watched(m, &m->run);
+    for (int i = 0; i < 2; i++)
+        seam_rows_answer(&m->store, machine_query(m, "claim_find_held"));
+    assert_true(seam_walk_until_ended(&m->walk, &first));
+    struct uuid id = first.flow_id;
+    struct node_claims claims = exec_service_claims(m->node.exec);
+    assert_true(claims.is_carried(claims.owner, id));
+    seam_run_end(&first);
+    assert_true(seam_walk_until_ended(&m->walk, &m->run));
+    assert_false(claims.is_carried(claims.owner, id));
+    assert_int_equal(m->run.answer, FLOW_ANSWER_DONE);
+    assert_false(uuid_eq(m->run.flow_id, id));
+    assert_false(m->run.as.command.is_replayed);
+    seam_run_end(&m->run);
+    seam_walk_for_ms(&m->walk, 10);
+    assert_int_equal(m->store.claims.count, 0);
 }
 
 /* Else the approved call would fail, since the key is taken. */
@@ -682,6 +747,8 @@ int main(void)
         ON_A_MACHINE(a_key_of_another_request),
         ON_A_MACHINE(a_key_of_a_hold),
         ON_A_MACHINE(a_start_whose_reply_was_lost),
+        ON_A_MACHINE(an_equal_start_during_the_first),
+        ON_A_MACHINE(two_equal_starts_at_once),
         ON_A_MACHINE(a_start_that_is_refused_binds_nothing),
         ON_A_MACHINE(a_start_that_another_overtakes),
         ON_A_MACHINE(a_server_that_drains_takes_nothing),

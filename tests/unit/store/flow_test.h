@@ -23,13 +23,15 @@ static struct flow_reject reject;
 static struct uuid token;  /* a cancel's token */
 static slice trace, title; /* start only; most have neither */
 static slice key;          /* start only; mostly empty */
+static struct uuid key_holder;
 
 /* arg: the flow, or NULL for the current one. */
 static inline void start_start(struct pg_call *c)
 {
     const struct flow *wanted = c->arg ? c->arg : &flow;
     static struct claim claim; /* its fingerprint is borrowed */
-    claim = (struct claim){.key = key, .execution_id = wanted->id, .lifetime_ms = 3600 * 1000};
+    claim = (struct claim){
+        .key = key, .execution_id = wanted->id, .owner = key_holder, .lifetime_ms = 3600 * 1000};
     struct flow_start begun = {
         .flow = wanted,
         .input = SLICE("{\"a\":1}"),

@@ -237,6 +237,29 @@ static void test_a_key_of_a_start(void **state)
     key = SLICE_NONE;
 }
 
+/* Its key is in flight until it is bound or released. */
+static void test_a_start_whose_key_is_in_flight(void **state)
+{
+    (void)state;
+    key = SLICE("open");
+    key_holder = other;
+    flow = new_flow();
+    flow.template_key = SLICE("open");
+    for (int i = 0; i < 2; i++) {
+        run(start_start, NULL);
+        assert_int_equal(key_outcome(&calls[0]).state, i == 0 ? CLAIM_WON : CLAIM_IN_FLIGHT);
+        assert_true(uuid_eq(key_outcome(&calls[0]).owner, other));
+        pg_call_end(&calls[0]);
+        flow.id = uuid_v7();
+    }
+    assert_int_equal(count_keyed("flow", "template_key = 'open'"), 1);
+    assert_int_equal(count_keyed("idempotency_key", "key = 'open' and state = 'in_flight' and not "
+                                                    "is_write"),
+                     1);
+    key = SLICE_NONE;
+    key_holder = (struct uuid){{0}};
+}
+
 /* A start whose row is refused leaves its key free. */
 static void test_a_start_that_is_refused_takes_no_key(void **state)
 {
@@ -595,6 +618,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_start_keeps_its_trace_and_title),
     cmocka_unit_test(test_starts_with_one_key_make_one_flow),
     cmocka_unit_test(test_a_key_of_a_start),
+    cmocka_unit_test(test_a_start_whose_key_is_in_flight),
     cmocka_unit_test(test_a_start_that_is_refused_takes_no_key),
     cmocka_unit_test(test_moves_are_fenced_and_replayable),
     cmocka_unit_test(test_an_event_that_is_heard_needs_an_outbox),

@@ -123,6 +123,34 @@ static int64_t left_s(const char *key_text)
     return items_ask(conninfo, sql);
 }
 
+static void start_bind(struct pg_call *call)
+{
+    store_claim_bind(call->bench->pool, &call->query, &call->op, &claim);
+}
+
+/* The key of one run is bound, whether it is in flight or free; that of another stays as it is. */
+static void test_a_key_that_is_bound_later(void **state)
+{
+    (void)state;
+    assert_int_equal(claim_now(SLICE("later")), CLAIM_WON);
+    struct uuid owner = claim.owner, id = claim.execution_id;
+    claim.lifetime_ms = 1000;
+    claim.execution_id = uuid_v7();
+    run(start_bind);
+    done();
+    assert_int_equal(claim_now(SLICE("later")), CLAIM_IN_FLIGHT);
+    for (int i = 0; i < 2; i++) {
+        claim.lifetime_ms = 3600 * 1000;
+        claim.execution_id = id;
+        claim.owner = owner;
+        run(start_bind);
+        done();
+        assert_int_equal(claim_now(SLICE("later")), CLAIM_BOUND);
+        assert_true(left_s("later") > 3500);
+        items_tell(conninfo, "delete from sluice.idempotency_key where key = 'later'");
+    }
+}
+
 /* A key is valid from the statement on, and for longer than the run that it guards. After the
  * run's end, it lives long enough for the callers that wait for the run to load it. */
 static void test_the_life_of_a_key(void **state)
@@ -229,9 +257,13 @@ static void test_columns_need_no_check(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_BOTH(test_one_winner),   IN_BOTH(test_a_set_of_claims),
-        IN_BOTH(test_a_spent_key),  IN_BOTH(test_the_life_of_a_key),
-        IN_BOTH(test_expired_keys), IN_BOTH(test_columns_need_no_check),
+        IN_BOTH(test_one_winner),
+        IN_BOTH(test_a_set_of_claims),
+        IN_BOTH(test_a_spent_key),
+        IN_BOTH(test_a_key_that_is_bound_later),
+        IN_BOTH(test_the_life_of_a_key),
+        IN_BOTH(test_expired_keys),
+        IN_BOTH(test_columns_need_no_check),
     };
     if (tests_begin() != 0)
         return 1;
