@@ -132,6 +132,21 @@ void listing_put_id(struct json_writer *w, const char *name, struct uuid id)
         json_member_uuid(w, name, id);
 }
 
+static void put_ms(struct json_writer *w, const char *key, int64_t ms)
+{
+    json_key(w, key);
+    if (ms < 0)
+        json_put_null(w);
+    else
+        json_put_i64(w, ms);
+}
+
+void listing_put_times(struct json_writer *w, const int64_t buckets[TALLY_BUCKETS])
+{
+    put_ms(w, "p50_ms", tally_percentile(buckets, 50));
+    put_ms(w, "p95_ms", tally_percentile(buckets, 95));
+}
+
 struct json_writer *listing_reply_open(struct api_request *request, const void *rows, size_t count,
                                        size_t row_size,
                                        void (*put)(struct json_writer *w, const void *row))

@@ -11,6 +11,7 @@
 
 #include "api/request.h"
 #include "serve/list.h"
+#include "store/tally.h"
 
 enum { LISTING_DEFAULT = 20, LISTING_MAX = 100 };
 
@@ -52,6 +53,8 @@ bool listing_read(struct api_request *request, struct serve_list *list,
                   const struct serve_filter *filters, size_t limit_default) MUST_CHECK;
 /* Writes a member that is an id, or null if it is nil: next_cursor, for instance. */
 void listing_put_id(struct json_writer *w, const char *name, struct uuid id);
+/* Writes p50_ms and p95_ms of these calls; null if there were none. */
+void listing_put_times(struct json_writer *w, const int64_t buckets[TALLY_BUCKETS]);
 /* Begins the reply of a page that is one query: its rows are the list "items". The caller adds
  * "next_cursor" and closes it. */
 struct json_writer *listing_reply_open(struct api_request *request, const void *rows, size_t count,

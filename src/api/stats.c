@@ -2,22 +2,12 @@
  * GET /api/stats: calls over time, by app, action and error, of the last hour, day, week or 30 days
  * (store/tally.h), of all apps or of one.
  */
-#include "api/request.h"
+#include "api/listing.h"
 #include "base/clock.h"
-#include "serve/list.h"
 #include "serve/stored.h"
 #include "store/tally_cache.h"
 
 enum { STATS_HOURS_DEFAULT = 24, REPLY_BYTES_MAX = 1024 * 1024 };
-
-static void put_ms(struct json_writer *w, const char *key, int64_t ms)
-{
-    json_key(w, key);
-    if (ms < 0)
-        json_put_null(w);
-    else
-        json_put_i64(w, ms);
-}
 
 static void put_sum(struct json_writer *w, const struct tally_sum *sum)
 {
@@ -33,8 +23,7 @@ static void put_sum(struct json_writer *w, const struct tally_sum *sum)
     json_member_i64(w, "succeeded", sum->succeeded);
     json_member_i64(w, "failed", sum->failed);
     json_member_i64(w, "blocked", sum->blocked);
-    put_ms(w, "p50_ms", tally_percentile(sum->buckets, 50));
-    put_ms(w, "p95_ms", tally_percentile(sum->buckets, 95));
+    listing_put_times(w, sum->buckets);
     json_close(w, '}');
 }
 

@@ -54,6 +54,8 @@ static void put_usage_sum(struct json_writer *w, int by, const struct usage_sum 
     json_member_i64(w, "failed", sum->counts.failed);
     json_member_i64(w, "blocked", sum->counts.blocked);
     json_member_i64(w, "flow_calls", sum->counts.flow_calls);
+    if (by != BY_USER)
+        listing_put_times(w, sum->counts.buckets);
     json_close(w, '}');
 }
 

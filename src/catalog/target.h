@@ -1,7 +1,7 @@
 /*
- * target: where a call writes (`target` of its action's manifest): the page, folder, channel,
- * repository or calendar, for the person who decides about it; and which conditions of the manifest
- * its input meets.
+ * target: where a call writes (`target` of its action's manifest): the object that it changes, or
+ * the page, folder, channel, repository or calendar, for the person who decides about it; and which
+ * conditions of the manifest its input meets.
  */
 #ifndef CATALOG_TARGET_H
 #define CATALOG_TARGET_H

@@ -257,7 +257,7 @@ static void count_run(struct exec *exec, uint64_t took_ns)
         .key_id = audit_actor_key(exec->in.by.actor),
     };
     bool is_write = exec->action && exec_scope_of(exec->action) == SCOPE_EXECUTE_WRITE;
-    usage_count(&exec->service->usage, &by, out, is_write, exec->in.is_recorded_by_caller);
+    usage_count(&exec->service->usage, &by, out, took_ns, is_write, exec->in.is_recorded_by_caller);
 }
 
 static void count_end(struct exec *exec)

@@ -6,8 +6,6 @@
 #include "base/clock.h"
 #include "base/metric.h"
 
-enum { BUCKETS_TEXT_MAX = TALLY_BUCKETS * (SLICE_U64_MAX + 1) + 2 };
-
 static struct metric lost_total =
     METRIC_INIT("sluice_tallies_lost_total",
                 "Calls that no chart shows, since they could not be counted.", METRIC_COUNTER);
@@ -31,7 +29,7 @@ _Static_assert(TALLY_LAST_MAX <= UINT8_MAX, "last_len");
 struct sent {
     struct store_later later;
     struct tally tally; /* a copy; its entry is in no ring */
-    char buckets[BUCKETS_TEXT_MAX];
+    char buckets[TALLY_BUCKETS_TEXT_MAX];
 };
 
 static void lose(int64_t calls)
@@ -60,20 +58,6 @@ static slice take_text(const char **at, size_t len)
     return text;
 }
 
-static slice buckets_text(const struct tally *tally, char *room)
-{
-    char digits[SLICE_U64_MAX];
-    size_t len = 0;
-    room[len++] = '{';
-    for (size_t i = 0; i < TALLY_BUCKETS; i++) {
-        slice number = slice_of_u64((uint64_t)tally->buckets[i], digits);
-        memcpy(room + len, number.ptr, number.len);
-        len += number.len;
-        room[len++] = i + 1 < TALLY_BUCKETS ? ',' : '}';
-    }
-    return slice_of(room, len);
-}
-
 static void send_row(struct store_later *later)
 {
     struct sent *sent = CONTAINER_OF(later, struct sent, later);
@@ -87,7 +71,9 @@ static void send_row(struct store_later *later)
         .outcome = (enum tally_outcome)key.outcome,
         .calls = tally->calls,
         .ms_sum = tally->ms_sum,
-        .buckets = key.outcome == TALLY_BLOCKED ? SLICE("{}") : buckets_text(tally, sent->buckets),
+        .buckets = key.outcome == TALLY_BLOCKED
+                       ? SLICE("{}")
+                       : tally_buckets_write(sent->buckets, tally->buckets),
         .last = tally->last_len > 0 ? last_of(tally) : SLICE_NONE,
     };
     row.integration_id = take_text(&at, key.integration_len);

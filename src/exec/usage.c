@@ -26,11 +26,13 @@ struct usage {
 struct sent {
     struct store_later later;
     struct usage usage;
+    char buckets[TALLY_BUCKETS_TEXT_MAX];
 };
 
 static void send_usage(struct store_later *later)
 {
-    const struct usage *usage = &CONTAINER_OF(later, struct sent, later)->usage;
+    struct sent *sent = CONTAINER_OF(later, struct sent, later);
+    const struct usage *usage = &sent->usage;
     struct usage_key key;
     memcpy(&key, usage->keyed.key, sizeof(key));
     const struct usage_row row = {
@@ -39,6 +41,7 @@ static void send_usage(struct store_later *later)
         .key_id = key.by.key_id,
         .user_id = key.by.user_id,
         .counts = usage->counts,
+        .buckets = tally_buckets_write(sent->buckets, usage->counts.buckets),
     };
     store_usage_add(later->laters->pool, &later->query, &later->op, &row);
 }
@@ -52,6 +55,8 @@ static void add_usage(void *row, const void *more)
     to->failed += from->failed;
     to->blocked += from->blocked;
     to->flow_calls += from->flow_calls;
+    for (size_t i = 0; i < TALLY_BUCKETS; i++)
+        to->buckets[i] += from->buckets[i];
 }
 
 /* Whether a row counts what is counted in the row of a user, too. */
@@ -94,10 +99,11 @@ static void count_row(struct counts *usage, const struct usage_key *key,
 }
 
 void usage_count(struct counts *usage, const struct usage_by *by,
-                 const struct exec_outcome *outcome, bool is_write, bool is_of_flow)
+                 const struct exec_outcome *outcome, uint64_t took_ns, bool is_write,
+                 bool is_of_flow)
 {
     bool is_blocked = exec_reason_is_blocked(outcome->reason);
-    const struct usage_counts one = {
+    struct usage_counts one = {
         .blocked = is_blocked,
         .reads = !is_blocked && !is_write,
         .writes = !is_blocked && is_write,
@@ -105,12 +111,16 @@ void usage_count(struct counts *usage, const struct usage_by *by,
         .flow_calls = is_of_flow,
     };
     struct usage_key key = {*by, usage_day_of(clock_shared_us())};
+    bool is_of_user = !uuid_is_nil(by->user_id);
+    if (is_of_user) {
+        count_row(usage, &key, &one); /* without the duration: see struct usage_counts */
+        key.by.user_id = usage_users_by_key;
+    }
+    one.buckets[tally_bucket_of((int64_t)(took_ns / 1000000))] = !is_blocked;
     count_row(usage, &key, &one);
-    if (uuid_is_nil(by->user_id))
-        return;
-    key.by.user_id = usage_users_by_key;
-    count_row(usage, &key, &one);
-    key.by.user_id = usage_users_by_day;
-    key.by.key_id = (struct uuid){{0}};
-    count_row(usage, &key, &one);
+    if (is_of_user) {
+        key.by.user_id = usage_users_by_day;
+        key.by.key_id = (struct uuid){{0}};
+        count_row(usage, &key, &one);
+    }
 }

@@ -17,8 +17,9 @@ struct usage_by {
     struct uuid user_id;    /* nil: the account itself */
     struct uuid key_id;     /* nil: none is known */
 };
-/* Counts a run that was attempted or blocked. */
+/* Counts a run that was attempted or blocked, with its duration unless it was blocked. */
 void usage_count(struct counts *usage, const struct usage_by *by,
-                 const struct exec_outcome *outcome, bool is_write, bool is_of_flow);
+                 const struct exec_outcome *outcome, uint64_t took_ns, bool is_write,
+                 bool is_of_flow);
 
 #endif

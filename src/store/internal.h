@@ -22,14 +22,17 @@
     X(execution) X(execution_input) X(flow) X(flow_explain) X(flow_inbox) X(flow_item) X(flow_read) \
     X(flow_retention) X(flow_take) X(flow_template) X(hold) X(hold_call) X(idempotency) X(quota) \
     X(node) X(oauth) X(policy) X(rate_lease) X(retention) X(tally) X(usage) X(webhook) X(delivery_list)
+/* The numbers of the elements of an array of buckets (TALLY_BUCKETS). */
+#define STORE_EACH_BUCKET(X) \
+    X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16)
 /* clang-format on */
 #define STORE_STMTS_OF(file) extern const struct pg_stmt *const file##_stmts[];
 STORE_FILES(STORE_STMTS_OF)
 
-/* Selects an execution's summary if it is small. The size of an out-of-line text is found without
- * reading it. */
 #define STORE_TEXT_OF(number)  STORE_TEXT_OF_(number)
 #define STORE_TEXT_OF_(number) #number
+/* Selects an execution's summary if it is small. The size of an out-of-line text is found without
+ * reading it. */
 #define STORE_SUMMARY_INLINE(row)                                                      \
     "case when octet_length(" row                                                      \
     ".summary) <= " STORE_TEXT_OF(STORE_SUMMARY_INLINE_BYTES) " then " row ".summary " \

@@ -84,8 +84,6 @@ static const struct pg_stmt tally_app_rows = {
 #define PARTS_MAX 2000
 _Static_assert(PARTS_MAX == 2 * TALLY_SUMS_MAX, "as the header says");
 /* clang-format off */
-#define EACH_BUCKET(X) \
-    X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16)
 #define BUCKET(n)     ", sum(t.buckets[" #n "]) as b" #n
 #define BUCKET_SUM(n) ", sum(a.b" #n ")"
 /* Rows are first summed by step, which leaves few for the sums by time and by action. */
@@ -93,7 +91,7 @@ _Static_assert(PARTS_MAX == 2 * TALLY_SUMS_MAX, "as the header says");
     "(select date_bin(make_interval(secs => :step_s), t.slot, 'epoch') as at, t.slot >= "        \
     ":open_at as is_open, t.slot < :since as is_before, t.integration_id, t.action_id, "         \
     "t.outcome, t.error_code, sum(t.calls) as calls, sum(t.ms_sum) as ms_sum, count(*) as "      \
-    "rows, max(t.last) as last" EACH_BUCKET(BUCKET)                                              \
+    "rows, max(t.last) as last" STORE_EACH_BUCKET(BUCKET)                                              \
     " from " source "group by 1, 2, 3, 4, 5, 6, 7) a "
 #define STEP_CALLS \
     "(extract(epoch from a.at - :since)::bigint / :step_s)::text || ':' || a.calls::text"
@@ -101,7 +99,7 @@ _Static_assert(PARTS_MAX == 2 * TALLY_SUMS_MAX, "as the header says");
     "select :ord, r.* from @input lateral "                                                      \
     "(select a.at, a.is_open, a.integration_id, a.action_id, a.outcome, a.error_code, "          \
     "sum(a.calls)::bigint, sum(a.ms_sum)::bigint, sum(a.rows)::bigint, "                         \
-    "array_remove(array[null" EACH_BUCKET(BUCKET_SUM) "], null)::text, max(a.last), "                       \
+    "array_remove(array[null" STORE_EACH_BUCKET(BUCKET_SUM) "], null)::text, max(a.last), "                       \
     "case when grouping(a.at) = 1 then string_agg(" STEP_CALLS ", ' ') end from " STEPS(source)  \
     "group by a.is_open, a.is_before, a.outcome, grouping sets ((a.at), (a.integration_id, "     \
     "a.action_id, a.error_code)) having not a.is_before or grouping(a.at) = 0 "                  \
@@ -175,7 +173,7 @@ static const struct pg_stmt tally_due = {
 #define FOLDS                                                                                   \
     "select g.account_id, " BEGIN("g") ", g.integration_id, g.action_id, g.outcome, "           \
     "g.error_code, true, sum(g.calls), sum(g.ms_sum), array_remove("                            \
-    "array[null" EACH_BUCKET(FOLDED) "], null), max(g.last) from gone g where g.slot >= now() - "            \
+    "array[null" STORE_EACH_BUCKET(FOLDED) "], null), max(g.last) from gone g where g.slot >= now() - "            \
     "interval '30 days' group by 1, 2, 3, 4, 5, 6"
 #define IS_DUE "(not t.is_hour or " BEGIN("t") " <> t.slot or t.slot < now() - interval '30 days')"
 /* clang-format on */
@@ -200,6 +198,22 @@ size_t tally_bucket_of(int64_t ms)
     while (at < TALLY_BUCKETS - 1 && ms >= bounds[at])
         at++;
     return at;
+}
+
+slice tally_buckets_write(char room[TALLY_BUCKETS_TEXT_MAX], const int64_t buckets[TALLY_BUCKETS])
+{
+    char digits[SLICE_U64_MAX];
+    size_t len = 0;
+    bool is_empty = true;
+    room[len++] = '{';
+    for (size_t i = 0; i < TALLY_BUCKETS; i++) {
+        slice number = slice_of_u64((uint64_t)buckets[i], digits);
+        is_empty &= buckets[i] == 0;
+        memcpy(room + len, number.ptr, number.len);
+        len += number.len;
+        room[len++] = i + 1 < TALLY_BUCKETS ? ',' : '}';
+    }
+    return is_empty ? SLICE("{}") : slice_of(room, len);
 }
 
 int64_t tally_percentile(const int64_t buckets[TALLY_BUCKETS], unsigned percent)

@@ -16,6 +16,7 @@ enum {
     TALLY_ROWS_MAX = 1000, /* read without aggregation */
     TALLY_STEPS_MAX = 30,  /* in a range */
     TALLY_LAST_MAX = 180,  /* bytes of a tally_row's last */
+    TALLY_BUCKETS_TEXT_MAX = TALLY_BUCKETS * (SLICE_U64_MAX + 1) + 2,
 };
 
 enum tally_outcome { TALLY_SUCCEEDED, TALLY_FAILED, TALLY_BLOCKED };
@@ -27,12 +28,14 @@ struct tally_row {
     enum tally_outcome outcome;
     slice error_code; /* empty: succeeded */
     int64_t calls, ms_sum;
-    slice buckets; /* an array of integers in PostgreSQL's form; "{}" if blocked */
+    slice buckets; /* tally_buckets_write; "{}" if blocked */
     slice last;    /* the newest failure (tally_last_write); SLICE_NONE if there was none */
 };
 
 /* Returns the bucket of a call that took this long. */
 size_t tally_bucket_of(int64_t ms);
+/* Writes the counts of all buckets as an array of PostgreSQL; "{}" if all are 0. */
+slice tally_buckets_write(char room[TALLY_BUCKETS_TEXT_MAX], const int64_t buckets[TALLY_BUCKETS]);
 /* Returns the duration in milliseconds below which `percent` of the calls in these buckets stay,
  * estimated within its bucket, or -1 if there were no calls. */
 int64_t tally_percentile(const int64_t buckets[TALLY_BUCKETS], unsigned percent);

@@ -28,18 +28,21 @@ const struct uuid usage_users_by_key = {{FOUR, FOUR, FOUR, FOUR}},
     ") or exists (select 1 from sluice.account_user u where "    \
     "u.account_id = :account_id and u.user_id = :user_id and u.erase_at is null offset 0))"
 /* Sets of several processes are each sorted by the key, so they lock rows in one order. */
+#define ADD_BUCKETS                                                                          \
+    "buckets = array(select coalesce(b.old, 0) + coalesce(b.new, 0) from unnest(t.buckets, " \
+    "excluded.buckets) with ordinality b (old, new, n) order by b.n)"
 #define ADD_UP                                                                            \
     " on conflict (account_id, day, key_id, user_id) do update set " ADD(reads) ", " ADD( \
-        writes) ", " ADD(failed) ", " ADD(blocked) ", " ADD(flow_calls)
+        writes) ", " ADD(failed) ", " ADD(blocked) ", " ADD(flow_calls) ", " ADD_BUCKETS
 static const struct pg_stmt usage_add = {
     .name = "usage_add",
     .sql = "insert into sluice.usage as t (account_id, day, key_id, user_id, reads, writes, "
-           "failed, blocked, flow_calls) select :account_id, :day, :key_id, :user_id, :reads, "
-           ":writes, :failed, :blocked, :flow_calls @from where " STORE_ACCOUNT_EXISTS(
-               ":account_id") " and " USER_EXISTS ADD_UP,
+           "failed, blocked, flow_calls, buckets) select :account_id, :day, :key_id, :user_id, "
+           ":reads, :writes, :failed, :blocked, :flow_calls, (:buckets)::bigint[] @from "
+           "where " STORE_ACCOUNT_EXISTS(":account_id") " and " USER_EXISTS ADD_UP,
     PG_TAKES(ROW_OF(account_id, PG_UUID), ROW_OF(day, PG_TIME), ROW_OF(key_id, PG_UUID),
              ROW_OF(user_id, PG_UUID), COUNT_OF(reads), COUNT_OF(writes), COUNT_OF(failed),
-             COUNT_OF(blocked), COUNT_OF(flow_calls)),
+             COUNT_OF(blocked), COUNT_OF(flow_calls), ROW_OF(buckets, PG_TEXT)),
     .key_count = 4,
     .match = PG_MATCH_NONE,
     .access = PG_WRITE_ONCE,
@@ -52,17 +55,25 @@ static const struct pg_stmt usage_add = {
 #define TOTAL_OF(name)     PG_OF(#name, PG_I64, struct usage_sum, counts.name)
 #define TOTALS \
     TOTAL_OF(reads), TOTAL_OF(writes), TOTAL_OF(failed), TOTAL_OF(blocked), TOTAL_OF(flow_calls)
+/* clang-format off */
+#define BUCKET_NAME(n) ", s.b" #n
+#define BUCKET_NAMES   STORE_EACH_BUCKET(BUCKET_NAME)
+#define BUCKET_SUM(n)  ", sum(g.buckets[" #n "])::bigint as b" #n
+#define BUCKET_OF(n)   , PG_OF("b" #n, PG_I64, struct usage_sum, counts.buckets[n - 1])
+#define SUMS_TIMED     SUMS STORE_EACH_BUCKET(BUCKET_SUM)
+#define TOTALS_TIMED   TOTALS STORE_EACH_BUCKET(BUCKET_OF)
+/* clang-format on */
 #define RANGE                                                                            \
     PG_ARG("account_id", PG_UUID), PG_ARG("from_at", PG_TIME), PG_ARG("to_at", PG_TIME), \
         PG_ARG("count_max", PG_I64)
 
 static const struct pg_stmt usage_by_day = {
     .name = "usage_by_day",
-    .sql = "select :ord, c.* from @input lateral (select g.day, " SUMS
+    .sql = "select :ord, c.* from @input lateral (select g.day, " SUMS_TIMED
            " from sluice.usage g where g.user_id in (" NO_USER ", " USERS_BY_DAY ") and " OF_RANGE
            "group by g.day order by g.day limit :count_max) c",
     PG_TAKES(RANGE),
-    PG_GIVES(SUM_OF(day, PG_TIME), TOTALS),
+    PG_GIVES(SUM_OF(day, PG_TIME), TOTALS_TIMED),
     .is_large = true,
 };
 
@@ -70,12 +81,12 @@ static const struct pg_stmt usage_by_day = {
 static const struct pg_stmt usage_of_key = {
     .name = "usage_of_key",
     .sql = "select :ord, c.* from @input lateral (select d.day, s.* from generate_series(:from_at, "
-           ":to_at - interval '24 hours', interval '24 hours') d(day), lateral (select " SUMS
+           ":to_at - interval '24 hours', interval '24 hours') d(day), lateral (select " SUMS_TIMED
            " from sluice.usage g where g.account_id = :account_id and g.day = d.day and g.key_id = "
            ":key_id and g.user_id in (" NO_USER ", " USERS_BY_KEY
            ") offset 0) s where s.reads is not null order by d.day limit :count_max) c",
     PG_TAKES(RANGE, PG_ARG("key_id", PG_UUID)),
-    PG_GIVES(SUM_OF(day, PG_TIME), TOTALS),
+    PG_GIVES(SUM_OF(day, PG_TIME), TOTALS_TIMED),
     .is_large = true,
 };
 
@@ -83,12 +94,12 @@ static const struct pg_stmt usage_by_key = {
     .name = "usage_by_key",
     .sql = "select :ord, c.* from @input lateral (select s.key_id, (select k.name from "
            "sluice.api_key k where k.account_id = :account_id and k.id = s.key_id) as key_name, "
-           "s.reads, s.writes, s.failed, s.blocked, s.flow_calls from (select g.key_id, " SUMS
-           " from sluice.usage g where g.user_id in (" NO_USER ", " USERS_BY_KEY ") and " OF_RANGE
-           "and g.key_id >= :first "
+           "s.reads, s.writes, s.failed, s.blocked, s.flow_calls" BUCKET_NAMES
+           " from (select g.key_id, " SUMS_TIMED " from sluice.usage g where g.user_id in (" NO_USER
+           ", " USERS_BY_KEY ") and " OF_RANGE "and g.key_id >= :first "
            "group by g.key_id order by g.key_id limit :count_max) s order by s.key_id) c",
     PG_TAKES(RANGE, PG_ARG("first", PG_UUID)),
-    PG_GIVES(SUM_OF(key_id, PG_UUID), SUM_OF(key_name, PG_TEXT), TOTALS),
+    PG_GIVES(SUM_OF(key_id, PG_UUID), SUM_OF(key_name, PG_TEXT), TOTALS_TIMED),
     .is_large = true,
 };
 

@@ -5,7 +5,7 @@
 #ifndef STORE_USAGE_H
 #define STORE_USAGE_H
 
-#include "store/store.h"
+#include "store/tally.h"
 
 enum {
     USAGE_DAYS_MAX = 92,     /* of a query */
@@ -24,13 +24,17 @@ struct usage_counts {
     int64_t reads, writes; /* runs that were not blocked, with those that failed */
     int64_t failed, blocked;
     int64_t flow_calls; /* those of all runs that flows made */
+    /* Runs that were not blocked, by duration (tally_bucket_of). Rows of single users, which may be
+     * very many, have none, nor has what the version before wrote. */
+    int64_t buckets[TALLY_BUCKETS];
 };
 
 struct usage_row {
     struct uuid account_id;
     int64_t day;
     struct uuid key_id, user_id;
-    struct usage_counts counts;
+    struct usage_counts counts; /* its buckets are not read: the text is written */
+    slice buckets;              /* tally_buckets_write */
 };
 /* In place of a user, all users of the account together: by key, and by day with the key nil. Reads
  * by day or key add these rows to the account's own, so they read no rows of users. */

@@ -99,21 +99,26 @@ static slice change_text(struct arena *arena, double calls, double before, const
 static void write_change(struct web_request *request, struct json_writer *w,
                          const struct call_stats *stats, const struct tally_sum *all)
 {
-    struct arena *arena = &request->serve.op.arena;
     const struct tally_sum *before = &stats->before;
     const char *when = periods[stats->period].before;
-    slice change = SLICE_NONE, failed = SLICE_NONE;
+    slice change = SLICE_NONE;
     if (when)
-        change = change_text(arena, (double)(tried(all) + all->blocked),
+        change = change_text(&request->serve.op.arena, (double)(tried(all) + all->blocked),
                              (double)(tried(before) + before->blocked), when);
-    if (when && tried(before) > 0)
-        failed = arena_printf(arena, "%.*s %s", SLICE_ARG(call_stats_failed_share(request, before)),
-                              when);
     json_member_str(w, "change", change);
-    json_member_str(w, "failed_before", failed);
 }
 
-static void add_up(struct tally_sum *to, const struct tally_sum *sum)
+/* Returns the share of failed calls in the previous period; SLICE_NONE if it is not known. */
+static slice failed_before(struct web_request *request, const struct call_stats *stats)
+{
+    const char *when = periods[stats->period].before;
+    if (!when || tried(&stats->before) == 0)
+        return SLICE_NONE;
+    return arena_printf(&request->serve.op.arena, "%.*s %s",
+                        SLICE_ARG(call_stats_failed_share(request, &stats->before)), when);
+}
+
+void call_stats_add(struct tally_sum *to, const struct tally_sum *sum)
 {
     to->succeeded += sum->succeeded;
     to->failed += sum->failed;
@@ -122,20 +127,31 @@ static void add_up(struct tally_sum *to, const struct tally_sum *sum)
         to->buckets[i] += sum->buckets[i];
 }
 
-/* Writes the share of failed calls, in tenths of a percent, and the durations. */
-static void write_lines(struct json_writer *w, const struct tally_sum *steps, size_t count)
+/* Shares are in tenths of a percent. */
+void call_stats_write_lines(struct web_request *request, struct json_writer *w,
+                            const struct tally_sum *steps, size_t count, slice failed_url,
+                            slice before)
 {
     struct chart_line share = {.kind = "bad"}, times[] = {{.kind = "ok"}, {.kind = ""}};
+    struct tally_sum all = {0};
     for (size_t i = 0; i < count; i++) {
+        call_stats_add(&all, &steps[i]);
         int64_t calls = tried(&steps[i]);
         share.values[i] = calls > 0 ? (int64_t)((double)steps[i].failed * 1000 / (double)calls)
                                     : CHART_GAP;
         times[0].values[i] = tally_percentile(steps[i].buckets, 50);
         times[1].values[i] = tally_percentile(steps[i].buckets, 95);
     }
+    json_member_open(w, "lines", '{');
     chart_write_lines(w, "shares", &(const struct chart_scale){"%", 10}, &share, 1, count);
     chart_write_lines(w, "times", &(const struct chart_scale){"ms", 1}, times, ARRAY_LEN(times),
                       count);
+    json_member_str(w, "failed", call_stats_failed_share(request, &all));
+    json_member_str(w, "failed_url", failed_url);
+    json_member_str(w, "failed_before", before);
+    call_stats_write_ms(request, w, "p50", &all, 50);
+    call_stats_write_ms(request, w, "p95", &all, 95);
+    json_close(w, '}');
 }
 
 /* Writes the numbers of each step that has calls, the newest first. The overview has no room for
@@ -163,7 +179,7 @@ static void write_rows(struct web_request *request, struct json_writer *w,
 
 /* Writes the charts, and the numbers for the whole period. */
 static void write_calls(struct web_request *request, struct json_writer *w,
-                        const struct call_stats *stats)
+                        const struct call_stats *stats, slice failed_url)
 {
     struct chart_column columns[CHART_COLUMNS_MAX] = {0};
     struct tally_sum all = {0}, steps[CHART_COLUMNS_MAX] = {0};
@@ -177,18 +193,15 @@ static void write_calls(struct web_request *request, struct json_writer *w,
         int64_t at = (sum->at - stats->reading.range.since) / step_us;
         /* Rows of a node with a fast clock belong to the last column. */
         size_t column = at < 0 ? 0 : at < (int64_t)count ? (size_t)at : count - 1;
-        add_up(&steps[column], sum);
-        add_up(&all, sum);
+        call_stats_add(&steps[column], sum);
+        call_stats_add(&all, sum);
     }
     for (size_t i = 0; i < count; i++)
         columns[i] = (struct chart_column){columns[i].at, steps[i].succeeded, steps[i].failed,
                                            steps[i].blocked};
     chart_write(w, "chart", columns, count, stats->reading.range.step_s);
-    write_lines(w, steps, count);
+    call_stats_write_lines(request, w, steps, count, failed_url, failed_before(request, stats));
     write_rows(request, w, stats, steps, count);
-    json_member_str(w, "failed", call_stats_failed_share(request, &all));
-    call_stats_write_ms(request, w, "p50", &all, 50);
-    call_stats_write_ms(request, w, "p95", &all, 95);
     write_change(request, w, stats, &all);
 }
 
@@ -209,10 +222,9 @@ void call_stats_write(struct web_request *request, struct json_writer *w,
         json_close(w, '}');
     }
     json_close(w, ']');
-    json_member_str(w, "failed_url",
-                    arena_printf(arena, "/executions?status=failed&period=%s%s%.*s",
-                                 periods[stats->period].period, app_id.ptr ? "&app=" : "",
-                                 SLICE_ARG(app_id)));
-    write_calls(request, w, stats);
+    write_calls(request, w, stats,
+                arena_printf(arena, "/executions?status=failed&period=%s%s%.*s",
+                             periods[stats->period].period, app_id.ptr ? "&app=" : "",
+                             SLICE_ARG(app_id)));
     json_close(w, '}');
 }

@@ -37,4 +37,14 @@ slice call_stats_failed_share(struct web_request *request, const struct tally_su
 void call_stats_write_ms(struct web_request *request, struct json_writer *w, const char *key,
                          const struct tally_sum *sum, unsigned percent);
 
+/* Adds the calls of a sum, by outcome and duration, to another one. */
+void call_stats_add(struct tally_sum *to, const struct tally_sum *sum);
+/* Writes a member "lines", as call_lines.html declares it: over the steps of a chart (at most
+ * CHART_COLUMNS_MAX), the share of failed calls and the durations, with those of all steps.
+ * failed_url: a page with the failed calls; before: the share in the previous period, in words.
+ * SLICE_NONE: there is none. */
+void call_stats_write_lines(struct web_request *request, struct json_writer *w,
+                            const struct tally_sum *steps, size_t count, slice failed_url,
+                            slice before);
+
 #endif

@@ -23,9 +23,11 @@ struct key_page {
 
 static struct tally_sum sum_of_usage(const struct usage_counts *counts)
 {
-    return (struct tally_sum){.succeeded = counts->reads + counts->writes - counts->failed,
-                              .failed = counts->failed,
-                              .blocked = counts->blocked};
+    struct tally_sum sum = {.succeeded = counts->reads + counts->writes - counts->failed,
+                            .failed = counts->failed,
+                            .blocked = counts->blocked};
+    memcpy(sum.buckets, counts->buckets, sizeof(sum.buckets));
+    return sum;
 }
 
 static void write_day(struct web_request *request, struct json_writer *w,
@@ -39,6 +41,7 @@ static void write_day(struct web_request *request, struct json_writer *w,
     chart_member_number(w, "bad", sum.failed);
     chart_member_number(w, "warn", sum.blocked);
     json_member_str(w, "failed", call_stats_failed_share(request, &sum));
+    call_stats_write_ms(request, w, "p95", &sum, 95);
     json_close(w, '}');
 }
 
@@ -47,7 +50,7 @@ static void write_use(struct web_request *request, struct json_writer *w,
                       const struct usage_range *range, const struct usage_sum *days, size_t count)
 {
     struct chart_column columns[USE_DAYS] = {0};
-    struct tally_sum all = {0};
+    struct tally_sum steps[USE_DAYS] = {0};
     for (size_t i = 0; i < USE_DAYS; i++)
         columns[i].at = range->from + (int64_t)i * USAGE_DAY_US;
     for (size_t i = 0; i < count; i++) {
@@ -55,12 +58,11 @@ static void write_use(struct web_request *request, struct json_writer *w,
         size_t at = (size_t)((days[i].day - range->from) / USAGE_DAY_US);
         ASSERT(at < USE_DAYS);
         columns[at] = (struct chart_column){days[i].day, sum.succeeded, sum.failed, sum.blocked};
-        all.succeeded += sum.succeeded;
-        all.failed += sum.failed;
+        steps[at] = sum;
     }
     json_member_open(w, "use", '{');
     chart_write(w, "chart", columns, USE_DAYS, USAGE_DAY_US / 1000000);
-    json_member_str(w, "failed", call_stats_failed_share(request, &all));
+    call_stats_write_lines(request, w, steps, USE_DAYS, SLICE_NONE, SLICE_NONE);
     json_member_open(w, "rows", '[');
     for (size_t i = count; i-- > 0;)
         write_day(request, w, &days[i]);

@@ -338,14 +338,23 @@ test('the page of a key without its text: what it may do, its use, and what anot
   // its runs by day, also those for users of the account
   await visit.sees('No runs with this key were counted.');
   const midnight = `date_trunc('day', now() at time zone 'UTC') at time zone 'UTC'`, used = path.split('/').at(-1);
-  await dashboard.stack.cluster.sql(`insert into sluice.usage select '${account.id}', ${midnight} - n * interval '1 day', key, owner, 6, 2, 1, 3, 0
+  // the older days have no durations, as of the version before
+  await dashboard.stack.cluster.sql(`insert into sluice.usage select '${account.id}', ${midnight} - n * interval '1 day', key, owner, 6, 2, 1, 3, 0, (case when n < 4 then '{0,0,15,0,0,0,0,0,0,0,0,5,0,0,0,0}' else '{}' end)::bigint[]
     from generate_series(0, 31, 2) n, unnest(array['${used}', '${approver.path.split('/').at(-1)}', gen_random_uuid()]::uuid[]) key, unnest(array['00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff']::uuid[]) owner where key = '${used}' or n < 4`);
   await visit.page.reload();
-  assert.equal(await visit.page.locator('.kpi').innerText().then((text) => text.replace(/\s+/g, ' ')), '330 runs with this key; of those tried, 12.5 % failed');
+  const kpis = async () => (await visit.page.locator('.kpi').allInnerTexts()).map((text) => text.replace(/\s+/g, ' '));
+  assert.deepEqual(await kpis(), ['330 runs with this key', '12.5 % of all calls that were tried', '1.8 s 95 % of calls took less. The median is 33 ms.']);
+  assert.equal(await visit.page.locator('.chart path.line').count(), 3, 'the share, the median and p95');
+  assert.equal(await visit.page.getByRole('link', { name: 'See which' }).count(), 0);
   await visit.page.getByText('The numbers as a table').click();
   const days = visit.page.locator('section[aria-labelledby=runs] tbody tr');
   assert.equal(await days.count(), 15);
-  assert.deepEqual(await days.first().locator('td').allTextContents(), [new Date().toISOString().slice(0, 10), '12', '4', '2', '6', '12.5 %']);
+  assert.deepEqual(await days.first().locator('td').allTextContents(), [new Date().toISOString().slice(0, 10), '12', '4', '2', '6', '12.5 %', '1.8 s']);
+  assert.equal(await days.last().locator('td').last().textContent(), '-');
+  const scripted = await dashboard.signIn(account);
+  await scripted.goto(path);
+  await scripted.isAccessible();
+  await scripted.end();
   await visit.press('Revoke');
   await visit.press('Revoke the key');
   await visit.goto(path);

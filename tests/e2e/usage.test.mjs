@@ -70,8 +70,17 @@ test('counts are what was run, by key and by user, over two processes', async ()
   assert.deepEqual(byKey.map(counts), [[6 + calls, 2, 2, 2, calls], ONCE]);
   const ofKey = (query) => usage(`?by=day&key_id=${query}`).then(({ items }) => NAMES.map((name) => items.reduce((sum, item) => sum + item[name], 0)));
   assert.deepEqual(await Promise.all([id, bound.id, crypto.randomUUID()].map(ofKey)), [[6 + calls, 2, 2, 2, calls], ONCE, [0, 0, 0, 0, 0]]);
+  // durations: of days and keys, not of users
+  const timed = (item) => 'p95_ms' in item && item.p50_ms >= 0 && item.p95_ms >= item.p50_ms;
+  assert.ok(byKey.every(timed), JSON.stringify(byKey));
+  assert.ok(byUser.every((item) => !('p50_ms' in item) && !('p95_ms' in item)), JSON.stringify(byUser));
+  assert.ok((await usage(`?key_id=${id}`)).items.every(timed));
+  const timedRuns = (where) => stack.cluster.sql(`select sum(n) from sluice.usage, unnest(buckets) n where account_id = '${account.id}' and user_id ${where}`);
+  assert.equal(await timedRuns(`in ('${BY_KEY}', '${NIL}')`), String(12 + calls));
+  assert.equal(await timedRuns(`= '${BY_DAY}'`), String(8 + calls));
   const today = new Date().toISOString().slice(0, 10);
   const byDay = await usage();
+  assert.ok(byDay.items.every(timed));
   assert.equal(byDay.to, today);
   assert.deepEqual(NAMES.map((name) => byDay.items.reduce((sum, item) => sum + item[name], 0)), [9 + calls, 3, 3, 3, calls]);
   assert.deepEqual((await usage('', { key: other.key })).items.map(counts).at(-1), ONCE);
@@ -96,6 +105,24 @@ test('a call that waited for an approval is one blocked run, and one of the key 
   const of = (by) => usage(`?by=${by}`, { key: holding.key }).then(({ items }) => items);
   assert.deepEqual((await of('user')).map(({ user, ...item }) => [user, ...counts(item)]), [['ada', 0, 1, 0, 1, 0]]);
   assert.deepEqual((await of('key')).map(({ key_id, ...item }) => [key_id, ...counts(item)]), [[asker.id, 0, 1, 0, 1, 0]]);
+});
+
+// The version before writes rows without durations. What is added to such a row has those of the new runs.
+test('durations are of the runs that have them', async () => {
+  const mixed = await stack.account('mixed', { apps: ['gmail'] });
+  const day = `date_trunc('day', now() at time zone 'UTC') at time zone 'UTC'`;
+  const { id } = (await server.call(mixed.key, 'GET', '/api/keys/self')).json;
+  const items = async (by) => (await usage(`?by=${by}`, { key: mixed.key })).items.map(({ reads, p50_ms, p95_ms }) => [reads, p50_ms, p95_ms]);
+  await stack.cluster.sql(`insert into sluice.usage (account_id, day, key_id, user_id, reads, writes, failed, blocked, flow_calls) select '${mixed.id}', ${day} - n * interval '1 day', '${id}', '${NIL}', 100, 0, 0, 0, 0 from generate_series(0, 1) n`);
+  assert.deepEqual(await items('day'), [[100, null, null], [100, null, null]]);
+  assert.equal((await run(server, mixed.key, undefined, 'list_labels', {})).status, 200);
+  await restart();
+  const [before, today] = (await items('day')).slice(-2);
+  assert.deepEqual(before.slice(1), [null, null]);
+  assert.ok(today[1] >= 0 && today[2] >= today[1], String(today));
+  // known durations: 15 runs of 20 to 40 ms, 5 of 1 to 2 s
+  await stack.cluster.sql(`update sluice.usage set buckets = '{0,0,15,0,0,0,0,0,0,0,0,5,0,0,0,0}' where account_id = '${mixed.id}'`);
+  for (const by of ['day', 'key']) for (const [, p50, p95] of await items(by)) assert.deepEqual([p50, p95], [33, 1800], by);
 });
 
 test('pages, and dates', async () => {

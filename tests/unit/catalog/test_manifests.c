@@ -6,6 +6,7 @@
 #include "base/embed.h"
 #include "base/map.h"
 #include "catalog/pack.h"
+#include "catalog/target.h"
 #include "support/catalog_test.h"
 
 enum {
@@ -100,9 +101,90 @@ static size_t says_whether_it_comes_back(const struct catalog_action *action)
     return said;
 }
 
+/* Writes with the id of something that is not where they write. */
+static const char *const placeless[] = {
+    "sendgrid_send_template", /* the mail goes to its recipients; the template is what it says */
+};
+
+struct naming {
+    slice member;
+    bool is_found;
+};
+
+static bool find_member(void *user, const struct expr *expr, slice where)
+{
+    struct naming *naming = user;
+    char text[64];
+    (void)where;
+    naming->is_found |=
+        slice_find(expr_source(expr), SLICE_JOIN(text, SLICE("input."), naming->member)) >= 0;
+    return true;
+}
+
+/* Whether the member names a thing of the app: by the words of its name, or as a part of the path
+ * of the request. */
+static bool is_id(const struct catalog_action *action, slice member)
+{
+    static const char *const ends[] = {"_id", "_ids", "_gid", "_iid", "Id", "Ids", "Sid", "Key"};
+    struct naming naming = {.member = member};
+    if (slice_eq_cstr(member, "id") || slice_eq_cstr(member, "ids"))
+        return true;
+    for (size_t i = 0; i < ARRAY_LEN(ends); i++)
+        if (slice_ends_with(member, slice_cstr(ends[i])))
+            return true;
+    if (action->request.path)
+        expr_template_each_expr(action->request.path, find_member, &naming);
+    return naming.is_found;
+}
+
+/* The input of the first example, without what may be left out. *has_id: whether the rest has an
+ * id. */
+static struct json least_input(const struct catalog_action *action, struct arena *arena,
+                               bool *has_id)
+{
+    struct json input = json_object();
+    const struct json *full = JSON_GET(json_at(action->examples, 0), "input");
+    const struct json *required = JSON_GET(action->input_schema, "required");
+    for (uint32_t i = 0; json_is(required, JSON_ARRAY) && i < required->count; i++) {
+        slice member = json_str(&required->as.items[i]);
+        const struct json *value = json_get(full, member);
+        assert_non_null(value);
+        json_object_set(arena, &input, member, *value);
+        *has_id |= is_id(action, member);
+    }
+    return input;
+}
+
+/* A person who decides about a write sees the object that it changes, whatever else is left out. */
+static size_t names_its_object(const struct catalog_action *action)
+{
+    struct arena arena;
+    bool has_id = false;
+    if (action->level == LEVEL_READ)
+        return 1;
+    for (size_t i = 0; i < ARRAY_LEN(placeless); i++)
+        if (slice_eq_cstr(action->tool_name, placeless[i]))
+            return 1;
+    arena_init(&arena, 1024 * 1024);
+    struct json input = least_input(action, &arena, &has_id);
+    struct json target = target_of(action, &input, NULL, &arena);
+    /* "(not named in the input)", "(not known)" */
+    bool is_named = target.count > 0 &&
+                    !slice_starts_with(json_get_str(&target.as.items[0], SLICE("id")), SLICE("("));
+    arena_deinit(&arena);
+    return is_named || !has_id;
+}
+
 static void titles_fit_a_line(void **state)
 {
     static const struct bar bar = {"bytes of the title", title_bytes, 1, TITLE_MAX};
+    check_actions(((struct bench *)*state)->catalog, &bar);
+}
+
+static void every_write_names_the_object_that_it_changes(void **state)
+{
+    static const struct bar bar = {"a target from what the input must have", names_its_object, 1,
+                                   1};
     check_actions(((struct bench *)*state)->catalog, &bar);
 }
 
@@ -258,6 +340,7 @@ int main(void)
         CATALOG_TEST(descriptions_say_enough_to_choose_by),
         CATALOG_TEST(every_action_has_an_example),
         CATALOG_TEST(every_write_needs_confirmation),
+        CATALOG_TEST(every_write_names_the_object_that_it_changes),
         CATALOG_TEST(every_action_says_what_must_be_connected),
         CATALOG_TEST(every_scope_has_words),
         CATALOG_TEST(every_deletion_says_whether_it_comes_back),

@@ -12,6 +12,8 @@ static const struct exec_outcome succeeded = {.reason = EXEC_SUCCEEDED},
                                  failed = {.reason = EXEC_PROVIDER_ERROR},
                                  blocked = {.reason = EXEC_CONFIRMATION_MISSING};
 
+#define MS UINT64_C(1000000)
+
 static int set_up(void **state)
 {
     *state = seam_bench_open(false);
@@ -33,6 +35,11 @@ static struct uuid id(struct pg_query *query, const char *name)
     return seam_param(query, name)->as.uuid;
 }
 
+static void assert_buckets(struct pg_query *query, const char *expected)
+{
+    assert_true(slice_eq_cstr(seam_param(query, "buckets")->as.bytes, expected));
+}
+
 /* Counts the rows of a user, or all (NULL), that are being written. */
 static size_t written(struct seam_bench *b, const struct uuid *user_id, struct pg_query **last)
 {
@@ -47,6 +54,7 @@ static size_t written(struct seam_bench *b, const struct uuid *user_id, struct p
     return count;
 }
 
+/* A run of a user is timed in the rows of all users alone, and only if it was tried. */
 static void it_writes_once_a_minute_what_it_counted(void **state)
 {
     struct seam_bench *b = *state;
@@ -54,12 +62,12 @@ static void it_writes_once_a_minute_what_it_counted(void **state)
     struct pg_query *row = NULL;
     const struct usage_by by = {uuid_v7(), uuid_v7(), uuid_v7()};
     counts_init(&usage, &usage_class, b->node.loop, b->node.pool);
-    usage_count(&usage, &by, &succeeded, false, false);
-    usage_count(&usage, &by, &succeeded, true, true);
-    usage_count(&usage, &by, &failed, true, false);
-    usage_count(&usage, &by, &failed, false, true);
-    usage_count(&usage, &by, &failed, false, false);
-    usage_count(&usage, &by, &blocked, true, false);
+    usage_count(&usage, &by, &succeeded, 15 * MS, false, false);
+    usage_count(&usage, &by, &succeeded, 15 * MS, true, true);
+    usage_count(&usage, &by, &failed, 25 * MS, true, false);
+    usage_count(&usage, &by, &failed, 25 * MS, false, true);
+    usage_count(&usage, &by, &failed, 25 * MS, false, false);
+    usage_count(&usage, &by, &blocked, 25 * MS, true, false);
     seam_pass_ms(b->node.loop, USAGE_EVERY_MS - 2000);
     assert_int_equal(written(b, &by.user_id, &row), 0);
     seam_pass_ms(b->node.loop, 4000);
@@ -73,8 +81,12 @@ static void it_writes_once_a_minute_what_it_counted(void **state)
     assert_int_equal(number(row, "failed"), 3);
     assert_int_equal(number(row, "blocked"), 1);
     assert_int_equal(number(row, "flow_calls"), 2);
+    assert_buckets(row, "{}");
+    assert_int_equal(written(b, &usage_users_by_key, &row), 1);
+    assert_buckets(row, "{0,2,3,0,0,0,0,0,0,0,0,0,0,0,0,0}");
+    assert_int_equal(written(b, &by.user_id, &row), 1);
     /* a run during the write, which fails: both are written together */
-    usage_count(&usage, &by, &blocked, true, true);
+    usage_count(&usage, &by, &blocked, 25 * MS, true, true);
     seam_query_fail(row, ERR_TIMEOUT);
     seam_settle(b->node.loop);
     counts_write(&usage);
@@ -83,6 +95,8 @@ static void it_writes_once_a_minute_what_it_counted(void **state)
     assert_int_equal(number(row, "reads"), 3);
     assert_int_equal(number(row, "blocked"), 2);
     assert_int_equal(number(row, "flow_calls"), 3);
+    assert_int_equal(written(b, &usage_users_by_day, &row), 1);
+    assert_buckets(row, "{0,2,3,0,0,0,0,0,0,0,0,0,0,0,0,0}");
     seam_node_answer(&b->node, &b->store);
     assert_true(counts_are_written(&usage));
     counts_deinit(&usage);
@@ -98,9 +112,10 @@ static void runs_of_users_are_summed(void **state)
     struct uuid account = uuid_v7(), keys[] = {uuid_v7(), uuid_v7()};
     counts_init(&usage, &usage_class, b->node.loop, b->node.pool);
     for (size_t i = 0; i < 6; i++)
-        usage_count(&usage, &(struct usage_by){account, uuid_v7(), keys[i / 4]}, &succeeded, i == 0,
-                    false);
-    usage_count(&usage, &(struct usage_by){account, {{0}}, keys[0]}, &succeeded, false, false);
+        usage_count(&usage, &(struct usage_by){account, uuid_v7(), keys[i / 4]}, &succeeded, 5 * MS,
+                    i == 0, false);
+    usage_count(&usage, &(struct usage_by){account, {{0}}, keys[0]}, &succeeded, 15 * MS, false,
+                false);
     counts_write(&usage);
     seam_settle(b->node.loop);
     assert_int_equal(written(b, NULL, &row), 6 + 2 + 1 + 1);
@@ -113,7 +128,9 @@ static void runs_of_users_are_summed(void **state)
     assert_true(uuid_is_nil(id(row, "key_id")));
     assert_int_equal(number(row, "reads"), 5);
     assert_int_equal(number(row, "writes"), 1);
+    assert_buckets(row, "{6,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}");
     assert_int_equal(written(b, &(struct uuid){{0}}, &row), 1);
+    assert_buckets(row, "{0,1,0,0,0,0,0,0,0,0,0,0,0,0,0,0}");
     assert_int_equal(number(row, "reads"), 1);
     seam_node_answer(&b->node, &b->store);
     assert_true(counts_are_written(&usage));
@@ -130,7 +147,7 @@ static void rows_are_limited(void **state)
     counts_init(&usage, &usage_class, b->node.loop, b->node.pool);
     for (uint32_t i = 0; i < USAGE_MAX + USAGE_FLUSH_MAX + 10; i++) {
         memcpy(by.user_id.bytes, &i, sizeof(i));
-        usage_count(&usage, &by, &succeeded, false, false);
+        usage_count(&usage, &by, &succeeded, 15 * MS, false, false);
     }
     assert_int_equal(usage.table.map.count, USAGE_MAX);
     assert_int_equal(usage.sent.count, USAGE_FLUSH_MAX);
