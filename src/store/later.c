@@ -80,7 +80,7 @@ void store_laters_init(struct store_laters *laters, struct loop *loop, struct pg
     list_init(&laters->all);
 }
 
-/* Ops that end later may use what an end starts, but the pool is freed by then. */
+/* Other ops may end after the pool was freed and report something then: store_later refuses it. */
 void store_laters_cancel(struct store_laters *laters)
 {
     laters->count_max = 0;
