@@ -372,13 +372,16 @@ STORE_CALL_ID(store_flow_key_policy, flow_key_policy, struct uuid, pg_uuid)
 static const struct pg_stmt flow_stamp = {
     .name = "flow_stamp",
     .sql = "select :ord, x.stamp from @input lateral (select 1 + abs(mod(coalesce("
-           "sum(hashtextextended(t.id::text, t.rev)), 0), 9007199254740991))::bigint as stamp "
-           "from (select t.* from unnest(array['waiting', 'failed', 'running', 'completed', "
-           "'cancelled'], array[500, 20, 20, 20, 20]) s(status, count_max), lateral (select t.id, "
-           "t.rev from sluice.flow t where t.account_id = :account_id and t.status <> '' "
-           "and t.status = s.status order by t.id desc limit s.count_max) t union all "
-           "select w.id, 2 * w.failures + (w.off_at is null)::int from sluice.webhook w "
-           "where w.account_id = :account_id and " STORE_WEBHOOK_FAILS("w") ") t offset 0) x",
+           "sum(hashtextextended(t.id::text, t.rev)), 0) + coalesce((select "
+           "sum(hashtextextended(w.id::text, 2 * w.failures + (w.off_at is null)::int)) "
+           "from sluice.webhook w where w.account_id = :account_id and " STORE_WEBHOOK_FAILS(
+               "w") "), "
+                    "0), "
+                    "9007199254740991))::bigint as stamp "
+                    "from unnest(array['waiting', 'failed', 'running', 'completed', 'cancelled'], "
+                    "array[500, 20, 20, 20, 20]) s(status, count_max), lateral (select t.id, t.rev "
+                    "from sluice.flow t where t.account_id = :account_id and t.status <> '' "
+                    "and t.status = s.status order by t.id desc limit s.count_max) t offset 0) x",
     PG_TAKES(PG_ARG("account_id", PG_UUID)),
     PG_GIVES(PG_ARG("stamp", PG_I64)),
 };
