@@ -109,6 +109,9 @@ test('on paper: exact times, and ages again afterwards', async () => {
   await visit.page.emulateMedia({ media: null });
   for (const [text, at] of printed) assert.equal(text, exact.format(new Date(at)));
   for (const age of ages) assert.match(age, /now|ago|in/);
+  const plain = await dashboard.signIn(account, { javaScriptEnabled: false });
+  await plain.goto(`/flows/${waiting}`);
+  assert.match(await plain.page.locator('.who').getAttribute('data-at'), /^\d{4}-\d\d-\d\d \d\d:\d\d UTC$/);
   await until('the ages are back', async () => (await timesOf(visit)).every(({ text }) => /^just now$|^\d+ min ago$|^in /.test(text)));
   await visit.end();
 });
