@@ -80,8 +80,8 @@ bool exec_service_may_write(const struct exec_service *service);
 size_t exec_service_active(const struct exec_service *service);
 /* Answers the node's questions about claims of its runs. */
 struct node_claims exec_service_claims(const struct exec_service *service);
-/* A claim of this node in flight that is not of a run. Its owner ends it and then unlinks this;
- * until then it is not an orphan. */
+/* A claim in flight of this node that does not belong to a run. The scan for orphans spares it
+ * until its owner, which ends the claim, unlinks it. */
 struct exec_carried {
     struct list link;
     struct uuid execution_id;
@@ -120,8 +120,8 @@ enum { EXEC_PROOF_MS = 1000 };
 /* For this long after a client disconnected during a write, an equal request gets the write's
  * result (lost.c). */
 enum { EXEC_LOST_MS = 5 * 60 * 1000 };
-/* Returns the key of such a write's claim, or of the note of a start of a flow. It is made from the
- * API key, the request's fingerprint (IDEMPOTENCY_FINGERPRINT_LEN bytes) and the number of equal
+/* Returns the key of such a write's claim, or of a start's (flow/lost.c). It is made from the API
+ * key, the request's fingerprint (IDEMPOTENCY_FINGERPRINT_LEN bytes) and the number of equal
  * requests before it in the caller's call. SLICE_NONE: out of memory. */
 slice exec_lost_key(struct uuid lost_by, const uint8_t *fingerprint, unsigned number,
                     struct arena *arena);

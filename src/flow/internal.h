@@ -424,8 +424,8 @@ void flow_adopter_stop(struct flow_adopter *adopter);
 /* take.c: takes the flow of a dead owner in a separate op and runs it. */
 bool flow_take_start(struct flow_service *service, const struct flow_ref *ref, struct op *parent);
 
-/* lost.c: the claim of the start is about to be sent; it was not made; it is to be ended, if it is
- * known how. */
+/* lost.c, for the claim of a start's key. begin: before the statement is sent that makes the claim.
+ * drop: the statement did not make it. end: binds or releases the key, once it is known which. */
 void flow_lost_begin(struct flow_command *command);
 void flow_lost_drop(struct flow_command *command);
 void flow_lost_end(struct flow_command *command);

@@ -1,10 +1,10 @@
 /*
- * Starts of flows that write, without an idempotency key, whose client may repeat them by itself,
- * as writes (exec/lost.c). The key is made from the API key and the request. The start's statement
- * claims it, and it is in flight until the start's request has ended: an equal start waits for a
- * while (command.c). If the client has left by then, the key is bound to the flow for EXEC_LOST_MS,
- * and an equal start gets that flow; else it is released. Both are done in the background, once: a
- * key that stays in flight is released by the scan for orphans.
+ * Starts of flows that write, without an idempotency key, whose client may automatically repeat
+ * them, as writes (exec/lost.c). The key is made from the API key and the request. The start's
+ * statement claims it, and it is in flight until the start's request has ended: an equal start
+ * waits for a while (command.c). If the client has left by then, the key is bound to the flow for
+ * EXEC_LOST_MS, and an equal start gets that flow; else it is released. Both are done in the
+ * background, once: a key that stays in flight is released by the scan for orphans.
  */
 #include "flow/internal.h"
 

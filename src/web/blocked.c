@@ -18,7 +18,7 @@ struct blocked {
     struct uuid id;
     const struct api_key *keys;
     size_t key_count;
-    struct flow_page *held; /* NULL: the run was not held, or there is no memory */
+    struct flow_page *held; /* NULL: the run was not held, or out of memory */
     struct pg_query input_query, keys_query;
 };
 

@@ -204,7 +204,7 @@ static void write_brief(struct web_request *request, struct json_writer *w)
                     : request->given       ? request->given->count
                                            : 0);
     json_member_i64(w, "broken", brief.broken);
-    /* for paper; a page that may be cached would have another text each minute */
+    /* Shown on paper. It would change the ETag of a page that may be cached each minute. */
     view_time(w, "made_at", request->is_cacheable ? 0 : clock_shared_us());
 }
 
