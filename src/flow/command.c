@@ -1,6 +1,7 @@
 /*
- * Start, approve, reject, resume, cancel. Each is one conditional statement and works on any node;
- * the node that takes a flow also runs it. The answer is the view after the change.
+ * Approve, reject, resume, cancel, and the steps of every command; a start's own are in start.c.
+ * Each is one conditional statement and works on any node; the node that takes a flow also runs it.
+ * The answer is the view after the change.
  *
  * A start is written before it runs. If the start has an idempotency key, the same statement binds
  * it, so a refused start binds nothing and a successful one cannot be repeated; a repeated request
@@ -16,8 +17,7 @@
  */
 #include "base/clock.h"
 #include "flow/approver.h"
-#include "flow/internal.h"
-#include "vault/key.h"
+#include "flow/command.h"
 
 enum {
     /* How long a cancel waits if another node may be about to send a request: longer than the node
@@ -25,247 +25,79 @@ enum {
     CANCEL_WAIT_MS = EXEC_PROOF_MS + 100,
     COMMAND_ARENA_MAX = 256 * 1024 * 1024,
     VIEW_BYTES_MAX = 128 * 1024 * 1024,
-    INPUT_BYTES_MAX = 64 * 1024 * 1024,
     TRIES_MAX = 8,
-    AGAIN_MS = 100,
-    REPORT_BYTES_MAX = 16 * 1024,
-    FINGERPRINT_BYTES_MAX = INPUT_BYTES_MAX + 1024,
-    SEND_MS_MAX = 20000, /* for this long a start is sent again, after the pool's own retries */
-    /* A start waits for the reply to an equal one 50 ms, 100 ms ...: 6.4 s in all. */
-    LOST_WAIT_MS = 50,
-    LOST_WAITS_MAX = 7,
 };
 
-enum command_step {
-    COMMAND_BEGIN,
-    COMMAND_CHECK_KEY,
-    COMMAND_START,
-    COMMAND_SEND,
-    COMMAND_STARTED,
-    COMMAND_LOAD,
-    COMMAND_LOADED,
-    COMMAND_TEMPLATE,
-    COMMAND_DECIDE,
-    COMMAND_APPROVER,
-    COMMAND_TAKE,
-    COMMAND_REJECT,
-    COMMAND_CANCEL,
-    COMMAND_CHANGED,
-    COMMAND_AUDITED,
-};
-
-OP_OF(command_of, flow_command)
-
-/* Answers are in the caller's arena, since the caller may read them some turns later, when this
- * op's arena has been freed. */
-static struct arena *answer_arena(const struct flow_command *command)
+struct arena *flow_command_arena(const struct flow_command *command)
 {
     return &command->op.parent->arena;
 }
 
-static enum op_result answer_command(struct flow_command *command, enum flow_answer how,
-                                     slice message)
+enum op_result flow_command_answer(struct flow_command *command, enum flow_answer how,
+                                   slice message)
 {
     command->answer = how;
     command->message = message;
     return OP_DONE;
 }
 
-/* Also called after a durable change, if only its answer cannot be made. */
-static enum op_result unavailable(struct flow_command *command)
+enum op_result flow_command_unavailable(struct flow_command *command)
 {
     bool is_open = command->is_sent || command->is_changed;
-    return answer_command(command, is_open ? FLOW_ANSWER_UNKNOWN : FLOW_ANSWER_UNAVAILABLE,
-                          SLICE_NONE);
+    return flow_command_answer(command, is_open ? FLOW_ANSWER_UNKNOWN : FLOW_ANSWER_UNAVAILABLE,
+                               SLICE_NONE);
 }
 
-/* Whether the result of a sent change is unknown. ERR_NOMEM: the change was made, but there was
- * no memory for its rows. */
-static bool is_lost(int status)
+bool flow_command_is_lost(int status)
 {
     return status == ERR_CLOSED || status == ERR_NOMEM;
 }
 
-/* Called when can_run returned false. If the lease is missing, the database is the cause. */
-static enum op_result refuse_run(struct flow_command *command)
+bool flow_command_can_run(struct flow_command *command)
 {
     const struct flow_service *service = command->service;
-    if (!node_may_write(service->config.node))
-        return unavailable(command);
-    return answer_command(
-        command, FLOW_ANSWER_UNAVAILABLE,
-        service->is_draining
-            ? SLICE("The server is shutting down. Nothing was done. Try again.")
-            : SLICE(
-                  "The server already runs as many flows as it can. Nothing was done. Try again."));
+    bool may_write = node_may_write(service->config.node);
+    if (may_write && !service->is_draining &&
+        service->run_count + service->takes.count < 2 * service->config.runs_max)
+        return true;
+    if (!may_write)
+        (void)flow_command_unavailable(command); /* the database is the cause */
+    else
+        (void)flow_command_answer(
+            command, FLOW_ANSWER_UNAVAILABLE,
+            service->is_draining
+                ? SLICE("The server is shutting down. Nothing was done. Try again.")
+                : SLICE("The server already runs as many flows as it can. Nothing was done. Try "
+                        "again."));
+    return false;
 }
 
-/* Answers with a conflict. message is SLICE_NONE if there was no memory for it. */
-static enum op_result conflict(struct flow_command *command, slice message)
+enum op_result flow_command_conflict(struct flow_command *command, slice message)
 {
     if (!message.ptr)
-        return unavailable(command);
-    return answer_command(command, FLOW_ANSWER_CONFLICT, message);
+        return flow_command_unavailable(command);
+    return flow_command_answer(command, FLOW_ANSWER_CONFLICT, message);
 }
 
-/* The number of retries is limited, because a client waits: if other changes are always faster, the
- * client gets a 503. */
-static enum op_result retry(struct flow_command *command, enum command_step step)
+enum op_result flow_command_retry(struct flow_command *command, enum command_step step)
 {
     if (++command->tries > TRIES_MAX)
-        return unavailable(command);
-    op_sleep(&command->op, &command->timer, AGAIN_MS, "another try");
+        return flow_command_unavailable(command);
+    op_sleep(&command->op, &command->timer, FLOW_COMMAND_AGAIN_MS, "another try");
     return op_wait_then(&command->op, step);
 }
 
-/* The change is durable by now: if the view is too large for memory it is omitted, and the
- * command still succeeds. */
-static enum op_result answer_view(struct flow_command *command, const struct flow_whole *whole,
-                                  const struct flow_template *tmpl)
+enum op_result flow_command_view(struct flow_command *command, const struct flow_whole *whole,
+                                 const struct flow_template *tmpl)
 {
     struct buf text;
     buf_init(&text, VIEW_BYTES_MAX);
     flow_view_write(&text, whole, tmpl,
                     command->in.scopes & SCOPE_READ ? FLOW_VIEW_WHOLE : FLOW_VIEW_BARE);
-    command->view_json = arena_take(answer_arena(command), &text);
+    command->view_json = arena_take(flow_command_arena(command), &text);
     ASSERT(whole->flow.rev > 0);
     command->rev = whole->flow.rev;
-    return answer_command(command, FLOW_ANSWER_DONE, SLICE_NONE);
-}
-
-/* ---- a start's key ---- */
-
-/* Makes the fingerprint of the request. Its first line distinguishes it from an execution's
- * fingerprint, and its format from others. */
-static int make_fingerprint(struct flow_command *command)
-{
-    struct buf text;
-    buf_init(&text, FINGERPRINT_BYTES_MAX);
-    buf_append(&text, SLICE("flow 1\n"));
-    buf_append(&text, command->in.template_key);
-    buf_append_char(&text, '\n');
-    buf_append(&text, command->in.trigger_type);
-    buf_append_char(&text, '\n');
-    json_write_sorted(&text, command->in.input);
-    bool is_ok = buf_is_ok(&text);
-    vault_sha256(buf_slice(&text), command->claim.fingerprint);
-    buf_deinit(&text);
-    return is_ok ? OK : ERR_NOMEM;
-}
-
-/* The key is loaded before the checks: a flow that was started is returned whatever has changed
- * since then. The key of a hold is free until its call is made, but is not given to a start. */
-static enum op_result load_key(struct flow_command *command)
-{
-    ASSERT(uuid_is_nil(command->in.flow_id));
-    if (make_fingerprint(command) != OK)
-        return unavailable(command);
-    command->claim.key = command->in.idempotency_key;
-    if (!command->claim.key.ptr)
-        command->claim.key = command->lost_key = exec_lost_key(
-            command->in.lost_by, command->claim.fingerprint, 0, answer_arena(command));
-    if (!command->claim.key.ptr)
-        return unavailable(command);
-    store_claim_find_held(command->service->config.pool, &command->query, &command->op,
-                          command->in.account_id, command->claim.key);
-    return OP_WAIT;
-}
-
-/* Whether no flow of the template can be carried out; the command is then answered. A template with
- * a hidden action is unknown. */
-static bool refuse_start(struct flow_command *command, const struct flow_template *tmpl)
-{
-    struct policy_verdict verdict;
-    flow_template_foresee(tmpl, *command->service->config.catalog, command->in.policy, &verdict);
-    const char *what = verdict.decision == POLICY_HOLD
-                           ? "holds a call that this flow makes without an approval"
-                           : "does not allow a call that this flow makes";
-    if (!flow_template_is_refused(&verdict))
-        return false;
-    if (verdict.is_hidden)
-        (void)answer_command(command, FLOW_ANSWER_NO_TEMPLATE, SLICE_NONE);
-    else
-        (void)conflict(
-            command, arena_printf(answer_arena(command),
-                                  "The policy of this API key %s%s%.*s. Nothing was started.", what,
-                                  verdict.reason.len > 0 ? ": " : "", SLICE_ARG(verdict.reason)));
-    return true;
-}
-
-/* A null for an optional member means absent, for the fingerprint, too. Without the template the
- * input stays unchanged. An API key that may not start the flow does not get the result of an
- * earlier start either. */
-static enum op_result begin_flow_start(struct flow_command *command)
-{
-    if (command->in.hold)
-        return op_jump(&command->op, COMMAND_START);
-    const struct flow_template *tmpl =
-        flow_template_set_find(*command->service->config.templates, command->in.template_key);
-    if (tmpl && command->in.policy && refuse_start(command, tmpl))
-        return OP_DONE;
-    if (tmpl && !(command->in.scopes & flow_start_scope(tmpl)))
-        return answer_command(command, FLOW_ANSWER_NOT_IN_SCOPE, SLICE_NONE);
-    if (tmpl && tmpl->schema)
-        command->in.input = schema_drop_nulls(tmpl->schema, command->in.input, &command->op.arena);
-    bool may_be_lost = !uuid_is_nil(command->in.lost_by) && tmpl && tmpl->writes;
-    return command->in.idempotency_key.ptr || may_be_lost ? load_key(command)
-                                                          : op_jump(&command->op, COMMAND_START);
-}
-
-static enum op_result refuse_key(struct flow_command *command)
-{
-    return answer_command(
-        command, FLOW_ANSWER_KEY_MISMATCH,
-        SLICE("This idempotency_key was used for a different request. Nothing was started. Use a "
-              "new key for a new request, or send the first request again unchanged."));
-}
-
-/* The reply to an equal start without a key is not delivered yet. If its client has left, the key
- * is bound within milliseconds. */
-static enum op_result wait_for_reply(struct flow_command *command)
-{
-    if (command->waits < LOST_WAITS_MAX)
-        command->waits++;
-    op_sleep(&command->op, &command->timer, (uint64_t)LOST_WAIT_MS << (command->waits - 1),
-             "the reply to an equal start");
-    return op_wait_then(&command->op, COMMAND_BEGIN);
-}
-
-/* The key is already bound. Only a flow can have the same fingerprint, and it became durable
- * together with its key. */
-static enum op_result follow_key(struct flow_command *command)
-{
-    if (store_claim_is_spent(&command->found))
-        return answer_command(
-            command, FLOW_ANSWER_KEY_GONE,
-            SLICE("A person did not agree to this start. Nothing was started. Do not try again "
-                  "unless they ask for it."));
-    if (memcmp(command->claim.fingerprint, command->found.fingerprint,
-               sizeof(command->claim.fingerprint)) != 0)
-        return refuse_key(command);
-    if (command->found.state == CLAIM_IN_FLIGHT)
-        return wait_for_reply(command);
-    command->is_replayed = true;
-    command->flow_id = command->in.flow_id = command->found.execution_id;
-    return op_jump(&command->op, COMMAND_LOAD);
-}
-
-static enum op_result step_check_key(struct op *op)
-{
-    struct flow_command *command = command_of(op);
-    command->found.has_hold = false;
-    int status = store_claim_result(&command->query, &command->found);
-    if (status == ERR_NOTFOUND)
-        /* the hold is that of an execution, which waits for an approval */
-        return command->found.has_hold ? refuse_key(command) : OP_NEXT;
-    if (status == OK && command->waits >= LOST_WAITS_MAX &&
-        command->found.state == CLAIM_IN_FLIGHT) { /* both are meant */
-        if (command->is_client_gone)               /* it may ask again */
-            return unavailable(command);
-        command->claim.key = SLICE_NONE;
-        return OP_NEXT;
-    }
-    return status == OK ? follow_key(command) : unavailable(command);
+    return flow_command_answer(command, FLOW_ANSWER_DONE, SLICE_NONE);
 }
 
 static enum op_result step_begin(struct op *op)
@@ -276,7 +108,7 @@ static enum op_result step_begin(struct op *op)
     command->flow_id = command->in.flow_id;
     switch (command->in.kind) {
     case FLOW_COMMAND_START:
-        return begin_flow_start(command);
+        return flow_start_begin(command);
     case FLOW_COMMAND_CANCEL:
         /* a policy may hide the flow */
         return op_jump(op, command->in.policy ? COMMAND_LOAD : COMMAND_CANCEL);
@@ -286,247 +118,6 @@ static enum op_result step_begin(struct op *op)
         break;
     }
     return op_jump(op, COMMAND_LOAD);
-}
-
-/* ---- start ---- */
-
-/* Validated a second time, now with a report: valid inputs are the usual case and need none. */
-static enum op_result refuse_input(struct flow_command *command, const struct flow_template *tmpl)
-{
-    struct schema_report report;
-    struct buf text;
-    schema_report_init(&report, &command->op.arena, SLICE("/input"));
-    if (schema_validate(tmpl->schema, command->in.input, &report))
-        UNREACHABLE("it was refused a moment ago");
-    buf_init(&text, REPORT_BYTES_MAX);
-    schema_report_write(&report, &text);
-    buf_append_char(&text, '.');
-    return answer_command(command, FLOW_ANSWER_INVALID, arena_take(answer_arena(command), &text));
-}
-
-static struct flow new_flow(const struct flow_command *command, const struct flow_template *tmpl)
-{
-    int64_t now = clock_shared_us();
-    return (struct flow){
-        .account_id = command->in.account_id,
-        .id = uuid_is_nil(command->in.flow_id) ? uuid_v7() : command->in.flow_id,
-        .template_key = tmpl->key,
-        .template_version = tmpl->version,
-        .trigger_type = command->in.trigger_type,
-        .owner = node_id(command->service->config.node),
-        .deadline = tmpl->deadline_s > 0 ? now + (int64_t)tmpl->deadline_s * 1000000 : 0,
-        .created_at = now,
-        .updated_at = now,
-        .parent_id = command->in.by.parent_id,
-    };
-}
-
-/* A run with this id is in memory, so the first start may not be stored yet and may still fail.
- * This command waits for it once before it reports a repetition. */
-static enum op_result repeated(struct flow_command *command)
-{
-    if (command->tries == 0)
-        return retry(command, COMMAND_START);
-    return answer_command(command, FLOW_ANSWER_REPEATED, SLICE_NONE);
-}
-
-/* Commands may use twice the slots of timers and adoption: a person waits for a command, but due
- * flows can stay in the database. */
-static bool can_run(const struct flow_service *service)
-{
-    return !service->is_draining && node_may_write(service->config.node) &&
-           service->run_count + service->takes.count < 2 * service->config.runs_max;
-}
-
-/* The key outlives key_guards_until by at least 30 s: that is the largest difference of clocks that
- * is not reported (CLOCK_OFF_S_MAX in node/node.c). */
-int64_t flow_key_lifetime_ms(const struct flow_service *service, int64_t guards_until)
-{
-    int64_t usual = (int64_t)service->config.idempotency_ttl_ms;
-    int64_t least = (guards_until - clock_shared_us()) / 1000 + 30 * 1000;
-    return usual > least ? usual : least;
-}
-
-/* Returns when the request began, whose policy the command has. */
-static uint64_t request_began_ns(const struct flow_command *command)
-{
-    const struct op *op = &command->op;
-    while (op->parent)
-        op = op->parent;
-    return op->started_ns;
-}
-
-/* A call that an approval cannot show is not held. */
-static enum op_result refuse_hold(struct flow_command *command)
-{
-    bool is_short = flow_run_scratch(command->run)->is_exhausted;
-    slice message = is_short ? SLICE_NONE
-                             : arena_dup(answer_arena(command), command->run->plan.error.message);
-    flow_run_drop(command->run);
-    command->run = NULL;
-    return message.ptr ? answer_command(command, FLOW_ANSWER_INVALID, message)
-                       : unavailable(command);
-}
-
-/* The checks that need no database come first. The first step is planned before anything is
- * written, so that its intent or its pause is part of the insert. */
-static enum op_result step_start(struct op *op)
-{
-    struct flow_command *command = command_of(op);
-    struct flow_service *service = command->service;
-    struct flow_template *tmpl = command->in.tmpl;
-    if (!tmpl)
-        tmpl = flow_template_set_find(*service->config.templates, command->in.template_key);
-    if (!tmpl)
-        return answer_command(command, FLOW_ANSWER_NO_TEMPLATE, SLICE_NONE);
-    if (!uuid_is_nil(command->in.template_whole) &&
-        !uuid_eq(command->in.template_whole, tmpl->whole))
-        return conflict(command, SLICE("The template was changed after a person had agreed to it. "
-                                       "Nothing was started. Start it again."));
-    if (tmpl->schema && !schema_validate(tmpl->schema, command->in.input, NULL))
-        return refuse_input(command, tmpl);
-    command->input_json = json_text_of(command->in.input, &command->op.arena, INPUT_BYTES_MAX);
-    if (!command->input_json.ptr)
-        return unavailable(command);
-    if (!can_run(service))
-        return refuse_run(command);
-    struct flow flow = new_flow(command, tmpl);
-    /* If the first start was sent by another node, the statement itself finds the repetition
-     * (step_started). */
-    if (flow_run_is_known(service, flow.id))
-        return repeated(command);
-    command->run = flow_run_new(service, &flow, tmpl, command->input_json, &command->in);
-    if (!command->run)
-        return unavailable(command);
-    if (command->in.hold && command->run->plan.kind == FLOW_PLAN_FAULT)
-        return refuse_hold(command);
-    flow_policy_found_at(command->run, request_began_ns(command));
-    command->flow_id = flow.id;
-    command->claim.execution_id = flow.id;
-    command->claim.lifetime_ms = command->lost_key.ptr
-                                     ? EXEC_LOST_MS
-                                     : flow_key_lifetime_ms(service, command->in.key_guards_until);
-    if (command->lost_key.ptr && command->claim.key.ptr)
-        command->claim.owner = node_id(service->config.node);
-    flow_trace_begin(command->run, command->in.trace);
-    flow_title_begin(command->run);
-    return OP_NEXT;
-}
-
-/* Each attempt sends the same statement, which recognizes the result of an earlier attempt. */
-static enum op_result step_send(struct op *op)
-{
-    struct flow_command *command = command_of(op);
-    struct flow_start start = {
-        .flow = &command->run->transition.next,
-        .input = command->input_json,
-        .actor = command->in.by.actor,
-        .waiting_input = flow_run_waiting_input(command->run),
-        .trace = command->run->whole.trace,
-        .title = command->run->whole.title,
-        .claim = command->claim.key.ptr ? &command->claim : NULL,
-        .hold = command->in.hold,
-        .event = command->run->transition.event,
-    };
-    command->is_sent = true;
-    flow_lost_begin(command);
-    store_flow_start(command->service->config.pool, &command->query, op, &start);
-    return OP_WAIT;
-}
-
-/* The start may have been stored. The statement is sent again until it is answered. After
- * SEND_MS_MAX it is left to the adopter, which finds the flow if there is one. */
-static enum op_result send_again(struct flow_command *command)
-{
-    struct op *op = &command->op;
-    command->query.is_unknown = true; /* even after ERR_NOMEM */
-    if (loop_now_ns(op->loop) - op->started_ns < SEND_MS_MAX * UINT64_C(1000000)) {
-        op_sleep(op, &command->timer, AGAIN_MS, "the database, to learn whether the flow began");
-        return op_wait_then(op, COMMAND_SEND);
-    }
-    command->service->has_lost = true;
-    flow_run_drop(command->run);
-    command->run = NULL;
-    return unavailable(command);
-}
-
-/* Nothing was stored. */
-static enum op_result start_failed(struct flow_command *command, int status)
-{
-    flow_run_drop(command->run);
-    command->run = NULL;
-    command->is_sent = false;
-    flow_lost_drop(command);
-    if (status == OK && command->in.hold) {
-        command->flow_id = command->held.flow_id;
-        return answer_command(command, FLOW_ANSWER_REPEATED, SLICE_NONE);
-    }
-    if (status == OK)
-        return follow_key(command); /* another request was faster */
-    if (status == ERR_NOTFOUND && command->in.hold)
-        return conflict(command,
-                        uuid_is_nil(command->in.by.parent_id)
-                            ? SLICE("This account has 10,000 calls that wait for an approval. "
-                                    "Nothing was done.")
-                            : SLICE("This user has 10,000 calls that wait for an approval. "
-                                    "Nothing was done."));
-    /* the flow's id exists already */
-    if (status == ERR_INVALID && !uuid_is_nil(command->in.flow_id))
-        return answer_command(command, FLOW_ANSWER_REPEATED, SLICE_NONE);
-    op_log(&command->op, LOG_WARN, "a flow could not be started", LOG_INT("status", status),
-           LOG_STR("cause", command->query.message));
-    return unavailable(command);
-}
-
-/* Reads the result of the start. *is_made: whether it was this request that made a flow. */
-static int start_result(struct flow_command *command, bool *is_made)
-{
-    int status;
-    if (command->in.hold) {
-        status = store_hold_start_result(&command->query, &command->held);
-        *is_made = status == OK && uuid_eq(command->held.flow_id, command->flow_id);
-    } else if (command->claim.key.ptr) {
-        status = store_claim_result(&command->query, &command->found);
-        *is_made = status == OK && command->found.state == CLAIM_WON;
-    } else {
-        status = store_flow_start_result(&command->query);
-        *is_made = status == OK;
-    }
-    return status;
-}
-
-/* The view is written before the launch, because it shows revision 1, which is in run->flow until
- * then. */
-static enum op_result step_started(struct op *op)
-{
-    struct flow_command *command = command_of(op);
-    struct flow_run *run = command->run;
-    bool is_made;
-    ASSERT(run && uuid_eq(run->flow.id, command->flow_id));
-    int status = start_result(command, &is_made);
-    if (is_lost(status))
-        return send_again(command);
-    if (!is_made)
-        return start_failed(command, status);
-    if (store_has_event(&command->query))
-        event_written(command->service->config.events, run->flow.account_id,
-                      run->transition.event.id);
-    command->run = NULL;
-    command->is_sent = false;
-    command->is_started = true;
-    flow_lost_end(command);
-    command->flow = run->transition.next;
-    command->flow.template_key = command->flow.trigger_type = SLICE_NONE; /* the run's */
-    command->whole = (struct flow_whole){
-        .flow = run->flow,
-        .input = command->input_json,
-        .actor = command->in.by.actor,
-        .title = run->whole.title,
-    };
-    enum op_result result = answer_view(command, &command->whole, run->tmpl);
-    flow_trace_started(run, command->in.trace, op->started_ns);
-    flow_run_launch(run);
-    return result;
 }
 
 /* ---- changes ---- */
@@ -556,13 +147,13 @@ static enum op_result step_loaded(struct op *op)
     struct flow_command *command = command_of(op);
     int status = store_flow_load_result(&command->query, &command->whole);
     if (status == ERR_NOTFOUND)
-        return answer_command(
+        return flow_command_answer(
             command, command->is_replayed ? FLOW_ANSWER_KEY_GONE : FLOW_ANSWER_NOT_FOUND,
             command->is_replayed ? SLICE("The flow that this idempotency_key started is no longer "
                                          "stored. Use a new key to start another.")
                                  : SLICE_NONE);
     if (status != OK)
-        return unavailable(command);
+        return flow_command_unavailable(command);
     flow_template_unref(command->find.tmpl); /* the reference of the previous attempt */
     command->find.tmpl = NULL;
     if (flow_template_find(command->service, &command->find, command->whole.flow.template_version,
@@ -576,14 +167,14 @@ static enum op_result step_template(struct op *op)
     struct flow_command *command = command_of(op);
     flow_template_found(command->service, &command->find);
     if (command->find.status != OK)
-        return unavailable(command);
+        return flow_command_unavailable(command);
     if (command->in.policy && !command->is_changed &&
         flow_is_hidden(command->find.tmpl, *command->service->config.catalog, command->in.policy))
-        return answer_command(command, FLOW_ANSWER_NOT_FOUND, SLICE_NONE);
+        return flow_command_answer(command, FLOW_ANSWER_NOT_FOUND, SLICE_NONE);
     if (command->in.kind == FLOW_COMMAND_CANCEL && !command->is_changed)
         return op_jump(op, COMMAND_CANCEL);
     if (command->is_changed || command->is_replayed)
-        return answer_view(command, &command->whole, command->find.tmpl);
+        return flow_command_view(command, &command->whole, command->find.tmpl);
     return OP_NEXT;
 }
 
@@ -628,8 +219,8 @@ static enum op_result step_take(struct op *op)
     bool is_approval = command->in.kind == FLOW_COMMAND_APPROVE;
     ASSERT(is_approval || command->in.kind == FLOW_COMMAND_RESUME);
     ASSERT(command->whole.flow.rev > 0); /* the loaded revision is the fence */
-    if (!can_run(service))
-        return refuse_run(command);
+    if (!flow_command_can_run(command))
+        return OP_DONE;
     command->take = (struct flow_take){
         .kind = is_approval ? FLOW_TAKE_APPROVE : FLOW_TAKE_RESUME,
         .account_id = command->in.account_id,
@@ -725,7 +316,7 @@ static void report_earlier(struct flow_command *command)
 {
     const struct flow_step *step = find_asked(command);
     const struct flow *flow = &command->whole.flow;
-    slice by = step ? decided_by(step, answer_arena(command)) : SLICE_NONE;
+    slice by = step ? decided_by(step, flow_command_arena(command)) : SLICE_NONE;
     if (by.ptr) {
         command->earlier.what = step->is_completed ? FLOW_EARLIER_APPROVED : FLOW_EARLIER_REJECTED;
         command->earlier.by = by;
@@ -733,7 +324,7 @@ static void report_earlier(struct flow_command *command)
     } else if (flow->status == FLOW_CANCELLED) {
         command->earlier.what = FLOW_EARLIER_CANCELLED;
         command->earlier.at = flow->completed_at ? flow->completed_at : flow->updated_at;
-    } else if (step && has_expired(step, answer_arena(command))) {
+    } else if (step && has_expired(step, flow_command_arena(command))) {
         command->earlier.what = FLOW_EARLIER_EXPIRED;
         command->earlier.at = step->finished_at;
     }
@@ -766,27 +357,28 @@ static enum op_result decide_approval(struct flow_command *command)
 {
     const struct flow *flow = &command->whole.flow;
     const struct flow_template *tmpl = command->find.tmpl;
-    struct arena *arena = answer_arena(command);
+    struct arena *arena = flow_command_arena(command);
     if (flow->status != FLOW_WAITING || flow->waiting_for != FLOW_WAITS_APPROVAL) {
         report_earlier(command);
-        return conflict(command,
-                        arena_printf(arena, "No approval step of this flow is waiting: %.*s.",
-                                     SLICE_ARG(say_state(flow, tmpl, arena))));
+        return flow_command_conflict(
+            command, arena_printf(arena, "No approval step of this flow is waiting: %.*s.",
+                                  SLICE_ARG(say_state(flow, tmpl, arena))));
     }
     slice key = tmpl->steps[flow->step_index].key;
     if (command->in.step_key.ptr && !slice_eq(command->in.step_key, key)) {
         report_earlier(command);
-        return conflict(
+        return flow_command_conflict(
             command,
             arena_printf(arena, "The step that waits for approval is \"%.*s\".", SLICE_ARG(key)));
     }
     if (command->in.rev != 0 && command->in.rev != flow->rev)
-        return conflict(command, SLICE("The flow has changed since it was shown. Load it again."));
+        return flow_command_conflict(
+            command, SLICE("The flow has changed since it was shown. Load it again."));
     int64_t ends_at = flow_approval_ends_at(flow);
     if (ends_at != 0 && ends_at <= clock_shared_us()) {
         command->earlier.what = FLOW_EARLIER_EXPIRED;
         command->earlier.at = ends_at;
-        return conflict(command, SLICE("The approval has expired."));
+        return flow_command_conflict(command, SLICE("The approval has expired."));
     }
     command->decided = decided_step(command);
     if (!tmpl->is_held)
@@ -807,11 +399,11 @@ static enum op_result decide_resume(struct flow_command *command)
     if (flow->status == FLOW_FAILED || is_due)
         return op_jump(&command->op, COMMAND_TAKE);
     if (flow->status == FLOW_WAITING)
-        return answer_view(command, &command->whole, command->find.tmpl);
-    return conflict(command,
-                    arena_printf(answer_arena(command),
-                                 "Only a waiting or failed flow can be resumed. This flow is %s.",
-                                 flow_status_name(flow->status)));
+        return flow_command_view(command, &command->whole, command->find.tmpl);
+    return flow_command_conflict(
+        command, arena_printf(flow_command_arena(command),
+                              "Only a waiting or failed flow can be resumed. This flow is %s.",
+                              flow_status_name(flow->status)));
 }
 
 static enum op_result step_decide(struct op *op)
@@ -829,9 +421,10 @@ static enum op_result step_approver(struct op *op)
     bool may_decide;
     ASSERT(command->decided.attempt > 0);
     if (flow_approver_result(&command->query, &may_decide) != OK)
-        return unavailable(command);
-    return may_decide ? carry_out(command)
-                      : answer_command(command, FLOW_ANSWER_NOT_APPROVER, flow_approver_refusal());
+        return flow_command_unavailable(command);
+    return may_decide
+               ? carry_out(command)
+               : flow_command_answer(command, FLOW_ANSWER_NOT_APPROVER, flow_approver_refusal());
 }
 
 static int change_result(struct flow_command *command)
@@ -884,7 +477,7 @@ static enum op_result answer_changed(struct flow_command *command)
     bool is_loaded = command->in.kind != FLOW_COMMAND_CANCEL;
     if (is_loaded && (command->in.kind == FLOW_COMMAND_RESUME || add_decided(command))) {
         command->whole.flow = command->flow;
-        return answer_view(command, &command->whole, command->find.tmpl);
+        return flow_command_view(command, &command->whole, command->find.tmpl);
     }
     return op_jump(&command->op, COMMAND_LOAD);
 }
@@ -908,7 +501,7 @@ static enum op_result step_changed(struct op *op)
     struct flow_command *command = command_of(op);
     ASSERT(command->in.kind != FLOW_COMMAND_START && !command->is_changed);
     int status = change_result(command);
-    command->is_sent = is_lost(status);
+    command->is_sent = flow_command_is_lost(status);
     if (status == OK) {
         if (store_has_event(&command->query))
             event_written(command->service->config.events, command->in.account_id,
@@ -918,16 +511,16 @@ static enum op_result step_changed(struct op *op)
         return op_wait_then(op, COMMAND_AUDITED);
     }
     if (status == ERR_NOTFOUND && command->in.kind != FLOW_COMMAND_CANCEL)
-        return retry(command, COMMAND_LOAD); /* reload the row and decide again from its present
-                                              * state */
+        return flow_command_retry(command, COMMAND_LOAD); /* reload the row and decide again from
+                                                           * its present state */
     if (status == ERR_NOTFOUND) {
         if (command->tries > 0)
-            return answer_command(command, FLOW_ANSWER_NOT_FOUND, SLICE_NONE);
-        return retry(command, COMMAND_CANCEL);
+            return flow_command_answer(command, FLOW_ANSWER_NOT_FOUND, SLICE_NONE);
+        return flow_command_retry(command, COMMAND_CANCEL);
     }
-    if (is_lost(status) && command->in.kind != FLOW_COMMAND_CANCEL)
+    if (flow_command_is_lost(status) && command->in.kind != FLOW_COMMAND_CANCEL)
         command->service->has_lost = true; /* this node may own the flow now */
-    return unavailable(command);
+    return flow_command_unavailable(command);
 }
 
 /* The change is made, and its event is stored or logged; the answer follows. */
@@ -945,10 +538,11 @@ static enum op_result step_audited(struct op *op)
 static const struct op_step steps[] = {
     [COMMAND_BEGIN] = {"begin", step_begin,
                        OP_TO(COMMAND_START) | OP_TO(COMMAND_LOAD) | OP_TO(COMMAND_CANCEL)},
-    [COMMAND_CHECK_KEY] = {"check_key", step_check_key, OP_TO(COMMAND_BEGIN) | OP_TO(COMMAND_LOAD)},
-    [COMMAND_START] = {"start", step_start, OP_TO(COMMAND_START)},
-    [COMMAND_SEND] = {"send", step_send, 0},
-    [COMMAND_STARTED] = {"started", step_started,
+    [COMMAND_CHECK_KEY] = {"check_key", flow_start_check_key,
+                           OP_TO(COMMAND_BEGIN) | OP_TO(COMMAND_LOAD)},
+    [COMMAND_START] = {"start", flow_start_plan, OP_TO(COMMAND_START)},
+    [COMMAND_SEND] = {"send", flow_start_send, 0},
+    [COMMAND_STARTED] = {"started", flow_start_sent,
                          OP_TO(COMMAND_BEGIN) | OP_TO(COMMAND_SEND) | OP_TO(COMMAND_LOAD)},
     /* the flow is loaded for approve, reject and resume, after a cancel, and for the key of a
      * start */
@@ -970,7 +564,7 @@ static void on_end(struct op *op, enum op_end end)
 {
     struct flow_command *command = command_of(op);
     if (end == OP_ENDED_CANCELLED) {
-        (void)unavailable(command);
+        (void)flow_command_unavailable(command);
         command->service->has_lost = true; /* the change that was sent may still take effect */
     }
     if (command->run)

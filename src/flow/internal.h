@@ -512,7 +512,7 @@ void flow_pinned_keep(struct flow_service *service, struct flow_template *tmpl);
 /* Drops unused versions; with even_used all versions. */
 void flow_pinned_drop(struct flow_service *service, bool even_used);
 
-/* command.c: how long a key is kept that guards something until then (0: nothing). */
+/* start.c: how long a key is kept that guards something until then (0: nothing). */
 int64_t flow_key_lifetime_ms(const struct flow_service *service, int64_t guards_until);
 
 /* hold.c: sets this service as the maker of holds of its exec service. */
