@@ -15,6 +15,7 @@
 #include "store/account_user.h"
 #include "store/later.h"
 #include "vault/key.h"
+#include "vault/user.h"
 
 enum {
     CACHE_MAX = 10000,
@@ -152,33 +153,11 @@ struct touch {
 
 /* The first use of a user's key in an hour is a request of that user, too: no look-up of the user
  * notes it. */
-struct request_note {
-    struct store_later later;
-    struct uuid account_id;
-    slice external_id; /* in the op's arena */
-};
-
-static void send_request_note(struct store_later *later)
-{
-    const struct request_note *note = CONTAINER_OF(later, struct request_note, later);
-    store_account_user_request(later->laters->pool, &later->query, &later->op, note->account_id,
-                               note->external_id);
-}
-
 static void note_user(struct vault_auth *auth, const struct api_key *key, int64_t now)
 {
     static const int64_t hour_us = (int64_t)ACCOUNT_USER_REQUEST_S * 1000000;
-    static const struct store_later_class note_class = {
-        STORE_LATER(store_later_once, "key_user_request", struct request_note),
-        .send = send_request_note,
-    };
-    if (!key->external_id.ptr || now / hour_us == key->last_used_at / hour_us)
-        return;
-    struct request_note *note = store_later(&auth->touches, &note_class, NULL, ACCOUNT_USER_ID_MAX);
-    if (!note)
-        return;
-    note->account_id = key->account_id;
-    note->external_id = arena_dup(&note->later.op.arena, key->external_id);
+    if (key->external_id.ptr && now / hour_us != key->last_used_at / hour_us)
+        vault_user_note(&auth->touches, key->account_id, key->external_id);
 }
 
 static void send_touch(struct store_later *later)

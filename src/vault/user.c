@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "store/api_key.h"
-#include "store/later.h"
 
 enum {
     USERS_MAX = 1000 * 1000,
@@ -90,11 +89,19 @@ static void send_note(struct store_later *later)
                                note->external_id);
 }
 
-static const struct store_later_class note_class = {
-    STORE_LATER(store_later_once, "user_request", struct note),
-    .send = send_note,
-    .failure = "the time of a user's last request was not written",
-};
+void vault_user_note(struct store_laters *laters, struct uuid account_id, slice external_id)
+{
+    static const struct store_later_class note_class = {
+        STORE_LATER(store_later_once, "user_request", struct note),
+        .send = send_note,
+        .failure = "the time of a user's last request was not written",
+    };
+    struct note *note = store_later(laters, &note_class, NULL, ACCOUNT_USER_ID_MAX);
+    if (!note)
+        return;
+    note->account_id = account_id;
+    note->external_id = arena_dup(&note->later.op.arena, external_id);
+}
 
 /* Each load shows how old the row's time is, and the first request after it writes the time. A note
  * that cannot be made is made after the next load. */
@@ -104,12 +111,9 @@ static void note_request(struct vault_users *users, struct cache_entry *cached)
     if (!entry->is_unnoted)
         return;
     entry->is_unnoted = false;
-    struct note *note = store_later(&users->notes, &note_class, NULL, ACCOUNT_USER_ID_MAX);
-    if (!note)
-        return;
-    memcpy(note->account_id.bytes, cached->key.ptr, sizeof(note->account_id.bytes));
-    note->external_id =
-        arena_dup(&note->later.op.arena, slice_from(cached->key, sizeof(note->account_id.bytes)));
+    struct uuid account_id;
+    memcpy(account_id.bytes, cached->key.ptr, sizeof(account_id.bytes));
+    vault_user_note(&users->notes, account_id, slice_from(cached->key, sizeof(account_id.bytes)));
 }
 
 /* A user that does not exist may be created at any moment, and one that is being erased may be

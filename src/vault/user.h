@@ -10,6 +10,7 @@
 
 #include "loop/cache.h"
 #include "store/account_user.h"
+#include "store/later.h"
 
 /* A process counts an account's users before the first creation, each ttl_ms, and after this many
  * creations, or fewer if a sixteenth of the room is less. So each process may exceed users_max by
@@ -61,6 +62,10 @@ struct vault_user_check {
 bool vault_user_find(struct vault_users *users, struct vault_user_check *check,
                      struct uuid account_id, slice external_id, bool is_request,
                      struct op *op) MUST_CHECK;
+
+/* Writes the time of the user's last request in the background, once, if laters has room for it.
+ * external_id is copied. */
+void vault_user_note(struct store_laters *laters, struct uuid account_id, slice external_id);
 
 /* An op that creates a user, unless the account has it already. */
 struct vault_user_create {
