@@ -19,13 +19,13 @@ enum {
     CONNECTIONS_MAX = 200, /* keys with names; further keys are shown by id */
 };
 
-/* A group matches all kinds that begin with its name. */
+/* Groups whose words are not their names. */
 static const struct {
-    const char *name, *sentence;
+    const char *name, *words;
 } groups[] = {
-    {"account", "All account events"},   {"connection", "All connection events"},
-    {"flow", "All flow events"},         {"key", "All API key events"},
-    {"link", "All connect link events"}, {"oauth_client", "All OAuth client events"},
+    {"key", "API key"},
+    {"link", "connect link"},
+    {"oauth_client", "OAuth client"},
 };
 
 enum { KIND, BY, PERIOD };
@@ -266,15 +266,24 @@ static void write_event(struct web_request *request, struct json_writer *w,
     json_close(w, '}');
 }
 
-/* Writes each group, followed by its kinds. */
-static void put_kinds(struct json_writer *w)
+static slice words_of_group(slice group)
+{
+    for (size_t i = 0; i < ARRAY_LEN(groups); i++)
+        if (slice_eq_cstr(group, groups[i].name))
+            return slice_cstr(groups[i].words);
+    return group;
+}
+
+/* Writes each group of several kinds, which matches them all, and each kind. */
+static void put_kinds(struct arena *arena, struct json_writer *w)
 {
     slice before = SLICE("");
     for (enum audit_kind at = 0; at < AUDIT_KIND_COUNT; at++) {
         slice group = audit_kind_group(at);
-        for (size_t i = 0; !slice_eq(group, before) && i < ARRAY_LEN(groups); i++)
-            if (slice_eq_cstr(group, groups[i].name))
-                view_choice(w, group, slice_cstr(groups[i].sentence));
+        bool is_several = at + 1 < AUDIT_KIND_COUNT && slice_eq(group, audit_kind_group(at + 1));
+        if (is_several && !slice_eq(group, before))
+            view_choice(w, group,
+                        arena_printf(arena, "All %.*s events", SLICE_ARG(words_of_group(group))));
         if (at != AUDIT_ACCOUNT_ERASED) /* the operator's: no account has such an event */
             view_choice(w, audit_kind_name(at), audit_kind_sentence(at));
         before = group;
@@ -286,7 +295,7 @@ static void write_choices(struct web_request *request, struct json_writer *w)
     const struct trail *trail = request->state;
     struct arena *arena = &request->serve.op.arena;
     json_member_open(w, "kinds", '[');
-    put_kinds(w);
+    put_kinds(arena, w);
     json_close(w, ']');
     json_member_open(w, "actors", '[');
     for (size_t i = trail->key_count; i-- > 0;) {
