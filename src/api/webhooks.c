@@ -354,6 +354,17 @@ static bool read_enabled(struct api_request *request, struct webhook_command_req
     return false;
 }
 
+static bool read_rev(struct api_request *request, struct webhook_command_request *in)
+{
+    const struct json *rev = JSON_GET(request->body, "rev"); /* null would be no fence */
+    if (!rev || (json_to_i64(rev, &in->rev) && in->rev > 0))
+        return true;
+    (void)api_reply_error(request, 400,
+                          "rev must be that of the webhook as it was read: it is changed only if "
+                          "it still has this one");
+    return false;
+}
+
 static enum op_result begin_webhook(struct api_request *request)
 {
     struct webhook_changing *it = change_webhook(request, WEBHOOK_CREATE);
@@ -378,7 +389,7 @@ static enum op_result begin_webhook_change(struct api_request *request)
     struct webhook_changing *it = change_webhook(request, WEBHOOK_CHANGE);
     if (!read_webhook_id(request, &it->in.id) || !read_webhook_url(request, &it->in) ||
         !read_description(request, &it->in) || !read_events(request, &it->in) ||
-        !read_enabled(request, &it->in))
+        !read_enabled(request, &it->in) || !read_rev(request, &it->in))
         return OP_DONE;
     if (!it->in.has_url && !it->in.has_description && !it->in.has_kinds && !it->in.has_switch)
         return api_reply_error(request, 400,
@@ -390,7 +401,7 @@ static enum op_result begin_webhook_change(struct api_request *request)
 const struct api_endpoint api_webhooks_change = {
     .scope = SCOPE_ADMIN,
     .body = API_BODY_REQUIRED,
-    .members = &(const struct api_names){.own = {"url", "events", "description", "enabled"}},
+    .members = &(const struct api_names){.own = {"url", "events", "description", "enabled", "rev"}},
     .begin = begin_webhook_change,
     .is_of_account = true,
     .refuses_policy = true,
@@ -401,7 +412,6 @@ static enum op_result begin_webhook_roll(struct api_request *request)
 {
     struct webhook_changing *it = change_webhook(request, WEBHOOK_ROLL);
     const struct json *overlap = json_given(request->body, SLICE("overlap_s"));
-    const struct json *rev = JSON_GET(request->body, "rev"); /* null would be no fence */
     int64_t seconds = OVERLAP_S;
     if (!read_webhook_id(request, &it->in.id))
         return OP_DONE;
@@ -412,11 +422,7 @@ static enum op_result begin_webhook_roll(struct api_request *request)
                                "old secret signs, too",
                                WEBHOOK_OVERLAP_S_MAX);
     it->in.overlap_s = seconds;
-    if (rev && (!json_to_i64(rev, &it->in.rev) || it->in.rev < 1))
-        return api_reply_error(request, 400,
-                               "rev must be that of the webhook as it was read: it is rolled only "
-                               "if it still has this one");
-    return run_webhook_command(request);
+    return read_rev(request, &it->in) ? run_webhook_command(request) : OP_DONE;
 }
 
 const struct api_endpoint api_webhooks_roll = {

@@ -199,8 +199,8 @@ static enum op_result step_loaded(struct op *op)
     if (status == OK && command->in.rev && command->webhook.rev != command->in.rev)
         return stop_with(command,
                          err_set(&command->err, ERR_LIMIT,
-                                 "the webhook has the rev %lld, not %lld: its secret was "
-                                 "rolled, or it was edited, since it was read",
+                                 "the webhook has the rev %lld, not %lld: it was changed, or "
+                                 "its secret was rolled, since it was read",
                                  (long long)command->webhook.rev, (long long)command->in.rev));
     if (status == OK)
         status = is_roll ? roll_secret(command) : merge_change(command);

@@ -28,8 +28,11 @@ struct webhook_command_request {
     uint32_t kinds;    /* 1 << enum event_kind ...; 0: all, also those of later versions */
     bool is_on;        /* true also forgets its failures */
     /* For WEBHOOK_ROLL: how long the old secret signs, too. One that was rolled before no longer
-     * does. rev: the endpoint's, so that a request that is sent twice rolls once; 0: any. */
-    int64_t overlap_s, rev;
+     * does. */
+    int64_t overlap_s;
+    /* For WEBHOOK_CHANGE and WEBHOOK_ROLL: the endpoint's as it was read, so that a request that is
+     * sent twice rolls once, and a form does not undo another person's change; 0: any. */
+    int64_t rev;
 };
 
 struct webhook_command {

@@ -119,9 +119,14 @@ static enum op_result reply_form(struct web_request *request, unsigned status,
 {
     bool is_sent = web_field(request, "which").ptr != NULL;
     const struct json *events = JSON_GET(webhook, "events");
+    int64_t rev = json_get_i64(webhook, SLICE("rev"), 0);
     struct json_writer *w = view_begin(request);
+    if (is_sent && !slice_to_i64(web_field(request, "rev"), &rev))
+        rev = 0;
     json_member_str(w, "id", id_of(request));
     json_member_str(w, "problem", problem);
+    if (id_of(request).ptr)
+        json_member_i64(w, "rev", rev);
     json_member_str(w, "url",
                     is_sent ? web_field(request, "url") : json_get_str(webhook, SLICE("url")));
     json_member_str(w, "description",
@@ -163,8 +168,10 @@ static struct json *body_of_form(struct web_request *request)
 {
     struct arena *arena = &request->serve.op.arena;
     slice url = web_field(request, "url"), description = web_field(request, "description");
+    slice rev = web_field(request, "rev");
     struct json *body = object_of(request, "url", json_string(url.ptr ? url : SLICE("")));
     struct json events = {.type = JSON_NULL};
+    int64_t number;
     if (!body)
         return NULL;
     if (slice_eq_cstr(web_field(request, "which"), "some")) {
@@ -174,6 +181,9 @@ static struct json *body_of_form(struct web_request *request)
                 json_array_push(arena, &events, json_string(slice_cstr(kinds[i].name)));
     }
     json_object_set(arena, body, SLICE("events"), events);
+    if (rev.ptr) /* another person's change is not undone */
+        json_object_set(arena, body, SLICE("rev"),
+                        slice_to_i64(rev, &number) ? json_i64(number) : json_string(rev));
     json_object_set(arena, body, SLICE("description"),
                     json_string(description.ptr ? description : SLICE("")));
     return body;

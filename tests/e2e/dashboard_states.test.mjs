@@ -87,7 +87,7 @@ test('a webhook in each of its states', async () => {
     ['new', () => {}],
     ['it was sent an event', () => event('delivered')],
     ['off', () => api('PATCH', `/api${path}`, { enabled: false }),
-      [path, 'Switch off', {}, off], [path, 'Send again', { hours: '1' }, refused('off')], [path, 'Send a test', {}, [[/The test/, true]]], [`${path}/edit`, 'Save', { which: 'all' }, off]],
+      [path, 'Switch off', {}, off], [path, 'Send again', { hours: '1' }, refused('off')], [path, 'Send a test', {}, [[/The test/, true]]], [`${path}/edit`, 'Save', { which: 'all' }, refused('Nothing was changed: the webhook has the rev')]],
     ['on again', () => api('PATCH', `/api${path}`, { enabled: true }), [path, 'Switch on', {}, on]],
     ['failing', async () => {
       answer = 500;

@@ -110,6 +110,22 @@ test('a webhook is made with a form that says what is wrong, and its secret is s
   await visit.sees('all, also those of later versions');
   const [changed] = (await api('GET', '/api/webhooks')).items;
   assert.deepEqual([changed.events, changed.description], [null, null]);
+  // a form that was opened before another person's change does not undo it
+  await visit.press('Edit');
+  await visit.page.getByLabel('Description').fill('mine');
+  await api('PATCH', `/api/webhooks/${changed.id}`, { description: 'theirs', events: ['flow.waiting'] });
+  for (let n = 0; n < 2; n++) {
+    await visit.press('Save');
+    await visit.sees(/Nothing was changed: the webhook has the rev \d+, not \d+: it was changed, or its secret was rolled, since it was read/);
+    assert.equal(await visit.page.getByLabel('Description').inputValue(), 'mine');
+  }
+  assert.equal((await api('GET', `/api/webhooks/${changed.id}`)).description, 'theirs');
+  await visit.press('Edit it as it is now');
+  assert.equal(await visit.page.getByLabel('Description').inputValue(), 'theirs');
+  await visit.page.getByLabel('Description').fill('mine');
+  await visit.press('Save');
+  const { description, events } = await api('GET', `/api/webhooks/${changed.id}`);
+  assert.deepEqual([description, events], ['mine', ['flow.waiting']]);
   await visit.end();
 });
 
@@ -195,7 +211,7 @@ test('a test, a rolled secret, and the end of a webhook', async () => {
   for (const overlap_s of ['3600', '0']) {
     const twice = await post(visit, `/webhooks/${hook.id}/roll`, { ...fields, overlap_s });
     assert.equal(twice.status, 409);
-    assert.match(twice.text, /its secret was rolled, or it was edited, since it was read/);
+    assert.match(twice.text, /it was changed, or its secret was rolled, since it was read/);
   }
   const before = got.length;
   await visit.press('Send a test');

@@ -88,13 +88,18 @@ test('an endpoint is created, listed without its secret, changed and deleted', a
   await stack.cluster.sql(`update sluice.webhook set failing_since = now(), failures = 3 where id = '${item.id}'`);
   assert.equal((await patch({ description: 'still failing' })).failures, 3);
   assert.equal((await patch({ url: 'https://example.com/another' })).failures, 0);
+  // with a rev, only as it was read
+  const { rev } = (await call('GET', `/api/webhooks/${item.id}`)).json;
+  const stale = await call('PATCH', `/api/webhooks/${item.id}`, { description: 'mine', rev: rev - 1 });
+  assert.deepEqual([stale.status, stale.json.error], [409, `Nothing was changed: the webhook has the rev ${rev}, not ${rev - 1}: it was changed, or its secret was rolled, since it was read`]);
+  assert.deepEqual((await patch({ description: null, rev })).rev, rev + 1);
   await remove(item);
   for (const [method, path] of [['GET', ''], ['PATCH', ''], ['DELETE', ''], ['POST', '/roll'], ['POST', '/test']]) {
     const reply = await call(method, `/api/webhooks/${item.id}${path}`, method === 'PATCH' ? { enabled: true } : undefined);
     assert.deepEqual([reply.status, reply.json], [404, { error: 'Webhook not found' }], method + path);
   }
   const kinds = (await call('GET', '/api/audit?kind=webhook&limit=100')).json.events.map(({ kind }) => kind);
-  assert.deepEqual(kinds, ['webhook.deleted', 'webhook.changed', 'webhook.changed', 'webhook.enabled', 'webhook.changed', 'webhook.disabled', 'webhook.changed', 'webhook.created']);
+  assert.deepEqual(kinds, ['webhook.deleted', 'webhook.changed', 'webhook.changed', 'webhook.changed', 'webhook.enabled', 'webhook.changed', 'webhook.disabled', 'webhook.changed', 'webhook.created']);
   const log = server.log + (await stack.cluster.sql('select string_agg(details::text, chr(10)) from sluice.audit_event'));
   assert.ok(!log.includes(secret) && !log.includes(secret.slice(6)));
 });
@@ -116,7 +121,7 @@ test('what cannot be an endpoint is refused', async () => {
     assert.match(reply.json.error, pattern, JSON.stringify(body));
   }
   const one = await made({ url });
-  for (const body of [{}, { enabled: 'yes' }, { enabled: null }, { url: null }, { events: [] }, { url: 'http://10.0.0.1/' }])
+  for (const body of [{}, { enabled: 'yes' }, { enabled: null }, { url: null }, { events: [] }, { url: 'http://10.0.0.1/' }, { rev: 1 }, { enabled: true, rev: null }, { enabled: true, rev: 0 }, { enabled: true, rev: '1' }])
     assert.equal((await call('PATCH', `/api/webhooks/${one.id}`, body)).status, 400, JSON.stringify(body));
   for (const overlap_s of [-1, 604801, 1.5, '1'])
     assert.equal((await call('POST', `/api/webhooks/${one.id}/roll`, { overlap_s })).status, 400, String(overlap_s));
@@ -206,7 +211,7 @@ test('a roll that names the rev of what was read is done once, also if it is sen
   assert.deepEqual(both.map(({ status }) => status).sort(), [200, 409]);
   const late = await roll({ overlap_s: 3600, rev: one.rev });
   assert.equal(late.status, 409);
-  assert.equal(late.json.error, `Nothing was changed: the webhook has the rev ${one.rev + 1}, not ${one.rev}: its secret was rolled, or it was edited, since it was read`);
+  assert.equal(late.json.error, `Nothing was changed: the webhook has the rev ${one.rev + 1}, not ${one.rev}: it was changed, or its secret was rolled, since it was read`);
   for (const rev of [0, null, 'x']) assert.equal((await roll({ rev })).status, 400, String(rev));
   const { json } = await roll({ rev: one.rev + 1 });
   assert.equal(json.rev, one.rev + 2);
