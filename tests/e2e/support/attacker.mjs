@@ -17,7 +17,8 @@ export async function attack(name, options) {
   const waiting = [];
   child.on('message', (message) => (waiting.shift() ?? ((one) => messages.push(one)))(message));
   const ended = new Promise((resolve) => child.on('exit', resolve));
-  const next = () => (messages.length ? messages.shift() : Promise.race([new Promise((resolve) => waiting.push(resolve)), ended.then(() => null)]));
+  const closed = new Promise((resolve) => child.on('disconnect', resolve)); // after the last message, which may come after "exit"
+  const next = () => (messages.length ? messages.shift() : Promise.race([new Promise((resolve) => waiting.push(resolve)), closed.then(() => null)]));
   child.send({ name, ...options });
   if ((await next()) !== 'begun') throw new Error(`the attacker ${name} ended early`);
   return {
@@ -134,15 +135,16 @@ const attacks = {
 
 if (process.send && process.argv[1] === new URL(import.meta.url).pathname) {
   os.setPriority(NICE);
+  const end = () => process.send(counts, () => process.exit());
   process.on('message', async (message) => {
     if (message === 'stop') {
       isOver = true;
-      setTimeout(() => process.exit(), 40_000).unref();
+      setTimeout(end, 40_000).unref(); // on a busy machine, the replies under way take longer
       return;
     }
     const done = attacks[message.name](message);
     setTimeout(() => process.send('begun'), 200);
     await done;
-    process.send(counts, () => process.exit());
+    end();
   });
 }
