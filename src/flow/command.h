@@ -1,6 +1,6 @@
 /*
- * A command as its steps see it: command.c has the steps that every command or a change needs,
- * start.c those of a start.
+ * A command as its steps see it: command.c has the steps of a change and the table of
+ * all steps, start.c has the steps of a start.
  */
 #ifndef FLOW_COMMAND_H
 #define FLOW_COMMAND_H

@@ -138,7 +138,7 @@ test('it works only from its addresses, until it expires or is revoked', async (
   assert.deepEqual([listed.length, listed[0].name, listed[0].scopes], [3, 'provisioning', 'operator']);
   await stack.must(['keys', 'revoke', '--operator', other.id]);
   await until('it is refused', async () => !(await works(other.key)));
-  await until('the other has expired', async () => !(await works(brief)));
+  await until('the short-lived one has expired', async () => !(await works(brief)));
   // the program before would take it for a key of the nil account
   assert.equal(await stack.cluster.sql(`select count(*) from sluice.api_key where account_id = '00000000-0000-0000-0000-000000000000' and expires_at > '1971-01-01'`), '0');
 });
