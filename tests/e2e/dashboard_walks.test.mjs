@@ -38,14 +38,14 @@ test('a mail is found by its recipient with two presses from the overview, witho
     await visit.goto('/');
     await visit.page.getByRole('navigation').getByRole('link', { name: 'Executions' }).first().click();
     await visit.page.getByLabel('Words or id').fill('eve.ng@example.com');
-    await visit.page.getByRole('button', { name: 'Show' }).click();
-    await visit.page.waitForURL(/q=eve/);
+    await visit.press('Show');
+    assert.match(visit.page.url(), /q=eve/);
     assert.deepEqual(await visit.page.locator('tbody td:nth-child(2) a').first().getAttribute('href'), `/executions/${json.execution_id}`);
     assert.equal(await visit.page.locator('tbody tr').count(), 1);
     // no run, then those that were blocked
     await visit.goto('/executions?q=not+confirmed');
-    await visit.page.getByRole('link', { name: 'were blocked' }).click();
-    await visit.page.waitForURL(/status=everything/);
+    await visit.press('were blocked');
+    assert.match(visit.page.url(), /status=everything/);
     await until('the blocked run is stored', async () => {
       await visit.page.reload();
       return (await visit.page.locator('tbody tr').count()) === 1;
@@ -107,7 +107,7 @@ test('runs of a day, of a code, and everything', async () => {
   await visit.goto('/executions');
   await visit.page.getByLabel('Error code').selectOption('validation_error');
   await visit.page.getByLabel('Status').selectOption('everything');
-  await visit.page.getByRole('button', { name: 'Show' }).click();
+  await visit.press('Show');
   assert.equal(await visit.page.locator('tbody tr').count(), 1);
   await visit.sees('blocked');
   await visit.end();
@@ -133,7 +133,7 @@ test('a flow is found by words of its title, and by its id', async () => {
   const visit = await dashboard.signIn(account, { javaScriptEnabled: false });
   await visit.goto('/flows');
   await visit.page.getByLabel('Words or id').fill(title);
-  await visit.page.getByRole('button', { name: 'Show' }).click();
+  await visit.press('Show');
   assert.equal(await visit.page.locator('#flows tbody tr').count(), 1);
   await visit.goto(`/flows?q=${crypto.randomUUID()}`);
   await visit.sees('No flows');

@@ -136,7 +136,9 @@ export class Visit {
     await Promise.all([this.page.waitForNavigation(), target.click()]);
   }
 
-  text() {
+  // A click waits until the page that it opens begins, not until it is read.
+  async text() {
+    await this.page.waitForLoadState('domcontentloaded');
     return this.page.locator('main').innerText();
   }
 
