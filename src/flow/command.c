@@ -165,7 +165,6 @@ static enum op_result step_loaded(struct op *op)
 static enum op_result step_template(struct op *op)
 {
     struct flow_command *command = command_of(op);
-    flow_template_found(command->service, &command->find);
     if (command->find.status != OK)
         return flow_command_unavailable(command);
     if (command->in.policy && !command->is_changed &&

@@ -15,6 +15,7 @@
 #include "due/due.h"
 #include "event/outbox.h"
 #include "exec/exec.h"
+#include "loop/cache.h"
 #include "node/node.h"
 #include "flow/view_cache.h"
 #include "flow/template.h"
@@ -65,18 +66,15 @@ void flow_service_free(struct flow_service *service);
 
 /* Finds the template that a flow is pinned to: in memory, or by loading and compiling it. status:
  * OK, with a reference for the caller in tmpl; ERR_NOTFOUND; ERR_INVALID if the template does not
- * compile; else the status of the query. Returns true if the template was found at once; op is then
- * not held. */
+ * compile; else the status of the query. Returns true if status and tmpl are set; else op is held
+ * until they are. */
 struct flow_template_find {
     int status;
     struct flow_template *tmpl;
-    struct pg_query query;
-    struct uuid version;
+    struct cache_wait wait;
 };
 bool flow_template_find(struct flow_service *service, struct flow_template_find *find,
                         struct uuid version, struct op *op) MUST_CHECK;
-/* Call this in the op's next step in either case: it sets status and tmpl. */
-void flow_template_found(struct flow_service *service, struct flow_template_find *find);
 
 /* ---- commands: one op each, embedded in the caller's ---- */
 

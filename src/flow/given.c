@@ -79,7 +79,6 @@ static enum op_result step_templates(struct op *op)
     for (size_t i = 0; i < given->listed; i++) {
         struct flow_template_find *find = &given->finds[i];
         char id[UUID_TEXT_LEN + 1];
-        flow_template_found(given->service, find);
         if (find->status != OK && find->status != ERR_NOTFOUND && find->status != ERR_INVALID)
             return end_with(given, find->status);
         if (!may_show_version(given, find))

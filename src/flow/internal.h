@@ -36,10 +36,10 @@ struct flow_service {
     struct list holdings;       /* struct holding.link (hold.c): holds that are being made */
     size_t holding_count;
     struct exec_holder holder;
-    struct map pinned; /* version -> struct flow_template, versions in use (pinned.c) */
+    struct cache pinned; /* of templates, by version (pinned.c) */
     struct flow_adopter *adopter;
     struct flow_watches *watches;
-    struct flow_view_cache *views;
+    struct cache views;            /* view_cache.h */
     char public_url[FLOW_URL_MAX]; /* "" until it is known */
     /* Accounts that had an endpoint of events when a flow of theirs had an event (run_end.c), each
      * in the slot of its last bits. Only a hint: the next one in a slot replaces it, which costs
@@ -505,12 +505,11 @@ void flow_trace_decided(struct flow_command *command);
 void flow_title_begin(struct flow_run *run);
 
 /* pinned.c: returns the version of a template if it is in memory, borrowed; else NULL. */
-struct flow_template *flow_template_known(const struct flow_service *service,
+struct flow_template *flow_template_known(struct flow_service *service,
                                           struct uuid version) MUST_CHECK;
 /* Keeps a stored version, which is not in memory yet, for later searches. */
 void flow_pinned_keep(struct flow_service *service, struct flow_template *tmpl);
-/* Drops unused versions; with even_used all versions. */
-void flow_pinned_drop(struct flow_service *service, bool even_used);
+void flow_pinned_init(struct flow_service *service);
 
 /* start.c: how long a key is kept that guards something until then (0: nothing). */
 int64_t flow_key_lifetime_ms(const struct flow_service *service, int64_t guards_until);

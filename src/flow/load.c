@@ -41,7 +41,8 @@ static enum op_result step_check_rev(struct op *op)
     int64_t rev;
     if (!load->wants_view)
         return op_jump(op, LOAD_SEND);
-    const struct flow_view *kept = flow_view_cache_find(service->views, load->account_id, load->id);
+    const struct flow_view *kept =
+        flow_view_cache_find(&service->views, load->account_id, load->id);
     if (kept ? !may_give(load, kept)
              : !flow_is_running_here(service, load->account_id, load->id, load->policy, &rev))
         return op_jump(op, LOAD_SEND);
@@ -62,7 +63,7 @@ static enum op_result finish_load(struct flow_load *load)
         return OP_DONE;
     load->view = flow_view_new(load->op.loop, &load->whole, load->tmpl);
     if (load->view)
-        flow_view_cache_put(load->service->views, load->view);
+        flow_view_cache_put(&load->service->views, load->view);
     return OP_DONE;
 }
 
@@ -75,7 +76,8 @@ static enum op_result step_checked(struct op *op)
     load->status = store_rev_result(&load->query, &rev);
     if (load->status != OK)
         return OP_DONE;
-    struct flow_view *kept = flow_view_cache_find(load->service->views, load->account_id, load->id);
+    struct flow_view *kept =
+        flow_view_cache_find(&load->service->views, load->account_id, load->id);
     if (kept && kept->rev == rev)
         load->view = flow_view_ref(kept);
     else
@@ -107,7 +109,6 @@ static enum op_result step_loaded(struct op *op)
 static enum op_result step_template(struct op *op)
 {
     struct flow_load *load = load_of(op);
-    flow_template_found(load->service, &load->find);
     return finish_load(load);
 }
 
@@ -318,7 +319,6 @@ static enum op_result page_write(struct op *op)
 static enum op_result page_template(struct op *op)
 {
     struct flow_page *page = page_of(op);
-    flow_template_found(page->service, &page->find);
     page_put(page);
     return op_jump(op, PAGE_WRITE);
 }

@@ -1,19 +1,118 @@
 /*
  * The templates that flows are pinned to: those of the current set, and older versions, which are
- * loaded from the database when a flow needs them and cached, up to PINNED_MAX. A version never
+ * loaded from the database when a flow needs them and cached (loop/cache.h). A version never
  * changes, so a cached one is never outdated.
  */
 #include "flow/internal.h"
 
-enum { PINNED_MAX = 256 };
+enum {
+    PINNED_MAX = 256,
+    LOAD_ARENA_BYTES_MAX = 4 * 1024 * 1024,
+    TTL_MS = 24 * 60 * 60 * 1000, /* frees those that are no longer used */
+};
 
-struct flow_template *flow_template_known(const struct flow_service *service, struct uuid version)
+struct pinned {
+    struct cache_entry cached; /* its key is the version */
+    int status;
+    struct flow_template *tmpl;
+};
+
+struct pinned_load {
+    struct cache_load under;
+    struct pg_query query;
+};
+
+static struct pinned *pinned_of(const struct cache_entry *cached)
+{
+    return CONTAINER_OF(cached, struct pinned, cached);
+}
+
+static struct pinned_load *pinned_load_of(struct cache_load *under)
+{
+    return CONTAINER_OF(under, struct pinned_load, under);
+}
+
+static struct flow_service *loading_service(const struct cache_load *under)
+{
+    return CONTAINER_OF(under->cache, struct flow_service, pinned);
+}
+
+/* ---- loading ---- */
+
+static void load_template(struct cache_load *under)
+{
+    struct uuid version;
+    memcpy(version.bytes, under->entry->key.ptr, sizeof(version.bytes));
+    store_flow_template_get(loading_service(under)->config.pool, &pinned_load_of(under)->query,
+                            &under->op, version);
+}
+
+/* The template is compiled without the catalog: if a tool was removed since then, only its call
+ * fails. */
+static int compile_stored(struct pinned *pinned, const struct flow_template_set *set, slice key,
+                          slice body)
+{
+    struct catalog_report *report = catalog_report_new(NULL);
+    if (!report)
+        return ERR_NOMEM;
+    pinned->tmpl = flow_template_compile(key, body, NULL, report);
+    if (pinned->tmpl)
+        flow_template_copy_titles(pinned->tmpl, set ? flow_template_set_find(set, key) : NULL);
+    else
+        log_event(LOG_ERROR, "a stored template no longer compiles", LOG_STR("key", key),
+                  LOG_STR("problem", report->count ? report->problems[0].text : SLICE("")));
+    catalog_report_free(report);
+    return pinned->tmpl ? OK : ERR_INVALID;
+}
+
+static uint64_t template_loaded(struct cache_load *under)
+{
+    struct pinned *pinned = pinned_of(under->entry);
+    slice key, body;
+    pinned->status = store_flow_template_get_result(&pinned_load_of(under)->query, &key, &body);
+    if (pinned->status == OK)
+        pinned->status =
+            compile_stored(pinned, *loading_service(under)->config.templates, key, body);
+    return pinned->status == OK ? TTL_MS : 0;
+}
+
+static void on_template_loaded(struct cache_wait *wait, const struct cache_entry *cached)
+{
+    struct flow_template_find *find = CONTAINER_OF(wait, struct flow_template_find, wait);
+    const struct pinned *pinned = pinned_of(cached);
+    find->status = pinned->status;
+    find->tmpl = pinned->tmpl ? flow_template_ref(pinned->tmpl) : NULL;
+}
+
+static void drop_template(struct cache_entry *cached)
+{
+    flow_template_unref(pinned_of(cached)->tmpl);
+}
+
+static const struct cache_class pinned_class = {
+    CACHE_LOAD("template_load", struct pinned, struct pinned_load),
+    .arena_bytes_max = LOAD_ARENA_BYTES_MAX,
+    .load = load_template,
+    .loaded = template_loaded,
+    .answer = on_template_loaded,
+    .drop = drop_template,
+};
+
+void flow_pinned_init(struct flow_service *service)
+{
+    cache_init(&service->pinned, &pinned_class, service->config.loop, PINNED_MAX);
+}
+
+/* ---- finding ---- */
+
+struct flow_template *flow_template_known(struct flow_service *service, struct uuid version)
 {
     const struct flow_template_set *set = *service->config.templates;
     for (size_t i = 0; set && i < set->count; i++)
         if (uuid_eq(set->items[i]->version, version))
             return set->items[i];
-    return map_get(&service->pinned, uuid_slice(&version));
+    const struct cache_entry *cached = cache_find(&service->pinned, uuid_slice(&version));
+    return cached ? pinned_of(cached)->tmpl : NULL;
 }
 
 bool flow_template_find(struct flow_service *service, struct flow_template_find *find,
@@ -21,69 +120,20 @@ bool flow_template_find(struct flow_service *service, struct flow_template_find 
 {
     struct flow_template *known = flow_template_known(service, version);
     ASSERT(!find->tmpl); /* a template from an earlier search would leak its reference */
-    find->version = version;
     find->status = OK;
     find->tmpl = known ? flow_template_ref(known) : NULL;
     if (known)
         return true;
-    store_flow_template_get(service->config.pool, &find->query, op, version);
-    return false;
+    find->status = ERR_CLOSED;
+    if (cache_await(&service->pinned, uuid_slice(&version), &find->wait, op))
+        return false;
+    find->status = ERR_NOMEM;
+    return true;
 }
 
-void flow_pinned_drop(struct flow_service *service, bool even_used)
-{
-    MAP_EACH(&service->pinned, slot) {
-        struct flow_template *tmpl = slot->value;
-        if (!even_used && tmpl->refs > 1)
-            continue;
-        (void)map_remove(&service->pinned, slot->key);
-        flow_template_unref(tmpl);
-        slot = NULL; /* the walk starts over, because a removal may move slots */
-    }
-}
-
-/* The map holds one reference. If memory is short, the template is loaded again next time. */
 void flow_pinned_keep(struct flow_service *service, struct flow_template *tmpl)
 {
-    if (service->pinned.count >= PINNED_MAX)
-        flow_pinned_drop(service, false);
-    slice key = uuid_slice(&tmpl->version);
-    if (map_put(&service->pinned, key, tmpl, NULL) == OK)
-        (void)flow_template_ref(tmpl);
-}
-
-/* The template is compiled without the catalog: if a tool was removed since then, only its call
- * fails. */
-static struct flow_template *compile_stored(slice key, slice body)
-{
-    struct catalog_report *report = catalog_report_new(NULL);
-    if (!report)
-        return NULL;
-    struct flow_template *tmpl = flow_template_compile(key, body, NULL, report);
-    if (!tmpl)
-        log_event(LOG_ERROR, "a stored template no longer compiles", LOG_STR("key", key),
-                  LOG_STR("problem", report->count ? report->problems[0].text : SLICE("")));
-    catalog_report_free(report);
-    return tmpl;
-}
-
-void flow_template_found(struct flow_service *service, struct flow_template_find *find)
-{
-    slice key, body;
-    if (find->tmpl)
-        return;
-    find->status = store_flow_template_get_result(&find->query, &key, &body);
-    if (find->status != OK)
-        return;
-    struct flow_template *known =
-        /* Another search may have loaded the template at the same time. */
-        flow_template_known(service, find->version);
-    find->tmpl = known ? flow_template_ref(known) : compile_stored(key, body);
-    if (!find->tmpl) {
-        find->status = ERR_INVALID;
-    } else if (!known) {
-        const struct flow_template_set *set = *service->config.templates;
-        flow_template_copy_titles(find->tmpl, set ? flow_template_set_find(set, key) : NULL);
-        flow_pinned_keep(service, find->tmpl);
-    }
+    struct cache_entry *cached = cache_put(&service->pinned, uuid_slice(&tmpl->version), 0, TTL_MS);
+    if (cached)
+        pinned_of(cached)->tmpl = flow_template_ref(tmpl);
 }

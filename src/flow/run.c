@@ -123,7 +123,6 @@ static enum op_result step_loaded(struct op *op)
 static enum op_result step_template(struct op *op)
 {
     struct flow_run *run = flow_run_of(op);
-    flow_template_found(run->service, &run->find);
     if (run->find.status == OK) {
         run->tmpl = run->find.tmpl;
         run->find.tmpl = NULL; /* the run has the reference now */

@@ -48,12 +48,12 @@ struct flow_service *flow_service_new(const struct flow_config *config)
     store_laters_init(&service->takes, config->loop, config->pool, FLOW_SCAN_MAX);
     store_laters_init(&service->losses, config->loop, config->pool, LOSSES_MAX);
     map_init(&service->by_id, SIZE_MAX);
-    map_init(&service->pinned, SIZE_MAX);
-    service->views = flow_view_cache_new();
+    flow_pinned_init(service);
+    flow_view_cache_init(&service->views, config->loop);
     service->watches = flow_watches_new(service);
     service->adopter = flow_adopter_new(service);
     due_own(config->due, DUE_FLOW, &due_class, service);
-    if (service->views && service->watches && service->adopter)
+    if (service->watches && service->adopter)
         return service;
     /* Ops that have started are cancelled. Nothing else is freed, since the process does not
      * continue without the service. */
@@ -121,10 +121,9 @@ void flow_service_free(struct flow_service *service)
         return;
     ASSERT(flow_service_active(service) == 0);
     flow_watches_free(service->watches);
-    flow_view_cache_free(service->views);
-    flow_pinned_drop(service, true);
+    cache_deinit(&service->views);
+    cache_deinit(&service->pinned);
     map_deinit(&service->by_id);
-    map_deinit(&service->pinned);
     mem_free(service);
 }
 

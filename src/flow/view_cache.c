@@ -15,12 +15,12 @@ enum {
     CACHE_BYTES_MAX = 4 * 1024 * 1024,
     CACHED_VIEW_BYTES_MAX = 64 * 1024, /* a larger view would displace many others, and is not
                                         * cached */
+    TTL_MS = 24 * 60 * 60 * 1000,
 };
 
-struct flow_view_cache {
-    struct map by_flow; /* flow_id -> struct flow_view */
-    struct list all;    /* least recently used first */
-    size_t bytes;       /* total size of all texts, without the structs */
+struct cached_view {
+    struct cache_entry cached;
+    struct flow_view *view;
 };
 
 /* ---- a view ---- */
@@ -49,7 +49,6 @@ struct flow_view *flow_view_new(struct loop *loop, const struct flow_whole *whol
             .summary = slice_of(view->room + len, text.len - len),
         };
         memcpy(view->room, text.ptr, text.len);
-        list_init(&view->link);
     }
     buf_deinit(&text);
     return view;
@@ -83,69 +82,62 @@ bool flow_view_has_ended(const struct flow_view *view)
 
 /* ---- the cache ---- */
 
-static size_t bytes_of(const struct flow_view *view)
+struct view_key {
+    struct uuid account_id, flow_id;
+};
+
+static slice key_slice(const struct view_key *key)
 {
-    return view->text.len + view->summary.len;
+    return slice_of((const char *)key, sizeof(*key));
 }
 
-static void evict(struct flow_view_cache *set, struct flow_view *view)
+static struct cached_view *cached_of(struct cache_entry *cached)
 {
-    (void)map_remove(&set->by_flow, uuid_slice(&view->flow_id));
-    list_unlink(&view->link);
-    ASSERT(set->bytes >= bytes_of(view));
-    set->bytes -= bytes_of(view);
-    flow_view_unref(view);
+    return CONTAINER_OF(cached, struct cached_view, cached);
 }
 
-/* The account is compared, too, so that the id of another account's flow finds nothing. */
-struct flow_view *flow_view_cache_find(struct flow_view_cache *set, struct uuid account_id,
+static void drop_view(struct cache_entry *cached)
+{
+    flow_view_unref(cached_of(cached)->view);
+}
+
+static const struct cache_class view_class = {
+    .entry_bytes = sizeof(struct cached_view),
+    .bytes_max = CACHE_BYTES_MAX,
+    .drop = drop_view,
+};
+
+void flow_view_cache_init(struct cache *cache, struct loop *loop)
+{
+    cache_init(cache, &view_class, loop, CACHED_VIEWS_MAX);
+}
+
+struct flow_view *flow_view_cache_find(struct cache *cache, struct uuid account_id,
                                        struct uuid flow_id)
 {
-    struct flow_view *view = map_get(&set->by_flow, uuid_slice(&flow_id));
-    if (!view || !uuid_eq(view->account_id, account_id))
-        return NULL;
-    list_move_back(&set->all, &view->link); /* most recently used */
-    return view;
+    const struct view_key key = {account_id, flow_id};
+    struct cache_entry *cached = cache_find(cache, key_slice(&key));
+    return cached ? cached_of(cached)->view : NULL;
 }
 
-void flow_view_cache_put(struct flow_view_cache *set, struct flow_view *view)
+void flow_view_cache_put(struct cache *cache, struct flow_view *view)
 {
-    flow_view_cache_drop(set, view->flow_id, INT64_MAX);
-    if (bytes_of(view) > CACHED_VIEW_BYTES_MAX)
+    const struct view_key key = {view->account_id, view->flow_id};
+    size_t bytes = view->text.len + view->summary.len;
+    struct cache_entry *cached = cache_peek(cache, key_slice(&key));
+    if (cached)
+        cache_forget(cache, cached);
+    if (bytes > CACHED_VIEW_BYTES_MAX)
         return;
-    while (set->bytes + bytes_of(view) > CACHE_BYTES_MAX || set->by_flow.count >= CACHED_VIEWS_MAX)
-        evict(set, LIST_ITEM(set->all.next, struct flow_view, link));
-    if (map_put(&set->by_flow, uuid_slice(&view->flow_id), view, NULL) != OK)
-        return; /* out of memory: the next request loads the view again */
-    list_push_back(&set->all, &flow_view_ref(view)->link);
-    set->bytes += bytes_of(view);
+    cached = cache_put(cache, key_slice(&key), bytes, TTL_MS);
+    if (cached) /* else the next request loads the view again */
+        cached_of(cached)->view = flow_view_ref(view);
 }
 
-void flow_view_cache_drop(struct flow_view_cache *set, struct uuid flow_id, int64_t before_rev)
+void flow_view_cache_drop(struct cache *cache, const struct flow *flow)
 {
-    struct flow_view *view = map_get(&set->by_flow, uuid_slice(&flow_id));
-    if (view && view->rev < before_rev)
-        evict(set, view);
-}
-
-struct flow_view_cache *flow_view_cache_new(void)
-{
-    struct flow_view_cache *set = mem_zalloc(sizeof(*set));
-    if (!set)
-        return NULL;
-    map_init(&set->by_flow, CACHED_VIEWS_MAX + 1);
-    list_init(&set->all);
-    return set;
-}
-
-void flow_view_cache_free(struct flow_view_cache *set)
-{
-    if (!set)
-        return;
-    LIST_EACH(&set->all, struct flow_view, view, link) {
-        ASSERT(view->refs == 1);
-        mem_free(view); /* freed directly, not as garbage: the loop may have had its last turn */
-    }
-    map_deinit(&set->by_flow);
-    mem_free(set);
+    const struct view_key key = {flow->account_id, flow->id};
+    struct cache_entry *cached = cache_peek(cache, key_slice(&key));
+    if (cached && cached_of(cached)->view->rev < flow->rev)
+        cache_forget(cache, cached);
 }

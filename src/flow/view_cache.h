@@ -5,14 +5,13 @@
 #ifndef FLOW_VIEW_CACHE_H
 #define FLOW_VIEW_CACHE_H
 
-#include "base/list.h"
 #include "loop/loop.h"
 #include "store/flow_read.h"
 
 enum { FLOW_VIEW_BYTES_MAX = 60 * 1024 * 1024 };
 
+struct cache;
 struct flow_template;
-struct flow_view_cache;
 
 struct flow_view {
     unsigned refs;
@@ -23,7 +22,6 @@ struct flow_view {
     slice summary; /* {flow, steps} without documents: no input, context or output */
     struct loop *loop;
     struct loop_garbage garbage;
-    struct list link;
     char room[];
 };
 
@@ -37,17 +35,15 @@ void flow_view_unref(struct flow_view *view);
 /* Whether the flow will not continue by itself. It may be resumable. */
 bool flow_view_has_ended(const struct flow_view *view);
 
-/* Returns NULL if out of memory. */
-struct flow_view_cache *flow_view_cache_new(void) MUST_CHECK;
-void flow_view_cache_free(struct flow_view_cache *set);
+void flow_view_cache_init(struct cache *cache, struct loop *loop);
 /* Returns the cached view of this account's flow, borrowed; NULL if there is none. Its revision may
  * be an earlier one. */
-struct flow_view *flow_view_cache_find(struct flow_view_cache *set, struct uuid account_id,
+struct flow_view *flow_view_cache_find(struct cache *cache, struct uuid account_id,
                                        struct uuid flow_id);
 /* Replaces the cached view of the same flow; takes its own reference. A view that is too large,
  * or for which there is no memory, is not cached. */
-void flow_view_cache_put(struct flow_view_cache *set, struct flow_view *view);
-/* Drops the flow's view if its revision is earlier than before_rev. */
-void flow_view_cache_drop(struct flow_view_cache *set, struct uuid flow_id, int64_t before_rev);
+void flow_view_cache_put(struct cache *cache, struct flow_view *view);
+/* Drops the flow's view if its revision is earlier than the flow's. */
+void flow_view_cache_drop(struct cache *cache, const struct flow *flow);
 
 #endif

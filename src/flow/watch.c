@@ -126,7 +126,7 @@ void flow_watch_notify(struct flow_service *service, const struct flow *flow,
                         .loop = service->config.loop};
     const struct watch_key key = {flow->account_id, flow->id};
 
-    flow_view_cache_drop(service->views, flow->id, flow->rev);
+    flow_view_cache_drop(&service->views, flow);
     notify_flow(service->watches, &key, &news);
 }
 

@@ -36,6 +36,8 @@ void cache_forget(struct cache *cache, struct cache_entry *entry)
     ASSERT(removed == entry && entry->is_kept);
     list_unlink(&entry->link);
     entry->is_kept = false;
+    if (entry->until_ns > 0)
+        cache->bytes -= entry->bytes;
     if (!entry->is_loading)
         entry_free(cache->class, entry);
 }
@@ -55,6 +57,24 @@ void cache_forget_if(struct cache *cache,
     }
 }
 
+/* Forgets the least recently used entries until there is room for `count` entries and `bytes`
+ * more. */
+static void make_room(struct cache *cache, size_t count, size_t bytes)
+{
+    size_t bytes_max = cache->class->bytes_max > 0 ? cache->class->bytes_max : SIZE_MAX;
+    while (cache->table.count > 0 &&
+           (cache->table.count + count > cache->count_max || cache->bytes + bytes > bytes_max))
+        cache_forget(cache, LIST_ITEM(cache->by_use.next, struct cache_entry, link));
+}
+
+/* Counts an entry that is filled, or about to be. */
+static void entry_ready(struct cache *cache, struct cache_entry *entry, uint64_t good_ms)
+{
+    entry->until_ns = loop_now_ns(cache->loop) + good_ms * 1000000;
+    if (entry->is_kept)
+        cache->bytes += entry->bytes;
+}
+
 /* ---- a load ---- */
 
 static enum op_result step_load(struct op *op)
@@ -69,9 +89,10 @@ static enum op_result step_answer(struct op *op)
     struct cache_load *load = load_of(op);
     struct cache_entry *entry = load->entry;
     uint64_t good_ms = class_of(load)->loaded(load);
-    entry->until_ns = loop_now_ns(op->loop) + good_ms * 1000000;
+    entry_ready(load->cache, entry, good_ms);
     if (good_ms == 0 && entry->is_kept)
         cache_forget(load->cache, entry);
+    make_room(load->cache, 0, 0);
     LIST_DRAIN(&entry->waiting, struct cache_wait, wait, link) {
         class_of(load)->answer(wait, entry);
         op_wait_end(&wait->wait);
@@ -94,8 +115,7 @@ void cache_load_free(struct op *op)
 /* Adds the entry to the table, which does not have its key yet. */
 static bool entry_keep(struct cache *cache, struct cache_entry *entry, slice key)
 {
-    if (cache->table.count >= cache->count_max)
-        cache_forget(cache, LIST_ITEM(cache->by_use.next, struct cache_entry, link));
+    make_room(cache, 1, entry->bytes);
     char *bytes = (char *)entry + cache->class->entry_bytes;
     memcpy(bytes, key.ptr, key.len);
     entry->key = slice_of(bytes, key.len);
@@ -150,6 +170,23 @@ struct cache_entry *cache_find(struct cache *cache, slice key)
     return entry;
 }
 
+struct cache_entry *cache_put(struct cache *cache, slice key, size_t bytes, uint64_t good_ms)
+{
+    ASSERT(cache->class->bytes_max == 0 || bytes <= cache->class->bytes_max);
+    struct cache_entry *before = cache_peek(cache, key);
+    if (before)
+        cache_forget(cache, before);
+    struct cache_entry *entry = mem_zalloc(cache->class->entry_bytes + key.len);
+    if (entry)
+        entry->bytes = bytes;
+    if (!entry || !entry_keep(cache, entry, key)) {
+        mem_free(entry);
+        return NULL;
+    }
+    entry_ready(cache, entry, good_ms);
+    return entry;
+}
+
 static void cut_wait(struct op_wait *wait)
 {
     cache_wait_stop(CONTAINER_OF(wait, struct cache_wait, wait));
@@ -185,7 +222,7 @@ void cache_wait_stop(struct cache_wait *wait)
 void cache_init(struct cache *cache, const struct cache_class *class, struct loop *loop,
                 size_t count_max)
 {
-    ASSERT(class->op.free == cache_load_free && count_max > 0);
+    ASSERT((!class->load || class->op.free == cache_load_free) && count_max > 0);
     *cache = (struct cache){.loop = loop, .class = class, .count_max = count_max};
     map_init(&cache->table, count_max);
     list_init(&cache->by_use);

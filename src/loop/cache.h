@@ -9,7 +9,10 @@
  * wait that began after it.
  *
  * Entries and loads are structs of the owner that begin with the structs declared here. The owner
- * embeds the cache in its own struct. The table has at most count_max entries.
+ * embeds the cache in its own struct. The table has at most count_max entries, and what they hold
+ * has at most bytes_max bytes.
+ *
+ * An owner that learns values elsewhere adds them with cache_put.
  */
 #ifndef LOOP_CACHE_H
 #define LOOP_CACHE_H
@@ -25,6 +28,7 @@ struct cache {
     struct loop *loop;
     const struct cache_class *class;
     size_t count_max;
+    size_t bytes; /* of the entries in the table */
     struct map table;
     struct list by_use; /* entries in the table, least recently used first */
     struct list loads;  /* under way */
@@ -36,6 +40,7 @@ struct cache {
 struct cache_entry {
     slice key;         /* stored in this block after the struct, so that the struct stays aligned */
     uint64_t until_ns; /* 0: being loaded */
+    size_t bytes;      /* what it counts for class->bytes_max; set by `loaded` and cache_put */
     /* private */
     uint32_t epoch; /* epoch of the entry's group when the load began */
     bool is_kept, is_loading;
@@ -56,8 +61,9 @@ struct cache_wait {
 };
 
 struct cache_class {
-    struct op_class op; /* CACHE_LOAD */
+    struct op_class op; /* CACHE_LOAD, unless all entries are put */
     size_t entry_bytes, load_bytes;
+    size_t bytes_max;       /* 0: no limit */
     size_t arena_bytes_max; /* limit of a load's op */
     size_t tail_bytes;      /* bytes at the end of a key that are not part of its group */
     /* Sends the request that loads the entry. The request holds load->op. */
@@ -93,6 +99,11 @@ struct cache_entry *cache_find(struct cache *cache, slice key);
  * or until op is cancelled. If wait is NULL, the entry is only loaded. Returns false if out of
  * memory. */
 bool cache_await(struct cache *cache, slice key, struct cache_wait *wait, struct op *op) MUST_CHECK;
+/* Adds an entry that needs no load, in place of that with the same key, and makes it the most
+ * recently used. It counts `bytes`, at most bytes_max, and is valid for good_ms. The caller fills
+ * it. Returns NULL if out of memory. */
+struct cache_entry *cache_put(struct cache *cache, slice key, size_t bytes,
+                              uint64_t good_ms) MUST_CHECK;
 /* Ends a wait without an answer. Does nothing if it has ended, or was zeroed and did not begin. */
 void cache_wait_stop(struct cache_wait *wait);
 

@@ -92,21 +92,6 @@ static struct policy *compile_row(struct op *op, const struct policy_row *row)
     return policy ? policy : policy_unreadable();
 }
 
-/* Forgets the least recently used entries that take too much memory together with the others. */
-static void forget_least_used(struct cache *cache)
-{
-    size_t bytes = 0;
-    struct list *at = cache->by_use.prev;
-    while (at != &cache->by_use) {
-        struct cache_entry *cached = LIST_ITEM(at, struct cache_entry, link);
-        at = at->prev;
-        const struct policy *policy = entry_of(cached)->policy; /* NULL: being loaded */
-        bytes += policy ? policy_bytes(policy) : 0;
-        if (bytes > BYTES_MAX)
-            cache_forget(cache, cached);
-    }
-}
-
 static uint64_t policy_loaded(struct cache_load *under)
 {
     struct entry *entry = entry_of(under->entry);
@@ -117,7 +102,7 @@ static uint64_t policy_loaded(struct cache_load *under)
     entry->policy = compile_row(&under->op, &row);
     if (row.rev != rev_of(entry)) /* the next request has the key's new revision */
         return 0;
-    forget_least_used(under->cache);
+    entry->cached.bytes = policy_bytes(entry->policy);
     return entry->policy == policy_unreadable() ? DENIAL_TTL_MS : TTL_MS;
 }
 
@@ -141,6 +126,7 @@ static void drop_policy(struct cache_entry *cached)
 static const struct cache_class policy_class = {
     CACHE_LOAD("policy_load", struct entry, struct load),
     .arena_bytes_max = LOAD_ARENA_BYTES_MAX,
+    .bytes_max = BYTES_MAX,
     .load = load_policy,
     .loaded = policy_loaded,
     .answer = on_policy_loaded,

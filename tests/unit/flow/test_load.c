@@ -290,7 +290,7 @@ static void a_view_of_a_template_that_is_not_in_memory(void **state)
         expect_view(m, OK);
         assert_true(asks_for_rev(m, id, policy));
         expect_view(m, OK);
-        flow_pinned_drop(m->node.flow, true);
+        cache_forget_if(&m->node.flow->pinned, NULL, NULL);
         assert_true(asks_for_rev(m, id, NULL));
         expect_view(m, OK);
     }
@@ -333,6 +333,80 @@ static void a_template_that_is_not_in_memory(void **state)
     assert_int_equal(reader.status, OK);
     assert_true(has(reader.text, "\"templateKey\":\"ask\""));
     let_go(m);
+}
+
+/* ---- searches for a template ---- */
+
+static struct finder {
+    struct op op;
+    struct machine *m;
+    struct uuid version;
+    struct flow_template_find find;
+    bool is_done;
+} finders[4];
+
+static enum op_result step_find(struct op *op)
+{
+    struct finder *finder = CONTAINER_OF(op, struct finder, op);
+    return flow_template_find(finder->m->node.flow, &finder->find, finder->version, op) ? OP_NEXT
+                                                                                        : OP_WAIT;
+}
+
+static enum op_result step_found(struct op *op)
+{
+    CONTAINER_OF(op, struct finder, op)->is_done = true;
+    return OP_DONE;
+}
+
+static const struct op_step find_steps[] = {{"find", step_find, 0}, {"found", step_found, 0}};
+static const struct op_class finder_class = {.name = "finder", OP_STEPS(find_steps)};
+
+static void start_finder(struct machine *m, size_t index, struct uuid version)
+{
+    finders[index] = (struct finder){.m = m, .version = version};
+    op_start(&finders[index].op, &finder_class, m->node.loop, NULL, 1024);
+    seam_settle(m->node.loop);
+}
+
+/* All searches that begin before the template is there share one statement; later ones need none.
+ * A failure answers those that wait, and the next search asks again. */
+static void searches_for_a_template_share_a_load(void **state)
+{
+    struct machine *m = *state;
+    struct uuid version = uuid_v7();
+    const struct flow_template *tmpl = m->templates->items[0];
+    const struct pg_value cells[] = {pg_text(tmpl->key), pg_json(tmpl->body)};
+    seam_settle(m->node.loop);
+    size_t before = seam_query_count(m->node.pool);
+    for (int round = 0; round < 2; round++) {
+        for (size_t i = 0; i < 3; i++)
+            start_finder(m, i, version);
+        op_cancel(&finders[1].op);
+        seam_settle(m->node.loop);
+        assert_int_equal(seam_query_count(m->node.pool), before + 1);
+        struct pg_query *get = seam_query_named(m->node.pool, "flow_template_get");
+        if (round == 0) {
+            seam_query_fail(get, ERR_TIMEOUT);
+        } else {
+            seam_row(get, cells);
+            seam_query_done(get);
+        }
+        seam_settle(m->node.loop);
+        assert_false(finders[1].is_done);
+        assert_null(finders[1].find.tmpl);
+        for (size_t i = 0; i < 3; i += 2) {
+            assert_true(finders[i].is_done);
+            assert_int_equal(finders[i].find.status, round == 0 ? ERR_TIMEOUT : OK);
+        }
+    }
+    start_finder(m, 3, version);
+    assert_true(finders[3].is_done);
+    assert_non_null(finders[0].find.tmpl);
+    for (size_t i = 0; i < 4; i++)
+        if (i != 1) {
+            assert_ptr_equal(finders[i].find.tmpl, finders[0].find.tmpl);
+            flow_template_unref(finders[i].find.tmpl);
+        }
 }
 
 /* ---- a page ---- */
@@ -535,6 +609,7 @@ int main(void)
         ON_A_MACHINE(a_view_of_a_template_that_is_not_in_memory),
         ON_A_MACHINE(queries_of_a_view_that_fail),
         ON_A_MACHINE(a_template_that_is_not_in_memory),
+        ON_A_MACHINE(searches_for_a_template_share_a_load),
         ON_A_MACHINE(records_and_rows),
         ON_A_MACHINE(a_page_with_a_template_that_is_not_in_memory),
         ON_A_MACHINE(a_search_that_continues),

@@ -6,7 +6,7 @@
 #include "unit.h"
 
 static struct loop *loop;
-static struct flow_view_cache *set;
+static struct cache set;
 static struct flow_template *tmpl;
 static struct uuid account;
 
@@ -25,24 +25,30 @@ static struct flow_view *make_view(struct uuid id, int64_t rev, slice input)
 static void keep(struct uuid id, int64_t rev, slice input)
 {
     struct flow_view *view = make_view(id, rev, input);
-    flow_view_cache_put(set, view);
+    flow_view_cache_put(&set, view);
     flow_view_unref(view);
+}
+
+static void drop_before(struct uuid id, int64_t rev)
+{
+    const struct flow flow = {.account_id = account, .id = id, .rev = rev};
+    flow_view_cache_drop(&set, &flow);
 }
 
 static void test_one_a_flow_and_of_its_account_alone(void **state)
 {
     struct uuid id = uuid_v7();
     (void)state;
-    assert_null(flow_view_cache_find(set, account, id));
+    assert_null(flow_view_cache_find(&set, account, id));
     keep(id, 3, SLICE("{}"));
-    assert_int_equal(flow_view_cache_find(set, account, id)->rev, 3);
-    assert_null(flow_view_cache_find(set, uuid_v7(), id));
+    assert_int_equal(flow_view_cache_find(&set, account, id)->rev, 3);
+    assert_null(flow_view_cache_find(&set, uuid_v7(), id));
     keep(id, 4, SLICE("{\"a\":1}"));
-    assert_int_equal(flow_view_cache_find(set, account, id)->rev, 4);
-    flow_view_cache_drop(set, id, 4); /* the cached view has that revision */
-    assert_non_null(flow_view_cache_find(set, account, id));
-    flow_view_cache_drop(set, id, 5);
-    assert_null(flow_view_cache_find(set, account, id));
+    assert_int_equal(flow_view_cache_find(&set, account, id)->rev, 4);
+    drop_before(id, 4); /* the cached view has that revision */
+    assert_non_null(flow_view_cache_find(&set, account, id));
+    drop_before(id, 5);
+    assert_null(flow_view_cache_find(&set, account, id));
 }
 
 static void test_a_text_lives_to_the_bottom_of_the_turn(void **state)
@@ -50,8 +56,8 @@ static void test_a_text_lives_to_the_bottom_of_the_turn(void **state)
     struct uuid id = uuid_v7();
     (void)state;
     keep(id, 1, SLICE("{\"b\":2}"));
-    slice text = flow_view_cache_find(set, account, id)->text;
-    flow_view_cache_drop(set, id, INT64_MAX);
+    slice text = flow_view_cache_find(&set, account, id)->text;
+    drop_before(id, INT64_MAX);
     assert_true(slice_starts_with(text, SLICE("{\"flow\":{\"id\":")));
     assert_true(slice_find(text, SLICE("{\"b\":2}")) > 0);
     (void)loop_turn(loop, false);
@@ -69,16 +75,18 @@ static void test_the_last_ones_are_kept(void **state)
     for (size_t i = 0; i < VIEWS; i++) {
         ids[i] = uuid_v7();
         keep(ids[i], 1, slice_of(input, BYTES));
-        (void)flow_view_cache_find(set, account, ids[0]); /* requested again and again */
+        (void)flow_view_cache_find(&set, account, ids[0]); /* requested again and again */
     }
     for (size_t i = 0; i < VIEWS; i++)
-        kept += flow_view_cache_find(set, account, ids[i]) != NULL;
+        kept += flow_view_cache_find(&set, account, ids[i]) != NULL;
     assert_true(kept > 50 && kept <= 4 * 1024 * 1024 / BYTES);
-    assert_non_null(flow_view_cache_find(set, account, ids[0]));
-    assert_null(flow_view_cache_find(set, account, ids[1]));
-    assert_non_null(flow_view_cache_find(set, account, ids[VIEWS - 1]));
+    assert_non_null(flow_view_cache_find(&set, account, ids[0]));
+    assert_null(flow_view_cache_find(&set, account, ids[1]));
+    assert_non_null(flow_view_cache_find(&set, account, ids[VIEWS - 1]));
     keep(ids[1], 1, slice_of(input, BYTES + 64 * 1024)); /* too large to be cached */
-    assert_null(flow_view_cache_find(set, account, ids[1]));
+    assert_null(flow_view_cache_find(&set, account, ids[1]));
+    keep(ids[0], 2, slice_of(input, BYTES + 64 * 1024)); /* nor is the older one kept */
+    assert_null(flow_view_cache_find(&set, account, ids[0]));
     free(input);
     (void)loop_turn(loop, false);
 }
@@ -95,8 +103,9 @@ static int set_up(void **state)
     account = uuid_v7();
     struct err err;
     loop = loop_new(&err);
-    set = flow_view_cache_new();
-    return tmpl && loop && set ? 0 : -1;
+    if (loop)
+        flow_view_cache_init(&set, loop);
+    return tmpl && loop ? 0 : -1;
 }
 
 static int tear_down(void **state)
@@ -104,7 +113,7 @@ static int tear_down(void **state)
     (void)state;
     keep(uuid_v7(), 1, SLICE("{}"));
     (void)loop_turn(loop, false);
-    flow_view_cache_free(set);
+    cache_deinit(&set);
     flow_template_unref(tmpl);
     loop_free(loop);
     return unit_end();

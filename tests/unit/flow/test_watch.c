@@ -229,15 +229,15 @@ static int open_it(void **state)
     pg_bench_open(&bench, &config, true);
     service = (struct flow_service){.config = {.loop = bench.loop, .pool = bench.pool}};
     service.watches = flow_watches_new(&service);
-    service.views = flow_view_cache_new();
-    return service.watches && service.views ? 0 : -1;
+    flow_view_cache_init(&service.views, bench.loop);
+    return service.watches ? 0 : -1;
 }
 
 static int close_it(void **state)
 {
     (void)state;
     flow_watches_free(service.watches);
-    flow_view_cache_free(service.views);
+    cache_deinit(&service.views);
     pg_bench_close(&bench);
     return 0;
 }

@@ -25,6 +25,7 @@ static struct number_load *held[ASKS]; /* loads that wait for let_go */
 static size_t held_count, loads, drops;
 static int source;
 static uint64_t good_ms;
+static size_t number_bytes;
 static bool is_held;
 
 static struct ask {
@@ -57,6 +58,7 @@ static uint64_t number_loaded(struct cache_load *under)
     number->block = mem_alloc(sizeof(*number->block));
     assert_non_null(number->block);
     *number->block = CONTAINER_OF(under, struct number_load, under)->sent;
+    under->entry->bytes = number_bytes;
     return good_ms;
 }
 
@@ -76,6 +78,7 @@ static const struct cache_class number_class = {
     CACHE_LOAD("number", struct number, struct number_load),
     .arena_bytes_max = 1024,
     .tail_bytes = 1,
+    .bytes_max = 10,
     .load = load_number,
     .loaded = number_loaded,
     .answer = answer_ask,
@@ -86,7 +89,7 @@ static void set_up(struct cache *cache, struct loop *loop, size_t count_max)
 {
     cache_init(cache, &number_class, loop, count_max);
     memset(asks, 0, sizeof(asks));
-    held_count = loads = drops = 0;
+    held_count = loads = drops = number_bytes = 0;
     source = 1;
     good_ms = GOOD_MS;
     is_held = false;
@@ -218,6 +221,71 @@ static void the_least_recently_used_goes(void **state)
     assert_int_equal(drops, loads);
 }
 
+static void put(struct cache *cache, const char *key, int value, size_t bytes)
+{
+    struct cache_entry *entry = cache_put(cache, slice_cstr(key), bytes, GOOD_MS);
+    assert_non_null(entry);
+    struct number *number = CONTAINER_OF(entry, struct number, cached);
+    number->block = mem_alloc(sizeof(*number->block));
+    assert_non_null(number->block);
+    *number->block = value;
+}
+
+/* What is put replaces the entry that was there, and a load under way answers those that wait. */
+static void what_is_put_needs_no_load(void **state)
+{
+    struct cache cache;
+    set_up(&cache, *state, 2);
+    put(&cache, "a1", 7, 0);
+    assert_int_equal(ask(&cache, 0, "a1"), 7);
+    assert_int_equal(loads, 0);
+    start_held(&cache, 0, "b1");
+    put(&cache, "b1", 8, 0);
+    let_go(0);
+    WAIT_UNTIL(cache.loop, asks[0].is_done);
+    assert_int_equal(asks[0].found, 1);
+    assert_int_equal(ask(&cache, 1, "b1"), 8);
+    put(&cache, "b1", 9, 0);
+    assert_int_equal(ask(&cache, 1, "b1"), 9);
+    put(&cache, "c1", 10, 0);
+    assert_null(cache_peek(&cache, SLICE("a1")));
+    mem_fail_at(1, 1);
+    assert_null(cache_put(&cache, SLICE("b1"), 0, GOOD_MS));
+    mem_fail_at(0, 0);
+    assert_null(cache_peek(&cache, SLICE("b1")));
+    tear_down(&cache);
+    assert_int_equal(drops, 5);
+}
+
+/* Room is made by forgetting the least recently used entries, for what is put and for what was
+ * loaded. */
+static void all_together_have_at_most_bytes_max(void **state)
+{
+    struct cache cache;
+    set_up(&cache, *state, 8);
+    put(&cache, "a1", 1, 4);
+    put(&cache, "b1", 2, 4);
+    (void)cache_find(&cache, SLICE("a1"));
+    put(&cache, "c1", 3, 6);
+    assert_int_equal(cache.bytes, 10);
+    assert_null(cache_peek(&cache, SLICE("b1")));
+    number_bytes = 4;
+    assert_int_equal(ask(&cache, 0, "d1"), 1);
+    assert_int_equal(cache.bytes, 10);
+    assert_null(cache_peek(&cache, SLICE("a1")));
+    assert_non_null(cache_peek(&cache, SLICE("c1")));
+    number_bytes = 11; /* alone too large: it answers, and is not kept */
+    assert_int_equal(ask(&cache, 0, "e1"), 1);
+    assert_int_equal(cache.table.count, 0);
+    assert_int_equal(cache.bytes, 0);
+    number_bytes = 4;
+    good_ms = 0;
+    assert_int_equal(ask(&cache, 0, "f1"), 1);
+    assert_int_equal(cache.bytes, 0);
+    tear_down(&cache);
+    assert_int_equal(drops, 6);
+}
+
 static bool is_of_a(const struct cache_entry *entry, const void *data)
 {
     assert_ptr_equal(data, asks);
@@ -331,6 +399,8 @@ int main(void)
         TEST(all_that_ask_share_a_load),
         TEST(a_time_that_is_over_needs_a_load),
         TEST(the_least_recently_used_goes),
+        TEST(what_is_put_needs_no_load),
+        TEST(all_together_have_at_most_bytes_max),
         TEST(what_is_forgotten_is_loaded_again),
         TEST(what_is_asked_after_a_change_is_loaded_after_it),
         TEST(a_cache_goes_while_it_loads),
