@@ -115,8 +115,7 @@ static enum op_result step_template(struct op *op)
 static void free_load(struct op *op)
 {
     struct flow_load *load = load_of(op);
-    if (load->tmpl)
-        flow_template_unref(load->tmpl);
+    flow_template_unref(load->find.tmpl); /* load->tmpl borrows it */
     flow_view_unref(load->view);
     mem_free(load);
 }
@@ -326,6 +325,7 @@ static enum op_result page_template(struct op *op)
 static void page_free(struct op *op)
 {
     struct flow_page *page = page_of(op);
+    flow_template_unref(page->find.tmpl); /* of a page that was cancelled as it arrived */
     buf_deinit(&page->text);
     mem_free(page);
 }

@@ -8,7 +8,7 @@
 enum {
     PINNED_MAX = 256,
     LOAD_ARENA_BYTES_MAX = 4 * 1024 * 1024,
-    TTL_MS = 24 * 60 * 60 * 1000, /* frees those that are no longer used */
+    TTL_MS = 24 * 60 * 60 * 1000, /* any time would do, since a version never changes */
 };
 
 struct pinned {

@@ -15,7 +15,7 @@ enum {
     CACHE_BYTES_MAX = 4 * 1024 * 1024,
     CACHED_VIEW_BYTES_MAX = 64 * 1024, /* a larger view would displace many others, and is not
                                         * cached */
-    TTL_MS = 24 * 60 * 60 * 1000,
+    TTL_MS = 24 * 60 * 60 * 1000,      /* any time would do, since the revision is compared */
 };
 
 struct cached_view {
@@ -124,11 +124,13 @@ void flow_view_cache_put(struct cache *cache, struct flow_view *view)
 {
     const struct view_key key = {view->account_id, view->flow_id};
     size_t bytes = view->text.len + view->summary.len;
-    struct cache_entry *cached = cache_peek(cache, key_slice(&key));
-    if (cached)
-        cache_forget(cache, cached);
-    if (bytes > CACHED_VIEW_BYTES_MAX)
+    struct cache_entry *cached;
+    if (bytes > CACHED_VIEW_BYTES_MAX) {
+        cached = cache_peek(cache, key_slice(&key));
+        if (cached) /* an older view, which would cost each reader a statement in vain */
+            cache_forget(cache, cached);
         return;
+    }
     cached = cache_put(cache, key_slice(&key), bytes, TTL_MS);
     if (cached) /* else the next request loads the view again */
         cached_of(cached)->view = flow_view_ref(view);

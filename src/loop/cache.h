@@ -9,8 +9,8 @@
  * wait that began after it.
  *
  * Entries and loads are structs of the owner that begin with the structs declared here. The owner
- * embeds the cache in its own struct. The table has at most count_max entries, and what they hold
- * has at most bytes_max bytes.
+ * embeds the cache in its own struct. The table has at most count_max entries, which take at most
+ * bytes_max bytes.
  *
  * An owner that learns values elsewhere adds them with cache_put.
  */
@@ -40,7 +40,7 @@ struct cache {
 struct cache_entry {
     slice key;         /* stored in this block after the struct, so that the struct stays aligned */
     uint64_t until_ns; /* 0: being loaded */
-    size_t bytes;      /* what it counts for class->bytes_max; set by `loaded` and cache_put */
+    size_t bytes;      /* counted against class->bytes_max; set by `loaded` and cache_put */
     /* private */
     uint32_t epoch; /* epoch of the entry's group when the load began */
     bool is_kept, is_loading;
@@ -99,9 +99,10 @@ struct cache_entry *cache_find(struct cache *cache, slice key);
  * or until op is cancelled. If wait is NULL, the entry is only loaded. Returns false if out of
  * memory. */
 bool cache_await(struct cache *cache, slice key, struct cache_wait *wait, struct op *op) MUST_CHECK;
-/* Adds an entry that needs no load, in place of that with the same key, and makes it the most
- * recently used. It counts `bytes`, at most bytes_max, and is valid for good_ms. The caller fills
- * it. Returns NULL if out of memory. */
+/* Adds an entry that needs no load, as the most recently used one; it replaces the entry that has
+ * the same key. It takes `bytes`, at most bytes_max, and is valid for good_ms. The caller fills it.
+ * Returns NULL if out of memory; the entry that had the key is forgotten then, too. key is not
+ * borrowed from that entry. */
 struct cache_entry *cache_put(struct cache *cache, slice key, size_t bytes,
                               uint64_t good_ms) MUST_CHECK;
 /* Ends a wait without an answer. Does nothing if it has ended, or was zeroed and did not begin. */

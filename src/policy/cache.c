@@ -11,7 +11,7 @@
 enum {
     COUNT_MAX = 2000,
     BYTES_MAX = 32 * 1024 * 1024, /* of all cached policies, without their memos (3 KB each) */
-    TTL_MS = 60 * 60 * 1000,      /* frees those that are no longer used */
+    TTL_MS = 60 * 60 * 1000,      /* any time would do, since the key has the revision */
     DENIAL_TTL_MS = 5 * 1000,     /* of a failed compile, which may have lacked memory */
     LOAD_ARENA_BYTES_MAX = 4 * 1024 * 1024,
     KEY_FIXED_BYTES = 16 + 8,

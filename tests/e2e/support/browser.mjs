@@ -136,7 +136,7 @@ export class Visit {
     await Promise.all([this.page.waitForNavigation(), target.click()]);
   }
 
-  // A click waits until the page that it opens begins, not until it is read.
+  // A click waits until the page that it opens begins to arrive, not until all of it is there.
   async text() {
     await this.page.waitForLoadState('domcontentloaded');
     return this.page.locator('main').innerText();

@@ -342,7 +342,7 @@ static struct finder {
     struct machine *m;
     struct uuid version;
     struct flow_template_find find;
-    bool is_done;
+    bool is_done, cuts_reader;
 } finders[4];
 
 static enum op_result step_find(struct op *op)
@@ -354,7 +354,12 @@ static enum op_result step_find(struct op *op)
 
 static enum op_result step_found(struct op *op)
 {
-    CONTAINER_OF(op, struct finder, op)->is_done = true;
+    struct finder *finder = CONTAINER_OF(op, struct finder, op);
+    finder->is_done = true;
+    if (finder->cuts_reader) {
+        op_cancel(&reader.op);
+        op_cancel(reader.page ? &reader.page->op : &reader.load->op);
+    }
     return OP_DONE;
 }
 
@@ -409,8 +414,6 @@ static void searches_for_a_template_share_a_load(void **state)
         }
 }
 
-/* ---- a page ---- */
-
 /* If is_cut, the row says how far a search got, and is not a flow that the search found. */
 static void put_row(struct pg_query *query, const struct row_flow *row, bool is_cut)
 {
@@ -425,6 +428,44 @@ static void put_row(struct pg_query *query, const struct row_flow *row, bool is_
     cells[n++] = pg_bool(is_cut);
     seam_row(query, cells);
 }
+
+/* The template is there, and its reader is cancelled before it takes it: nothing is leaked. */
+static void a_reader_that_is_cancelled_as_its_template_arrives(void **state)
+{
+    struct machine *m = *state;
+    const struct flow_template *tmpl = m->templates->items[0];
+    const struct pg_value cells[] = {pg_text(tmpl->key), pg_json(tmpl->body)};
+    struct uuid id = machine_start(m, "ask", "{\"confirm\":true}");
+    machine_until(m, id, FLOW_WAITING);
+    for (int of_page = 0; of_page < 2; of_page++) {
+        struct uuid version = machine_row(m, id)->flow.template_version = uuid_v7();
+        start_finder(m, 0, version);
+        finders[0].cuts_reader = true;
+        reader = (struct reader){.m = m, .id = id};
+        if (of_page)
+            reader.filter =
+                (struct flow_filter){.account_id = seam_account, .status = -1, .limit = 10};
+        begin(m);
+        struct pg_query *query = machine_query(m, of_page ? "flow_list" : "flow_load");
+        if (of_page) {
+            put_row(query, machine_row(m, id), false);
+            seam_query_done(query);
+        } else {
+            seam_rows_answer(&m->store, query);
+        }
+        seam_settle(m->node.loop);
+        struct pg_query *get = seam_query_named(m->node.pool, "flow_template_get");
+        seam_row(get, cells);
+        seam_query_done(get);
+        seam_settle(m->node.loop);
+        assert_true(finders[0].is_done);
+        assert_false(reader.is_done);
+        flow_template_unref(finders[0].find.tmpl);
+    }
+    reader = (struct reader){.m = m};
+}
+
+/* ---- a page ---- */
 
 static void answer_list(struct machine *m, const char *name)
 {
@@ -610,6 +651,7 @@ int main(void)
         ON_A_MACHINE(queries_of_a_view_that_fail),
         ON_A_MACHINE(a_template_that_is_not_in_memory),
         ON_A_MACHINE(searches_for_a_template_share_a_load),
+        ON_A_MACHINE(a_reader_that_is_cancelled_as_its_template_arrives),
         ON_A_MACHINE(records_and_rows),
         ON_A_MACHINE(a_page_with_a_template_that_is_not_in_memory),
         ON_A_MACHINE(a_search_that_continues),
