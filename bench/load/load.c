@@ -14,6 +14,7 @@
 enum {
     REQUEST_BYTES_MAX = SCENARIO_BYTES_MAX + 8192,
     GRACE_MS = 5000,
+    FIRST_MS = 30000,
     REST_MS = 100
 }; /* after a failed connection, so that an unreachable server is not flooded */
 
@@ -41,7 +42,9 @@ struct load {
     uint64_t uniques, random;
     struct histogram second; /* latencies of the current second */
     struct timer starting, ending, ticking;
-    double cpu_s; /* CPU time used before measuring started */
+    double cpu_s;      /* CPU time used before measuring started */
+    uint64_t end_ns;   /* when measuring ends: plan->end_ns, or later (is_anything_due) */
+    uint64_t measured; /* operations that count */
     /* open loop */
     int timer_fd;
     struct poll_watch *watch;
@@ -127,8 +130,9 @@ static void count(struct connection *connection, uint64_t now_ns, bool is_right)
     histogram_record(&load->second, us);
     bool is_open = load->plan->options->rate > 0;
     uint64_t decides_ns = is_open ? connection->due_ns : now_ns;
-    if (decides_ns < load->plan->start_ns || decides_ns >= load->plan->end_ns)
+    if (decides_ns < load->plan->start_ns || decides_ns >= load->end_ns)
         return;
+    load->measured++;
     if (is_right) {
         part->done++;
         histogram_record(&part->latencies, us);
@@ -264,12 +268,13 @@ static void on_starting(struct timer *timer)
     load->cpu_s = used_cpu_s();
 }
 
-/* Returns whether any scheduled operation has not ended yet. An open loop waits for all operations
- * that were scheduled while measuring. */
+/* Returns whether measuring has to go on. An open loop waits for all operations that were scheduled
+ * while measuring. A closed loop waits for its first operation, since a rate of none says nothing:
+ * an operation may take longer than the whole time. */
 static bool is_anything_due(const struct load *load)
 {
     if (load->plan->options->rate <= 0)
-        return false;
+        return load->measured == 0;
     if (load->due_count > 0 && load->due[load->due_first] < load->plan->end_ns)
         return true;
     for (uint64_t i = 0; i < load->plan->connections; i++)
@@ -281,14 +286,19 @@ static bool is_anything_due(const struct load *load)
 static void on_ending(struct timer *timer)
 {
     struct load *load = CONTAINER_OF(timer, struct load, ending);
-    uint64_t now_ns = clock_mono_ns();
+    uint64_t now_ns = clock_mono_ns(), waits_ms = load->measured > 0 ? GRACE_MS : FIRST_MS;
     if (load->result->cpu == 0)
         load->result->cpu =
             (used_cpu_s() - load->cpu_s) * 1e9 / (double)(now_ns - load->plan->start_ns);
-    if (is_anything_due(load) && now_ns < load->plan->end_ns + GRACE_MS * 1000000ull) {
+    if (is_anything_due(load) && now_ns < load->plan->end_ns + waits_ms * 1000000ull) {
+        if (load->plan->options->rate <= 0)
+            load->end_ns = UINT64_MAX;
         timer_start_in_ms(timer, 10);
         return;
     }
+    if (load->end_ns == UINT64_MAX)
+        load->end_ns = now_ns;
+    load->result->measured_s = (double)(load->end_ns - load->plan->start_ns) / 1e9;
     load->is_over = true;
     loop_stop(load->loop);
 }
@@ -340,6 +350,7 @@ int load_run(const struct load_plan *plan, struct load_result *result)
         return ERR_NOMEM;
     *load = (struct load){.plan = plan, .result = result, .timer_fd = -1};
     load->random = plan->process + 1;
+    load->end_ns = plan->end_ns;
     for (size_t i = 0; i < plan->options->scenario_count; i++)
         load->weight_sum += plan->options->weights[i];
     list_init(&load->idle);

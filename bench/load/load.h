@@ -24,6 +24,7 @@ struct load_result {
     /* open loop: operations that were scheduled but dropped because LOAD_DUE_MAX were waiting */
     uint64_t dropped;
     double cpu;             /* cores that the process used while measuring */
+    double measured_s;      /* the duration, or longer if the first operation ended later */
     char why[LOAD_WHY_MAX]; /* the first failure */
     /* current values since the start, for the progress line and the time line */
     volatile uint64_t live_done, live_wrong;

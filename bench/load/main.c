@@ -272,6 +272,8 @@ static void gather(struct bench *bench)
         report->dropped += result->dropped;
         report->cpu += result->cpu;
         report->cpu_max = result->cpu > report->cpu_max ? result->cpu : report->cpu_max;
+        if (result->measured_s > report->measured_s)
+            report->measured_s = result->measured_s;
         report->unmeasured += result->live_done;
         if (result->why[0] && !report->why[0])
             (void)snprintf(report->why, LOAD_WHY_MAX, "%s", result->why);
