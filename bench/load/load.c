@@ -13,10 +13,10 @@
 
 enum {
     REQUEST_BYTES_MAX = SCENARIO_BYTES_MAX + 8192,
-    GRACE_MS = 5000,
-    FIRST_MS = 30000,
-    REST_MS = 100
-}; /* after a failed connection, so that an unreachable server is not flooded */
+    GRACE_MS = 5000,  /* how long an open loop waits after the end for what was due */
+    FIRST_MS = 30000, /* how long a run waits for its first operation after the end */
+    REST_MS = 100     /* after a failed connection, so that an unreachable server is not flooded */
+};
 
 struct connection {
     struct load *load;
@@ -32,7 +32,8 @@ struct connection {
 
 struct load {
     const struct load_plan *plan;
-    struct load_result *result;
+    struct load_result *results; /* of all processes */
+    struct load_result *result;  /* of this one */
     struct loop *loop;
     struct connection *connections;
     struct list idle;
@@ -42,9 +43,7 @@ struct load {
     uint64_t uniques, random;
     struct histogram second; /* latencies of the current second */
     struct timer starting, ending, ticking;
-    double cpu_s;      /* CPU time used before measuring started */
-    uint64_t end_ns;   /* when measuring ends: plan->end_ns, or later (is_anything_due) */
-    uint64_t measured; /* operations that count */
+    double cpu_s; /* CPU time used before measuring started */
     /* open loop */
     int timer_fd;
     struct poll_watch *watch;
@@ -130,9 +129,10 @@ static void count(struct connection *connection, uint64_t now_ns, bool is_right)
     histogram_record(&load->second, us);
     bool is_open = load->plan->options->rate > 0;
     uint64_t decides_ns = is_open ? connection->due_ns : now_ns;
-    if (decides_ns < load->plan->start_ns || decides_ns >= load->end_ns)
+    bool is_late = is_open ? decides_ns >= load->plan->end_ns : load->is_over;
+    if (decides_ns < load->plan->start_ns || is_late)
         return;
-    load->measured++;
+    load->result->measured++;
     if (is_right) {
         part->done++;
         histogram_record(&part->latencies, us);
@@ -268,13 +268,21 @@ static void on_starting(struct timer *timer)
     load->cpu_s = used_cpu_s();
 }
 
-/* Returns whether measuring has to go on. An open loop waits for all operations that were scheduled
- * while measuring. A closed loop waits for its first operation, since a rate of none says nothing:
- * an operation may take longer than the whole time. */
+static bool is_anything_measured(const struct load *load)
+{
+    uint64_t measured = 0;
+    for (unsigned i = 0; i < load->plan->options->processes; i++)
+        measured += load->results[i].measured;
+    return measured > 0;
+}
+
+/* Returns whether the run has to go on. An open loop waits for all operations that were scheduled
+ * while measuring. A closed loop waits until any of the processes has measured an operation, since
+ * one may take longer than the whole duration, and a rate of zero says nothing. */
 static bool is_anything_due(const struct load *load)
 {
     if (load->plan->options->rate <= 0)
-        return load->measured == 0;
+        return !is_anything_measured(load);
     if (load->due_count > 0 && load->due[load->due_first] < load->plan->end_ns)
         return true;
     for (uint64_t i = 0; i < load->plan->connections; i++)
@@ -286,19 +294,17 @@ static bool is_anything_due(const struct load *load)
 static void on_ending(struct timer *timer)
 {
     struct load *load = CONTAINER_OF(timer, struct load, ending);
-    uint64_t now_ns = clock_mono_ns(), waits_ms = load->measured > 0 ? GRACE_MS : FIRST_MS;
+    uint64_t now_ns = clock_mono_ns();
+    uint64_t waits_ms = is_anything_measured(load) ? GRACE_MS : FIRST_MS;
+    double passed_s = (double)(now_ns - load->plan->start_ns) / 1e9;
     if (load->result->cpu == 0)
-        load->result->cpu =
-            (used_cpu_s() - load->cpu_s) * 1e9 / (double)(now_ns - load->plan->start_ns);
+        load->result->cpu = (used_cpu_s() - load->cpu_s) / passed_s;
     if (is_anything_due(load) && now_ns < load->plan->end_ns + waits_ms * 1000000ull) {
-        if (load->plan->options->rate <= 0)
-            load->end_ns = UINT64_MAX;
         timer_start_in_ms(timer, 10);
         return;
     }
-    if (load->end_ns == UINT64_MAX)
-        load->end_ns = now_ns;
-    load->result->measured_s = (double)(load->end_ns - load->plan->start_ns) / 1e9;
+    bool is_open = load->plan->options->rate > 0;
+    load->result->measured_s = is_open ? (double)load->plan->options->duration_s : passed_s;
     load->is_over = true;
     loop_stop(load->loop);
 }
@@ -342,15 +348,15 @@ static void close_all(struct load *load)
     loop_free(load->loop);
 }
 
-int load_run(const struct load_plan *plan, struct load_result *result)
+int load_run(const struct load_plan *plan, struct load_result *results)
 {
+    struct load_result *result = &results[plan->process];
     struct err err;
     struct load *load = mem_zalloc(sizeof(*load));
     if (!load)
         return ERR_NOMEM;
-    *load = (struct load){.plan = plan, .result = result, .timer_fd = -1};
+    *load = (struct load){.plan = plan, .results = results, .result = result, .timer_fd = -1};
     load->random = plan->process + 1;
-    load->end_ns = plan->end_ns;
     for (size_t i = 0; i < plan->options->scenario_count; i++)
         load->weight_sum += plan->options->weights[i];
     list_init(&load->idle);

@@ -24,10 +24,11 @@ struct load_result {
     /* open loop: operations that were scheduled but dropped because LOAD_DUE_MAX were waiting */
     uint64_t dropped;
     double cpu;             /* cores that the process used while measuring */
-    double measured_s;      /* the duration, or longer if the first operation ended later */
+    double measured_s;      /* closed loop: until the run ended; open loop: the duration */
     char why[LOAD_WHY_MAX]; /* the first failure */
     /* current values since the start, for the progress line and the time line */
     volatile uint64_t live_done, live_wrong;
+    volatile uint64_t measured; /* operations in parts so far, which the other processes read */
     /* in the last full second */
     volatile uint64_t second, second_p50_us, second_p99_us, second_max_us;
 };
@@ -43,7 +44,8 @@ struct load_plan {
     uint64_t start_ns, end_ns; /* when measuring starts and ends, by CLOCK_MONOTONIC */
 };
 
-/* Runs until the end. If it could not run, returns a value other than 0 and sets result->why. */
-int load_run(const struct load_plan *plan, struct load_result *result);
+/* Runs until the end. results has an entry for each process; the one of plan->process is filled.
+ * If the process could not run, returns a value other than 0 and sets why of its result. */
+int load_run(const struct load_plan *plan, struct load_result *results);
 
 #endif

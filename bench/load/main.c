@@ -149,7 +149,7 @@ static int start_processes(struct bench *bench, struct err *err)
             /* children must not share random state */
             if (bench->target.tls && tls_library_init(NULL) != OK)
                 _exit(1);
-            _exit(load_run(&plan, &bench->results[i]) == OK ? 0 : 1);
+            _exit(load_run(&plan, bench->results) == OK ? 0 : 1);
         }
         bench->running++;
     }
