@@ -2,6 +2,7 @@
 import { chmod, chown, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { until } from './client.mjs';
+import { printed } from './postgres.mjs';
 import { Running, freePort, must, run } from './process.mjs';
 
 const START_MS = 180_000;
@@ -147,10 +148,8 @@ export class CitusCluster {
     return run(join(bin, 'psql'), args, { env: { PGOPTIONS } });
   }
 
-  async sql(text, database, name) {
-    const answer = await this.psql(text, database, name);
-    if (answer.code !== 0) throw new Error(`${text}\n${answer.stderr}`);
-    return answer.stdout.trim();
+  sql(text, database, name) {
+    return printed(text, () => this.psql(text, database, name));
   }
 
   dump() {

@@ -63,3 +63,14 @@ export function query(at, user, database, text) {
     });
   });
 }
+
+// What an answer of `ask` printed. A statement locks rows in an order of its own, so it may deadlock
+// with a batch of a server that changes the same rows. PostgreSQL rolls one of the two back, and it
+// is for its sender to send it again, as the servers do with theirs.
+export async function printed(text, ask) {
+  for (let tries = 1; ; tries++) {
+    const answer = await ask();
+    if (answer.code === 0) return answer.stdout.trim();
+    if (!/^ERROR: .*deadlock/m.test(answer.stderr) || tries === 5) throw new Error(`${text}\n${answer.stderr}`);
+  }
+}

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { CitusCluster } from './citus.mjs';
 import { call, control, until } from './client.mjs';
 import { TURN_LIMITS } from './dev.mjs';
-import { query } from './postgres.mjs';
+import { printed, query } from './postgres.mjs';
 import { Running, makeFolder, must, removeFolder, run } from './process.mjs';
 
 export const sluiceBin = process.env.SLUICE_BIN;
@@ -104,10 +104,8 @@ export class Cluster {
     return query({ path: join(this.home, '.s.PGSQL.5432') }, 'sluice', database, text);
   }
 
-  async sql(text, database) {
-    const answer = await this.psql(text, database);
-    if (answer.code !== 0) throw new Error(`${text}\n${answer.stderr}`);
-    return answer.stdout.trim();
+  sql(text, database) {
+    return printed(text, () => this.psql(text, database));
   }
 
   // {table, node}: the location of an account's rows of a table, as arguments of psql and sql.

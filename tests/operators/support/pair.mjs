@@ -3,6 +3,7 @@ import { chmod, chown, mkdir, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { until } from '../../e2e/support/client.mjs';
 import { Pooler } from '../../e2e/support/pooler.mjs';
+import { printed } from '../../e2e/support/postgres.mjs';
 import { Running, freePort, must, run } from '../../e2e/support/process.mjs';
 
 const root = '/usr/lib/postgresql';
@@ -48,10 +49,8 @@ class Nodes {
     return run(join(this.bin, 'psql'), [...args, '-XAtq', '-v', 'ON_ERROR_STOP=1', '-c', text]);
   }
 
-  async sql(text, database, name) {
-    const answer = await this.psql(text, database, name);
-    if (answer.code !== 0) throw new Error(`${text}\n${answer.stderr}`);
-    return answer.stdout.trim();
+  sql(text, database, name) {
+    return printed(text, () => this.psql(text, database, name));
   }
 
   // Waits until a commit is acknowledged only after both nodes have it.

@@ -103,15 +103,20 @@ static void open_with_rows(struct pg_bench *bench, const struct pg_pool_config *
     pg_calls_end(calls, count);
 }
 
-/* Another session that holds row 1. */
-static struct pg_sync *lock_row(void)
+/* Another session, after the commands of `begin`, which lock rows. */
+static struct pg_sync *lock_with(const char *begin)
 {
     struct err err;
     struct pg_sync *sync = pg_sync_open(conninfo, &err);
     assert_non_null(sync);
-    assert_int_equal(pg_sync_run(sync, "begin; select 1 from t.item where id = 1 for update", &err),
-                     OK);
+    assert_int_equal(pg_sync_run(sync, begin, &err), OK);
     return sync;
+}
+
+/* Another session that holds row 1. */
+static struct pg_sync *lock_row(void)
+{
+    return lock_with("begin; select 1 from t.item where id = 1 for update");
 }
 
 static const char waiting_sql[] =
@@ -420,6 +425,37 @@ static void test_lock_timeout_hits_the_guilty_only(void **state)
     pg_bench_close(&bench);
 }
 
+/* Another session holds the last row of a batch and asks for the others, so PostgreSQL ends the
+ * batch, the only one of the two that looks for a deadlock. Nothing of it was done, so it is done
+ * once, although it could not be replayed. */
+static void test_a_batch_that_a_deadlock_ended_is_sent_again(void **state)
+{
+    struct pg_bench bench;
+    char impatient[512];
+    struct err err;
+    (void)state;
+    snprintf(impatient, sizeof(impatient), "%s options='-c deadlock_timeout=2s'", conninfo);
+    struct pg_pool_config config = config_of(impatient);
+    config.lock_timeout_ms = 60000;
+    config.statement_timeout_ms = 60000;
+    open_with_rows(&bench, &config, 10);
+    struct pg_sync *lock = lock_with("set deadlock_timeout = '1h'; begin;"
+                                     "select 1 from t.item where id = 10 for update");
+    start_all(&bench, 10, start_add);
+    pg_bench_until_true(&bench, one_waits, NULL);
+    assert_int_equal(pg_sync_run(lock, "update t.item set n = n + 100 where id < 10", &err), OK);
+    assert_int_equal(pg_sync_run(lock, "commit", &err), OK);
+    pg_calls_wait(&bench, calls, 10);
+    for (size_t i = 0; i < 10; i++) {
+        assert_int_equal(calls[i].query.status, OK);
+        assert_int_equal(pg_get_i64(&calls[i].query.rows, 0, 0), i < 9 ? 101 : 1);
+        assert_int_equal(calls[i].query.attempts, 1);
+    }
+    pg_calls_end(calls, 10);
+    pg_sync_close(lock);
+    pg_bench_close(&bench);
+}
+
 static void test_a_changed_row_is_seen_in_its_new_version(void **state)
 {
     struct pg_bench bench;
@@ -514,13 +550,11 @@ static void test_a_skipped_preparation_is_made_up_for(void **state)
 {
     struct pg_bench bench;
     struct pg_pool_config config = config_of(conninfo);
-    struct err err;
     (void)state;
     config.lock_timeout_ms = 2000; /* time to look at the session and to start the second use */
     config.readers = 1;
     open_with_rows(&bench, &config, 1);
-    struct pg_sync *lock = pg_sync_open(conninfo, &err);
-    assert_int_equal(pg_sync_run(lock, "begin; lock table t.item", &err), OK);
+    struct pg_sync *lock = lock_with("begin; lock table t.item");
     pg_call_start(&bench, &calls[0], start_get, NULL);
     pg_call_start(&bench, &calls[1], start_backend, NULL);
     int64_t session = 0;
@@ -774,6 +808,7 @@ int main(void)
         cmocka_unit_test(test_killed_and_not_replayable_is_unknown),
         cmocka_unit_test(test_restarts_lose_nothing),
         cmocka_unit_test(test_lock_timeout_hits_the_guilty_only),
+        cmocka_unit_test(test_a_batch_that_a_deadlock_ended_is_sent_again),
         cmocka_unit_test(test_a_changed_row_is_seen_in_its_new_version),
         cmocka_unit_test(test_a_later_failure_hides_no_earlier_success),
         cmocka_unit_test(test_no_query_ends_with_the_error_of_another),
