@@ -64,9 +64,9 @@ export function query(at, user, database, text) {
   });
 }
 
-// What an answer of `ask` printed. A statement locks rows in an order of its own, so it may deadlock
-// with a batch of a server that changes the same rows. PostgreSQL rolls one of the two back, and it
-// is for its sender to send it again, as the servers do with theirs.
+// Returns what the query of `ask` printed, or throws its error. A test's statement may lock rows in
+// another order than a server's batch, so the two may deadlock. PostgreSQL then rolls one of them
+// back, and its sender has to send it again. The server does the same with its batches.
 export async function printed(text, ask) {
   for (let tries = 1; ; tries++) {
     const answer = await ask();
